@@ -1,0 +1,56 @@
+"""The registry: every learner by its name, and `learner_from` to make one from a table of settings.
+
+>>> learner = learner_from("lms", {"step_size": 0.5})
+>>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[1.0]], [[2.0]])
+>>> state.weights
+array([[1.]])
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from algorithms.common.protocol import (
+    Array,
+    Basis,
+    Learner,
+    NumericsError,
+    Outputs,
+    SettingError,
+    Stage,
+    Workspace,
+)
+from algorithms.common.settings import build, suggestion
+from algorithms.heads.lms import Lms
+
+LEARNERS: dict[str, type[Learner]] = {
+    "lms": Lms,
+}
+
+__all__ = [
+    "LEARNERS",
+    "Array",
+    "Basis",
+    "Learner",
+    "NumericsError",
+    "Outputs",
+    "SettingError",
+    "Stage",
+    "Workspace",
+    "learner_from",
+]
+
+
+def learner_from(name: str, settings: Mapping[str, Any]) -> Learner:
+    """The learner `name` with these settings; nested learners are tables with `name` beside their settings.
+
+    Raises SettingError with one sentence: the unknown name or setting (and the nearest known one), or the wrong value.
+    """
+    if name not in LEARNERS:
+        raise SettingError(f"unknown learner {name!r}{suggestion(name, LEARNERS)}")
+    return build(name, LEARNERS[name], settings, _nested)
+
+
+def _nested(table: Mapping[str, Any]) -> Learner:
+    if "name" not in table:
+        raise SettingError(f"a nested learner needs a 'name'; got {dict(table)!r}.")
+    return learner_from(table["name"], {k: v for k, v in table.items() if k != "name"})

@@ -1,0 +1,1 @@
+"""What every learner stands on: the protocol, compiled loops, kernels, linear algebra with fixed signs, randomness."""

@@ -1,0 +1,130 @@
+"""Kernels, one definition for all learners.
+
+A kernel reaches compiled code as `code`, a tuple of four floats (which kernel, and its three numbers), so that one
+compiled loop serves every kernel. Values come from differences, never from the expanded square.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.protocol import Array, SettingError, require
+
+Name = Literal["gaussian", "laplacian", "polynomial", "linear", "overlap"]
+NAMES: tuple[Name, ...] = ("gaussian", "laplacian", "polynomial", "linear", "overlap")
+Code = tuple[float, float, float, float]
+_USED = {
+    "gaussian": {"bandwidth"},
+    "laplacian": {"bandwidth"},
+    "polynomial": {"degree", "offset", "scale"},
+    "linear": set(),
+    "overlap": set(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """gaussian exp(-|x-z|^2 / (2 bandwidth^2)); laplacian exp(-|x-z| / bandwidth); polynomial
+    (x.z / scale + offset)^degree; linear x.z; overlap = share of equal codes.
+
+    >>> kernel = Kernel(name="gaussian", bandwidth=2.0)
+    >>> round(value(kernel.code, np.array([0.0]), np.array([2.0])), 4)
+    0.6065
+    """
+
+    name: Name = "gaussian"
+    bandwidth: float = 1.0  # in units of x
+    degree: int = 2
+    offset: float = 1.0
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(self, "name", self.name in NAMES, "one of " + ", ".join(NAMES))
+        require(self, "bandwidth", 0 < self.bandwidth < np.inf, "above 0")
+        require(self, "degree", self.degree >= 1, "1 or more")
+        require(self, "offset", self.offset >= 0, "0 or more")
+        require(self, "scale", 0 < self.scale < np.inf, "above 0")
+
+    @property
+    def code(self) -> Code:
+        which = float(NAMES.index(self.name))
+        if self.name == "polynomial":
+            return which, float(self.degree), float(self.offset), float(self.scale)
+        return which, float(self.bandwidth), 0.0, 0.0
+
+
+def kernel_from(table: Mapping[str, Any]) -> Kernel:
+    """A kernel from its table, e.g. {"name": "gaussian", "bandwidth": 1.0}."""
+    name = table.get("name", "gaussian")
+    if name not in NAMES:
+        raise SettingError(f"kernel: name must be one of {', '.join(NAMES)}; got {name!r}.")
+    for setting, number in table.items():
+        if setting == "name":
+            continue
+        if setting not in _USED[name]:
+            known = ", ".join(sorted(_USED[name])) or "no settings"
+            raise SettingError(f"unknown setting {setting!r} for the {name} kernel, which has {known}.")
+        if isinstance(number, bool) or not isinstance(number, (int, float)):
+            raise SettingError(f"kernel: {setting} must be a number; got {number!r}.")
+        if setting == "degree" and not isinstance(number, int):
+            raise SettingError(f"kernel: degree must be an integer; got {number!r}.")
+    return Kernel(**table)
+
+
+def table_of(kernel: Kernel) -> dict[str, Any]:
+    """The table `kernel_from` takes."""
+    used = _USED[kernel.name]
+    return {"name": kernel.name, **{k: v for k, v in dataclasses.asdict(kernel).items() if k in used}}
+
+
+@compiled
+def value(code: Code, a: Array, b: Array) -> float:
+    """kappa(a, b)."""
+    which = code[0]
+    total = 0.0
+    if which <= 1.0:
+        for i in range(a.size):
+            gap = a[i] - b[i]
+            total += gap * gap
+        if which == 0.0:
+            return np.exp(-total / (2.0 * code[1] * code[1]))
+        return np.exp(-np.sqrt(total) / code[1])
+    if which == 4.0:
+        for i in range(a.size):
+            if a[i] == b[i]:
+                total += 1.0
+        return total / a.size
+    for i in range(a.size):
+        total += a[i] * b[i]
+    if which == 3.0:
+        return total
+    base = total / code[3] + code[2]
+    power = 1.0
+    for _ in range(int(code[1])):
+        power *= base
+    return power
+
+
+@compiled
+def fill_row(code: Code, samples: Array, count: int, x: Array, row: Array) -> None:
+    """row[i] = kappa(samples[i], x) for the first `count` samples."""
+    for i in range(count):
+        row[i] = value(code, samples[i], x)
+
+
+def gram(kernel: Kernel, A: Array, B: Array) -> Array:
+    """The matrix of kappa(A[i], B[j]), (len(A), len(B)), by the same loop as everywhere else."""
+    K = np.empty((len(A), len(B)))
+    _gram(kernel.code, np.ascontiguousarray(A, float), np.ascontiguousarray(B, float), K)
+    return K
+
+
+@compiled
+def _gram(code: Code, A: Array, B: Array, K: Array) -> None:
+    for i in range(len(A)):
+        for j in range(len(B)):
+            K[i, j] = value(code, A[i], B[j])

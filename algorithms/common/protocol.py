@@ -1,0 +1,278 @@
+"""The one shape of every learner: frozen settings, explicit state, one compiled loop over rows of many keys.
+
+A state is a NamedTuple of arrays and numbers and holds all a key owns. A `Workspace` holds the states of many keys:
+every field gets a leading slot axis, and the fields in `stored` (those with a row per stored sample) get room to grow
+and a count per slot. `run` is `advance` over a workspace of one slot, so a worker that keeps thousands of keys and a
+notebook that keeps one run the same instructions and get the same bits.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[Any]
+State = Any  # a NamedTuple of arrays, ints, floats and nested states
+Work = tuple[Array, ...]
+
+PREDICT_ONLY = 0  # values of `learn`, a row each: the bits say who learns
+LEARN_EXTRACTOR = 1  # of a chain, only the extractor
+LEARN_HEAD = 2  # of a chain, only the head (a label that came late)
+LEARN = 3
+
+
+class SettingError(ValueError):
+    """A setting is out of its range, unknown, or of the wrong type."""
+
+
+class NumericsError(ArithmeticError):
+    """A state holds non-finite numbers."""
+
+
+def reject(owner: object, setting: str, expected: str, got: object) -> NoReturn:
+    name = owner if isinstance(owner, str) else type(owner).__name__
+    raise SettingError(f"{name}: {setting} must be {expected}; got {got!r}.")
+
+
+def require(owner: object, setting: str, holds: bool, expected: str) -> None:
+    """Check a setting, stated in positive form so that NaN fails: `require(self, "rank", self.rank >= 1, "1 or more")`."""
+    if not holds:
+        reject(owner, setting, expected, getattr(owner, setting))
+
+
+class Outputs(NamedTuple):
+    """What a run gives, a row per row of X. What does not apply or is not ready yet is NaN (or has no columns)."""
+
+    features: Array  # (n, width) coordinates of phi(x) before x is learned
+    prediction: Array  # (n, targets) before y is seen
+    ls_error: Array  # (n,) squared distance of phi(x) to what the model spans, before x is learned
+    loss: Array  # (n,) loss of the prediction, NaN where no target is known
+    admitted: Array  # (n,) int8, x was stored
+    evicted: Array  # (n,) int8, a stored sample left
+
+
+class Basis(NamedTuple):
+    """Changes of an extractor's basis, so that the head behind it can carry its weights over.
+
+    An extractor whose features turn when it learns writes row n's change after learning row n; the head applies it
+    after learning row n: weights = transfer[n] @ weights. Without a listener both arrays are empty.
+    """
+
+    moved: Array  # (n,) int8, or (0,)
+    transfer: Array  # (n, width, width), or (0, 0, 0)
+
+
+NO_BASIS = Basis(np.zeros(0, np.int8), np.zeros((0, 0, 0)))
+
+
+class Workspace:
+    """States of many keys as arrays with a leading slot axis; `tuple(work)` is what compiled loops take.
+
+    Order: the state's fields, `counts (slots, len(stored))` with how many rows each stored field holds, then the caches.
+    """
+
+    __slots__ = ("arrays",)
+
+    def __init__(self, arrays: Work) -> None:
+        self.arrays = arrays
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self.arrays)
+
+    @property
+    def slots(self) -> int:
+        return len(self.arrays[0])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays)
+
+    def grow(self, slots: int) -> None:
+        """Make room for more keys; what is stored stays where it is."""
+        grown = []
+        for array in self.arrays:
+            larger = np.zeros((slots, *array.shape[1:]), array.dtype)
+            larger[: len(array)] = array
+            grown.append(larger)
+        self.arrays = tuple(grown)
+
+
+class Stage:
+    """Something with a state per key: how that state enters and leaves a workspace. Learners and windows are stages."""
+
+    __slots__ = ()
+    stored: ClassVar[tuple[str, ...]] = ()  # state fields whose leading axis is a count
+
+    def room(self, field: str) -> int | None:
+        """Most rows the stored field ever holds between two statements; None = unbounded."""
+        raise NotImplementedError(f"{type(self).__name__}: no room stated for {field}")
+
+    def caches(self, state: State, rows: Mapping[str, int]) -> tuple[Array, ...]:
+        """Zeroed arrays of one slot for what is derived from the state; `rows` = room of each stored field."""
+        return ()
+
+    def derive(self, work: Work, slot: int) -> None:
+        """Fill the slot's caches from its state, bit for bit as the loop would have left them."""
+
+    @property
+    def bounded(self) -> bool:
+        return all(self.room(field) is not None for field in self.stored)
+
+    def _rows(self, state: State, extra: int) -> dict[str, int]:
+        rows = {}
+        for field in self.stored:
+            room = self.room(field)
+            held = len(getattr(state, field))
+            rows[field] = held + extra + 1 if room is None else max(room, held)
+        return rows
+
+    def workspace(self, state: State, *, slots: int = 1, extra: int = 0) -> Workspace:
+        """Arrays for `slots` states shaped like `state`; an unbounded stage gets room for `extra` more rows a slot."""
+        rows = self._rows(state, extra)
+        arrays: list[Array] = []
+        for field, value in zip(state._fields, state, strict=True):
+            one = np.asarray(value)
+            shape = (rows[field], *one.shape[1:]) if field in rows else one.shape
+            arrays.append(np.zeros((slots, *shape), one.dtype))
+        arrays.append(np.zeros((slots, len(self.stored)), np.int64))
+        arrays.extend(np.zeros((slots, *cache.shape), cache.dtype) for cache in self.caches(state, rows))
+        return Workspace(tuple(arrays))
+
+    def load(self, work: Any, slot: int, state: State) -> None:
+        """Copy a state into a slot and derive its caches."""
+        arrays = work.arrays
+        counts = arrays[len(state)]
+        for array, field, value in zip(arrays, state._fields, state, strict=False):
+            if field in self.stored:
+                counts[slot, self.stored.index(field)] = len(value)
+                array[slot, : len(value)] = value
+            else:
+                array[slot] = value
+        self.derive(arrays, slot)
+
+    def save(self, work: Any, slot: int, like: State) -> State:
+        """Copy a slot out as a state of its own, C-contiguous; `like` names the fields."""
+        arrays = work.arrays
+        counts = arrays[len(like)]
+        values: list[Any] = []
+        for array, field in zip(arrays, like._fields, strict=False):
+            if field in self.stored:
+                values.append(array[slot, : counts[slot, self.stored.index(field)]].copy())
+            elif array.ndim == 1:
+                values.append(array[slot].item())
+            else:
+                values.append(array[slot].copy())
+        return type(like)(*values)
+
+    def bytes_of(self, state: State) -> int:
+        """Upper bound of a state's size in bytes, with every stored field full."""
+        rows = self._rows(state, 0)
+        total = 0
+        for field, value in zip(state._fields, state, strict=True):
+            one = np.asarray(value)
+            total += rows[field] * int(np.prod(one.shape[1:])) * one.itemsize if field in rows else one.nbytes
+        return total
+
+
+class Learner(Stage):
+    """A learner's settings. Subclasses are frozen dataclasses and leaves: nothing inherits from a learner.
+
+    A learner defines `init`, `loop`, `room`, and `width` where it gives features. See STYLE in the README.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[str] = "features"  # features | regression | classification | drift
+    moves: ClassVar[bool] = False  # the basis of the features turns as it learns
+
+    @property
+    def width(self) -> int:
+        """Number of features of a row; 0 for what gives none."""
+        return 0
+
+    def width_for(self, dim: int) -> int:
+        """The same where it depends on the dimension of x."""
+        return self.width
+
+    def init(self, *, dim: int, targets: int, seed: int) -> State:
+        raise NotImplementedError
+
+    def targets(self, state: State) -> int:
+        """How many columns a prediction has; extractors and detectors have none."""
+        return 0
+
+    def dim(self, state: State) -> int:
+        """Length of the x this state was made for."""
+        raise NotImplementedError
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        """The compiled loop: row n belongs to the key in slots[n]; predict, then learn what learn[n] allows."""
+        raise NotImplementedError
+
+    def advance(
+        self,
+        work: Any,
+        slots: Array,
+        X: Array,
+        Y: Array,
+        out: Outputs,
+        learn: Array | None = None,
+        basis: Basis = NO_BASIS,
+    ) -> None:
+        """Rows of many keys, in order, through the loop; `out` is filled in place. `learn` None: learn every row."""
+        if learn is None:
+            learn = np.full(len(X), LEARN, np.int8)
+        self.loop(work, slots, X, Y, learn, out, basis)
+
+    def outputs(self, n: int, dim: int, targets: int) -> Outputs:
+        """Empty outputs for n rows: NaN, and nothing admitted or evicted."""
+        return Outputs(
+            features=np.full((n, self.width_for(dim)), np.nan),
+            prediction=np.full((n, targets), np.nan),
+            ls_error=np.full(n, np.nan),
+            loss=np.full(n, np.nan),
+            admitted=np.zeros(n, np.int8),
+            evicted=np.zeros(n, np.int8),
+        )
+
+    def run(self, state: State, X: ArrayLike, Y: ArrayLike | None = None) -> tuple[State, Outputs]:
+        """Test-then-train over the rows of X, one by one; gives the new state and leaves the old one as it was.
+
+        X (n, dim), Y (n, targets) with NaN where a target is unknown, None = all unknown.
+        """
+        return self._run(state, X, Y, LEARN)
+
+    def transform(self, state: State, X: ArrayLike) -> Array:
+        """Features (n, width) of the rows of X with the state frozen."""
+        return self._run(state, X, None, PREDICT_ONLY)[1].features
+
+    def predict(self, state: State, X: ArrayLike) -> Array:
+        """Predictions (n, targets) for the rows of X with the state frozen."""
+        return self._run(state, X, None, PREDICT_ONLY)[1].prediction
+
+    def _run(self, state: State, X: ArrayLike, Y: ArrayLike | None, learn: int) -> tuple[State, Outputs]:
+        dim, targets = self.dim(state), self.targets(state)
+        rows = _matrix(type(self).__name__, "X", X, dim)
+        n = len(rows)
+        wanted = np.full((n, targets), np.nan) if Y is None else _matrix(type(self).__name__, "Y", Y, targets, n)
+        work = self.workspace(state, slots=1, extra=n)
+        self.load(work, 0, state)
+        out = self.outputs(n, dim, targets)
+        self.advance(work, np.zeros(n, np.int64), rows, wanted, out, np.full(n, learn, np.int8))
+        return self.save(work, 0, state), out
+
+    def state_bytes(self, dim: int, targets: int) -> int:
+        """Upper bound of a state's size in bytes for x of length `dim`."""
+        return self.bytes_of(self.init(dim=dim, targets=targets, seed=0))
+
+
+def _matrix(owner: str, name: str, values: ArrayLike, columns: int, rows: int | None = None) -> Array:
+    array = np.ascontiguousarray(values, dtype=np.float64)
+    if columns == 0 and array.size and name == "Y":
+        array = np.zeros((len(array), 0))  # an extractor has no targets; labels given to it are ignored
+    if array.size == 0 and array.ndim == 1:
+        array = array.reshape(rows or 0, columns)
+    if array.ndim != 2 or array.shape[1] != columns or (rows is not None and len(array) != rows):
+        want = f"({'n' if rows is None else rows}, {columns})"
+        raise ValueError(f"{owner}: expected {name} of shape {want}, got {array.shape}.")
+    return array

@@ -1,0 +1,1 @@
+"""Linear heads: small models on features, each for several targets at once."""

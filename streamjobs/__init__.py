@@ -1,0 +1,3 @@
+"""streamjobs: per-key online kernel learners over Kafka topics."""
+
+__version__ = "0.1.0"

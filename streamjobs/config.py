@@ -1,0 +1,151 @@
+"""The job file's settings: every section, its units and ranges, checked all at once.
+
+`settings_from(table)` takes the file's contents as a mapping (the command line reads the file) and raises ConfigError
+with every problem it finds. Durations are texts such as "2s", "500ms", "5m", "90d"; sizes such as "64MB".
+"""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+
+
+def seconds(value: Any) -> Any:
+    """ "500ms" -> 0.5; numbers are seconds already."""
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*([0-9.]+)\s*(ms|s|m|h|d)\s*", value)
+        if not found:
+            raise ValueError("expected a duration such as '500ms', '2s', '5m', '1h' or '90d'")
+        return float(found[1]) * _UNITS[found[2]]
+    return value
+
+
+def size(value: Any) -> Any:
+    """ "64MB" -> 67108864; numbers are bytes already."""
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*([0-9]+)\s*(B|KB|MB|GB)\s*", value)
+        if not found:
+            raise ValueError("expected a size such as '512KB', '64MB' or '1GB'")
+        return int(found[1]) * _SIZES[found[2]]
+    return value
+
+
+Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0, allow_inf_nan=False)]
+Bytes = Annotated[int, BeforeValidator(size), Field(ge=1)]
+Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,249}$")]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+class JobSection(Section):
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] = Field(
+        default="streamjobs", description="application id: consumer group and prefix of the state topics"
+    )
+    seed: int = Field(default=0, description="mixed into every key's own seed")
+
+
+class BrokerSection(Section):
+    url: str = Field(default="kafka://localhost:9092", description="kafka://host:port[,host:port]")
+    session_timeout: Seconds = Field(default=10.0, description="a worker unheard of for this long loses its partitions")
+    instance_id: str | None = Field(default=None, description="static membership: a restart keeps its partitions")
+
+
+class SourceSection(Section):
+    topic: Topic = Field(description="input topic")
+    format: Literal["json", "msgpack", "raw"] = Field(default="json", description="how record values are encoded")
+    fields: list[str] | None = Field(default=None, description="named numbers that make x, in this order")
+    x: str = Field(default="x", description="where `fields` is absent: the field with the numbers of x")
+    dim: int | None = Field(default=None, ge=1, le=4096, description="length of x; with `fields` it is their number")
+    time: str | None = Field(default=None, description="field with the event time; absent: the record's timestamp")
+    time_unit: Literal["s", "ms", "us", "ns"] = Field(default="s", description="unit of the event time, since 1970")
+    label: str | None = Field(default=None, description="field with the label; may be absent or null in a record")
+    late: Literal["learn", "predict_only", "drop", "dlq"] = Field(
+        default="learn", description="what happens to a sample older than the newest applied one of its key"
+    )
+    lateness: Seconds = Field(default=0.0, description="samples wait this long in event time to be put in order")
+    duplicates: Literal["drop", "learn"] = Field(default="drop", description="a sample with the time of one before it")
+    future: Seconds = Field(default=60.0, description="furthest an event time may lie ahead of the record's timestamp")
+    max_bytes: Bytes = Field(default=1 << 20, description="largest record value")
+    max_samples: int = Field(default=10_000, ge=1, description="most samples in a frame")
+    max_abs: float = Field(default=1e9, gt=0, description="largest |x| of a sample")
+    max_key_bytes: int = Field(default=256, ge=1, description="longest key")
+
+
+class WindowSection(Section):
+    length: Seconds = Field(description="event time a window covers")
+    hop: Seconds | None = Field(default=None, description="event time between windows; absent: the length")
+    rate: float = Field(gt=0, le=100_000, description="declared sampling rate in Hz")
+    gap: Seconds | None = Field(
+        default=None,
+        description="a longer pause between samples begins a new window; absent: 10 sample periods",
+    )
+    statistics: Literal["simple"] = Field(default="simple", description="which features a window gives")
+
+
+class ScalingSection(Section):
+    method: Literal["standard", "none"] = Field(default="standard", description="running mean and variance per key")
+    unit_norm: bool = Field(default=False, description="scale every x to length 1 afterwards")
+    freeze_after: int = Field(default=0, ge=0, description="rows after which the scale stands still; 0: never")
+    clip: float = Field(default=0.0, ge=0, description="cut scaled values at +-clip; 0: off")
+
+
+class LearnerSection(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str = Field(description="a learner of the registry; its settings stand beside it")
+
+
+class HeadSection(LearnerSection):
+    task: Literal["classification", "regression"] = Field(default="classification", description="what labels are")
+    classes: list[str] | None = Field(default=None, description="the classes in order; absent: learned per key")
+    max_classes: int = Field(default=16, ge=2, le=1024, description="most classes a key may learn")
+    targets: int = Field(default=1, ge=1, le=1024, description="regression: numbers in a label")
+
+
+class DriftSection(Section):
+    detector: str | dict[str, Any] = Field(
+        default="page_hinkley", description="a detector, or a table with its name and settings"
+    )
+    watch: Literal["ls_error", "loss"] = Field(default="ls_error", description="the number per row it watches")
+
+
+class SinksSection(Section):
+    features: Topic | None = Field(default=None, description="topic of features; '' = off; absent: <source>.features")
+    predictions: Topic | None = Field(default=None, description="absent: <source>.predictions")
+    drift: Topic | None = Field(default=None, description="absent: <source>.drift")
+    dlq: Topic | None = Field(default=None, description="dead letters; absent: <source>.dlq; cannot be off")
+
+
+class StateSection(Section):
+    store: Literal["rocksdb", "memory"] = Field(default="rocksdb", description="memory: for tests only")
+    directory: str = Field(default="state", description="folder of the local store")
+    checkpoint: Seconds = Field(default=1.0, description="longest time between checkpoints")
+    checkpoint_records: int = Field(default=20_000, ge=1, description="most records between checkpoints of a partition")
+    checkpoint_bytes: Bytes = Field(default=64 << 20, description="most changed state between checkpoints of a partition")
+    cache: Bytes = Field(default=256 << 20, description="most memory for live states; the rest rests in the store")
+    start_from: str | None = Field(default=None, description="exported state file that new keys begin from")
+
+
+class MetricsSection(Section):
+    port: int = Field(default=9108, ge=0, le=65535, description="of /metrics and /health; 0: any free one")
+    host: str = Field(default="127.0.0.1", description="address they are served on")
+
+
+class Settings(Section):
+    """A whole job file."""
+
+    job: JobSection = JobSection()
+    broker: BrokerSection = BrokerSection()
+    source: SourceSection
+    window: WindowSection | None = None
+    scaling: ScalingSection = ScalingSection()
+    learner: LearnerSection
+    head: HeadSection | None = None
+    drift: DriftSection | None = None
+    sinks: SinksSection = SinksSection()
+    state: StateSection = StateSection()
+    metrics: MetricsSection = MetricsSection()

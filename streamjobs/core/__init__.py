@@ -1,0 +1,1 @@
+"""One partition's pipeline, pure: no Kafka, no clock, no file, no log. The one entry is `advance`."""

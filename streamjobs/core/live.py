@@ -1,0 +1,1 @@
+"""Live states of one partition: a slot per key in the stages' workspaces, bounded by bytes."""

@@ -1,0 +1,74 @@
+"""What enters and leaves the core: records, outputs and the report of one call of `advance`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+Headers = Sequence[tuple[str, bytes]]
+
+
+class Record(Protocol):
+    """A consumed record as the core reads it; aiokafka's ConsumerRecord is one as it is."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...  # milliseconds since 1970, the broker's or producer's
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Headers: ...
+
+
+class Stored(NamedTuple):
+    """A record made by hand: from a file, a test, a notebook."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+class Output(NamedTuple):
+    """One record to send, to the partition its input came from."""
+
+    sink: str  # features | predictions | drift | dlq
+    key: bytes | None  # the input's key, unchanged
+    value: bytes | None
+    timestamp: int  # milliseconds: event time; of a dead letter the original record's
+    headers: list[tuple[str, bytes]]  # begins with ("streamjobs-id", b"topic-partition-offset[-i]")
+
+
+@dataclass(slots=True)
+class Report:
+    """What one call of `advance` did, for metrics and logs; counts are plain ints, never keyed by a record key."""
+
+    records: int = 0
+    bytes: int = 0
+    samples: int = 0  # samples taken (a frame holds many)
+    rows: int = 0  # rows the learner advanced by (windows, or samples without windows)
+    redelivered: int = 0  # records at or below a key's last applied offset: skipped
+    dead_lettered: dict[str, int] = field(default_factory=dict)  # by reason
+    skipped: dict[str, int] = field(default_factory=dict)  # samples by reason: late, duplicate, ...
+    keys_created: int = 0
+    labels: int = 0  # rows learned with a label
+    wrong: int = 0  # of those, classifications that were wrong
+    drift_events: int = 0
+    ls_errors: list[float] = field(default_factory=list)  # per row, those that apply
+    not_learned: int = 0  # rows a step of which would have left the finite numbers
+    newest_event: float = 0.0  # event time in seconds since 1970 of the newest row, 0 = none
+    newest_delay: float = float("nan")  # its record time minus its event time, seconds
+
+
+class Advanced(NamedTuple):
+    outputs: list[Output]
+    report: Report
