@@ -1,0 +1,218 @@
+"""`advance`: a batch of records through every stage of their keys. Its only effect is on `live`.
+
+Each stage takes the whole batch in one compiled call, in record order. That equals record by record because no stage
+of a key depends on a later one; a batch and its records one by one give the same bits (tests hold it).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms import Learner
+from algorithms.common.protocol import Array, Outputs
+from streamjobs.core.books import Books, targets_of
+from streamjobs.core.job import Job
+from streamjobs.core.labels import class_code, number_code
+from streamjobs.core.live import Live
+from streamjobs.core.messages import Advanced, Output, Record, Report
+from streamjobs.core.order import DUPLICATE, LATE, Order
+from streamjobs.core.outputs import Encoder, dead_letter
+from streamjobs.core.records import Decoded
+from streamjobs.core.windows import Windows
+from streamjobs.errors import RecordError
+
+
+class Rows(NamedTuple):
+    """Rows on their way through the stages; row n belongs to the key in slots[n] and came with records[owner[n]]."""
+
+    slots: Array  # (n,) int64
+    times: Array  # (n,) float64 event time, seconds
+    X: Array  # (n, d)
+    L: Array  # (n, label width) label codes, NaN unknown
+    owner: Array  # (n,) int64
+    learn: Array  # (n,) int8
+
+
+class Modelled(NamedTuple):
+    """What the stages made of rows, for the encoder."""
+
+    out: Outputs
+    drift: Array | None  # (n, 4) statistic, alarm, mean before, mean after
+    watched: Array  # (n,) what the detector saw
+    chosen: Array | None  # (n,) predicted class columns, -1 none
+    seq: Array
+    seen: Array
+
+
+def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
+    """Apply records (of one partition, in order) to the live states; gives what to send and what happened.
+
+    A record at or below its key's last applied offset is skipped. A record that cannot be used becomes a dead letter
+    (sink "dlq") and changes nothing. Raises SnapshotError when a key's stored bytes cannot be trusted.
+    """
+    report = Report()
+    outputs: list[Output] = []
+    report.records = len(records)
+    report.bytes = sum(len(record.value) for record in records if record.value is not None)
+    decoded = job.decode(records)
+    letters = list(decoded.errors)
+    at, created = 0, live.created
+    while at < len(decoded.owner):
+        live.tick()
+        at, rows = _admit(job, live, records, decoded, at, letters, report)
+        rows = _signal(job, live, records, rows, letters, report)
+        if len(rows.slots):
+            made = _model(job, live, rows)
+            Encoder(job, live, records).add(rows, made, outputs, report)
+    for index, error in sorted(letters, key=lambda letter: letter[0]):
+        report.dead_lettered[error.reason] = report.dead_lettered.get(error.reason, 0) + 1
+        outputs.append(dead_letter(records[index], error))
+    report.keys_created = live.created - created
+    return Advanced(outputs, report)
+
+
+def _admit(
+    job: Job,
+    live: Live,
+    records: Sequence[Record],
+    decoded: Decoded,
+    at: int,
+    letters: list[tuple[int, RecordError]],
+    report: Report,
+) -> tuple[int, Rows]:
+    """Samples from `at` on with their keys' slots and label codes, as many as the live states have room for."""
+    owner, labels = decoded.owner, decoded.labels
+    owners = owner.tolist()
+    slots = np.empty(len(owner) - at, np.int64)
+    L = np.full((len(owner) - at, job.label_width), np.nan)
+    keep = np.ones(len(owner) - at, bool)
+    begin, n = at, len(owner)
+    while at < n:
+        index = owners[at]
+        end = at + 1
+        while end < n and owners[end] == index:
+            end += 1
+        record = records[index]
+        assert record.key is not None  # the decoder refuses records without a key
+        if not live.fits(record.key):
+            break
+        slot = live.slot(record.key)
+        offsets, source = live.offsets[slot], (record.topic, record.partition)
+        here = slice(at - begin, end - begin)
+        slots[here] = slot
+        if record.offset <= offsets.get(source, -1):
+            report.redelivered += 1
+            keep[here] = False
+        else:
+            try:
+                _code(job, live, slot, labels[at:end], L[here])
+            except RecordError as error:
+                letters.append((index, error))
+                keep[here] = False
+            else:
+                offsets[source] = record.offset
+                live.dirty.add(slot)
+        at = end
+    taken = keep[: at - begin]
+    report.samples += int(taken.sum())
+    learn = np.zeros(0, np.int8)  # decided by the order stage
+    rows = Rows(
+        slots[: at - begin][taken],
+        decoded.times[begin:at][taken],
+        np.ascontiguousarray(decoded.X[begin:at][taken]),
+        L[: at - begin][taken],
+        owner[begin:at][taken],
+        learn,
+    )
+    return at, rows
+
+
+def _code(job: Job, live: Live, slot: int, labels: list[object], L: Array) -> None:
+    """Label codes of one record's samples; all or none, so that a refused record leaves no class behind."""
+    if job.task == "none" or all(label is None for label in labels):
+        return
+    if job.task == "regression":
+        L[:] = [number_code(label, job.label_width) for label in labels]
+        return
+    names = live.names[0 if live.pooled else slot]
+    trial = list(names)
+    codes = [class_code(label, trial, job.targets, job.classes is not None) for label in labels]
+    L[:, 0] = codes
+    names[:] = trial
+
+
+def _signal(
+    job: Job,
+    live: Live,
+    records: Sequence[Record],
+    rows: Rows,
+    letters: list[tuple[int, RecordError]],
+    report: Report,
+) -> Rows:
+    """Event-time order and windows: samples in, rows for the learner out."""
+    order = job.stages["order"]
+    assert isinstance(order, Order)
+    ordered = order.advance(live.work["order"], rows.slots, rows.times, rows.X, rows.L, rows.owner)
+    late = ordered.verdict == LATE
+    if late.any() and order.policy in ("drop", "dlq"):
+        _count(report, "late", int(late.sum()))
+        if order.policy == "dlq":
+            for index in dict.fromkeys(rows.owner[late].tolist()):
+                letters.append((index, RecordError("late", _late(records[index]), "order")))
+    repeated = int((ordered.verdict == DUPLICATE).sum())
+    if repeated and order.duplicates == "drop":
+        _count(report, "duplicate", repeated)
+    now = Rows(ordered.slots, ordered.times, ordered.X, ordered.L, ordered.owner, ordered.learn)
+    windows = job.stages.get("windows")
+    if windows is None:
+        return now
+    assert isinstance(windows, Windows)
+    made = windows.advance(live.work["windows"], now.slots, now.times, now.X, now.L, now.owner, now.learn)
+    for reason, count in made.skipped.items():
+        _count(report, reason, count)
+    return Rows(made.slots, made.times, made.X, made.L, made.owner, made.learn)
+
+
+def _late(record: Record) -> str:
+    return (
+        f"topic {record.topic}[{record.partition}] offset {record.offset}: expected samples newer than the key's "
+        "newest applied one less the allowed lateness, got an older one."
+    )
+
+
+def _count(report: Report, reason: str, count: int) -> None:
+    if count:
+        report.skipped[reason] = report.skipped.get(reason, 0) + count
+
+
+def _model(job: Job, live: Live, rows: Rows) -> Modelled:
+    """Scaling, learner, drift and books over the rows."""
+    n = len(rows.slots)
+    slots = np.zeros(n, np.int64) if live.pooled else rows.slots
+    X, nothing = np.ascontiguousarray(rows.X), np.zeros((n, 0))
+    scaling = job.stages.get("scaling")
+    if scaling is not None:
+        assert isinstance(scaling, Learner)
+        scaled = scaling.outputs(n, job.width, 0)
+        scaling.advance(live.work["scaling"], slots, X, nothing, scaled, rows.learn)
+        X = scaled.features
+    classification = job.task == "classification"
+    Y = targets_of(rows.L[:, 0], job.targets) if classification else rows.L if job.task == "regression" else nothing
+    out = job.learner.outputs(n, job.width, job.targets)
+    job.learner.advance(live.work["learner"], slots, X, np.ascontiguousarray(Y), out, rows.learn)
+    drift, watched = None, out.ls_error
+    if job.detector is not None:
+        assert job.settings.drift is not None
+        watched = out.loss if job.settings.drift.watch == "loss" else out.ls_error
+        found = job.detector.outputs(n, 1, 0)
+        job.detector.advance(live.work["drift"], slots, watched.reshape(n, 1).copy(), nothing, found, rows.learn)
+        drift = found.features
+    books = job.stages["books"]
+    assert isinstance(books, Books)
+    chosen = None
+    if classification:
+        codes = np.ascontiguousarray(rows.L[:, 0])
+        chosen = books.decide(live.work["books"], slots, out.prediction, codes, rows.learn)
+    seq, seen = books.number(live.work["books"], rows.slots if not live.pooled else slots)
+    return Modelled(out, drift, watched, chosen, seq, seen)

@@ -1,0 +1,71 @@
+"""What a key keeps beside its learner: how many rows it had, and which classes have been labelled so far."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.linalg import missing
+from algorithms.common.protocol import LEARN_HEAD, Array, Stage, Workspace
+
+
+class BooksState(NamedTuple):
+    rows: int  # rows of this key so far: the next row's `seq`
+    seen: int  # rows the learner had seen before this key's first one (a warm start's)
+    labelled: Array  # (classes,) int64, labels learned per class; no columns in a regression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Books(Stage):
+    classes: int
+
+    def init(self) -> BooksState:
+        return BooksState(0, 0, np.zeros(self.classes, np.int64))
+
+    def number(self, work: Workspace, slots: Array) -> tuple[Array, Array]:
+        """The number of each row within its key, and how many rows its learner had seen before it; counts on."""
+        seq, seen = np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
+        _number(work.arrays[0], work.arrays[1], slots, seq, seen)
+        return seq, seen
+
+    def decide(self, work: Workspace, slots: Array, scores: Array, codes: Array, learn: Array) -> Array:
+        """The predicted class of each row: the highest score among classes labelled before it, -1 while there is none.
+
+        `codes (n,)` are the true classes (NaN unknown); after its row a label that is learned counts as labelled.
+        """
+        chosen = np.empty(len(slots), np.int64)
+        _decide(work.arrays[2], slots, scores, codes, learn, chosen)
+        return chosen
+
+
+@compiled
+def _number(rows, before, slots, seq, seen):
+    for n in range(len(slots)):
+        key = slots[n]
+        seq[n] = rows[key]
+        seen[n] = before[key] + rows[key]
+        rows[key] += 1
+
+
+@compiled
+def _decide(labelled, slots, scores, codes, learn, chosen):
+    for n in range(len(slots)):
+        key = slots[n]
+        best = -1
+        if not missing(scores[n]):
+            for c in range(scores.shape[1]):
+                if labelled[key, c] > 0 and (best < 0 or scores[n, c] > scores[n, best]):
+                    best = c
+        chosen[n] = best
+        if learn[n] & LEARN_HEAD and np.isfinite(codes[n]):
+            labelled[key, int(codes[n])] += 1
+
+
+def targets_of(codes: Array, classes: int) -> Any:
+    """One row per label: 1 in its class's column, 0 elsewhere; NaN throughout where the label is unknown."""
+    Y = np.full((len(codes), classes), np.nan)
+    known = np.flatnonzero(np.isfinite(codes))
+    Y[known] = 0.0
+    Y[known, codes[known].astype(np.int64)] = 1.0
+    return Y

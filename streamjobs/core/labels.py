@@ -1,0 +1,56 @@
+"""Labels as people write them, turned into numbers: a class's column, or the numbers of a regression target."""
+
+import math
+from typing import Any
+
+from streamjobs.errors import RecordError
+
+Code = tuple[float, ...]
+
+
+def class_code(label: Any, names: list[str], most: int, declared: bool) -> float:
+    """The column of a class label; a new one is appended to `names` unless the job declares its classes.
+
+    None (no label) gives NaN. Raises RecordError `bad_label` or `too_many_classes`.
+    """
+    if label is None:
+        return math.nan
+    name = _class_name(label)
+    if name in names:
+        return float(names.index(name))
+    if declared:
+        raise RecordError("bad_label", f"expected one of the {len(names)} declared classes, got {name[:60]!r}.", "label")
+    if len(names) >= most:
+        raise RecordError(
+            "too_many_classes",
+            f"expected at most {most} classes for a key, got one more: {name[:60]!r}. Raise [head] max_classes.",
+            "label",
+        )
+    names.append(name)
+    return float(len(names) - 1)
+
+
+def _class_name(label: Any) -> str:
+    if isinstance(label, str) and 0 < len(label) <= 200:
+        return label
+    if isinstance(label, int) and not isinstance(label, bool):
+        return str(label)
+    if isinstance(label, float) and label.is_integer():
+        return str(int(label))
+    raise RecordError(
+        "bad_label", f"expected a class as a text of 1-200 characters or an integer, got {label!r:.80}.", "label"
+    )
+
+
+def number_code(label: Any, targets: int) -> Code:
+    """The numbers of a regression label; None gives NaN. Raises RecordError `bad_label`."""
+    if label is None:
+        return (math.nan,) * targets
+    numbers = label if isinstance(label, list) else [label]
+    if len(numbers) == targets and all(_is_number(number) for number in numbers):
+        return tuple(float(number) for number in numbers)
+    raise RecordError("bad_label", f"expected {targets} finite numbers as the label, got {label!r:.80}.", "label")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
