@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+NO_RECORDINGS = "no recordings"  # how the reason of such a skip begins
 
 
 def data_folder() -> Path:
@@ -24,7 +25,7 @@ def dataset(name: str) -> Mapping[str, np.ndarray]:
     """The arrays of `name`, e.g. dataset("seglearn_watch"), read-only; skips the test where there is no data folder."""
     folder = data_folder()
     if not folder.is_dir():
-        pytest.skip(f"no folder {folder} with the recordings; set STREAMJOBS_DATA")
+        pytest.skip(f"{NO_RECORDINGS}: there is no folder {folder}; set STREAMJOBS_DATA")
     path = folder / f"{name}.npz"
     if not path.is_file():
         raise FileNotFoundError(

@@ -1,0 +1,130 @@
+"""`python -m tests`: format, lint, types, layers, doctests, every test, real brokers; ends with one total.
+
+    python -m tests                       everything, in order
+    python -m tests --fast                the minute-long part for the inner loop
+    python -m tests checks core           these parts
+    python -m tests tests/core/test_x.py  this file
+    python -m tests -k name               the tests whose name matches
+
+The last line is "N passed, N failed, N skipped"; the exit code is 1 when anything failed. With CI=true a skipped test
+counts as failed, except where recordings are absent that are no part of the project (tests/data.py).
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+
+from tests.data import NO_RECORDINGS
+from tests.parts import CHECKOUT, PARTS, REQUIRED, Part
+from tests.running import Result, run_part
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _options(arguments)
+    parts, problem = _chosen(options)
+    if problem:
+        print(problem, file=sys.stderr)
+        return 2
+    marks = "not long and not slow" if options.fast else "not long"
+    pytest_options = ["-m", marks, *(["-k", options.k] if options.k else [])]
+    strict = os.environ.get("CI", "").lower() == "true"
+    started = time.monotonic()
+
+    results, absent = [], []
+    for part in parts:
+        if not part.command and not part.there:
+            if part.name in REQUIRED:
+                results.append(Result(part.name, failed=[f"{part.name}: {' '.join(part.folders)} is not there"]))
+            else:
+                absent.append(part.name)
+                continue
+        else:
+            results.append(_one(part, pytest_options, picked=bool(options.k), strict=strict))
+        _show(results[-1])
+    return _total(results, absent, time.monotonic() - started)
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests", description="Run the tests; the last line is the total.")
+    parser.add_argument("what", nargs="*", help="parts or files; absent: all parts")
+    parser.add_argument("--fast", action="store_true", help="the minute-long part")
+    parser.add_argument("-k", metavar="NAME", help="only tests whose name matches")
+    return parser.parse_args(arguments)
+
+
+def _chosen(options: argparse.Namespace) -> tuple[list[Part], str]:
+    by_name = {part.name: part for part in PARTS}
+    stray = _strays()
+    if stray:
+        return [], f"these test files belong to no part of tests/parts.py: {', '.join(stray)}"
+    if not options.what:
+        parts = [part for part in PARTS if part.fast or not options.fast]
+        return [part for part in parts if not (options.k and part.command)], ""
+    chosen = []
+    for word in options.what:
+        if word in by_name:
+            chosen.append(by_name[word])
+        elif (CHECKOUT / word.partition("::")[0]).exists():
+            chosen.append(Part(word, (word,)))
+        else:
+            return [], f"unknown part or file {word!r}; parts: {', '.join(by_name)}."
+    return chosen, ""
+
+
+def _strays() -> list[str]:
+    """Test files outside every part, which nobody would notice not to run."""
+    folders = [folder + "/" for part in PARTS for folder in part.folders]
+    files = [path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "tests").rglob("test_*.py")]
+    return sorted(file for file in files if not any(file.startswith(folder) for folder in folders))
+
+
+def _one(part: Part, pytest_options: list[str], *, picked: bool, strict: bool) -> Result:
+    def progress(line: str) -> None:
+        print(f"  {part.name}: {line}", flush=True)
+
+    result = run_part(part, pytest_options, progress)
+    if result.tests == 0 and part.name in REQUIRED and not picked:
+        result.failed.append(f"{part.name}: no test found")
+    if strict:
+        forbidden = [(test, why) for test, why in result.skipped if not why.startswith(NO_RECORDINGS)]
+        result.skipped = [skip for skip in result.skipped if skip not in forbidden]
+        result.failed += [f"{test}: skipped, which fails in CI: {why}" for test, why in forbidden]
+    return result
+
+
+def _show(result: Result) -> None:
+    counts = f"{result.passed} passed"
+    if result.failed:
+        counts += f", {len(result.failed)} FAILED"
+    if result.skipped:
+        counts += f", {len(result.skipped)} skipped"
+    print(f"{result.name:<10} {counts:<40} {result.seconds:6.1f} s", flush=True)
+    if result.failed and result.output:
+        print("\n".join("  | " + line for line in result.output.splitlines()), flush=True)
+
+
+def _total(results: list[Result], absent: list[str], seconds: float) -> int:
+    passed = sum(result.passed for result in results)
+    failed = [test for result in results for test in result.failed]
+    skipped = [why for result in results for _, why in result.skipped]
+    print(f"\n{seconds:.0f} s in all")
+    if absent:
+        print(f"not there: {', '.join(absent)}")
+    for why, times in Counter(skipped).items():
+        print(f"skipped {times} x: {why}")
+    for test in failed:
+        print(f"FAILED {test}")
+    if not passed and not failed:
+        failed = ["no test ran"]
+        print("FAILED no test ran")
+    print(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,55 @@
+"""The parts of `python -m tests`, in the order they run; quick ones first, brokers last."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run of a tool (`command`), or of pytest over `folders`."""
+
+    name: str
+    folders: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # for pytest
+    fast: bool = True  # in the minute-long run of the inner loop
+    within_seconds: int = 300  # a part that takes longer hangs: it is ended and has failed
+
+    @property
+    def there(self) -> list[str]:
+        """Those of its folders (or a picked file, or file::test) that exist and have Python in them."""
+        found = []
+        for folder in self.folders:
+            path = CHECKOUT / folder.partition("::")[0]
+            if path.is_file() or any(path.rglob("*.py")):
+                found.append(folder)
+        return found
+
+
+def _tool(*words: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", *words)
+
+
+PARTS = (
+    Part("format", command=_tool("ruff", "format", "--check", ".")),
+    Part("lint", command=_tool("ruff", "check", ".")),
+    Part("types", command=_tool("mypy")),
+    Part("layers", ("tests/layers",)),
+    Part("runner", ("tests/runner",), fast=False),
+    Part("docs", ("tests/docs",)),
+    Part("doctests", ("algorithms", "streamjobs"), options=("--doctest-modules",)),
+    Part("checks", ("tests/checks",)),
+    Part("learners", ("tests/learners", "tests/reference", "tests/golden")),
+    Part("core", ("tests/core",)),
+    Part("shell", ("tests/shell",)),
+    Part("paper", ("tests/paper",), fast=False),
+    Part("bench", ("tests/bench",), fast=False),
+    Part("kafka", ("tests/kafka",), fast=False, within_seconds=480),
+    Part("faults", ("tests/faults",), fast=False, within_seconds=480),
+)
+
+# Parts without a single test fail the run. The others may be absent from the checkout, and are then listed.
+REQUIRED = frozenset({"layers", "runner", "docs", "doctests", "checks"})

@@ -1,0 +1,127 @@
+"""`python -m tests` itself: what it counts, what fails it, and that a hanging or dying part cannot pass."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import tests.__main__ as runner
+from tests.data import NO_RECORDINGS
+from tests.parts import Part
+from tests.running import Result, run_part
+
+FILE = """
+import os, pytest, time
+def test_passes(): pass
+def test_fails(): assert False
+def test_skips(): pytest.skip("no broker here")
+@pytest.fixture
+def broken(): raise RuntimeError
+def test_cannot_be_set_up(broken): pass
+@pytest.fixture
+def messy():
+    yield
+    raise RuntimeError
+def test_cannot_be_cleaned_up(messy): pass
+"""
+
+
+def _written(folder: Path, text: str) -> Part:
+    (folder / "test_written.py").write_text(text)
+    return Part("written", (str(folder),))
+
+
+def _run(part: Part) -> Result:
+    return run_part(part, [], lambda line: None)
+
+
+def _ends(capsys: pytest.CaptureFixture[str], results: list[Result]) -> tuple[int, str]:
+    code = runner._total(results, [], 1.0)
+    return code, capsys.readouterr().out.splitlines()[-1]
+
+
+def test_each_outcome_is_counted_once(tmp_path: Path) -> None:
+    result = _run(_written(tmp_path, FILE))
+    assert result.passed == 1
+    assert [test.rpartition("::")[2] for test in result.failed] == [
+        "test_fails",
+        "test_cannot_be_set_up",
+        "test_cannot_be_cleaned_up",
+    ]
+    assert [reason for _, reason in result.skipped] == ["no broker here"]
+
+
+def test_the_last_line_is_the_total_and_a_failure_makes_the_exit_code_one(capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = Result("good", passed=3, skipped=[("t", "why")]), Result("bad", failed=["x"])
+    assert _ends(capsys, [good]) == (0, "3 passed, 0 failed, 1 skipped")
+    assert _ends(capsys, [good, bad]) == (1, "3 passed, 1 failed, 1 skipped")
+
+
+def test_a_run_without_any_test_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _ends(capsys, []) == (1, "0 passed, 1 failed, 0 skipped")
+
+
+def test_in_ci_a_skip_fails_unless_recordings_are_absent(tmp_path: Path) -> None:
+    text = f"import pytest\ndef test_a(): pytest.skip('no Java')\ndef test_b(): pytest.skip('{NO_RECORDINGS}: nowhere')\n"
+    part = _written(tmp_path, text)
+    lenient = runner._one(part, [], picked=False, strict=False)
+    strict = runner._one(part, [], picked=False, strict=True)
+    assert (len(lenient.failed), len(lenient.skipped)) == (0, 2)
+    assert [why for _, why in strict.skipped] == [f"{NO_RECORDINGS}: nowhere"]
+    assert strict.failed == [f"{lenient.skipped[0][0]}: skipped, which fails in CI: no Java"]
+
+
+def test_a_file_that_cannot_be_imported_fails_and_the_others_still_run(tmp_path: Path) -> None:
+    (tmp_path / "test_broken.py").write_text("import nothing_of_that_name\n")
+    result = _run(_written(tmp_path, "def test_a(): pass\n"))
+    assert (result.passed, len(result.failed)) == (1, 1)
+
+
+def test_a_file_skipped_as_a_whole_is_a_skip(tmp_path: Path) -> None:
+    result = _run(_written(tmp_path, "import pytest\npytest.skip('no Java', allow_module_level=True)\n"))
+    assert (result.passed, result.failed) == (0, [])
+    assert [why for _, why in result.skipped] == ["no Java"]
+
+
+def test_a_dying_process_fails_and_names_its_last_test(tmp_path: Path) -> None:
+    result = _run(_written(tmp_path, "import os\ndef test_a(): pass\ndef test_dies(): os._exit(0)\n"))
+    assert result.passed == 1
+    assert len(result.failed) == 1
+    assert "test_dies" in result.failed[0]
+
+
+def test_a_hanging_part_is_ended_and_fails(tmp_path: Path) -> None:
+    _written(tmp_path, "import time\ndef test_hangs(): time.sleep(60)\n")
+    result = _run(Part("written", (str(tmp_path),), within_seconds=3))
+    assert len(result.failed) == 1
+    assert "limit of 3 s" in result.failed[0]
+    assert result.seconds < 30
+
+
+def test_a_process_left_behind_ends_with_its_part(tmp_path: Path) -> None:
+    left = tmp_path / "pid"
+    text = f"""
+import subprocess, pathlib
+def test_a():
+    process = subprocess.Popen(["sleep", "60"])
+    pathlib.Path({str(left)!r}).write_text(str(process.pid))
+"""
+    assert _run(_written(tmp_path, text)).passed == 1
+    state = Path(f"/proc/{left.read_text()}/stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+def test_a_failing_tool_fails_its_part() -> None:
+    assert len(_run(Part("tool", command=(sys.executable, "-c", "raise SystemExit(3)"))).failed) == 1
+    assert _run(Part("tool", command=(sys.executable, "-c", ""))).passed == 1
+
+
+def test_a_required_part_without_tests_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = _written(tmp_path, "")
+    monkeypatch.setattr(runner, "REQUIRED", frozenset({"written"}))
+    assert runner._one(part, [], picked=False, strict=False).failed == ["written: no test found"]
+    assert runner._one(part, [], picked=True, strict=False).failed == []
+
+
+def test_every_test_file_belongs_to_a_part() -> None:
+    assert runner._strays() == []

@@ -1,0 +1,139 @@
+"""One part of `python -m tests` as a process of its own, watched while it runs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.parts import CHECKOUT, Part
+
+PROGRESS_EVERY_SECONDS = 10.0
+
+
+@dataclass
+class Result:
+    """What came of a part."""
+
+    name: str
+    passed: int = 0
+    failed: list[str] = field(default_factory=list)  # test ids, or what else is wrong
+    skipped: list[tuple[str, str]] = field(default_factory=list)  # test id, reason
+    seconds: float = 0.0
+    output: str = ""
+
+    @property
+    def tests(self) -> int:
+        return self.passed + len(self.failed) + len(self.skipped)
+
+
+def run_part(part: Part, pytest_options: list[str], progress: Callable[[str], None]) -> Result:
+    """Run the part to its end, or end it at its limit; `progress` gets a line every ten seconds."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="streamjobs-tests-") as folder:
+        output, tally = Path(folder) / "output", Path(folder) / "tally"
+        tally.touch()
+        command = list(part.command)
+        if not command:
+            command = [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-p",
+                "tests.tally",
+                "--no-header",
+                "--tb=short",
+                "--color=no",
+                "--continue-on-collection-errors",
+            ]
+            command += [*part.options, *pytest_options, *part.there]
+        code = _watch(command, part.within_seconds, output, tally, progress)
+        result = Result(part.name, seconds=time.monotonic() - started)
+        result.output = output.read_text(encoding="utf-8", errors="replace")
+        if part.command:
+            if code == 0:
+                result.passed = 1
+            else:
+                result.failed.append(_ended(part, code))
+        else:
+            _read(tally, code, part, result)
+    return result
+
+
+def _watch(command: list[str], limit: float, output: Path, tally: Path, progress: Callable[[str], None]) -> int | None:
+    """Exit code, None when the limit ended it. The part has its own process group: what it started ends with it."""
+    started = said = time.monotonic()
+    environment = {**os.environ, "STREAMJOBS_TALLY": str(tally), "PYTHONUNBUFFERED": "1"}
+    with output.open("wb") as sink:
+        process = subprocess.Popen(
+            command,
+            cwd=CHECKOUT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            while True:
+                try:
+                    return process.wait(timeout=0.2)
+                except subprocess.TimeoutExpired:
+                    now = time.monotonic()
+                if now - started > limit:
+                    return None
+                if now - said >= PROGRESS_EVERY_SECONDS:
+                    said = now
+                    progress(_doing(tally, now - started))
+        finally:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the part's process group: a moment for its own cleaning up, then for good."""
+    for how, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0)):
+        try:
+            os.killpg(process.pid, how)
+        except (ProcessLookupError, PermissionError):
+            break
+        try:
+            process.wait(timeout=patience)
+        except subprocess.TimeoutExpired:
+            continue
+        time.sleep(0.05)
+
+
+def _lines(tally: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in tally.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+
+
+def _doing(tally: Path, seconds: float) -> str:
+    lines = _lines(tally)
+    done = sum("test" in line for line in lines)
+    running = next((line["start"] for line in reversed(lines) if "start" in line), "")
+    return f"{seconds:.0f} s, {done} done" + (f", in {running}" if running else "")
+
+
+def _read(tally: Path, code: int | None, part: Part, result: Result) -> None:
+    lines = _lines(tally)
+    for line in lines:
+        if line.get("outcome") == "passed":
+            result.passed += 1
+        elif line.get("outcome") == "failed":
+            result.failed.append(line["test"])
+        elif line.get("outcome") == "skipped":
+            result.skipped.append((line["test"], line["reason"]))
+    if not any("done" in line for line in lines) or (code not in (0, 5) and not result.failed):
+        running = next((line["start"] for line in reversed(lines) if "start" in line), "no test")
+        result.failed.append(f"{_ended(part, code)}; last begun: {running}")
+
+
+def _ended(part: Part, code: int | None) -> str:
+    if code is None:
+        return f"{part.name}: ended at its limit of {part.within_seconds} s"
+    return f"{part.name}: ended by signal {-code}" if code < 0 else f"{part.name}: exit code {code}"
