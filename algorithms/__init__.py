@@ -9,6 +9,7 @@ array([[1.]])
 from collections.abc import Mapping
 from typing import Any
 
+from algorithms.chain import Chain
 from algorithms.common.protocol import (
     Array,
     Basis,
@@ -21,9 +22,14 @@ from algorithms.common.protocol import (
 )
 from algorithms.common.settings import build, suggestion
 from algorithms.heads.lms import Lms
+from algorithms.heads.rls import Rls
+from algorithms.scaling import Scaling
 
 LEARNERS: dict[str, type[Learner]] = {
+    "chain": Chain,
     "lms": Lms,
+    "rls": Rls,
+    "scaling": Scaling,
 }
 
 __all__ = [

@@ -1,16 +1,23 @@
-"""What all linear heads share: scores, the loss, and weights carried over a change of basis."""
+"""What all linear heads share: scores, losses, the guarded step, the optional constant input, a change of basis.
+
+`intercept` of a head means: a constant 1 stands behind the features, and the algorithm treats it as one more input.
+Its weights are the state's `bias (targets,)`, so that `weights` stays (dim, targets); without intercept it stays as given.
+"""
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.linalg import norm2
 from algorithms.common.protocol import Array, Basis
+
+LARGEST_STEP = 1e150  # a step beyond is refused: what is left of the floating-point range bounds 10^150 more of them
 
 
 @compiled
-def score(weights: Array, x: Array, prediction: Array) -> None:
-    """prediction = weights' x."""
+def score(weights: Array, bias: Array, x: Array, prediction: Array) -> None:
+    """prediction = weights' x + bias."""
     for t in range(prediction.size):
-        prediction[t] = 0.0
+        prediction[t] = bias[t]
     for i in range(x.size):
         for t in range(prediction.size):
             prediction[t] += x[i] * weights[i, t]
@@ -26,18 +33,60 @@ def squared_loss(prediction: Array, y: Array) -> float:
 
 
 @compiled
+def side(y: float) -> float:
+    """The label -1 or +1 of a binary target given as -1/+1 or 0/1."""
+    return 1.0 if y > 0.0 else -1.0
+
+
+@compiled
+def hinge_loss(prediction: Array, y: Array) -> float:
+    """Sum over the targets, each a binary problem of its own."""
+    total = 0.0
+    for t in range(y.size):
+        total += max(0.0, 1.0 - side(y[t]) * prediction[t])
+    return total
+
+
+@compiled
+def length2(x: Array, intercept: bool) -> float:
+    """|x|^2, the constant input included."""
+    return norm2(x) + 1.0 if intercept else norm2(x)
+
+
+@compiled
+def largest(a: Array) -> float:
+    """max |a_i| of finite numbers, 0 for none."""
+    top = 0.0
+    for i in range(a.size):
+        top = max(top, abs(a[i]))
+    return top
+
+
+@compiled
+def step(weights: Array, bias: Array, x: Array, keep: float, along: Array, intercept: bool) -> bool:
+    """weights = keep weights + x along', and the same for the bias; False and nothing done where that is out of range."""
+    if not largest(along) * max(largest(x), 1.0) < LARGEST_STEP:
+        return False
+    for i in range(x.size):
+        for t in range(along.size):
+            weights[i, t] = keep * weights[i, t] + x[i] * along[t]
+    if intercept:
+        for t in range(along.size):
+            bias[t] = keep * bias[t] + along[t]
+    return True
+
+
+@compiled
 def carry(basis: Basis, n: int, weights: Array) -> None:
     """weights = transfer[n] @ weights, when row n turned the basis."""
     if basis.moved.size == 0 or basis.moved[n] == 0:
         return
     transfer = basis.transfer[n]
-    turned = np.empty(weights.shape)
+    turned = np.zeros(weights.shape)
     for i in range(weights.shape[0]):
-        for t in range(weights.shape[1]):
-            total = 0.0
-            for j in range(weights.shape[0]):
-                total += transfer[i, j] * weights[j, t]
-            turned[i, t] = total
+        for j in range(weights.shape[0]):
+            for t in range(weights.shape[1]):
+                turned[i, t] += transfer[i, j] * weights[j, t]
     for i in range(weights.shape[0]):
         for t in range(weights.shape[1]):
             weights[i, t] = turned[i, t]

@@ -1,0 +1,140 @@
+"""Chain: an extractor's features go to a head, as one learner whose state is both states.
+
+A head learns from features taken with what earlier rows taught the extractor. Where the extractor turns its basis as it
+learns, the head carries its weights over (`Basis`). Rows go through in chunks, which bounds the memory for the changes of
+basis and nothing else: the same bits for any split.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import NO_BASIS, Array, Basis, Learner, Outputs, State, Work, reject
+
+CHUNK_ROWS = 256
+CHUNK_NUMBERS = 1 << 19  # most numbers of a chunk's changes of basis, 4 MB
+
+
+class ChainState(NamedTuple):
+    extractor: State
+    head: State
+
+
+class ChainWork:
+    """The workspaces of both, slot by slot together; used like a `Workspace`."""
+
+    __slots__ = ("extractor", "head")
+
+    def __init__(self, extractor: Any, head: Any) -> None:
+        self.extractor, self.head = extractor, head
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self.arrays)
+
+    @property
+    def arrays(self) -> Work:
+        return (*self.extractor.arrays, *self.head.arrays)
+
+    @property
+    def slots(self) -> int:
+        return int(self.extractor.slots)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.extractor.nbytes + self.head.nbytes)
+
+    def grow(self, slots: int) -> None:
+        self.extractor.grow(slots)
+        self.head.grow(slots)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain(Learner):
+    """Features, LS error, admissions and evictions are the extractor's; prediction and loss are the head's.
+
+    A head does not learn from a row whose features are not ready (NaN). Raises SettingError where an extractor that turns
+    its basis meets a head that cannot follow.
+
+    >>> from algorithms import learner_from
+    >>> chain = learner_from("chain", {"extractor": {"name": "scaling"}, "head": {"name": "rls", "intercept": True}})
+    >>> state, out = chain.run(chain.init(dim=2, targets=1, seed=0), [[1, 0], [3, 5], [2, 1], [1, 0]], [[1], [2], [3], [1]])
+    >>> out.features.round(2).tolist(), out.prediction.shape
+    ([[0.0, 0.0], [0.0, 0.0], [0.0, -0.6], [-1.22, -0.93]], (4, 1))
+    """
+
+    extractor: Learner  # gives features
+    head: Learner  # predicts from them
+
+    def __post_init__(self) -> None:
+        if self.extractor.kind == "drift":
+            reject(self, "extractor", "a learner that gives features", type(self.extractor).__name__)
+        if self.head.kind not in ("regression", "classification"):
+            reject(self, "head", "a learner that predicts", type(self.head).__name__)
+        if self.extractor.moves and not getattr(self.head, "carries", False):
+            expected = f"a linear head, because the features of {type(self.extractor).__name__} turn as it learns"
+            reject(self, "head", expected, type(self.head).__name__)
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return self.head.kind
+
+    @property
+    def bounded(self) -> bool:
+        return self.extractor.bounded and self.head.bounded
+
+    @property
+    def width(self) -> int:
+        return self.extractor.width
+
+    def width_for(self, dim: int) -> int:
+        return self.extractor.width_for(dim)
+
+    def init(self, *, dim: int, targets: int, seed: int) -> ChainState:
+        if self.width_for(dim) < 1:
+            reject(self, "extractor", "a learner that gives features", type(self.extractor).__name__)
+        extractor = self.extractor.init(dim=dim, targets=targets, seed=seed)
+        return ChainState(extractor, self.head.init(dim=self.width_for(dim), targets=targets, seed=seed))
+
+    def dim(self, state: ChainState) -> int:
+        return self.extractor.dim(state.extractor)
+
+    def targets(self, state: ChainState) -> int:
+        return self.head.targets(state.head)
+
+    def workspace(self, state: ChainState, *, slots: int = 1, extra: int = 0) -> ChainWork:  # type: ignore[override]
+        return ChainWork(
+            self.extractor.workspace(state.extractor, slots=slots, extra=extra),
+            self.head.workspace(state.head, slots=slots, extra=extra),
+        )
+
+    def load(self, work: ChainWork, slot: int, state: ChainState) -> None:
+        self.extractor.load(work.extractor, slot, state.extractor)
+        self.head.load(work.head, slot, state.head)
+
+    def save(self, work: ChainWork, slot: int, like: ChainState) -> ChainState:
+        extractor = self.extractor.save(work.extractor, slot, like.extractor)
+        return ChainState(extractor, self.head.save(work.head, slot, like.head))
+
+    def bytes_of(self, state: ChainState) -> int:
+        return self.extractor.bytes_of(state.extractor) + self.head.bytes_of(state.head)
+
+    def loop(self, work: ChainWork, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        n, width = out.features.shape
+        chunk = max(1, min(n, CHUNK_ROWS, CHUNK_NUMBERS // (width * width))) if self.extractor.moves else max(1, n)
+        turning = NO_BASIS
+        if self.extractor.moves:
+            turning = Basis(np.zeros(chunk, np.int8), np.empty((chunk, width, width)))
+        for first in range(0, n, chunk):
+            rows = slice(first, min(n, first + chunk))
+            self._chunk(work, slots[rows], X[rows], Y[rows], learn[rows], Outputs(*(array[rows] for array in out)), turning)
+
+    def _chunk(self, work: ChainWork, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, turning: Basis) -> None:
+        n, targets = out.prediction.shape
+        change = Basis(turning.moved[:n], turning.transfer[:n])
+        change.moved[:] = 0
+        unread = out._replace(prediction=np.empty((n, targets)), loss=np.empty(n))  # what an extractor predicts
+        self.extractor.loop(work.extractor, slots, X, Y, learn, unread, change)
+        to_head = self.head.outputs(n, out.features.shape[1], targets)._replace(prediction=out.prediction, loss=out.loss)
+        self.head.loop(work.head, slots, out.features, Y, learn, to_head, change)
