@@ -268,6 +268,8 @@ class Learner(Stage):
 
 def _matrix(owner: str, name: str, values: ArrayLike, columns: int, rows: int | None = None) -> Array:
     array = np.ascontiguousarray(values, dtype=np.float64)
+    if not array.flags.writeable:
+        array = array.copy()  # to numba a read-only array is another type: every loop would be compiled once more
     if columns == 0 and array.size and name == "Y":
         array = np.zeros((len(array), 0))  # an extractor has no targets; labels given to it are ignored
     if array.size == 0 and array.ndim == 1:
