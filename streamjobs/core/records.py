@@ -45,7 +45,7 @@ def decoder(source: SourceSection, dim: int) -> Callable[[Sequence[Record]], Dec
                 if not key or len(key) > max_key_bytes or not value or len(value) > max_bytes or record.headers:
                     _check_limits(record, max_bytes, max_key_bytes)
                 parsed = parse(record)
-                if type(parsed) is Frame:
+                if isinstance(parsed, Frame):
                     samples.frame(index, record, parsed)
                 else:
                     x, time, label = parsed
@@ -115,7 +115,7 @@ class _Samples:
 def _checked(samples: _Samples, records: Sequence[Record], errors: dict[int, RecordError], source: SourceSection) -> Decoded:
     owner, times, X, stamps = samples.arrays()
     labels = samples.labels
-    in_range = (np.abs(X) <= source.max_abs).all(axis=1)  # false for NaN as well
+    in_range = np.asarray((np.abs(X) <= source.max_abs).all(axis=1))  # false for NaN as well
     in_time = (times >= 0.0) & (times < END_OF_TIME)
     early = (stamps <= 0.0) | (times <= stamps + source.future)
     good = in_range & in_time & early

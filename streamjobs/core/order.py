@@ -1,0 +1,188 @@
+"""Samples of a key in event time: late ones, ones out of order, ones twice.
+
+With `lateness` 0 nothing is held: a sample older than the newest applied one of its key is late, one of the same time
+a duplicate. With more, a sample waits until one at least `lateness` newer has come, so that what arrives out of order
+leaves in order; equal times leave in order of arrival. At most `max_held` samples of a key wait, then the oldest goes.
+What waits at the end of a stream goes on waiting: only a newer sample of its key lets it out.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.linalg import put
+from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, Stage, require
+
+APPLIED, HELD, LATE, DUPLICATE = 0, 1, 2, 3  # verdicts on an arriving sample
+_POLICIES = {"learn": 0, "predict_only": 1, "drop": 2, "dlq": 3}
+
+
+class OrderState(NamedTuple):
+    newest: float  # event time of the newest applied sample, seconds; -inf: none yet
+    held_times: Array  # (h,) ascending
+    held_X: Array  # (h, dim)
+    held_L: Array  # (h, labels)
+
+
+class Ordered(NamedTuple):
+    """The samples that go on, in the order to be applied; a held one has the owner of the sample that released it."""
+
+    slots: Array  # (k,)
+    times: Array  # (k,)
+    X: Array  # (k, dim)
+    L: Array  # (k, labels)
+    owner: Array  # (k,)
+    learn: Array  # (k,) int8
+    verdict: Array  # (n,) int8 of each arriving sample: APPLIED, HELD, LATE or DUPLICATE, whatever the policy then does
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order(Stage):
+    """The policies of a source.
+
+    >>> order = Order(lateness=2.0)
+    >>> work = order.workspace(order.init(dim=1, labels=1))
+    >>> order.load(work, 0, order.init(dim=1, labels=1))
+    >>> times = np.array([1.0, 3.0, 2.0, 5.0])
+    >>> rows = np.zeros((4, 1))
+    >>> slots = np.zeros(4, np.int64)
+    >>> out = order.advance(work, slots, times, rows, rows, slots)
+    >>> out.times, out.verdict
+    (array([1., 2., 3.]), array([1, 1, 1, 1], dtype=int8))
+    """
+
+    stored: ClassVar[tuple[str, ...]] = ("held_times", "held_X", "held_L")
+
+    policy: str = "learn"  # of late samples: learn and predict_only let them pass at once, drop and dlq do not
+    lateness: float = 0.0  # seconds of event time a sample waits
+    duplicates: str = "drop"  # or "learn": applied like any other
+    max_held: int = 1024  # most samples of a key that wait
+
+    def __post_init__(self) -> None:
+        require(self, "policy", self.policy in _POLICIES, "one of " + ", ".join(_POLICIES))
+        require(self, "lateness", 0 <= self.lateness < np.inf, "0 or more seconds")
+        require(self, "duplicates", self.duplicates in ("drop", "learn"), "drop or learn")
+        require(self, "max_held", self.max_held >= 1, "1 or more")
+
+    def room(self, field: str) -> int:
+        return self.max_held + 1 if self.lateness > 0 else 0  # a sample enters before one leaves
+
+    def init(self, dim: int, labels: int) -> OrderState:
+        return OrderState(-np.inf, np.empty(0), np.empty((0, dim)), np.empty((0, labels)))
+
+    def advance(self, work: Any, slots: Array, times: Array, X: Array, L: Array, owner: Array) -> Ordered:
+        """Samples of many keys in arrival order: X (n, dim), L (n, labels), the rest (n,)."""
+        arrays = tuple(work)
+        n, most = len(times), len(times)
+        if self.lateness > 0 and n:
+            most += int(arrays[4][np.unique(slots), 0].sum())  # all that waits may leave
+        out = (
+            np.empty(most, np.int64),
+            np.empty(most),
+            np.empty((most, X.shape[1])),
+            np.empty((most, L.shape[1])),
+            np.empty(most, np.int64),
+            np.empty(most, np.int8),
+        )
+        verdict = np.empty(n, np.int8)
+        samples = (
+            np.ascontiguousarray(slots, np.int64),
+            np.ascontiguousarray(times, np.float64),
+            np.ascontiguousarray(X, np.float64),
+            np.ascontiguousarray(L, np.float64),
+            np.ascontiguousarray(owner, np.int64),
+        )
+        first = np.zeros(len(arrays[0]) if self.lateness > 0 else 0, np.int64)
+        policy = (_POLICIES[self.policy], self.lateness, self.duplicates == "learn", self.max_held)
+        k = _advance(arrays, samples, out, verdict, first, policy)
+        slots, times, X, L, owner, learn = (array[:k] for array in out)
+        return Ordered(slots, times, X, L, owner, learn, verdict)
+
+
+@compiled
+def _advance(work, samples, out, verdict, first, policy):
+    newest, held_times, held_X, held_L, counts = work
+    slots, times, X, L, owner = samples
+    late_policy, lateness, learn_duplicates, max_held = policy
+    k = 0  # samples that went on
+    # `first` says where a slot's waiting samples begin while the batch runs; at its end they move to the front.
+    for n in range(times.size):
+        key, time = slots[n], times[n]
+        if time < newest[key]:
+            verdict[n] = LATE
+            if late_policy <= 1:
+                _emit(out, k, key, time, X[n], L[n], owner[n], LEARN if late_policy == 0 else PREDICT_ONLY)
+                k += 1
+            continue
+        if time == newest[key]:
+            verdict[n] = DUPLICATE
+            if learn_duplicates:
+                _emit(out, k, key, time, X[n], L[n], owner[n], LEARN)
+                k += 1
+            continue
+        if lateness <= 0.0:
+            verdict[n] = APPLIED
+            newest[key] = time
+            _emit(out, k, key, time, X[n], L[n], owner[n], LEARN)
+            k += 1
+            continue
+
+        # It waits, after those of the same time.
+        begin, end = first[key], first[key] + counts[key, 0]
+        at = end
+        while at > begin and held_times[key, at - 1] > time:
+            at -= 1
+        verdict[n] = HELD
+        if at > begin and held_times[key, at - 1] == time:
+            verdict[n] = DUPLICATE
+            if not learn_duplicates:
+                continue
+        if end == held_times.shape[1]:
+            _to_front(held_times[key], held_X[key], held_L[key], begin, end)
+            at, begin, end, first[key] = at - begin, 0, end - begin, 0
+        for i in range(end, at, -1):
+            held_times[key, i] = held_times[key, i - 1]
+            put(held_X[key, i], held_X[key, i - 1])
+            put(held_L[key, i], held_L[key, i - 1])
+        held_times[key, at] = time
+        put(held_X[key, at], X[n])
+        put(held_L[key, at], L[n])
+        end += 1
+
+        # What is old enough goes, and the oldest where too many wait.
+        ripe = held_times[key, end - 1] - lateness
+        while begin < end and (held_times[key, begin] <= ripe or end - begin > max_held):
+            if verdict[n] == HELD and begin == at:
+                verdict[n] = APPLIED
+            newest[key] = held_times[key, begin]
+            _emit(out, k, key, newest[key], held_X[key, begin], held_L[key, begin], owner[n], LEARN)
+            k += 1
+            begin += 1
+        first[key] = begin
+        for field in range(3):
+            counts[key, field] = end - begin
+
+    for n in range(times.size if lateness > 0.0 else 0):
+        key = slots[n]
+        if first[key] > 0:
+            _to_front(held_times[key], held_X[key], held_L[key], first[key], first[key] + counts[key, 0])
+            first[key] = 0
+    return k
+
+
+@compiled
+def _emit(out, k, key, time, x, label, owner, learn):
+    slots, times, X, L, owners, learns = out
+    slots[k], times[k], owners[k], learns[k] = key, time, owner, learn
+    put(X[k], x)
+    put(L[k], label)
+
+
+@compiled
+def _to_front(held_times, held_X, held_L, begin, end):
+    for i in range(begin, end):
+        held_times[i - begin] = held_times[i]
+        put(held_X[i - begin], held_X[i])
+        put(held_L[i - begin], held_L[i])
