@@ -21,13 +21,17 @@ from algorithms.common.protocol import (
     Workspace,
 )
 from algorithms.common.settings import build, suggestion
+from algorithms.drift.page_hinkley import PageHinkley
 from algorithms.heads.lms import Lms
 from algorithms.heads.rls import Rls
 from algorithms.scaling import Scaling
+from algorithms.subspace.okfeb import Okfeb
 
 LEARNERS: dict[str, type[Learner]] = {
     "chain": Chain,
     "lms": Lms,
+    "page_hinkley": PageHinkley,
+    "okfeb": Okfeb,
     "rls": Rls,
     "scaling": Scaling,
 }

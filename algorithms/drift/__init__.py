@@ -1,0 +1,1 @@
+"""Drift detectors: each watches one number per row, in a small bounded state per key."""

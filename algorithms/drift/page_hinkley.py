@@ -1,0 +1,99 @@
+"""Page-Hinkley test: alarm when what lies above the running mean adds up.
+
+Source: Page (1954); Hinkley (1971); with the forgetting of Gama, Sebastiao, Rodrigues (2013), as MOA computes it.
+Symbols: delta = delta, lambda = threshold, alpha = forget, m_T - min m_t = statistic.
+Cost of a row: O(1).  State: 8 numbers.
+Readings: statistic = max(0, forget statistic + x - mean - delta), which for forget = 1 is m_T - min m_t without its sums
+that grow for ever; the mean is that of all rows since the last alarm, x included. One-sided: a rise is drift, a fall is
+not. "Before" is the mean up to the last row at which the statistic was 0, "after" the mean since.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.drift.common import COLUMNS, report, watches_one
+
+
+class PageHinkleyState(NamedTuple):
+    seen: int  # rows so far
+    since: int  # of those, since the last alarm
+    mean: float  # of the rows since the last alarm
+    statistic: float
+    before: float  # mean when the statistic was last 0
+    after: float  # mean of the rows since then
+    after_rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageHinkley(Learner):
+    """Finds a rise of the mean. The defaults suit an LS error in [0, 1].
+
+    >>> detector = PageHinkley(delta=0.03, threshold=0.25)
+    >>> state, out = detector.run(detector.init(dim=1, targets=0, seed=0), [[0.2]] * 8 + [[0.6]] * 2)
+    >>> out.features[-2:].round(3)  # statistic, alarm, mean before, mean after
+    array([[0.326, 1.   , 0.2  , 0.6  ],
+           [0.   , 0.   , 0.6  ,   nan]])
+    """
+
+    kind: ClassVar[str] = "drift"
+
+    delta: float = 0.03  # rise that is tolerated, in units of the watched number; 0 or more
+    threshold: float = 0.25  # sum of excesses that alarms, in the same units; above 0
+    forget: float = 1.0  # in (0, 1]; how much of the sum stays from row to row
+    min_between: int = 5  # rows from one alarm (or the start) to the next, at least; 1 or more
+
+    def __post_init__(self) -> None:
+        require(self, "delta", 0 <= self.delta < np.inf, "0 or more")
+        require(self, "threshold", 0 < self.threshold < np.inf, "above 0")
+        require(self, "forget", 0 < self.forget <= 1, "in (0, 1]")
+        require(self, "min_between", self.min_between >= 1, "1 or more")
+
+    @property
+    def width(self) -> int:
+        return COLUMNS
+
+    def init(self, *, dim: int, targets: int, seed: int) -> PageHinkleyState:
+        watches_one(self, dim)
+        return PageHinkleyState(0, 0, 0.0, 0.0, 0.0, 0.0, 0)
+
+    def dim(self, state: PageHinkleyState) -> int:
+        return 1
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        settings = (self.delta, self.threshold, self.forget, self.min_between)
+        _loop(tuple(work), slots, X, learn, out.features, *settings)
+
+
+@compiled
+def _loop(work, slots, X, learn, features, delta, threshold, forget, min_between):
+    seen, all_since, means, statistics, befores, afters, all_after_rows, _ = work
+    for n in range(len(X)):
+        key, x = slots[n], X[n, 0]
+        since = all_since[key] + 1
+        mean = means[key] + (x - means[key]) / since
+        statistic = max(0.0, forget * statistics[key] + (x - mean - delta))
+        if (
+            not np.isfinite(x) or not np.isfinite(mean) or not np.isfinite(statistic)
+        ):  # skipped: no number, or none afterwards
+            continue
+
+        # Where the climb began splits the rows into before and after.
+        before, after, after_rows = befores[key], afters[key], all_after_rows[key]
+        if statistic == 0.0:
+            before, after, after_rows = mean, 0.0, 0
+        else:
+            after_rows += 1
+            after += (x - after) / after_rows
+        alarm = statistic > threshold and since >= min_between
+        report(features[n], statistic, alarm, before, after if after_rows > 0 else np.nan)
+
+        if learn[n] & 1:
+            seen[key] += 1
+            if alarm:  # start again
+                since, mean, statistic, before, after, after_rows = 0, 0.0, 0.0, 0.0, 0.0, 0
+            all_since[key], means[key], statistics[key] = since, mean, statistic
+            befores[key], afters[key], all_after_rows[key] = before, after, after_rows
