@@ -1,8 +1,8 @@
 """The one way compiled loops are made: numba without fast-math, cached on disk, free of the interpreter lock.
 
-The cache folder is named by the sources of `algorithms/common`: numba notices a change of a loop's own file but not
-of a helper in another file, and a stale helper would be a silent wrong result. `STREAMJOBS_CACHE` moves the folder
-(the package's own folder is often read-only).
+The cache folder is named by the sources of `algorithms/common` and the `common*.py` beside learners: numba notices a
+change of a loop's own file but not of a helper in another file, and a stale helper would be a silent wrong result.
+`STREAMJOBS_CACHE` moves the folder (the package's own folder is often read-only).
 """
 
 import hashlib
@@ -18,7 +18,8 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 def _cache_folder() -> str:
     digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    here = Path(__file__).parent
+    for source in sorted([*here.glob("*.py"), *here.parent.glob("*/common*.py")]):
         digest.update(source.read_bytes())
     root = os.environ.get("STREAMJOBS_CACHE") or Path.home() / ".cache" / "streamjobs"
     return str(Path(root) / "compiled" / digest.hexdigest())

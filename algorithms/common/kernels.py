@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.linalg import distance2
 from algorithms.common.protocol import Array, SettingError, require
 
 Name = Literal["gaussian", "laplacian", "polynomial", "linear", "overlap"]
@@ -31,20 +32,22 @@ class Kernel:
     """gaussian exp(-|x-z|^2 / (2 bandwidth^2)); laplacian exp(-|x-z| / bandwidth); polynomial
     (x.z / scale + offset)^degree; linear x.z; overlap = share of equal codes.
 
+    Without a bandwidth it is sqrt(length of x), which suits z-scored data of any length.
+
     >>> kernel = Kernel(name="gaussian", bandwidth=2.0)
     >>> round(value(kernel.code, np.array([0.0]), np.array([2.0])), 4)
     0.6065
     """
 
     name: Name = "gaussian"
-    bandwidth: float = 1.0  # in units of x
+    bandwidth: float | None = None  # in units of x; None = sqrt(length of x)
     degree: int = 2
     offset: float = 1.0
     scale: float = 1.0
 
     def __post_init__(self) -> None:
         require(self, "name", self.name in NAMES, "one of " + ", ".join(NAMES))
-        require(self, "bandwidth", 0 < self.bandwidth < np.inf, "above 0")
+        require(self, "bandwidth", self.bandwidth is None or 0 < self.bandwidth < np.inf, "above 0")
         require(self, "degree", self.degree >= 1, "1 or more")
         require(self, "offset", self.offset >= 0, "0 or more")
         require(self, "scale", 0 < self.scale < np.inf, "above 0")
@@ -54,7 +57,7 @@ class Kernel:
         which = float(NAMES.index(self.name))
         if self.name == "polynomial":
             return which, float(self.degree), float(self.offset), float(self.scale)
-        return which, float(self.bandwidth), 0.0, 0.0
+        return which, 0.0 if self.bandwidth is None else float(self.bandwidth), 0.0, 0.0
 
 
 def kernel_from(table: Mapping[str, Any]) -> Kernel:
@@ -64,6 +67,8 @@ def kernel_from(table: Mapping[str, Any]) -> Kernel:
         raise SettingError(f"kernel: name must be one of {', '.join(NAMES)}; got {name!r}.")
     for setting, number in table.items():
         if setting == "name":
+            continue
+        if setting == "bandwidth" and number is None:
             continue
         if setting not in _USED[name]:
             known = ", ".join(sorted(_USED[name])) or "no settings"
@@ -83,16 +88,15 @@ def table_of(kernel: Kernel) -> dict[str, Any]:
 
 @compiled
 def value(code: Code, a: Array, b: Array) -> float:
-    """kappa(a, b)."""
+    """kappa(a, b); the same bits as kappa(b, a)."""
     which = code[0]
-    total = 0.0
     if which <= 1.0:
-        for i in range(a.size):
-            gap = a[i] - b[i]
-            total += gap * gap
+        square = code[1] * code[1] if code[1] > 0.0 else float(a.size)
+        gap2 = distance2(a, b)
         if which == 0.0:
-            return np.exp(-total / (2.0 * code[1] * code[1]))
-        return np.exp(-np.sqrt(total) / code[1])
+            return np.exp(-gap2 / (2.0 * square))
+        return np.exp(-np.sqrt(gap2 / square))
+    total = 0.0
     if which == 4.0:
         for i in range(a.size):
             if a[i] == b[i]:

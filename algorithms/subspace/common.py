@@ -1,0 +1,167 @@
+"""What subspace learners share: projection on L = Phi_S A, its coordinates, and what follows from a changed A.
+
+Letters: K = gram of the support S, A = factor, k = kernel row of x; image = K A, inner = A'K A, solver = Cholesky of
+inner + ridge I, rotation = Cholesky R of inner. The features u = R q are coordinates in the orthonormal basis L R^-1.
+"""
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.eigen import symmetric
+from algorithms.common.linalg import cholesky, solve_transposed, solve_upper
+from algorithms.common.protocol import Array
+from algorithms.common.randomness import normal
+
+LOST = 1e-12  # a pivot this small beside its diagonal entry is rounding noise
+LOST_DIRECTION = 1e-8  # the same for R, whose inverse carries weights over
+
+
+@compiled
+def extend_gram(gram: Array, count: int, k: Array, kxx: float) -> None:
+    """Row and column `count` of the gram matrix."""
+    for i in range(count):
+        gram[count, i] = k[i]
+        gram[i, count] = k[i]
+    gram[count, count] = kxx
+
+
+@compiled
+def is_repeat(gram: Array, count: int, k: Array, kxx: float) -> bool:
+    """True when phi(x) lies within 1e-6 |phi(x)| of a stored sample: an idle sensor, nothing new to store."""
+    for i in range(count):
+        if kxx + gram[i, i] - 2.0 * k[i] <= 1e-12 * kxx:
+            return True
+    return False
+
+
+@compiled
+def refresh(gram, factor, count, ridge, image, inner, solver, rotation):
+    """Everything that follows from gram and factor, always from scratch: the same bits in a loop and after a restart."""
+    rank = factor.shape[1]
+    for i in range(count):
+        for c in range(rank):
+            image[i, c] = 0.0
+        for j in range(count):
+            weight = gram[i, j]
+            for c in range(rank):
+                image[i, c] += weight * factor[j, c]
+    for a in range(rank):
+        for c in range(rank):
+            inner[a, c] = 0.0
+    for i in range(count):
+        for a in range(rank):
+            weight = factor[i, a]
+            for c in range(rank):
+                inner[a, c] += weight * image[i, c]
+    cholesky(inner, rank, ridge, 0.0, LOST, solver)
+    cholesky(inner, rank, 0.0, 0.0, LOST_DIRECTION, rotation)
+
+
+@compiled
+def mix(factor, count, k, b):
+    """b = A'k."""
+    for c in range(b.size):
+        b[c] = 0.0
+    for i in range(count):
+        weight = k[i]
+        for c in range(b.size):
+            b[c] += weight * factor[i, c]
+
+
+@compiled
+def project(factor, count, inner, solver, k, kxx, b, q):
+    """(11b) q = (A'KA + ridge I)^-1 A'k, with b = A'k; gives the LS error kxx - 2 k'Aq + q'A'KAq."""
+    rank = b.size
+    mix(factor, count, k, b)
+    for c in range(rank):
+        q[c] = b[c]
+    solve_transposed(solver, rank, q)
+    solve_upper(solver, rank, q)
+    along, within = 0.0, 0.0
+    for a in range(rank):
+        total = 0.0
+        for c in range(rank):
+            total += inner[a, c] * q[c]
+        along += b[a] * q[a]
+        within += q[a] * total
+    return max(kxx - 2.0 * along + within, 0.0) if np.isfinite(within) and np.isfinite(along) else np.nan
+
+
+@compiled
+def coordinates(rotation, q, features):
+    """u = R q."""
+    rank = q.size
+    for a in range(rank):
+        total = 0.0
+        for c in range(a, rank):
+            total += rotation[a, c] * q[c]
+        features[a] = total
+
+
+@compiled
+def plant(gram, count, factor, kpca, seed, draw):
+    """A first factor for the stored samples: the leading kernel principal components (A'KA = I), or N(0, .1^2)."""
+    rank = factor.shape[1]
+    if not kpca:
+        for i in range(count):
+            for c in range(rank):
+                factor[i, c] = 0.1 * normal(seed, draw, i * rank + c)
+        return
+    values, vectors = symmetric(gram, count)
+    floor = 1e-10 * values[0]
+    for c in range(rank):
+        for i in range(count):
+            factor[i, c] = vectors[i, c] / np.sqrt(max(values[c], floor)) if c < count and values[0] > 0.0 else 0.0
+
+
+@compiled
+def cross(factor, image, count, turned):
+    """turned = L'^T L = A'^T (K(S', S) A): `image` holds the rows of K(S', S) A for the new support S'."""
+    rank = factor.shape[1]
+    for a in range(rank):
+        for c in range(rank):
+            turned[a, c] = 0.0
+    for i in range(count):
+        for a in range(rank):
+            weight = factor[i, a]
+            for c in range(rank):
+                turned[a, c] += weight * image[i, c]
+
+
+@compiled
+def leave_basis(rotation, turned):
+    """turned = turned R^-1, R the old basis's."""
+    for a in range(turned.shape[0]):
+        solve_transposed(rotation, turned.shape[0], turned[a])
+
+
+@compiled
+def enter_basis(rotation, turned):
+    """turned = R'^-T turned, R' the new basis's; gives False (and the identity's place is left alone) if not finite.
+
+    Both bases are orthonormal, so |turned|_F^2 <= rank; what rounding adds in a nearly lost direction is scaled away.
+    """
+    rank = turned.shape[0]
+    for i in range(rank):
+        if rotation[i, i] == 0.0:
+            for c in range(rank):
+                turned[i, c] = 0.0
+            continue
+        for c in range(rank):
+            turned[i, c] /= rotation[i, i]
+        for j in range(i + 1, rank):
+            scale = rotation[i, j]
+            for c in range(rank):
+                turned[j, c] -= scale * turned[i, c]
+    size2 = 0.0
+    for a in range(rank):
+        for c in range(rank):
+            size2 += turned[a, c] * turned[a, c]
+    if not np.isfinite(size2):
+        return False
+    if size2 > rank:
+        shrink = np.sqrt(rank / size2)
+        for a in range(rank):
+            for c in range(rank):
+                turned[a, c] *= shrink
+    return True

@@ -1,0 +1,178 @@
+"""The steps of OK-FEB: its settings in compiled form, the update of A, and who leaves a full budget."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.linalg import cholesky, invert_upper, norm2
+
+STEP_RULES = ("inverse_norm", "over_n", "over_n2", "lipschitz", "constant")
+EVICTIONS = ("projected", "decayed_norm", "oldest", "min_distortion", "redundancy")
+JITTER = 1e-10  # of the gram matrix before it is inverted, relative to its diagonal
+
+
+class Rules(NamedTuple):
+    """Settings as compiled code reads them."""
+
+    parametric: bool
+    step_rule: int  # index in STEP_RULES
+    step_size: float
+    step_floor: float
+    ridge: float
+    recede: bool
+    evict: int  # index in EVICTIONS
+    decay: float
+    by_admission: bool  # ages count admissions, not evictions
+    budget: int
+    averaged: bool  # censor by the moving average
+    below: float  # censoring threshold otherwise; negative = off
+    window: int
+    seed_size: int
+    kpca: bool
+    on_support: bool  # features z = K^(1/2) A q
+
+
+@compiled
+def mean(values, count):
+    """Of the first `count`; -1 of none, so that nothing lies below it."""
+    if count == 0:
+        return -1.0
+    total = 0.0
+    for i in range(count):
+        total += values[i]
+    return total / count
+
+
+@compiled
+def remember(values, count, window, newest):
+    """Append to the first `count` values, of which the last `window` are kept; gives how many there are now."""
+    if count == window:
+        for i in range(window - 1):
+            values[i] = values[i + 1]
+        count -= 1
+    values[count] = newest
+    return count + 1
+
+
+@compiled
+def step_length(rules, length, n, curvature, gram, count, kxx):
+    """mu of row n, and the sum of curvatures with this row's (Proposition 2; 3 for the nonparametric update)."""
+    gamma = length * length + rules.ridge / n
+    if not rules.parametric:  # xi = tr(K_S) gamma: the proof's |Phi|^2
+        trace = kxx
+        for i in range(count):
+            trace += gram[i, i]
+        gamma *= trace
+    curvature += gamma
+    if rules.step_rule == 0:
+        return rules.step_size / max(length, rules.step_floor), curvature
+    if rules.step_rule == 1:
+        return rules.step_size / n, curvature
+    if rules.step_rule == 2:
+        return rules.step_size / n / n, curvature
+    if rules.step_rule == 3:
+        return rules.step_size / curvature, curvature
+    return rules.step_size, curvature
+
+
+@compiled
+def updated(rules, step, n, factor, image, count, k, kxx, b, q, trial):
+    """A of (16), or of (19a) with (19b), with the new sample's row last; `image` is K A, b = A'k."""
+    rank = q.size
+    pull = step * rules.ridge / n if rules.recede else 0.0
+    for i in range(count + 1):
+        along = 0.0  # of row i: (A q)_i, or (K A q - k)_i, times -step
+        if rules.parametric:
+            if i < count:
+                for c in range(rank):
+                    along += factor[i, c] * q[c]
+            else:
+                along = -1.0
+        elif i < count:
+            for c in range(rank):
+                along += image[i, c] * q[c]
+            along -= k[i]
+        else:
+            for c in range(rank):
+                along += b[c] * q[c]
+            along -= kxx
+        along *= step
+        for c in range(rank):
+            before = factor[i, c] if i < count else 0.0
+            trial[i, c] = before - along * q[c]
+            if pull > 0.0 and rules.parametric:
+                trial[i, c] -= pull * before
+            elif pull > 0.0:
+                trial[i, c] -= pull * (image[i, c] if i < count else b[c])
+
+
+@compiled
+def power(base, exponent):
+    """base^exponent for a whole exponent of 0 or more, by squaring."""
+    result = 1.0
+    while exponent > 0:
+        if exponent & 1:
+            result *= base
+        base *= base
+        exponent >>= 1
+    return result
+
+
+@compiled
+def victim(rules, gram, trial, age, count, upper, inverse):
+    """Who leaves of `count` stored samples and the newcomer; leaves W = R^-1, R'R = K, in `inverse` where it is needed."""
+    if rules.evict == 2:  # oldest
+        return 0
+    m = count + 1
+    by_inverse = rules.evict % 4 == 0  # projected, redundancy
+    if by_inverse:
+        by_inverse = cholesky(gram, m, 0.0, JITTER, 0.0, upper) == m
+        if by_inverse:
+            invert_upper(upper, m, inverse)
+    leaver, least = 0, np.inf
+    for i in range(m):
+        cost = norm2(trial[i])
+        if rules.evict == 3:  # (24), for which O(r) per sample is enough
+            cost *= gram[i, i]
+        elif rules.decay < 1.0 and rules.evict != 4:  # (26)
+            if i < count:
+                eta = power(rules.decay, age[i] + 1)
+            else:
+                eta = 1.0 if rules.by_admission else rules.decay
+            cost *= eta * eta
+        if by_inverse:
+            spread = 0.0  # [K^-1]_ii
+            for j in range(i, m):
+                spread += inverse[i, j] * inverse[i, j]
+            cost = (1.0 if rules.evict == 4 else cost) / spread
+        if cost < least:
+            leaver, least = i, cost
+    return leaver
+
+
+@compiled
+def hand_over(inverse, leaver, m, trial):
+    """The others take over the part of phi(x_i) they span: a_j -= [K^-1]_ji / [K^-1]_ii a_i."""
+    spread = 0.0
+    for t in range(leaver, m):
+        spread += inverse[leaver, t] * inverse[leaver, t]
+    for j in range(m):
+        if j == leaver:
+            continue
+        shared = 0.0
+        for t in range(max(j, leaver), m):
+            shared += inverse[j, t] * inverse[leaver, t]
+        shared /= spread
+        for c in range(trial.shape[1]):
+            trial[j, c] -= shared * trial[leaver, c]
+
+
+@compiled
+def sound(trial, m):
+    """True when every number is finite and none so large that its square could overflow."""
+    total = 0.0
+    for i in range(m):
+        for c in range(trial.shape[1]):
+            total += abs(trial[i, c])
+    return total < 1e100

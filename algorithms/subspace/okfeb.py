@@ -1,0 +1,364 @@
+"""Online kernel feature extraction on a budget (OK-FEB): tracks a low-rank subspace of the kernel's feature space.
+
+Source: Sheikholeslami, Berberidis, Giannakis, "Large-scale kernel-based feature extraction via low-rank subspace
+tracking on a budget", Alg. 4 and 5; the parametric update is (16), the nonparametric one (19b).
+Symbols: S = support, A = factor, L = Phi_S A, lambda = ridge, mu = step length, beta = decay, eta = decay^age,
+B = budget, l = ls_error (without the factor 1/2), epsilon = the censoring threshold.
+Cost of a row: O(m d + m r + r^2); an admitted one adds O(m^2 r + m r^2 + r^3), eviction by inverse O(m^3).
+State: m (d + r + 1) numbers with m <= budget, the LS errors of censor_window rows, and at most budget far rows.
+Departs from the source: seeds with several rows (one row is a rank-1 trap for ever); the (lambda/n) term is off by
+default and |q| is floored (it explodes on far data); exact repeats are not stored; after `budget` rows in a row that
+the subspace misses altogether it is planted anew on them; `projected` eviction hands a victim's part to the others.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.eigen import square_root
+from algorithms.common.kernels import Kernel, fill_row, value
+from algorithms.common.linalg import missing, put, remove_at, remove_row, remove_row_and_column
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+from algorithms.subspace import common as sub
+from algorithms.subspace import common_budget as bud
+from algorithms.subspace.common_budget import EVICTIONS, STEP_RULES, Rules
+
+PRESETS: dict[str | None, dict[str, Any]] = {
+    None: {"update": "parametric", "evict": "projected", "decay": 0.97, "censor": "moving_average"},
+    "track": {"update": "parametric", "evict": "projected", "decay": 0.97, "censor": "off"},
+    "head": {"update": "nonparametric", "evict": "decayed_norm", "decay": 1.0, "censor": "moving_average"},
+}
+FAR = 0.99  # share of kappa(x, x) above which x counts as missed altogether
+
+
+class OkfebState(NamedTuple):
+    support: Array  # (m, dim) stored samples, oldest first
+    factor: Array  # (m, rank) A; no rows while seeding
+    age: Array  # (m,) int64 admissions (or evictions) since a sample was stored
+    recent: Array  # (<= censor_window,) last LS errors, oldest first
+    far: Array  # (<= budget, dim) the latest rows, as long as each of them was missed altogether
+    curvature: float  # sum of gamma_n (Proposition 2)
+    seed: int
+    seen: int  # rows so far, seed and censored ones included
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Okfeb(Learner):
+    """Features of rank `rank` from at most `budget` stored samples, following a subspace that moves.
+
+    `role` presets update, evict, decay and censor: "track" follows the newest data (drift), "head" keeps the subspace
+    still for a head to learn on. A setting given explicitly wins over the preset.
+
+    >>> learner = Okfeb(rank=2, budget=4)
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> state, out = learner.run(learner.init(dim=3, targets=0, seed=0), X)
+    >>> state.support.shape, state.factor.shape, out.features.shape
+    ((4, 3), (4, 2), (300, 2))
+    """
+
+    stored: ClassVar[tuple[str, ...]] = ("support", "factor", "age", "recent", "far")
+    moves: ClassVar[bool] = True
+
+    kernel: Kernel = field(default_factory=Kernel)
+    rank: int = 10  # 1 to budget
+    budget: int = 15  # most stored samples
+    ridge: float = 1e-3  # above 0
+    role: Literal["track", "head"] | None = None
+    update: Literal["parametric", "nonparametric"] | None = None  # (16) or (19b)
+    step_rule: Literal["inverse_norm", "over_n", "over_n2", "lipschitz", "constant"] = "inverse_norm"
+    step_size: float = 1.0  # the constant c of every step rule
+    step_floor: float = 0.05  # smallest |q| of inverse_norm; 0 = none
+    recede: bool = False  # the (lambda/n) term of (16) and (19b)
+    evict: Literal["projected", "decayed_norm", "oldest", "min_distortion", "redundancy"] | None = None
+    decay: float | None = None  # beta in (0, 1]
+    decay_on: Literal["admission", "eviction"] = "admission"
+    censor: Literal["moving_average", "off", "below"] | None = None
+    censor_below: float = 0.0  # threshold of censor = "below", a squared distance
+    censor_window: int = 100  # LS errors in the moving average
+    seed_size: int | None = None  # rows that plant the first factor, rank to budget; None = budget
+    seed_factor: Literal["kpca", "random"] = "kpca"
+    coordinates: Literal["subspace", "support"] = "subspace"  # u = R q, or the paper's z = K^(1/2) A q of width budget
+
+    def __post_init__(self) -> None:
+        require(self, "budget", self.budget >= 1, "1 or more")
+        require(self, "rank", 1 <= self.rank <= self.budget, f"1 to budget ({self.budget})")
+        require(self, "ridge", 0 < self.ridge < np.inf, "above 0")
+        require(self, "role", self.role in PRESETS, "'track', 'head' or nothing")
+        require(self, "update", self.update in (None, "parametric", "nonparametric"), "'parametric' or 'nonparametric'")
+        require(self, "step_rule", self.step_rule in STEP_RULES, "one of " + ", ".join(STEP_RULES))
+        require(self, "step_size", 0 < self.step_size < np.inf, "above 0")
+        require(self, "step_floor", 0 <= self.step_floor < np.inf, "0 or more")
+        require(self, "evict", self.evict in (None, *EVICTIONS), "one of " + ", ".join(EVICTIONS))
+        require(self, "decay", self.decay is None or 0 < self.decay <= 1, "above 0, at most 1")
+        require(self, "decay_on", self.decay_on in ("admission", "eviction"), "'admission' or 'eviction'")
+        censors = (None, "moving_average", "off", "below")
+        require(self, "censor", self.censor in censors, "'moving_average', 'off' or 'below'")
+        require(self, "censor_below", 0 <= self.censor_below < np.inf, "0 or more")
+        require(self, "censor_window", 1 <= self.censor_window <= 10_000, "1 to 10000")
+        sizes = self.seed_size is None or self.rank <= self.seed_size <= self.budget
+        require(self, "seed_size", sizes, f"rank ({self.rank}) to budget ({self.budget})")
+        require(self, "seed_factor", self.seed_factor in ("kpca", "random"), "'kpca' or 'random'")
+        require(self, "coordinates", self.coordinates in ("subspace", "support"), "'subspace' or 'support'")
+
+    @property
+    def width(self) -> int:
+        return self.rank if self.coordinates == "subspace" else self.budget
+
+    @property
+    def rules(self) -> Rules:
+        """The settings as compiled code reads them, presets applied."""
+        preset = PRESETS[self.role]
+        censor = self.censor or preset["censor"]
+        return Rules(
+            parametric=(self.update or preset["update"]) == "parametric",
+            step_rule=STEP_RULES.index(self.step_rule),
+            step_size=float(self.step_size),
+            step_floor=float(self.step_floor),
+            ridge=float(self.ridge),
+            recede=self.recede,
+            evict=EVICTIONS.index(self.evict or preset["evict"]),
+            decay=float(self.decay or preset["decay"]),
+            by_admission=self.decay_on == "admission",
+            budget=self.budget,
+            averaged=censor == "moving_average",
+            below=float(self.censor_below) if censor == "below" else -1.0,
+            window=self.censor_window,
+            seed_size=self.seed_size or self.budget,
+            kpca=self.seed_factor == "kpca",
+            on_support=self.coordinates == "support",
+        )
+
+    def room(self, field: str) -> int | None:
+        sizes = {"recent": self.censor_window, "far": self.budget}
+        return sizes.get(field, self.budget + 1)  # a new sample enters before one leaves
+
+    def init(self, *, dim: int, targets: int, seed: int) -> OkfebState:
+        return OkfebState(
+            support=np.empty((0, dim)),
+            factor=np.empty((0, self.rank)),
+            age=np.empty(0, np.int64),
+            recent=np.empty(0),
+            far=np.empty((0, dim)),
+            curvature=0.0,
+            seed=seed,
+            seen=0,
+        )
+
+    def dim(self, state: OkfebState) -> int:
+        return int(state.support.shape[1])
+
+    def caches(self, state: OkfebState, rows: Mapping[str, int]) -> tuple[Array, ...]:
+        m, r = rows["support"], self.rank
+        root = m if self.coordinates == "support" else 0
+        shapes = ((m, m), (m, r), (r, r), (r, r), (r, r), (root, root))
+        return tuple(np.zeros(shape) for shape in shapes)
+
+    def derive(self, work: Work, slot: int) -> None:
+        counts = work[8][slot]
+        held = int(counts[0])
+        if held > self.budget:
+            raise ValueError(f"Okfeb: the state stores {held} samples, this learner's budget is {self.budget}.")
+        if counts[1] not in (0, held):
+            raise ValueError(f"Okfeb: the state stores {held} samples but a factor of {counts[1]} rows.")
+        if counts[2] != held:  # a state made by hand: ages as after seeding
+            work[2][slot, :held] = np.arange(held)[::-1] if self.decay_on == "admission" else 0
+            counts[2] = held
+        _derive(work, slot, self.kernel.code, self.rules)
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        _loop(tuple(work), slots, X, learn, out, basis, self.kernel.code, self.rules)
+
+
+@compiled
+def _derive(work, slot, code, rules):
+    supports, factors, _, _, _, _, _, _, counts, grams, images, inners, solvers, rotations, roots = work
+    gram, count = grams[slot], counts[slot, 0]
+    _fill_gram(code, supports[slot], count, gram)
+    if count > 0 and counts[slot, 1] == count:
+        sub.refresh(gram, factors[slot], count, rules.ridge, images[slot], inners[slot], solvers[slot], rotations[slot])
+        if rules.on_support:
+            square_root(gram, count, roots[slot])
+
+
+@compiled
+def _loop(work, slots, X, learn, out, basis, code, rules):
+    supports, factors, ages, recents, fars, curvature, seeds, seen, counts = work[:9]
+    grams, images, inners, solvers, rotations, roots = work[9:]
+    room, rank = factors.shape[1], factors.shape[2]
+    k, b, q = np.empty(room), np.empty(rank), np.empty(rank)
+    trial, turned = np.empty((room, rank)), np.empty((rank, rank))
+    upper, inverse, mixed = np.empty((room, room)), np.empty((room, room)), np.empty(room)
+    listens = basis.moved.size > 0 and not rules.on_support
+
+    for n in range(len(X)):
+        key, x = slots[n], X[n]
+        kxx = value(code, x, x)
+        if missing(x) or not np.isfinite(kxx):
+            continue
+        support, factor, age, gram, count = supports[key], factors[key], ages[key], grams[key], counts[key, 0]
+        image, inner, solver, rotation = images[key], inners[key], solvers[key], rotations[key]
+        fill_row(code, support, count, x, k)
+        learns = learn[n] & 1
+
+        # Seed: the first rows that are not copies wait, then plant the factor.
+        if counts[key, 1] != count or count == 0:
+            if not learns:
+                continue
+            seen[key] += 1
+            if count < rules.budget and not sub.is_repeat(gram, count, k, kxx):
+                put(support[count], x)
+                sub.extend_gram(gram, count, k, kxx)
+                for i in range(count):
+                    age[i] += rules.by_admission
+                age[count] = 0
+                count += 1
+                counts[key, 0] = count
+                counts[key, 2] = count
+                out.admitted[n] = 1
+            if count >= rules.seed_size:
+                sub.plant(gram, count, factor, rules.kpca, seeds[key], seen[key])
+                counts[key, 1] = count
+                sub.refresh(gram, factor, count, rules.ridge, image, inner, solver, rotation)
+                if rules.on_support:
+                    square_root(gram, count, roots[key])
+            continue
+
+        # Alg. 4: project phi(x) on what earlier rows taught.
+        ls_error = sub.project(factor, count, inner, solver, k, kxx, b, q)
+        out.ls_error[n] = ls_error
+        if rules.on_support:
+            _on_support(roots[key], factor, count, q, mixed, out.features[n])
+        elif np.isfinite(ls_error):
+            sub.coordinates(rotation, q, out.features[n])
+        if not learns:
+            continue
+        seen[key] += 1
+
+        # The threshold comes from the rows before this one.
+        threshold = bud.mean(recents[key], counts[key, 3]) if rules.averaged else rules.below
+        if np.isfinite(ls_error):
+            counts[key, 3] = bud.remember(recents[key], counts[key, 3], rules.window, ls_error)
+
+        # Rows that the subspace misses altogether, a budget of them in a row: plant it on them.
+        if ls_error <= FAR * kxx:
+            counts[key, 4] = 0
+        elif _all_far(code, fars[key], counts[key], x, kxx, rules.budget):
+            count = rules.budget
+            if listens:
+                for i in range(count):
+                    fill_row(code, support, counts[key, 0], fars[key, i], k)
+                    sub.mix(factor, counts[key, 0], k, trial[i])
+            for i in range(count):
+                put(support[i], fars[key, i])
+                age[i] = (count - 1 - i) * rules.by_admission
+            _fill_gram(code, support, count, gram)
+            sub.plant(gram, count, factor, rules.kpca, seeds[key], seen[key])
+            for field in range(3):
+                counts[key, field] = count
+            counts[key, 4] = 0
+            curvature[key] = 0.0
+            out.admitted[n], out.evicted[n] = 1, 1
+            _turn(basis, n, listens, gram, factor, count, rules, trial, image, inner, solver, rotation, roots[key], turned)
+            continue
+
+        # Censor what is captured well enough, and what is stored already.
+        length2 = 0.0
+        for c in range(rank):
+            length2 += q[c] * q[c]
+        captured = count == rules.budget and ls_error < threshold
+        if captured or not length2 > 0.0 or not np.isfinite(ls_error) or sub.is_repeat(gram, count, k, kxx):
+            continue
+
+        # Update A and append x, on trial: a step that would leave the finite numbers is not taken.
+        step, bent = bud.step_length(rules, np.sqrt(length2), seen[key], curvature[key], gram, count, kxx)
+        bud.updated(rules, step, seen[key], factor, image, count, k, kxx, b, q, trial)
+        sub.extend_gram(gram, count, k, kxx)
+        leaver = -1
+        if count == rules.budget:  # Alg. 5
+            leaver = bud.victim(rules, gram, trial, age, count, upper, inverse)
+            if rules.evict == 0:
+                bud.hand_over(inverse, leaver, count + 1, trial)
+        if not bud.sound(trial, count + 1):
+            continue
+        curvature[key] = bent
+        put(support[count], x)
+        for i in range(count):
+            age[i] += rules.by_admission or leaver >= 0
+        age[count] = 0 if rules.by_admission or leaver < 0 else 1
+        for c in range(rank):
+            image[count, c] = b[c]
+        for i in range(count + 1):
+            for c in range(rank):
+                factor[i, c] = trial[i, c]
+        count += 1
+        out.admitted[n] = 1
+        if leaver >= 0:
+            remove_row(support, leaver, count)
+            remove_row(factor, leaver, count)
+            remove_row(image, leaver, count)
+            remove_at(age, leaver, count)
+            remove_row_and_column(gram, leaver, count)
+            count -= 1
+            out.evicted[n] = 1
+        counts[key, 0] = count
+        counts[key, 1] = count
+        counts[key, 2] = count
+
+        _turn(basis, n, listens, gram, factor, count, rules, image, image, inner, solver, rotation, roots[key], turned)
+
+
+@compiled
+def _turn(basis, n, listens, gram, factor, count, rules, shared, image, inner, solver, rotation, root, turned):
+    """What follows from a new A, and for a head the way w' = R'^-T L'^T L R^-1 w from the old coordinates to the new.
+
+    `shared` holds the rows of K(S', S) A: new support S', old support S, old A.
+    """
+    if listens:
+        sub.cross(factor, shared, count, turned)
+        sub.leave_basis(rotation, turned)
+    sub.refresh(gram, factor, count, rules.ridge, image, inner, solver, rotation)
+    if listens and sub.enter_basis(rotation, turned):
+        basis.moved[n] = 1
+        for a in range(turned.shape[0]):
+            for c in range(turned.shape[0]):
+                basis.transfer[n, a, c] = turned[a, c]
+    if rules.on_support:
+        square_root(gram, count, root)
+
+
+@compiled
+def _all_far(code, far, counts, x, kxx, budget):
+    """Append x to the rows missed in a row, unless it repeats one of them; True when there are `budget` of them."""
+    m = counts[4]
+    for i in range(m):
+        if kxx + value(code, far[i], far[i]) - 2.0 * value(code, far[i], x) <= 1e-12 * kxx:
+            return False
+    put(far[m], x)
+    counts[4] = m + 1
+    return m + 1 == budget
+
+
+@compiled
+def _fill_gram(code, support, count, gram):
+    for i in range(count):
+        fill_row(code, support, i + 1, support[i], gram[i])
+        for j in range(i):
+            gram[j, i] = gram[i, j]
+
+
+@compiled
+def _on_support(root, factor, count, q, mixed, features):
+    """z = K^(1/2) A q, in the order of the support; what a budget not yet full leaves free is 0."""
+    for i in range(count):
+        total = 0.0
+        for c in range(q.size):
+            total += factor[i, c] * q[c]
+        mixed[i] = total
+    for i in range(features.size):
+        features[i] = 0.0
+    for i in range(count):
+        for j in range(count):
+            features[i] += root[i, j] * mixed[j]
