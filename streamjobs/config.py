@@ -5,10 +5,15 @@ with every problem it finds. Durations are texts such as "2s", "500ms", "5m", "9
 """
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from streamjobs.errors import ConfigError
+
+DURATION = r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)\s*"
+SIZE = r"\s*([0-9]+)\s*(B|KB|MB|GB)\s*"
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
@@ -16,9 +21,9 @@ _SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 def seconds(value: Any) -> Any:
     """ "500ms" -> 0.5; numbers are seconds already."""
     if isinstance(value, str):
-        found = re.fullmatch(r"\s*([0-9.]+)\s*(ms|s|m|h|d)\s*", value)
+        found = re.fullmatch(DURATION, value)
         if not found:
-            raise ValueError("expected a duration such as '500ms', '2s', '5m', '1h' or '90d'")
+            raise ValueError("a duration such as '500ms', '2s', '5m', '1h' or '90d'")
         return float(found[1]) * _UNITS[found[2]]
     return value
 
@@ -26,15 +31,25 @@ def seconds(value: Any) -> Any:
 def size(value: Any) -> Any:
     """ "64MB" -> 67108864; numbers are bytes already."""
     if isinstance(value, str):
-        found = re.fullmatch(r"\s*([0-9]+)\s*(B|KB|MB|GB)\s*", value)
+        found = re.fullmatch(SIZE, value)
         if not found:
-            raise ValueError("expected a size such as '512KB', '64MB' or '1GB'")
+            raise ValueError("a size such as '512KB', '64MB' or '1GB'")
         return int(found[1]) * _SIZES[found[2]]
     return value
 
 
-Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0, allow_inf_nan=False)]
-Bytes = Annotated[int, BeforeValidator(size), Field(ge=1)]
+Seconds = Annotated[
+    float,
+    BeforeValidator(seconds),
+    Field(ge=0, allow_inf_nan=False),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": f"^{DURATION}$"}]}),
+]
+Bytes = Annotated[
+    int,
+    BeforeValidator(size),
+    Field(ge=1),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": f"^{SIZE}$"}]}),
+]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,249}$")]
 
 
@@ -46,12 +61,14 @@ class JobSection(Section):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] = Field(
         default="streamjobs", description="application id: consumer group and prefix of the state topics"
     )
-    seed: int = Field(default=0, description="mixed into every key's own seed")
+    seed: int = Field(default=0, ge=0, le=2**62, description="mixed into every key's own seed")
 
 
 class BrokerSection(Section):
     url: str = Field(default="kafka://localhost:9092", description="kafka://host:port[,host:port]")
-    session_timeout: Seconds = Field(default=10.0, description="a worker unheard of for this long loses its partitions")
+    session_timeout: Seconds = Field(
+        default=10.0, description="a worker unheard of for this long loses its partitions (duration, or seconds)"
+    )
     instance_id: str | None = Field(default=None, description="static membership: a restart keeps its partitions")
 
 
@@ -67,22 +84,28 @@ class SourceSection(Section):
     late: Literal["learn", "predict_only", "drop", "dlq"] = Field(
         default="learn", description="what happens to a sample older than the newest applied one of its key"
     )
-    lateness: Seconds = Field(default=0.0, description="samples wait this long in event time to be put in order")
+    lateness: Seconds = Field(
+        default=0.0, description="samples wait this long in event time to be put in order (duration, or seconds)"
+    )
     duplicates: Literal["drop", "learn"] = Field(default="drop", description="a sample with the time of one before it")
-    future: Seconds = Field(default=60.0, description="furthest an event time may lie ahead of the record's timestamp")
-    max_bytes: Bytes = Field(default=1 << 20, description="largest record value")
+    future: Seconds = Field(
+        default=60.0, description="furthest an event time may lie ahead of the record's timestamp (duration, or seconds)"
+    )
+    max_bytes: Bytes = Field(default=1 << 20, description="largest record value (size, or bytes)")
     max_samples: int = Field(default=10_000, ge=1, description="most samples in a frame")
     max_abs: float = Field(default=1e9, gt=0, description="largest |x| of a sample")
-    max_key_bytes: int = Field(default=256, ge=1, description="longest key")
+    max_key_bytes: int = Field(default=256, ge=1, description="longest key, in bytes")
 
 
 class WindowSection(Section):
-    length: Seconds = Field(description="event time a window covers")
-    hop: Seconds | None = Field(default=None, description="event time between windows; absent: the length")
+    length: Seconds = Field(description="event time a window covers (duration, or seconds)")
+    hop: Seconds | None = Field(
+        default=None, description="event time between windows (duration, or seconds); absent: the length"
+    )
     rate: float = Field(gt=0, le=100_000, description="declared sampling rate in Hz")
     gap: Seconds | None = Field(
         default=None,
-        description="a longer pause between samples begins a new window; absent: 10 sample periods",
+        description="a longer pause between samples begins a new window (duration, or seconds); absent: 10 sample periods",
     )
     statistics: Literal["simple"] = Field(default="simple", description="which features a window gives")
 
@@ -96,7 +119,10 @@ class ScalingSection(Section):
 
 class LearnerSection(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
-    name: str = Field(description="a learner of the registry; its settings stand beside it")
+    name: str = Field(
+        description="a learner of the registry; its settings stand beside it. One that predicts by itself (without a "
+        "[head]) may also have task, classes, max_classes and targets here, as in [head]"
+    )
 
 
 class HeadSection(LearnerSection):
@@ -123,10 +149,14 @@ class SinksSection(Section):
 class StateSection(Section):
     store: Literal["rocksdb", "memory"] = Field(default="rocksdb", description="memory: for tests only")
     directory: str = Field(default="state", description="folder of the local store")
-    checkpoint: Seconds = Field(default=1.0, description="longest time between checkpoints")
+    checkpoint: Seconds = Field(default=1.0, description="longest time between checkpoints (duration, or seconds)")
     checkpoint_records: int = Field(default=20_000, ge=1, description="most records between checkpoints of a partition")
-    checkpoint_bytes: Bytes = Field(default=64 << 20, description="most changed state between checkpoints of a partition")
-    cache: Bytes = Field(default=256 << 20, description="most memory for live states; the rest rests in the store")
+    checkpoint_bytes: Bytes = Field(
+        default=64 << 20, description="most changed state between checkpoints of a partition (size, or bytes)"
+    )
+    cache: Bytes = Field(
+        default=256 << 20, description="most memory for live states (size, or bytes); the rest rests in the store"
+    )
     start_from: str | None = Field(default=None, description="exported state file that new keys begin from")
 
 
@@ -149,3 +179,31 @@ class Settings(Section):
     sinks: SinksSection = SinksSection()
     state: StateSection = StateSection()
     metrics: MetricsSection = MetricsSection()
+
+
+def settings_from(table: Mapping[str, Any], env: Mapping[str, str] | None = None, origin: str = "job.toml") -> Settings:
+    """A job file's contents, with STREAMJOBS_SECTION__NAME of `env` in place of its settings.
+
+    Learners, head and detector are really made once, so what they refuse shows here.
+    Raises ConfigError with every problem, one sentence each, that begins with `origin` and the section.
+    """
+    from streamjobs.checking import check  # it needs the sections above
+
+    settings, problems = check(table, env or {}, origin)
+    if settings is None:
+        raise ConfigError(problems)
+    return settings
+
+
+def advice(settings: Settings) -> list[str]:
+    """What is allowed and rarely meant, one sentence each."""
+    from streamjobs.checking.advice import advice as spoken
+
+    return list(spoken(settings))
+
+
+def json_schema() -> dict[str, Any]:
+    """The job file as a JSON Schema (draft 2020-12), for editors."""
+    from streamjobs.checking.schema import json_schema as described
+
+    return described()

@@ -1,0 +1,171 @@
+"""Settings that are each valid and contradict one another; every rule needs only the sections it names."""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from algorithms import Learner
+from streamjobs.checking.learners import TASK, is_bounded
+from streamjobs.config import (
+    BrokerSection,
+    DriftSection,
+    HeadSection,
+    LearnerSection,
+    SinksSection,
+    SourceSection,
+    StateSection,
+    WindowSection,
+)
+
+PREDICTING = ("regression", "classification")
+Found = Iterator[tuple[tuple[str, str], str]]  # (section, setting) and the sentence about it
+
+
+def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Found:
+    """Each contradiction with the setting it is about. `parts` has the valid sections, `learners` those made."""
+    rules: list[Found] = []
+    if source := parts.get("source"):
+        rules.append(_source(source))
+    if broker := parts.get("broker"):
+        rules.append(_broker(broker))
+    if window := parts.get("window"):
+        rules.append(_window(window))
+    if state := parts.get("state"):
+        rules.append(_state(state))
+    if learner := parts.get("learner"):
+        rules.append(_roles(learner, parts.get("head"), learners))
+    if task := parts.get("task"):
+        rules.append(_task("head" if parts.get("head") else "learner", task))
+    if drift := parts.get("drift"):
+        rules.append(_drift(drift, parts.get("head"), learners))
+    if (sinks := parts.get("sinks")) and source:
+        rules.append(_sinks(sinks, source, parts, learners))
+    return itertools.chain.from_iterable(rules)
+
+
+def _source(source: SourceSection) -> Found:
+    if source.topic in ("", ".", ".."):
+        yield ("source", "topic"), f"topic must be a topic's name; got {source.topic!r}."
+    fields = source.fields
+    if fields is None and source.dim is None:
+        example = '\'fields = ["ax", "ay", "az"]\''
+        yield (
+            ("source", "fields"),
+            f"the length of x is unknown; state the numbers of a record, such as {example}, "
+            f"or 'dim = 3' where field {source.x!r} holds them as a list.",
+        )
+    if fields is None:
+        return
+    if not fields:
+        yield ("source", "fields"), "fields must name at least one number of a record; got an empty list."
+    for name in sorted({name for name in fields if fields.count(name) > 1}):
+        yield ("source", "fields"), f"fields must differ; {name!r} stands there {fields.count(name)} times."
+    if source.dim is not None and source.dim != len(fields):
+        yield ("source", "dim"), f"dim must be the number of fields ({len(fields)}), or absent; got {source.dim}."
+    for other in ("time", "label"):
+        if getattr(source, other) in fields:
+            yield ("source", other), f"{other} must not be one of the fields; got {getattr(source, other)!r}."
+
+
+def _broker(broker: BrokerSection) -> Found:
+    if not re.fullmatch(r"kafka://[^\s,/]+:\d{1,5}(,[^\s,/]+:\d{1,5})*", broker.url):
+        yield ("broker", "url"), f"url must be kafka://host:port[,host:port]; got {broker.url!r}."
+    if broker.session_timeout < 1:
+        yield ("broker", "session_timeout"), f"session_timeout must be 1 s or more; got {broker.session_timeout:g} s."
+
+
+def _window(window: WindowSection) -> Found:
+    if window.length * window.rate < 2:
+        samples = f"{window.length:g} s at {window.rate:g} Hz"
+        yield ("window", "length"), f"length must hold at least 2 samples; got {samples}."
+    if window.hop is not None and not 0 < window.hop <= window.length:
+        got = f"{window.hop:g} s"
+        yield ("window", "hop"), f"hop must be above 0 and at most the length ({window.length:g} s); got {got}."
+    if window.gap is not None and window.gap * window.rate < 1:
+        got = f"{window.gap:g} s"
+        yield ("window", "gap"), f"gap must be at least one sample period ({1 / window.rate:g} s); got {got}."
+
+
+def _state(state: StateSection) -> Found:
+    if state.checkpoint <= 0:
+        yield ("state", "checkpoint"), f"checkpoint must be above 0; got {state.checkpoint:g} s."
+
+
+def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[str, Learner]) -> Found:
+    one, head_one = learners.get("learner"), learners.get("head")
+    if one is not None and one.kind == "drift":
+        yield ("learner", "name"), f"{learner.name} is a drift detector; it belongs into [drift] as 'detector'."
+    if one is not None and not is_bounded(one):
+        yield (
+            ("learner", "name"),
+            f"{learner.name} with these settings keeps every sample it has seen; a job runs bounded learners only. "
+            "Set a budget, or choose another learner.",
+        )
+    if head is None:
+        if one is not None and one.kind == "features":
+            for name in sorted(set(TASK) & set(learner.model_extra or {})):
+                yield ("learner", name), f"{name} belongs into [head]: {learner.name} gives features and predicts nothing."
+        return
+    if one is not None and one.kind in PREDICTING:
+        yield (
+            ("head", "name"),
+            f"{learner.name} predicts by itself and takes no head; remove [head], or choose a learner that gives features.",
+        )
+    else:
+        for name in sorted(set(TASK) & set(learner.model_extra or {})):
+            yield ("learner", name), f"{name} belongs into [head], where the predictions are made."
+    if head_one is not None and head_one.kind not in PREDICTING:
+        yield ("head", "name"), f"a head must predict; {head.name} gives {head_one.kind}. Choose one such as 'rls'."
+
+
+def _task(section: str, task: HeadSection) -> Found:
+    stated = task.model_fields_set
+    if task.task == "regression":
+        for name in ("classes", "max_classes"):
+            if name in stated:
+                yield (section, name), f"{name} has no meaning in a regression; remove it, or set task = 'classification'."
+        return
+    if "targets" in stated:
+        yield (section, "targets"), "targets has no meaning in a classification; remove it, or set task = 'regression'."
+    if task.classes is None:
+        return
+    if len(task.classes) < 2 or len(set(task.classes)) < len(task.classes) or "" in task.classes:
+        yield (section, "classes"), f"classes must be two or more different texts; got {task.classes!r}."
+    if "max_classes" in stated and task.max_classes < len(task.classes):
+        got = task.max_classes
+        yield (
+            (section, "max_classes"),
+            f"max_classes must be at least the number of classes ({len(task.classes)}); got {got}.",
+        )
+
+
+def _drift(drift: DriftSection, head: HeadSection | None, learners: Mapping[str, Learner]) -> Found:
+    detector, one = learners.get("drift"), learners.get("learner")
+    if detector is not None and detector.kind != "drift":
+        yield ("drift", "detector"), "detector must be a drift detector, such as 'page_hinkley'."
+    if drift.watch == "loss" and head is None and one is not None and one.kind not in PREDICTING:
+        yield ("drift", "watch"), "watch = 'loss' needs predictions; add a [head], or watch 'ls_error'."
+
+
+def _sinks(sinks: SinksSection, source: SourceSection, parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Found:
+    users = {source.topic: "the input topic"}
+    for name in SinksSection.model_fields:
+        stated = getattr(sinks, name)
+        if name == "dlq" and stated == "":
+            yield ("sinks", "dlq"), "dlq cannot be off: a record that cannot be used must go somewhere."
+            continue
+        if stated in (".", ".."):
+            yield ("sinks", name), f"{name} must be a topic's name; got {stated!r}."
+        topic = f"{source.topic}.{name}" if stated is None else stated
+        if topic and topic in users:
+            yield ("sinks", name), f"{name} must be a topic of its own; {topic!r} is {users[topic]} already."
+        elif topic:
+            users[topic] = f"the topic of {name}"
+    one, head = learners.get("learner"), parts.get("head")
+    if sinks.features and one is not None and one.kind in PREDICTING:
+        yield ("sinks", "features"), "features will never come: the learner predicts and gives none. Remove the setting."
+    if sinks.predictions and head is None and one is not None and one.kind == "features":
+        yield ("sinks", "predictions"), "predictions will never come without a [head]. Add one, or remove the setting."
+    if sinks.drift and parts.get("drift") is None:
+        yield ("sinks", "drift"), "drift will never come without a [drift] section. Add one, or remove the setting."
