@@ -250,9 +250,10 @@ def _times(time: Any, n: int, scale: float) -> Array:
     return times / scale
 
 
-def _untimed(n: int) -> None:
+def _untimed(n: int) -> Array | None:
     if n > 1:
         raise Problem("bad_time", f"expected {n} times for a frame of {n} samples; name their field in [source] time")
+    return None
 
 
 def _labels(label: object, n: int) -> list[object]:

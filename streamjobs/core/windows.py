@@ -104,7 +104,7 @@ class Windows(Stage):
         n, width, labels = len(times), self.width_for(X.shape[1]), L.shape[1]
         most = n // max(1, int(self.hop * self.rate)) + 64  # rows a call of the loop gives before it pauses
         skipped = np.zeros(len(REASONS), np.int64)
-        scratch = features_of.scratch(self.room("X"), self.rate)
+        scratch = features_of.scratch(self.room("X"))
         gap = 10.0 / self.rate if self.gap is None else self.gap
         grid = (self.length, self.hop, 1.0 / self.rate, gap)
         making = (self.rate, FEWEST * self.nominal, self.label == "mean", scratch, skipped)
