@@ -30,4 +30,7 @@ numba.config.CACHE_DIR = _cache_folder()
 
 def compiled(loop: Loop) -> Loop:
     """Compile a loop of plain scalar statements; division by zero gives inf or NaN as in C, never an exception."""
-    return numba.njit(cache=True, nogil=True, fastmath=False, error_model="numpy")(loop)  # type: ignore[no-any-return]
+    # Imported as a file (python -m doctest okfeb.py) a module has another name, and what it would leave in the cache
+    # names a module that nobody else can import.
+    cache = "." in loop.__module__
+    return numba.njit(cache=cache, nogil=True, fastmath=False, error_model="numpy")(loop)  # type: ignore[no-any-return]
