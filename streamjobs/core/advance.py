@@ -41,6 +41,7 @@ class Modelled(NamedTuple):
     drift: Array | None  # (n, 4) statistic, alarm, mean before, mean after
     watched: Array  # (n,) what the detector saw
     chosen: Array | None  # (n,) predicted class columns, -1 none
+    known: Array  # (n,) how many classes had been labelled before the row
     seq: Array
     seen: Array
 
@@ -210,9 +211,9 @@ def _model(job: Job, live: Live, rows: Rows) -> Modelled:
         drift = found.features
     books = job.stages["books"]
     assert isinstance(books, Books)
-    chosen = None
+    chosen, known = None, np.zeros(n, np.int64)
     if classification:
         codes = np.ascontiguousarray(rows.L[:, 0])
-        chosen = books.decide(live.work["books"], slots, out.prediction, codes, rows.learn)
+        chosen, known = books.decide(live.work["books"], slots, out.prediction, codes, rows.learn)
     seq, seen = books.number(live.work["books"], rows.slots if not live.pooled else slots)
-    return Modelled(out, drift, watched, chosen, seq, seen)
+    return Modelled(out, drift, watched, chosen, known, seq, seen)

@@ -29,14 +29,15 @@ class Books(Stage):
         _number(work.arrays[0], work.arrays[1], slots, seq, seen)
         return seq, seen
 
-    def decide(self, work: Workspace, slots: Array, scores: Array, codes: Array, learn: Array) -> Array:
-        """The predicted class of each row: the highest score among classes labelled before it, -1 while there is none.
+    def decide(self, work: Workspace, slots: Array, scores: Array, codes: Array, learn: Array) -> tuple[Array, Array]:
+        """The predicted class of each row, and how many classes had been labelled before it.
 
-        `codes (n,)` are the true classes (NaN unknown); after its row a label that is learned counts as labelled.
+        Predicted is the highest score among those classes, -1 while there is none. `codes (n,)` are the true classes
+        (NaN unknown); after its row a label that is learned counts as labelled.
         """
-        chosen = np.empty(len(slots), np.int64)
-        _decide(work.arrays[2], slots, scores, codes, learn, chosen)
-        return chosen
+        chosen, known = np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
+        _decide(work.arrays[2], slots, scores, codes, learn, chosen, known)
+        return chosen, known
 
 
 @compiled
@@ -49,15 +50,17 @@ def _number(rows, before, slots, seq, seen):
 
 
 @compiled
-def _decide(labelled, slots, scores, codes, learn, chosen):
+def _decide(labelled, slots, scores, codes, learn, chosen, known):
     for n in range(len(slots)):
         key = slots[n]
-        best = -1
-        if not missing(scores[n]):
-            for c in range(scores.shape[1]):
-                if labelled[key, c] > 0 and (best < 0 or scores[n, c] > scores[n, best]):
+        best, classes = -1, 0
+        scored = not missing(scores[n])
+        for c in range(scores.shape[1]):
+            if labelled[key, c] > 0:
+                classes += 1
+                if scored and (best < 0 or scores[n, c] > scores[n, best]):
                     best = c
-        chosen[n] = best
+        chosen[n], known[n] = best, classes
         if learn[n] & LEARN_HEAD and np.isfinite(codes[n]):
             labelled[key, int(codes[n])] += 1
 

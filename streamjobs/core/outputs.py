@@ -49,7 +49,7 @@ class Prediction(msgspec.Struct):
     ls_error: float
     drift: bool | None  # this row raised an alarm; null without a detector
     n_seen: int
-    classes: int  # how many classes have been labelled so far
+    classes: int  # how many classes had been labelled before this row
 
 
 class Drift(msgspec.Struct):
@@ -141,6 +141,7 @@ class Encoder:
         errors, scores, truths = made.out.ls_error.tolist(), made.out.prediction.tolist(), rows.L.tolist()
         alarms = [None] * len(slots) if made.drift is None else (made.drift[:, 1] > 0).tolist()
         chosen = None if made.chosen is None else made.chosen.tolist()
+        known = made.known.tolist()
         for n, slot in enumerate(slots):
             names = self.live.names[0 if self.live.pooled else slot]
             y_hat: str | float | list[float] | None
@@ -155,9 +156,7 @@ class Encoder:
                 report.wrong += column >= 0 and y is not None and y_hat != y
             values.append(
                 _json(
-                    Prediction(
-                        text[slot], times[n], seq[n], model, y_hat, score, y, errors[n], alarms[n], seen[n], len(names)
-                    )
+                    Prediction(text[slot], times[n], seq[n], model, y_hat, score, y, errors[n], alarms[n], seen[n], known[n])
                 )
             )
         return values
