@@ -21,19 +21,31 @@ from algorithms.common.protocol import (
     Workspace,
 )
 from algorithms.common.settings import build, suggestion
+from algorithms.drift.adwin import Adwin
 from algorithms.drift.page_hinkley import PageHinkley
+from algorithms.drift.window_ratio import WindowRatio
 from algorithms.heads.lms import Lms
+from algorithms.heads.logistic import Logistic
+from algorithms.heads.nlms import Nlms
+from algorithms.heads.pa import Pa
+from algorithms.heads.pegasos import Pegasos
 from algorithms.heads.rls import Rls
 from algorithms.scaling import Scaling
 from algorithms.subspace.okfeb import Okfeb
 
 LEARNERS: dict[str, type[Learner]] = {
+    "adwin": Adwin,
     "chain": Chain,
     "lms": Lms,
-    "page_hinkley": PageHinkley,
+    "logistic": Logistic,
+    "nlms": Nlms,
     "okfeb": Okfeb,
+    "pa": Pa,
+    "page_hinkley": PageHinkley,
+    "pegasos": Pegasos,
     "rls": Rls,
     "scaling": Scaling,
+    "window_ratio": WindowRatio,
 }
 
 __all__ = [

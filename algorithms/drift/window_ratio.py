@@ -1,0 +1,104 @@
+"""Two windows: alarm when the last rows are worse, by a ratio, than those before them.
+
+Source: ours; the plain control beside Page-Hinkley and ADWIN.
+Cost of a row: O(short + long).  State: short + long + 1 numbers.
+Readings: statistic = (mean of the last `short` rows + floor) / (mean of the `long` rows before + floor), above `ratio` an
+alarm; NaN until both windows are full. After an alarm only the short window is kept, as the beginning of the new past.
+One-sided: a rise is drift. The watched numbers are 0 or more; `floor` keeps an idle sensor's errors of almost 0 quiet.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.linalg import remove_row
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.drift.common import COLUMNS, report, watches_one
+
+
+class WindowRatioState(NamedTuple):
+    recent: Array  # (<= short + long, 1) watched numbers, oldest first
+    seen: int  # rows so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowRatio(Learner):
+    """Finds a rise of the mean by a ratio. The defaults suit an LS error in [0, 1].
+
+    >>> detector = WindowRatio(short=2, long=4, ratio=2.0, floor=0.0)
+    >>> state, out = detector.run(detector.init(dim=1, targets=0, seed=0), [[0.2]] * 6 + [[0.7], [0.7]])
+    >>> out.features[5:].round(3)  # statistic, alarm, mean before, mean after
+    array([[1.  , 0.  , 0.2 , 0.2 ],
+           [2.25, 1.  , 0.2 , 0.45],
+           [ nan, 0.  ,  nan,  nan]])
+    """
+
+    kind: ClassVar[str] = "drift"
+    stored: ClassVar[tuple[str, ...]] = ("recent",)
+
+    short: int = 5  # rows of the newer window
+    long: int = 50  # rows of the older window
+    ratio: float = 2.0  # above 1
+    floor: float = 0.02  # 0 or more, in units of the watched number
+
+    def __post_init__(self) -> None:
+        require(self, "short", 1 <= self.short <= 10_000, "1 to 10000")
+        require(self, "long", 1 <= self.long <= 10_000, "1 to 10000")
+        require(self, "ratio", 1 < self.ratio < np.inf, "above 1")
+        require(self, "floor", 0 <= self.floor < np.inf, "0 or more")
+
+    @property
+    def width(self) -> int:
+        return COLUMNS
+
+    def room(self, field: str) -> int:
+        return self.short + self.long + 1  # a new row enters before the oldest leaves
+
+    def init(self, *, dim: int, targets: int, seed: int) -> WindowRatioState:
+        watches_one(self, dim)
+        return WindowRatioState(np.empty((0, 1)), 0)
+
+    def dim(self, state: WindowRatioState) -> int:
+        return 1
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        _loop(tuple(work), slots, X, learn, out.features, self.short, self.long, self.ratio, self.floor)
+
+
+@compiled
+def _loop(work, slots, X, learn, features, short, long, ratio, floor):
+    all_recent, seen, counts = work
+    for n in range(len(X)):
+        key, x = slots[n], X[n, 0]
+        if not np.isfinite(x):
+            continue
+
+        # The row enters beyond the count until it is learned.
+        recent, count = all_recent[key], counts[key, 0] + 1
+        recent[count - 1, 0] = x
+        statistic, before, after = np.nan, np.nan, np.nan
+        if count >= short + long:
+            before = _mean(recent, count - short - long, count - short)
+            after = _mean(recent, count - short, count)
+            statistic = (after + floor) / (before + floor)
+        alarm = statistic > ratio
+        report(features[n], statistic, alarm, before, after)
+
+        # Keep what the windows need; after an alarm the short one.
+        if learn[n] & 1:
+            seen[key] += 1
+            kept = short if alarm else short + long
+            while count > kept:
+                remove_row(recent, 0, count)
+                count -= 1
+            counts[key, 0] = count
+
+
+@compiled
+def _mean(recent, first, end):
+    total = 0.0
+    for i in range(first, end):
+        total += recent[i, 0]
+    return total / (end - first)
