@@ -43,12 +43,7 @@ class Problem(Exception):
         super().__init__(text)
 
 
-class Sample(NamedTuple):
-    """One sample as it was written."""
-
-    x: Any  # dim numbers
-    time: float | None  # in [source] time_unit; None: the record's own timestamp
-    label: object
+Sample = tuple[Any, float | None, object]  # as written: dim numbers, time in [source] time_unit (None: the record's), label
 
 
 class Frame(NamedTuple):
@@ -119,7 +114,7 @@ def _typed(source: SourceSection, dim: int) -> Parse:
                 return frame(message)
             if len(x) != dim:
                 raise Problem("wrong_dimension", f"expected {dim} finite features, got {len(x)}")
-        return Sample(x, message.time if timed else None, message.label if labelled else None)
+        return x, message.time if timed else None, message.label if labelled else None
 
     def frame(message: Any) -> Frame:
         if named:

@@ -5,18 +5,19 @@ Messages name topic, partition and offset; never the key or the contents, which 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.config import SourceSection
-from streamjobs.core.formats import UNITS, Frame, Problem, label_of, parser
+from streamjobs.core.formats import MAX_LABEL, UNITS, Frame, Problem, Sample, label_of, parser
 from streamjobs.core.messages import Record
 from streamjobs.errors import RecordError
 
 MAX_HEADERS = 100  # of a record
 MAX_HEADER_BYTES = 1 << 16  # of all its headers, names and values
+RUN = 128  # single samples that become one array at a time: their numbers are still in the processor's cache
 END_OF_TIME = 253_402_300_800.0  # the year 10000, seconds since 1970: beyond it the unit is wrong
 
 
@@ -37,7 +38,8 @@ def decoder(source: SourceSection, dim: int) -> Callable[[Sequence[Record]], Dec
     max_bytes, max_key_bytes = source.max_bytes, source.max_key_bytes
 
     def decode(records: Sequence[Record]) -> Decoded:
-        samples = _Samples(dim, scale)
+        samples = _Samples(records, scale, source.time is not None)
+        add, add_index = samples.single.append, samples.index.append
         errors: dict[int, RecordError] = {}
         for index, record in enumerate(records):
             key, value = record.key, record.value
@@ -46,75 +48,82 @@ def decoder(source: SourceSection, dim: int) -> Callable[[Sequence[Record]], Dec
                     _check_limits(record, max_bytes, max_key_bytes)
                 parsed = parse(record)
                 if isinstance(parsed, Frame):
-                    samples.frame(index, record, parsed)
-                else:
-                    x, time, label = parsed
-                    if label is not None:
-                        label = label_of(label)
-                    samples.one(index, record, x, time, label)
+                    samples.frame(index, parsed)
+                    continue
+                label = parsed[2]
+                if label is not None and (type(label) is not str or len(label) > MAX_LABEL):
+                    parsed = parsed[0], parsed[1], label_of(label)
+                add(parsed)
+                add_index(index)
+                if not index % RUN:
+                    samples.close()
             except Problem as problem:
                 errors[index] = _located(record, problem)
-        return _checked(samples, records, errors, source)
+        return _checked(samples.joined(dim), records, errors, source)
 
     return decode
 
 
+class _Joined(NamedTuple):
+    """All samples of a batch before they are checked."""
+
+    owner: Array
+    times: Array
+    X: Array
+    labels: list[object]
+    stamps: Array  # (n,) the record's timestamp in seconds where the event time is stated apart from it, else 0
+
+
 class _Samples:
-    """Collects samples: single ones as lists that become one array, frames as arrays, in record order."""
+    """Collects samples in record order: runs of single ones become one array, a frame is one already."""
 
-    __slots__ = ("counts", "dim", "index", "labels", "open_times", "open_x", "pieces", "scale", "stamps", "times")
+    __slots__ = ("index", "labels", "parts", "records", "scale", "single", "timed")
 
-    def __init__(self, dim: int, scale: float) -> None:
-        self.dim, self.scale = dim, scale
-        self.pieces: list[Array] = []
-        self.times: list[Array] = []
-        self.open_x: list[Any] = []
-        self.open_times: list[float] = []
+    def __init__(self, records: Sequence[Record], scale: float, timed: bool) -> None:
+        self.records, self.scale, self.timed = records, scale, timed
+        self.single: list[Sample] = []
+        self.index: list[int] = []  # of their records
+        self.parts: list[tuple[Array, Array, Array, Array]] = []  # owner, times, X, stamps
         self.labels: list[object] = []
-        self.index: list[int] = []  # a row per record
-        self.counts: list[int] = []
-        self.stamps: list[int] = []  # the record's timestamp where the event time is stated apart from it, else 0
 
-    def one(self, index: int, record: Record, x: Any, time: float | None, label: object) -> None:
-        self.open_x.append(x)
-        if time is None:
-            self.open_times.append(record.timestamp)
-            self.stamps.append(0)
-        else:
-            self.open_times.append(time)
-            self.stamps.append(record.timestamp)
-        self.labels.append(label)
-        self.index.append(index)
-        self.counts.append(1)
-
-    def frame(self, index: int, record: Record, frame: Frame) -> None:
+    def frame(self, index: int, frame: Frame) -> None:
         self.close()
-        self.pieces.append(frame.X)
-        self.times.append(np.array([record.timestamp / 1000.0]) if frame.times is None else frame.times)
-        self.stamps.append(0 if frame.times is None else record.timestamp)
+        stamp = self.records[index].timestamp / 1000.0
+        own = frame.times is None
+        times = np.array([stamp]) if frame.times is None else frame.times
+        n = len(frame.X)
+        self.parts.append((np.full(n, index, np.int64), times, frame.X, np.full(n, 0.0 if own else stamp)))
         self.labels.extend(frame.labels)
-        self.index.append(index)
-        self.counts.append(len(frame.X))
 
     def close(self) -> None:
-        if self.open_x:
-            self.pieces.append(np.array(self.open_x, dtype=np.float64))
-            self.times.append(np.array(self.open_times, dtype=np.float64) / self.scale)
-            self.open_x, self.open_times = [], []
+        """The single samples so far become arrays."""
+        if not self.single:
+            return
+        rows, times, labels = zip(*self.single, strict=True)
+        self.labels.extend(labels)
+        stamps = np.array([self.records[i].timestamp for i in self.index], dtype=np.float64)
+        if self.timed:
+            stated = np.array(times, dtype=np.float64) / self.scale
+            stamps /= 1000.0
+        else:
+            stated, stamps = stamps / self.scale, np.zeros(len(stamps))
+        self.parts.append((np.array(self.index, np.int64), stated, np.array(rows, dtype=np.float64), stamps))
+        self.single.clear()
+        self.index.clear()
 
-    def arrays(self) -> tuple[Array, Array, Array, Array]:
-        """owner, times, X, and the timestamp in seconds to hold each time against (0: none)."""
+    def joined(self, dim: int) -> _Joined:
         self.close()
-        X = np.concatenate(self.pieces) if self.pieces else np.empty((0, self.dim))
-        times = np.concatenate(self.times) if self.times else np.empty(0)
-        counts = np.array(self.counts, np.int64)
-        owner = np.repeat(np.array(self.index, np.int64), counts)
-        return owner, times, X, np.repeat(np.array(self.stamps, np.float64) / 1000.0, counts)
+        if not self.parts:
+            return _Joined(np.empty(0, np.int64), np.empty(0), np.empty((0, dim)), [], np.empty(0))
+        if len(self.parts) == 1:
+            owner, times, X, stamps = self.parts[0]
+        else:
+            owner, times, X, stamps = (np.concatenate(part) for part in zip(*self.parts, strict=True))
+        return _Joined(owner, times, X, self.labels, stamps)
 
 
-def _checked(samples: _Samples, records: Sequence[Record], errors: dict[int, RecordError], source: SourceSection) -> Decoded:
-    owner, times, X, stamps = samples.arrays()
-    labels = samples.labels
+def _checked(samples: _Joined, records: Sequence[Record], errors: dict[int, RecordError], source: SourceSection) -> Decoded:
+    owner, times, X, labels, stamps = samples
     in_range = np.asarray((np.abs(X) <= source.max_abs).all(axis=1))  # false for NaN as well
     in_time = (times >= 0.0) & (times < END_OF_TIME)
     early = (stamps <= 0.0) | (times <= stamps + source.future)
