@@ -5,6 +5,7 @@ of a key depends on a later one; a batch and its records one by one give the sam
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from algorithms import Learner
 from algorithms.common.protocol import Array, Outputs
 from streamjobs.core.books import Books, targets_of
 from streamjobs.core.job import Job
-from streamjobs.core.labels import class_code, number_code
+from streamjobs.core.labels import Code, class_code, number_code
 from streamjobs.core.live import Live
 from streamjobs.core.messages import Advanced, Output, Record, Report
 from streamjobs.core.order import DUPLICATE, LATE, Order
@@ -82,65 +83,73 @@ def _admit(
     letters: list[tuple[int, RecordError]],
     report: Report,
 ) -> tuple[int, Rows]:
-    """Samples from `at` on with their keys' slots and label codes, as many as the live states have room for."""
+    """Samples from `at` on with their keys' slots and label codes, as many as the live states have room for.
+
+    Gives where it stopped, and the samples of records that are new to their key and usable.
+    """
     owner, labels = decoded.owner, decoded.labels
-    owners = owner.tolist()
-    slots = np.empty(len(owner) - at, np.int64)
-    L = np.full((len(owner) - at, job.label_width), np.nan)
-    keep = np.ones(len(owner) - at, bool)
-    begin, n = at, len(owner)
-    while at < n:
-        index = owners[at]
-        end = at + 1
-        while end < n and owners[end] == index:
-            end += 1
+    firsts = [at, *(at + 1 + np.flatnonzero(np.diff(owner[at:]))).tolist(), len(owner)]  # where each record begins
+    slots: list[int] = []
+    lengths: list[int] = []
+    taken: list[bool] = []
+    coded: list[tuple[int, list[Code]]] = []  # (first sample, codes), of records with labels
+    begin, live_slot, source_offsets = at, live.slot, live.offsets
+    for first, end in pairwise(firsts):
+        index = int(owner[first])
         record = records[index]
-        assert record.key is not None  # the decoder refuses records without a key
-        if not live.fits(record.key):
+        key = record.key
+        assert key is not None  # the decoder refuses records without a key
+        if not live.fits(key):
             break
-        slot = live.slot(record.key)
-        offsets, source = live.offsets[slot], (record.topic, record.partition)
-        here = slice(at - begin, end - begin)
-        slots[here] = slot
-        if record.offset <= offsets.get(source, -1):
+        slot = live_slot(key)
+        offsets, source = source_offsets[slot], (record.topic, record.partition)
+        good = record.offset > offsets.get(source, -1)
+        if not good:
             report.redelivered += 1
-            keep[here] = False
         else:
             try:
-                _code(job, live, slot, labels[at:end], L[here])
+                codes = _codes(job, live, slot, labels[first:end])
             except RecordError as error:
                 letters.append((index, error))
-                keep[here] = False
+                good = False
             else:
                 offsets[source] = record.offset
                 live.dirty.add(slot)
+                if codes is not None:
+                    coded.append((first - begin, codes))
+        slots.append(slot)
+        lengths.append(end - first)
+        taken.append(good)
         at = end
-    taken = keep[: at - begin]
-    report.samples += int(taken.sum())
-    learn = np.zeros(0, np.int8)  # decided by the order stage
+    L = np.full((at - begin, job.label_width), np.nan)
+    for first, codes in coded:
+        L[first : first + len(codes)] = codes
     rows = Rows(
-        slots[: at - begin][taken],
-        decoded.times[begin:at][taken],
-        np.ascontiguousarray(decoded.X[begin:at][taken]),
-        L[: at - begin][taken],
-        owner[begin:at][taken],
-        learn,
+        np.repeat(np.array(slots, np.int64), lengths),
+        decoded.times[begin:at],
+        decoded.X[begin:at],
+        L,
+        owner[begin:at],
+        np.zeros(0, np.int8),  # who learns is decided by the order stage
     )
+    if not all(taken):
+        keep = np.repeat(np.array(taken, bool), lengths)
+        rows = Rows(rows.slots[keep], rows.times[keep], rows.X[keep], rows.L[keep], rows.owner[keep], rows.learn)
+    report.samples += len(rows.slots)
     return at, rows
 
 
-def _code(job: Job, live: Live, slot: int, labels: list[object], L: Array) -> None:
-    """Label codes of one record's samples; all or none, so that a refused record leaves no class behind."""
-    if job.task == "none" or all(label is None for label in labels):
-        return
+def _codes(job: Job, live: Live, slot: int, labels: list[object]) -> list[Code] | None:
+    """Label codes of one record's samples, None without any; a record that is refused leaves no class behind."""
+    if job.task == "none" or labels.count(None) == len(labels):
+        return None
     if job.task == "regression":
-        L[:] = [number_code(label, job.label_width) for label in labels]
-        return
+        return [number_code(label, job.label_width) for label in labels]
     names = live.names[0 if live.pooled else slot]
     trial = list(names)
-    codes = [class_code(label, trial, job.targets, job.classes is not None) for label in labels]
-    L[:, 0] = codes
+    codes: list[Code] = [(class_code(label, trial, job.targets, job.classes is not None),) for label in labels]
     names[:] = trial
+    return codes
 
 
 def _signal(

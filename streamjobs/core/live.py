@@ -67,10 +67,6 @@ class Live:
         """About how many bytes the next `snapshots` gives; an upper bound."""
         return len(self.dirty) * self.slot_bytes + sum(map(len, self.parked.values()))
 
-    def full(self) -> bool:
-        """No further key fits without another one leaving."""
-        return not self.free and len(self.key_of) >= self.most_slots
-
     def tick(self) -> None:
         """A new batch begins: slots used from here on are the last to leave."""
         self.now += 1
@@ -87,10 +83,15 @@ class Live:
 
     def fits(self, key: bytes) -> bool:
         """Whether `slot(key)` can be served without moving out a key of the present batch."""
-        return key in self.slot_of or not self.full() or bool((self.used[: len(self.key_of)] < self.now).any())
+        return (
+            key in self.slot_of
+            or bool(self.free)
+            or len(self.key_of) < self.most_slots
+            or bool((self.used[: len(self.key_of)] < self.now).any())
+        )
 
     def _enter(self, key: bytes) -> int:
-        if self.full():
+        if not self.free and len(self.key_of) >= self.most_slots:
             self._make_room()
         parked = self.parked.pop(key, None)
         stored = parked if parked is not None else self.read(key)
