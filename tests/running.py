@@ -47,6 +47,7 @@ def run_part(part: Part, pytest_options: list[str], progress: Callable[[str], No
                 "-p",
                 "tests.tally",
                 "--no-header",
+                "-rN",
                 "--tb=short",
                 "--color=no",
                 "--continue-on-collection-errors",

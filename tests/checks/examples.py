@@ -1,0 +1,78 @@
+"""Which learners with which settings are checked.
+
+Every registered learner is checked with its default settings, where it has defaults for all, and with each entry
+here. A learner that needs settings and has no entry is a failure of `test_every_registered_learner_is_checked`.
+Small settings, so that budgets fill, windows turn over and seeds are done within a short stream.
+"""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from algorithms import LEARNERS, learner_from
+from tests.checks.case import Case
+
+Settings = dict[str, Any]
+LAPLACIAN = {"name": "laplacian", "bandwidth": 2.0}
+POLYNOMIAL = {"name": "polynomial", "degree": 2, "offset": 1.0}
+OKFEB = {"name": "okfeb", "rank": 6, "budget": 10, "role": "head"}
+
+
+@dataclass(frozen=True)
+class Example:
+    settings: Settings = field(default_factory=dict)
+    dim: int = 3
+    targets: int = 1
+    labels: str = "signs"
+
+
+EXAMPLES: dict[str, list[Example]] = {
+    "adwin": [Example({"confidence": 0.01})],
+    "chain": [
+        Example({"extractor": {"name": "scaling"}, "head": {"name": "rls", "intercept": True}}, targets=2),
+        Example({"extractor": OKFEB, "head": {"name": "lms", "step_size": 0.3}}),
+        Example({"extractor": {**OKFEB, "role": "track"}, "head": {"name": "rls"}}, targets=2),
+        Example({"extractor": OKFEB, "head": {"name": "logistic"}}, targets=3, labels="onehot"),
+    ],
+    "lms": [Example({"step_size": 0.05, "ridge": 0.01}, targets=2)],
+    "logistic": [Example(targets=3, labels="onehot")],
+    "nlms": [Example(targets=2)],
+    "okfeb": [
+        Example({"rank": 3, "budget": 6, "role": "head"}),
+        Example({"rank": 3, "budget": 6, "role": "track", "evict": "redundancy", "seed_size": 4}),
+        Example({"rank": 3, "budget": 6, "evict": "oldest", "seed_factor": "random", "ridge": 0.01}),
+        Example({"rank": 3, "budget": 6, "evict": "min_distortion", "decay_on": "eviction", "censor_window": 5}),
+        Example({"rank": 3, "budget": 6, "role": "head", "coordinates": "support", "kernel": LAPLACIAN}),
+        Example({"rank": 3, "budget": 6, "step_rule": "over_n", "recede": True, "kernel": POLYNOMIAL}),
+    ],
+    "pa": [Example(targets=3)],
+    "pegasos": [Example(targets=3)],
+    "rls": [Example({"forgetting": 0.98, "intercept": True}, targets=2)],
+    "scaling": [Example({"unit_norm": True, "clip": 2.0}), Example({"freeze_after": 20})],
+    "window_ratio": [Example({"short": 5, "long": 20})],
+}
+WITH_DEFAULTS: dict[str, Example] = {}  # how the default settings are checked, where not as Example() says
+
+
+def cases() -> list[Case]:
+    """Every case; a learner without any gives none, which its test notices."""
+    found = []
+    for name in LEARNERS:
+        found += [_case(name, example) for example in examples(name)]
+    return found
+
+
+def examples(name: str) -> list[Example]:
+    needed = [
+        setting.name
+        for setting in dataclasses.fields(LEARNERS[name])  # type: ignore[arg-type]
+        if setting.default is dataclasses.MISSING and setting.default_factory is dataclasses.MISSING
+    ]
+    default = [] if needed else [WITH_DEFAULTS.get(name, Example())]
+    return default + EXAMPLES.get(name, [])
+
+
+def _case(name: str, example: Example) -> Case:
+    learner = learner_from(name, example.settings)
+    dim, targets = (1, 0) if learner.kind == "drift" else (example.dim, example.targets)
+    return Case(name, learner, example.settings, dim, targets, example.labels)

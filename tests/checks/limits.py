@@ -1,0 +1,131 @@
+"""Checks of what a state is made of, that it stays within its bounds and finite, and of the shapes that come out."""
+
+from typing import Any
+
+import numpy as np
+
+from tests.checks.case import Case
+from tests.checks.states import leaves, nbytes, rebuilt, same_outputs, same_state
+
+KINDS = ("features", "regression", "classification", "drift")
+
+
+def check_the_state_is_plain_arrays_and_numbers(case: Case) -> None:
+    """Only arrays of numbers (C-contiguous), ints and floats; types and fixed shapes never change."""
+    start = case.init()
+    states = [start, case.learner.run(start, *case.stream(5))[0], case.trained()]
+    for state in states:
+        for path, value in leaves(state):
+            if isinstance(value, np.ndarray):
+                assert value.dtype.kind in "fiu", f"{path} has numbers of type {value.dtype}"
+                assert value.flags.c_contiguous, f"{path} is not C-contiguous"
+            else:
+                assert type(value) in (int, float), f"{path} is a {type(value).__name__}"
+    for later in states[1:]:
+        for (path, a), (_, b) in zip(leaves(start), leaves(later), strict=True):
+            assert type(a) is type(b), f"{path} was a {type(a).__name__} and became a {type(b).__name__}"
+            if isinstance(a, np.ndarray):
+                assert a.dtype == b.dtype, f"{path} was {a.dtype} and became {b.dtype}"
+                free = path.rpartition(".")[2] in _stored(case.learner)
+                assert free or a.shape == b.shape, f"{path} is not in `stored`, yet its shape changed"
+                assert a.shape[1:] == b.shape[1:], f"{path} changed its row shape"
+
+
+def check_state_bytes_is_an_upper_bound(case: Case) -> None:
+    """Under a hostile stream a bounded learner keeps to its bound, an unbounded one to at most a row's worth a row."""
+    X, Y = case.hostile(400)
+    bound = case.learner.state_bytes(case.dim, case.targets)
+    state = case.init()
+    start, rows = nbytes(state), sum(len(value) > 0 for _, value in leaves(state) if isinstance(value, np.ndarray))
+    for n in range(0, len(X), 20):
+        state, _ = case.learner.run(state, X[n : n + 20], Y[n : n + 20])
+        if case.learner.bounded:
+            assert nbytes(state) <= bound, f"{nbytes(state)} bytes after {n + 20} rows, the bound is {bound}"
+        else:
+            fair = start + (n + 20) * 8 * (case.dim + 8 * (case.targets + rows + 4))
+            assert nbytes(state) <= fair, f"{nbytes(state)} bytes after {n + 20} rows is more than a row's worth a row"
+
+
+def check_nothing_but_finite_numbers_enters_the_state(case: Case) -> None:
+    X, Y = case.extreme()
+    for start, begin in ((case.init(), 0), (case.init(), 40), (case.trained(), 40)):
+        state = start
+        for n in range(begin, len(X)):
+            state, _ = case.learner.run(state, X[n : n + 1], Y[n : n + 1])
+            for path, value in leaves(state):
+                finite = np.isfinite(value).all()
+                assert finite, f"{path} is not finite after row {n} with x = {X[n]!r} and y = {Y[n]!r}"
+
+
+def check_a_state_built_by_hand_works(case: Case) -> None:
+    """The fields of a state, given as other arrays (of another order, read-only), are all that is needed."""
+    X, Y = case.stream(60)
+    trained = case.trained()
+
+    def otherwise(value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value
+        array = np.asfortranarray(value)
+        array.setflags(write=False)
+        return array
+
+    made = rebuilt(trained, otherwise)
+    by_hand = case.init(99)._replace(**dict(zip(made._fields, made, strict=True)))
+    whole, whole_out = case.learner.run(trained, X, Y)
+    state, out = case.learner.run(by_hand, X, Y)
+    same_outputs(out, whole_out, "from a state built by hand")
+    same_state(state, whole, "from a state built by hand")
+    stored = {name: getattr(trained, name) for name in case.learner.stored if name in trained._fields}
+    if stored:  # the counters of a fresh state beside the samples of an old one
+        _, out = case.learner.run(case.init()._replace(**stored), X, Y)
+        expected = np.isfinite(whole_out.prediction).any(), np.isfinite(whole_out.features).any()
+        got = np.isfinite(out.prediction).any(), np.isfinite(out.features).any()
+        assert got == expected, "stored samples in a fresh state give no finite output"
+
+
+def check_outputs_have_their_shapes(case: Case) -> None:
+    learner = case.learner
+    assert learner.kind in KINDS, f"unknown kind {learner.kind!r}"
+    state = case.init()
+    assert learner.dim(state) == case.dim, f"made for dim {case.dim}, says {learner.dim(state)}"
+    width, targets = learner.width_for(case.dim), learner.targets(state)
+    assert (targets > 0) == (learner.kind in ("regression", "classification")), f"{learner.kind} has {targets} targets"
+    for n in (0, 1, 50):
+        X, Y = case.stream(max(n, 1))
+        new, out = learner.run(state, X[:n], Y[:n])
+        wanted = {"features": (n, width), "prediction": (n, targets)}
+        for field in out._fields:
+            array, shape = getattr(out, field), wanted.get(field, (n,))
+            assert array.shape == shape, f"{field} has shape {array.shape}, expected {shape}"
+            assert array.dtype == (np.int8 if field in ("admitted", "evicted") else np.float64), f"{field}: {array.dtype}"
+        assert set(out.admitted) | set(out.evicted) <= {0, 1}, "admitted and evicted are 0 or 1"
+        assert not (out.ls_error < -1e-9).any() and not (out.loss < 0).any(), "an error below 0"
+        if n == 0:
+            same_state(new, state, "after no rows")
+    assert learner.transform(state, X).shape == (50, width)
+    assert learner.predict(state, X).shape == (50, targets)
+
+
+def check_wrong_shapes_are_refused_with_one_sentence(case: Case) -> None:
+    X, Y = case.stream(4)
+    wrong = [(np.ones((4, case.dim + 1)), Y), (np.ones(case.dim + 1), Y)]
+    if Y.shape[1]:
+        wrong += [(X, np.ones((3, Y.shape[1]))), (X, np.ones((4, Y.shape[1] + 1)))]
+    for badX, badY in wrong:
+        try:
+            case.learner.run(case.init(), badX, badY)
+        except ValueError as problem:
+            text = str(problem)
+            clear = type(case.learner).__name__ in text and "expected" in text and text.endswith(".") and "\n" not in text
+            assert clear, f"not one clear sentence: {text!r}"
+        else:
+            raise AssertionError(f"X {badX.shape} with Y {badY.shape} was taken, dim is {case.dim}")
+
+
+def _stored(learner: Any) -> set[str]:
+    """Names of stored fields, those of learners inside included."""
+    names = set(learner.stored)
+    for name in getattr(learner, "__dataclass_fields__", ()):
+        part = getattr(learner, name, None)
+        names |= _stored(part) if hasattr(part, "stored") else set()
+    return names
