@@ -1,0 +1,69 @@
+"""What the shell needs of the core, so that any core with this interface can be run (tests run a tiny one)."""
+
+from collections.abc import Callable, Mapping, Sequence, Sized
+from typing import Any, NamedTuple, Protocol
+
+from streamjobs.config import Settings
+from streamjobs.core.messages import Advanced, Record
+
+Read = Callable[[bytes], bytes | None]  # gives a key's stored snapshot
+
+
+class JobLike(Protocol):
+    @property
+    def fingerprint(self) -> bytes: ...
+    @property
+    def state_bytes(self) -> int: ...  # most bytes of one key's snapshot
+    @property
+    def sinks(self) -> Mapping[str, str]: ...  # sink -> topic, those that are on; "dlq" always
+    @property
+    def model(self) -> str: ...  # how outputs and metrics name it
+    def compile(self) -> None: ...
+
+
+class LiveLike(Protocol):
+    """The states of one partition's keys; see `streamjobs.core.live`."""
+
+    def snapshots(self) -> list[tuple[bytes, bytes]]: ...
+    @property
+    def dirty_bytes(self) -> int: ...
+    @property
+    def dirty(self) -> Sized: ...
+    @property
+    def keys(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+
+
+class Core(NamedTuple):
+    """The functional core: a job, live states for a partition, and the one function that advances them."""
+
+    job: JobLike
+    make_live: Callable[[Any, Read, int], LiveLike]  # job, read, most bytes of live states
+    advance: Callable[[Any, Any, Sequence[Record]], Advanced]
+
+
+def core_from(settings: Settings) -> Core:
+    """The real core; `[state] start_from` names the file that new keys begin from.
+
+    Raises ConfigError for what the stages refuse or a missing start file, SnapshotError for a start of another job.
+    """
+    from pathlib import Path
+
+    from algorithms.common.protocol import SettingError
+    from streamjobs.core.advance import advance
+    from streamjobs.core.job import Job
+    from streamjobs.core.live import Live
+    from streamjobs.errors import ConfigError
+
+    try:
+        named = settings.state.start_from
+        start = Path(named).read_bytes() if named else None
+        job = Job.from_settings(settings, start)
+    except OSError as error:
+        raise ConfigError(
+            f"[state] start_from: cannot read {named!r} ({error.strerror}). Name an exported state file."
+        ) from None
+    except (SettingError, ValueError) as error:
+        raise ConfigError(str(error)) from None
+    return Core(job, lambda job, read, most: Live(job, read, most_bytes=most), advance)

@@ -1,0 +1,219 @@
+"""All assigned partitions of a worker: handing fetched batches over, taking partitions on, making them safe, letting go.
+
+Epoch and barrier make a rebalance safe: what was fetched under an older epoch is dropped, and nothing is fetched
+between losing partitions and having sought to the committed offsets oneself.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import structlog
+
+from streamjobs.config import StateSection
+from streamjobs.errors import StreamjobsError
+from streamjobs.shell.bundle import Core
+from streamjobs.shell.checkpoint import ChangelogLike, Checkpoints, Commit
+from streamjobs.shell.failures import FencedError
+from streamjobs.shell.metrics import Metrics
+from streamjobs.shell.partition import Bounds, Partition, Records
+from streamjobs.shell.producing import Outbox
+from streamjobs.shell.room import Room
+from streamjobs.shell.store import Store
+
+log = structlog.get_logger("streamjobs")
+
+OPEN_AT_ONCE = 16  # changelog producers that connect at the same time
+
+
+class Outside(Protocol):
+    """What delivery needs of Kafka; made by the app, replaced by fakes in tests."""
+
+    def producer(self) -> Any: ...
+    def changelog(self, partition: int) -> ChangelogLike: ...
+    async def commit(self, partition: int, offset: int) -> bool: ...
+
+
+class Held(NamedTuple):
+    """A partition at work."""
+
+    partition: Partition
+    checkpoints: Checkpoints
+    tasks: "list[asyncio.Task[None]]"
+
+
+class Delivery:
+    """`failing` is set by the first failure; from then on nothing is acknowledged any more."""
+
+    def __init__(
+        self,
+        core: Core,
+        state: StateSection,
+        store: Store,
+        outside: Outside,
+        metrics: Metrics,
+        *,
+        room: Room | None = None,
+        topics: Mapping[str, str] | None = None,
+    ) -> None:
+        self.core, self.state, self.store, self.outside, self.metrics = core, state, store, outside, metrics
+        self.room = room or Room()
+        self.topics = topics or core.job.sinks
+        self.held: dict[int, Held] = {}
+        self.epoch, self.barrier = 0, True
+        self.stopping = False
+        self.dropped = 0  # batches of an older epoch
+        self.failed: BaseException | None = None
+        self.failing = asyncio.Event()
+        self._changelogs: dict[int, ChangelogLike] = {}
+
+    @property
+    def partitions(self) -> dict[int, Partition]:
+        return {number: held.partition for number, held in self.held.items()}
+
+    def bar(self) -> None:
+        """Nothing fetched so far counts any more, and nothing is fetched until `unbar`."""
+        self.barrier = True
+        self.epoch += 1
+
+    def unbar(self) -> None:
+        self.epoch += 1
+        self.barrier = False
+
+    def offer(self, number: int, records: Records) -> None:
+        """A fetched batch of a partition; dropped when it belongs to an older epoch."""
+        held = self.held.get(number)
+        if held is None or records.epoch != self.epoch or held.partition.closing:
+            self.dropped += 1
+            return
+        held.partition.offer(records)
+
+    async def fence(self, numbers: Iterable[int]) -> None:
+        """Open a changelog producer per partition: from here on no previous owner can write. Comes before any reading."""
+        await self._close_changelogs()
+        self._changelogs = {number: self.outside.changelog(number) for number in numbers}
+        slots = asyncio.Semaphore(OPEN_AT_ONCE)
+
+        async def opened(changelog: ChangelogLike) -> None:
+            async with slots:
+                await changelog.open()
+
+        await asyncio.gather(*[opened(changelog) for changelog in self._changelogs.values()])
+
+    def assign(self, positions: Mapping[int, int]) -> None:
+        """Take partitions on at these input offsets; their changelogs are open and their stores restored."""
+        if self.stopping or self.failed is not None:
+            return
+        self.store.keep(list(positions))
+        share = self.state.cache // max(1, len(positions))
+        for number, start in positions.items():
+            held = self.held.get(number)
+            if held is None:
+                self.held[number] = self._take_on(number, start, share)
+            elif start != held.partition.next:  # sought again without having been revoked
+                log.info("reading again", partition=number, start=start, applied_up_to=held.partition.next)
+        self.metrics.assigned(self.partitions)
+
+    def _take_on(self, number: int, start: int, share: int) -> Held:
+        metrics, state = self.metrics, self.state
+        changelog = self._changelogs[number]
+        outbox = Outbox(number, self.topics, self.outside.producer, self.room, sent=metrics.produced)
+        partition = Partition(
+            number,
+            start,
+            core=self.core,
+            read=self.store.get,
+            most_bytes=share,
+            outbox=outbox,
+            room=self.room,
+            bounds=Bounds(state.checkpoint_records, state.checkpoint_bytes),
+            advanced=metrics.advanced,
+        )
+        outbox.refused = partition.due.set
+        checkpoints = Checkpoints(
+            partition,
+            outbox=outbox,
+            changelog=changelog,
+            store=self.store,
+            commit=self._commit(),
+            took=metrics.took,
+            written=metrics.written,
+        )
+        tasks = [self._watched(partition.pump()), self._watched(checkpoints.run(state.checkpoint))]
+        return Held(partition, checkpoints, tasks)
+
+    def _commit(self) -> Commit:
+        async def commit(number: int, offset: int) -> bool:
+            taken = await self.outside.commit(number, offset)
+            if taken:
+                self.metrics.committed(time.time())
+            else:
+                log.info("commit refused, the group is rebalancing: read again", partition=number, offset=offset)
+            return taken
+
+        return commit
+
+    def _watched(self, work: Any) -> "asyncio.Task[None]":
+        async def watch() -> None:
+            try:
+                await work
+            except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be acknowledged after it
+                self.fail(error)
+
+        return asyncio.ensure_future(watch())
+
+    async def revoke(self, why: str) -> None:
+        """Stop applying, make everything applied safe, forget it all. Call `bar` first."""
+        begun = time.perf_counter()
+        held, self.held = list(self.held.values()), {}
+        for one in held:
+            one.partition.close()
+        for one in held:
+            await asyncio.gather(*one.tasks, return_exceptions=True)
+        if self.failed is None:
+            results = await asyncio.gather(*[one.checkpoints.take() for one in held], return_exceptions=True)
+            for result in results:
+                if isinstance(result, FencedError):
+                    log.warning("partition lost before it was made safe: its new owner reads again", error=str(result))
+                elif isinstance(result, BaseException):
+                    self.fail(result)
+        await self._close_changelogs()
+        self.metrics.assigned({})
+        if held:
+            took = round(1e3 * (time.perf_counter() - begun))
+            log.info("partitions made safe and left", why=why, partitions=len(held), milliseconds=took)
+
+    async def _close_changelogs(self) -> None:
+        changelogs, self._changelogs = list(self._changelogs.values()), {}
+        await asyncio.gather(*[changelog.close() for changelog in changelogs], return_exceptions=True)
+
+    def fail(self, error: BaseException) -> None:
+        """The first failure counts; no checkpoint follows it."""
+        if self.failed is None:
+            self.failed = error
+            self.bar()
+            for held in self.held.values():
+                held.partition.close()
+            self.failing.set()
+
+    def finished(self, ends: Mapping[int, int], positions: Callable[[int], int | None]) -> bool:
+        """Whether every assigned partition has applied all before its end; markers at an end have no record."""
+        for number, held in self.held.items():
+            partition, end = held.partition, ends.get(number, 0)
+            if partition.next >= end:
+                continue
+            at = positions(number)
+            if at is None or at < end or not partition.idle or self.room.queued:
+                return False
+        return bool(self.held)
+
+
+def failure_line(error: BaseException) -> str:
+    """One line for stderr; a declared error says itself what to do."""
+    if isinstance(error, StreamjobsError):
+        return str(error)
+    return (
+        f"the worker stopped on {type(error).__name__}: {error}. Nothing is lost: a restart continues from the last "
+        "checkpoint. With --debug the traceback is shown."
+    )

@@ -1,0 +1,165 @@
+"""One assigned partition: its live states, what is queued, what is applied and not yet safe; a pump that applies it."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from streamjobs.core.messages import Output, Record, Report
+from streamjobs.shell.bundle import Core
+from streamjobs.shell.room import Room
+
+MOST_AT_ONCE = 5_000  # records of one call of `advance`; the event loop waits for it
+OVERDUE = 3  # times the checkpoint's bounds: applying waits for the checkpoint
+
+Snapshots = list[tuple[bytes, bytes]]
+
+
+class Records(list[Any]):
+    """The records one fetch brought for a partition, with the epoch of the fetch."""
+
+    __slots__ = ("epoch",)
+    epoch: int
+
+
+class OutboxLike(Protocol):
+    @property
+    def waiting(self) -> "dict[asyncio.Future[Any], str]": ...
+    async def send(self, outputs: Sequence[Output]) -> None: ...
+
+
+class Cut(NamedTuple):
+    """What a checkpoint makes safe: everything that belongs to the records applied so far, and nothing else."""
+
+    upto: int  # the next input offset
+    outputs: "list[asyncio.Future[Any]]"
+    snapshots: Snapshots
+
+
+class Bounds(NamedTuple):
+    """A partition is due for a checkpoint after so many records or so many bytes of changed state."""
+
+    records: int
+    bytes: int
+
+
+class Partition:
+    """`start` is the input offset to begin at; `read` gives a key's snapshot from the local store."""
+
+    def __init__(
+        self,
+        number: int,
+        start: int,
+        *,
+        core: Core,
+        read: Callable[[int, bytes], bytes | None],
+        most_bytes: int,
+        outbox: OutboxLike,
+        room: Room,
+        bounds: Bounds,
+        advanced: Callable[[Report, float], None] = lambda report, seconds: None,
+    ) -> None:
+        self.number, self.core, self.outbox, self.room, self.bounds = number, core, outbox, room, bounds
+        self.next = self.committed = start
+        self.storing: dict[bytes, bytes] = {}  # cut, and not yet in the store
+        self.live = core.make_live(core.job, self._stored, most_bytes)
+        self.lock = asyncio.Lock()  # a cut never falls between applying and handing over
+        self.due = asyncio.Event()
+        self.closing = False
+        self._read, self._advanced = read, advanced
+        self._queue: deque[Records] = deque()
+        self._wake, self._relieved = asyncio.Event(), asyncio.Event()
+        self._cut_at = start  # `next` at the last cut
+        self._handing_over = False
+
+    def _stored(self, key: bytes) -> bytes | None:
+        """A state that left the live ones between cut and store is not in the store yet."""
+        held = self.storing.get(key)
+        return held if held is not None else self._read(self.number, key)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is queued or being applied."""
+        return not self._queue and not self.lock.locked()
+
+    def offer(self, records: Records) -> None:
+        """Queue a fetched batch."""
+        self._queue.append(records)
+        self.room.queue(len(records), _bytes(records))
+        self._wake.set()
+
+    def close(self) -> None:
+        """No more applying: the queue is dropped, the pump ends after the batch in hand."""
+        self.closing = True
+        for records in self._queue:
+            self.room.queue(-len(records), -_bytes(records))
+        self._queue.clear()
+        for event in (self._wake, self._relieved, self.due):
+            event.set()
+
+    async def pump(self) -> None:
+        """Apply whatever has queued up, all of it in one call, and hand the outputs over; until `close`."""
+        while not self.closing:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._queue and not self.closing:
+                while self._overdue() and not self.closing:
+                    self._relieved.clear()
+                    self.due.set()
+                    await self._relieved.wait()
+                async with self.lock:
+                    await self._apply(self._take())
+                await asyncio.sleep(0)  # a backlog leaves the loop to the others as well
+
+    def _take(self) -> list[Record]:
+        """What has queued up, up to a bound, as one list in offset order."""
+        taken: list[Record] = []
+        while self._queue and len(taken) < MOST_AT_ONCE:
+            records = self._queue.popleft()
+            self.room.queue(-len(records), -_bytes(records))
+            taken += records
+        return taken
+
+    async def _apply(self, records: list[Record]) -> None:
+        if not records:
+            return
+        begun = time.perf_counter()
+        self._handing_over = True  # stays set when this fails or is cancelled: no checkpoint may follow
+        outputs, report = self.core.advance(self.core.job, self.live, records)
+        self.next = max(self.next, records[-1].offset + 1)
+        self._advanced(report, time.perf_counter() - begun)
+        if self.next - self._cut_at >= self.bounds.records or self.live.dirty_bytes >= self.bounds.bytes:
+            self.due.set()
+        if outputs:
+            await self.outbox.send(outputs)
+        self._handing_over = False
+
+    def _overdue(self) -> bool:
+        return (
+            self.next - self._cut_at >= OVERDUE * self.bounds.records or self.live.dirty_bytes >= OVERDUE * self.bounds.bytes
+        )
+
+    def cut(self) -> Cut | None:
+        """Everything applied since the last cut; None when there is nothing. Hold `lock`.
+
+        Raises RuntimeError when a batch was applied and its outputs were not handed over.
+        """
+        if self._handing_over:
+            raise RuntimeError(f"partition {self.number}: the last batch was not handed over, no checkpoint may follow it")
+        self.due.clear()
+        if self.next == self.committed:
+            return None
+        self._cut_at = self.next
+        snapshots = self.live.snapshots()
+        self.storing = dict(snapshots)
+        return Cut(self.next, list(self.outbox.waiting), snapshots)
+
+    def stored(self) -> None:
+        """The last cut's snapshots are in the store."""
+        self.storing = {}
+        self._relieved.set()
+
+
+def _bytes(records: Records) -> int:
+    return sum([len(record.value) for record in records if record.value is not None])

@@ -1,0 +1,43 @@
+"""Before anything is consumed: is there a broker, are the topics there, do their partitions fit, are we allowed."""
+
+from typing import NamedTuple
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from streamjobs.config import Settings
+from streamjobs.errors import SetupError
+from streamjobs.shell import client, topics
+from streamjobs.shell.bundle import JobLike
+
+
+class Found(NamedTuple):
+    partitions: int  # of the input
+    ends: dict[int, int]  # offsets its partitions ended at
+
+
+def probe(settings: Settings, job: JobLike) -> Found:
+    """What is there; makes the changelog where it is missing.
+
+    Raises SetupError with a sentence for each thing that stands in the way.
+    """
+    _, counts = topics._connect(topics.bootstrap(settings.broker.url))
+    source = settings.source.topic
+    if source in counts and topics.changelog(settings) not in counts:
+        topics.create(settings, job_sinks=job.sinks, state_bytes=job.state_bytes, roles=("state",))
+    problems = topics.check(settings, job.sinks)
+    if problems:
+        raise SetupError("\n".join(problems))
+    return Found(counts[source], _ends(settings, counts[source]))
+
+
+def _ends(settings: Settings, partitions: int) -> dict[int, int]:
+    admin = AdminClient(client.for_confluent(settings.broker))
+    wanted = {TopicPartition(settings.source.topic, number): OffsetSpec.latest() for number in range(partitions)}
+    try:
+        asked = admin.list_offsets(wanted, request_timeout=topics.ANSWER_WITHIN)
+        return {tp.partition: answer.result(topics.ANSWER_WITHIN).offset for tp, answer in asked.items()}
+    except (KafkaException, TimeoutError) as error:
+        raise SetupError(
+            f"topic {settings.source.topic} (input): cannot ask for its end ({error}); see that this worker may read it."
+        ) from None

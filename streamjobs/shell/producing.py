@@ -1,0 +1,110 @@
+"""Records out by aiokafka's batch API (1 us a record instead of 60-100), every batch kept until it is acknowledged."""
+
+import asyncio
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from faust.transport.drivers import aiokafka as driver
+
+from streamjobs.core.messages import Output
+from streamjobs.shell.failures import DeliveryError
+from streamjobs.shell.room import Room
+
+BATCH_BYTES = 1_000_000  # below the usual max.message.bytes of a topic, 1,048,588
+
+Packed = tuple[bytes | None, bytes | None, int | None, list[tuple[str, bytes]]]  # key, value, timestamp, headers
+
+
+class Sent(NamedTuple):
+    """A batch on its way; `acknowledged` gives its first record's metadata."""
+
+    acknowledged: "asyncio.Future[Any]"
+    records: int
+    bytes: int
+
+
+class Producer(driver.Producer):  # type: ignore[misc]
+    """Faust's producer with acknowledgement by all replicas, and no repeats by retries (idempotence)."""
+
+    def _settings_extra(self) -> Mapping[str, Any]:
+        return {"acks": "all", "enable_idempotence": True}
+
+
+async def send_records(producer: Any, topic: str, partition: int, records: Iterable[Packed]) -> list[Sent]:
+    """Hand records to the producer in as few batches as fit; waits only until the batch before has left.
+
+    A batch takes its first record whatever its size: one larger than the topic allows is refused by the broker.
+    """
+    sent: list[Sent] = []
+    batch, count = producer.create_batch(), 0
+    append = batch._builder.append  # the public one costs 1 us more a record
+    for key, value, timestamp, headers in records:
+        if append(count, timestamp, key=key, value=value, headers=headers) is None:
+            sent.append(await _hand_over(producer, topic, partition, batch, count))
+            batch, count = producer.create_batch(), 0
+            append = batch._builder.append
+            append(count, timestamp, key=key, value=value, headers=headers)
+        count += 1
+    if count:
+        sent.append(await _hand_over(producer, topic, partition, batch, count))
+    return sent
+
+
+async def _hand_over(producer: Any, topic: str, partition: int, batch: Any, count: int) -> Sent:
+    batch._relative_offset = count  # what the public append counts
+    batch.close()
+    size = batch.size()
+    return Sent(await producer.send_batch(batch, topic, partition=partition), count, size)
+
+
+class Outbox:
+    """The outputs of one partition on their way to the sinks' topics, to the partition of the same number."""
+
+    def __init__(
+        self,
+        partition: int,
+        topics: Mapping[str, str],
+        producer: Callable[[], Any],
+        room: Room,
+        *,
+        sent: Callable[[str, int], None] = lambda topic, records: None,
+    ) -> None:
+        self.partition, self.topics, self.producer, self.room = partition, topics, producer, room
+        self._sent = sent
+        self.refused: Callable[[], None] = lambda: None  # called for a refused batch
+        self.waiting: dict[asyncio.Future[Any], str] = {}  # not acknowledged, or refused; with the topic
+
+    async def send(self, outputs: Sequence[Output]) -> None:
+        """Hand outputs over in their order per sink. May raise what the producer raises."""
+        by_sink: dict[str, list[Packed]] = {}
+        for sink, key, value, timestamp, headers in outputs:
+            by_sink.setdefault(sink, []).append((key, value, timestamp, headers))
+        for sink, records in by_sink.items():
+            topic = self.topics[sink]
+            for batch in await send_records(self.producer(), topic, self.partition, records):
+                self.room.send(batch.records, batch.bytes)
+                self.waiting[batch.acknowledged] = topic
+                batch.acknowledged.add_done_callback(functools.partial(self._done, batch))
+            self._sent(topic, len(records))
+
+    def _done(self, batch: Sent, future: "asyncio.Future[Any]") -> None:
+        """An acknowledged batch is forgotten; a refused one stays, so that the next checkpoint meets it."""
+        self.room.send(-batch.records, -batch.bytes)
+        if future.cancelled() or future.exception() is not None:
+            self.refused()
+        else:
+            del self.waiting[future]
+
+    async def acknowledged(self, futures: Iterable["asyncio.Future[Any]"]) -> None:
+        """Wait for these batches. Raises DeliveryError when one was refused."""
+        for future in futures:
+            topic = self.waiting.get(future, "")
+            try:
+                await future
+            except Exception as error:
+                raise DeliveryError(
+                    f"topic {topic}[{self.partition}]: the broker refused outputs ({type(error).__name__}: {error}). "
+                    "Their input is not acknowledged and will be read again; see that the topic exists, that this "
+                    "worker may write to it and that its max.message.bytes suffices, then start again."
+                ) from error

@@ -1,0 +1,153 @@
+"""Restoring the local store from the changelog, and then letting the input begin: our steps inside Faust's recovery.
+
+By position, not by last record: a transaction's marker at the end is no record, and Faust would wait for it for ever.
+The last value per key of each chunk is written, without write-ahead log: 19,000 keys of 8 KB a second instead of 1,100.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import structlog
+from aiokafka import AIOKafkaConsumer
+from aiokafka.structs import TopicPartition
+from faust.tables.manager import TableManager
+from faust.tables.recovery import Recovery
+
+from streamjobs.errors import SetupError
+from streamjobs.shell.metrics import Metrics
+from streamjobs.shell.store import Store
+
+log = structlog.get_logger("streamjobs")
+
+CHUNK_BYTES = 16 << 20  # of a partition: read, reduced to the last value per key, written
+FETCH_BYTES = 32 << 20  # most of one fetch
+PARTITION_BYTES = 8 << 20  # most of one partition in it
+
+
+class _Chunk:
+    """Last values per key of one partition, not written yet."""
+
+    def __init__(self, end: int) -> None:
+        self.end, self.upto, self.bytes = end, -1, 0
+        self.values: dict[bytes, bytes | None] = {}
+
+    def add(self, records: Iterable[Any]) -> None:
+        for record in records:
+            self.values[record.key] = record.value
+            self.bytes += len(record.value or b"")
+            self.upto = record.offset
+
+    def write(self, partition: int, store: Store) -> int:
+        written = len(self.values)
+        store.write(partition, self.values.items(), self.upto, logged=False)
+        self.values.clear()
+        self.bytes = 0
+        return written
+
+
+async def restore(
+    client: Mapping[str, Any],
+    topic: str,
+    bounds: Mapping[int, tuple[int, int]],
+    store: Store,
+    metrics: Metrics,
+) -> None:
+    """Bring the store up to the changelog's end. bounds: partition -> (first offset, end) of the changelog.
+
+    Raises SetupError when the store is ahead of the changelog: they do not belong together.
+    """
+    begun, todo = time.perf_counter(), _todo(topic, bounds, store)
+    if not todo:
+        return metrics.recovering(0, 0.0)
+    remaining = sum(chunk.end - at for at, chunk in todo.values())
+    metrics.recovering(remaining)
+    log.info("restoring", partitions=len(todo), records=remaining)
+    consumer = AIOKafkaConsumer(
+        **client,
+        enable_auto_commit=False,
+        check_crcs=False,
+        isolation_level="read_committed",
+        max_partition_fetch_bytes=PARTITION_BYTES,
+        fetch_max_bytes=FETCH_BYTES,
+    )
+    await consumer.start()
+    read = written = 0
+    try:
+        consumer.assign(list(todo))
+        for tp, (at, _) in todo.items():
+            consumer.seek(tp, at)
+        while todo:
+            for tp, records in (await consumer.getmany(*todo, timeout_ms=200)).items():
+                chunk = todo[tp][1]
+                chunk.add(records)
+                read += len(records)
+                if chunk.bytes >= CHUNK_BYTES:
+                    written += chunk.write(tp.partition, store)
+                await asyncio.sleep(0)
+            for tp in [tp for tp, (_, chunk) in todo.items() if _position(consumer, tp) >= chunk.end]:
+                chunk = todo.pop(tp)[1]
+                chunk.upto = chunk.end - 1
+                written += chunk.write(tp.partition, store)
+                store.flush(tp.partition)  # before any logged write: see store.py
+                consumer.pause(tp)
+            metrics.recovering(max(0, remaining - read))
+    finally:
+        await asyncio.sleep(0)
+        await consumer.stop()
+    took = time.perf_counter() - begun
+    metrics.recovering(0, took)
+    log.info("restored", records=read, keys_written=written, seconds=round(took, 2))
+
+
+def _todo(topic: str, bounds: Mapping[int, tuple[int, int]], store: Store) -> dict[TopicPartition, tuple[int, _Chunk]]:
+    todo = {}
+    for partition, (first, end) in bounds.items():
+        reached = store.reached(partition)
+        if reached is not None and reached >= end:
+            raise SetupError(
+                f"topic {topic}[{partition}]: the local store holds changelog offset {reached}, but the changelog ends at "
+                f"{end}; it was deleted or made anew. Restore the topic, or remove the [state] directory to begin anew."
+            )
+        at = first if reached is None else max(reached + 1, first)
+        if at < end:
+            todo[TopicPartition(topic, partition)] = (at, _Chunk(end))
+    return todo
+
+
+def _position(consumer: Any, tp: TopicPartition) -> int:
+    """Moves past markers and compacted records as well, which no record shows."""
+    position = consumer._subscription.subscription.assignment.state_value(tp)._position
+    return -1 if position is None else int(position)
+
+
+class OwnRecovery(Recovery):  # type: ignore[misc]
+    """Faust's steps around a rebalance with our restoring in their middle. `app.restored` is what is to be done."""
+
+    def need_recovery(self) -> bool:
+        return False
+
+    async def _wait(self, coro: Any, timeout: Any = None) -> None:
+        """Without Faust's timeouts: after one it would end this service, and the worker would idle for ever."""
+        await super()._wait(coro)
+
+    async def on_recovery_completed(self, generation_id: int = 0) -> None:
+        if await self.app.restored({tp.partition for tp in self.active_tps}):
+            await super().on_recovery_completed(generation_id)
+
+
+class Tables(TableManager):  # type: ignore[misc]
+    _recovery: Any
+
+    @property
+    def recovery(self) -> Any:
+        if self._recovery is None:
+            self._recovery = OwnRecovery(self.app, self, beacon=self.beacon, loop=self.loop)
+        return self._recovery
+
+    async def on_start(self) -> None:
+        """Without Faust's first second of sleep: our one table is there."""
+        if not self.should_stop:
+            await self._update_channels()
+            await self.recovery.start()

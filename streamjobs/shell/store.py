@@ -1,0 +1,121 @@
+"""The local store of snapshots: a RocksDB per partition opened by Faust's table, or dicts in memory.
+
+The changelog is the truth, the store a copy of its beginning: a write holds the snapshots and the changelog offset
+they reach, so both are there or neither is. Without the write-ahead log (restoring) that holds until the next logged
+write; `flush` must come in between, or a crash would keep the newer offset and lose the restored snapshots.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import rocksdict
+from faust.stores.rocksdb import RocksDBOptions
+
+Items = Iterable[tuple[bytes, bytes | None]]  # key, snapshot; None deletes
+
+PREFIX = b"k"  # before every key: no key can be the one the offset is kept under
+BLOCK_CACHE = 64 << 20  # bytes, shared by all partitions; Faust's default is 2 GiB for each
+WRITE_BUFFER = 16 << 20  # bytes of a partition
+WRITE_BUFFERS = 64 << 20  # bytes of all partitions together
+OPEN_FILES = 256  # of a partition
+
+
+class Store(Protocol):
+    def get(self, partition: int, key: bytes) -> bytes | None: ...
+    def write(self, partition: int, items: Items, offset: int, *, logged: bool = True) -> None: ...
+    def flush(self, partition: int) -> None: ...
+    def reached(self, partition: int) -> int | None: ...  # changelog offset of the last write, None: empty
+    def keep(self, partitions: Sequence[int]) -> None: ...  # forget all others
+
+
+class MemoryStore:
+    """Dicts: for tests, and jobs that rather read their changelog than own a disk."""
+
+    def __init__(self) -> None:
+        self.data: dict[int, dict[bytes, bytes]] = {}
+        self.offsets: dict[int, int] = {}
+
+    def get(self, partition: int, key: bytes) -> bytes | None:
+        return self.data.get(partition, {}).get(key)
+
+    def write(self, partition: int, items: Items, offset: int, *, logged: bool = True) -> None:
+        table = self.data.setdefault(partition, {})
+        for key, snapshot in items:
+            if snapshot is None:
+                table.pop(key, None)
+            else:
+                table[key] = snapshot
+        self.offsets[partition] = offset
+
+    def flush(self, partition: int) -> None:
+        """Nothing is held back."""
+
+    def reached(self, partition: int) -> int | None:
+        return self.offsets.get(partition)
+
+    def keep(self, partitions: Sequence[int]) -> None:
+        self.data = {partition: table for partition, table in self.data.items() if partition in partitions}
+        self.offsets = {partition: offset for partition, offset in self.offsets.items() if partition in partitions}
+
+
+class RocksStore:
+    """Faust's RocksDB store of a table, used below the table: the table finds the partition by the current event.
+
+    A handle is fetched for every use and never kept: one that outlives a revoked partition keeps its lock.
+    """
+
+    def __init__(self, faust_store: Any) -> None:
+        self._faust = faust_store
+        faust_store.rocksdb_options = SharedOptions()
+
+    def get(self, partition: int, key: bytes) -> bytes | None:
+        found: bytes | None = self._faust._db_for_partition(partition).get(PREFIX + key)
+        return found
+
+    def write(self, partition: int, items: Items, offset: int, *, logged: bool = True) -> None:
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for key, snapshot in items:
+            if snapshot is None:
+                batch.delete(PREFIX + key)
+            else:
+                batch.put(PREFIX + key, snapshot)
+        batch.put(self._faust.offset_key, b"%d" % offset)
+        options = rocksdict.WriteOptions()
+        options.disable_wal = not logged
+        self._faust._db_for_partition(partition).write(batch, options)
+
+    def flush(self, partition: int) -> None:
+        self._faust._db_for_partition(partition).flush(wait=True)
+
+    def reached(self, partition: int) -> int | None:
+        found = self._faust._db_for_partition(partition).get(self._faust.offset_key)
+        return None if found is None else int(found)
+
+    def keep(self, partitions: Sequence[int]) -> None:
+        """Faust closes what is revoked."""
+
+
+class SharedOptions(RocksDBOptions):  # type: ignore[misc]
+    """One block cache and one bound of write buffers for all partitions."""
+
+    def __init__(self) -> None:
+        super().__init__(max_open_files=OPEN_FILES, write_buffer_size=WRITE_BUFFER)
+        self._cache = rocksdict.Cache(BLOCK_CACHE)
+        self._buffers = rocksdict.WriteBufferManager(WRITE_BUFFERS, False)
+
+    def open(self, path: Path, *, read_only: bool = False) -> Any:
+        return rocksdict.Rdict(str(path), options=self.as_options())
+
+    def as_options(self) -> Any:
+        options = rocksdict.Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_max_open_files(self.max_open_files)
+        options.set_write_buffer_size(self.write_buffer_size)
+        options.set_write_buffer_manager(self._buffers)
+        options.set_keep_log_file_num(2)
+        table = rocksdict.BlockBasedOptions()
+        table.set_bloom_filter(10, block_based=False)
+        table.set_block_cache(self._cache)
+        options.set_block_based_table_factory(table)
+        return options

@@ -1,0 +1,161 @@
+"""`run`: a worker from its settings to its exit code.
+
+Exit codes: 0 stopped on request (or, with `once`, having caught up), 1 failed while running, 2 settings, 3 surroundings
+(no broker, a missing topic, wrong partitions, a port in use). A failure is one line on stderr.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from typing import Any
+
+import structlog
+
+from streamjobs.config import Settings
+from streamjobs.errors import StreamjobsError
+from streamjobs.shell import logs
+from streamjobs.shell.bundle import Core, core_from
+from streamjobs.shell.delivery import failure_line
+from streamjobs.shell.failures import TimeoutAtStop
+from streamjobs.shell.health import Health, Server
+from streamjobs.shell.metrics import Metrics
+
+log = structlog.get_logger("streamjobs")
+
+STOP_WITHIN = 30.0  # seconds for the last checkpoint and leaving the group
+GIVE_UP = 10.0  # seconds more, then the process ends hard: all that is acknowledged is safe
+TURN = 0.1  # seconds between two looks at whether it has caught up
+
+
+def run(settings: Settings, *, once: bool = False, debug: bool = False, core: Core | None = None) -> int:
+    """Run a worker until SIGTERM or SIGINT (exit 0), a failure (1 to 3), or with `once` until it has caught up (0).
+
+    `once` means: every assigned partition reached the end it had at the start. `core` replaces the job's own (tests).
+    """
+    # Until the loop runs there is nothing to save, also while compiling; later the loop takes the signals over.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    signal.signal(signal.SIGINT, lambda *_: os._exit(0))
+    logs.configure(debug=debug)
+    try:
+        made = core if core is not None else core_from(settings)
+        _run(settings, made, once=once)
+    except StreamjobsError as error:
+        return _failed(error, error.exit_code, debug)
+    except Exception as error:  # noqa: BLE001 - the last line before the exit code
+        return _failed(error, 1, debug)
+    return 0
+
+
+def _failed(error: BaseException, code: int, debug: bool) -> int:
+    if debug:
+        traceback.print_exception(error)
+    print(f"streamjobs: {failure_line(error)}", file=sys.stderr, flush=True)
+    return code
+
+
+def _run(settings: Settings, core: Core, *, once: bool) -> None:
+    from streamjobs.shell.probe import Found, probe
+
+    detector = settings.drift.detector if settings.drift is not None else ""
+    metrics = Metrics(
+        settings.source.topic,
+        core.job.model,
+        detector if isinstance(detector, str) else str(detector.get("name")),
+        core.job.sinks.values(),
+    )
+    health = Health(metrics)
+    server = Server(settings.metrics, health)
+    port = server.start()
+    log.info("serving /metrics and /health", host=settings.metrics.host, port=port)
+    try:
+        found: Found = probe(settings, core.job)
+        begun = time.perf_counter()
+        log.info("compiling learner loops (a moment on the first run, cached afterwards)")
+        core.job.compile()
+        log.info("learner loops compiled", seconds=round(time.perf_counter() - begun, 1))
+        asyncio.run(_Worker(settings, core, metrics, health).run(found.partitions, found.ends if once else None))
+    except BaseException as error:
+        health.state, health.reason = "failed", failure_line(error)
+        raise
+    finally:
+        server.stop()
+
+
+class _Worker:
+    def __init__(self, settings: Settings, core: Core, metrics: Metrics, health: Health) -> None:
+        self.settings, self.core, self.metrics, self.health = settings, core, metrics, health
+        self.asked = asyncio.Event()  # to stop
+        self.code = 0  # what a hard end would give
+
+    async def run(self, partitions: int, ends: dict[int, int] | None) -> None:
+        """Until asked to stop, caught up, or failed: then it raises what it failed on."""
+        from streamjobs.shell.app import build
+
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._asked)
+        app = build(self.settings, self.core, self.metrics, partitions)
+        starting = asyncio.ensure_future(app.start())
+        ending = [starting, *map(asyncio.ensure_future, (self._watch(app, ends), self.asked.wait(), app._crashed.wait()))]
+        ending.append(asyncio.ensure_future(app.delivery.failing.wait()))
+        try:
+            await self._until(ending, starting)
+            failed = app.delivery.failed or app.crash_reason
+            if failed is not None:
+                app.delivery.fail(failed)
+                self.health.state, self.health.reason, self.code = "failed", failure_line(failed), 1
+            else:
+                self.health.state = "stopping"
+                log.info("stopping: no more fetching, a last checkpoint, leaving the group")
+            await self._stop(app)
+            failed = failed or app.delivery.failed
+        finally:
+            for task in ending:
+                task.cancel()
+            await asyncio.gather(*ending, return_exceptions=True)
+        if failed is not None:
+            raise failed
+        log.info("stopped", dropped_batches=app.delivery.dropped)
+
+    async def _until(self, ending: "list[asyncio.Future[Any]]", starting: "asyncio.Future[Any]") -> None:
+        waiting = set(ending)
+        while True:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()  # raises what starting raised
+            if done != {starting}:
+                return
+
+    async def _watch(self, app: Any, ends: dict[int, int] | None) -> None:
+        """Tells /health that the loop turns and what the worker does; ends when it has caught up, if it is to."""
+        delivery = app.delivery
+        while True:
+            self.health.turned = time.monotonic()
+            if self.health.state in ("recovering", "running"):
+                self.health.state = "recovering" if delivery.barrier else "running"
+            if ends is not None and not delivery.barrier and delivery.finished(ends, app.consumer.position_of):
+                log.info("caught up with the end the input had at the start")
+                return
+            await asyncio.sleep(TURN)
+
+    async def _stop(self, app: Any) -> None:
+        """Raises TimeoutAtStop; a process that still hangs after it is ended hard."""
+        last_resort = threading.Timer(STOP_WITHIN + GIVE_UP, lambda: os._exit(self.code or 1))
+        last_resort.daemon = True
+        last_resort.start()
+        try:
+            await asyncio.wait_for(app.stop(), STOP_WITHIN)
+        except TimeoutError:
+            raise TimeoutAtStop(
+                f"the last checkpoint did not come through within {STOP_WITHIN:.0f} s (no broker?); what is not "
+                "acknowledged is read again at the next start."
+            ) from None
+
+    def _asked(self) -> None:
+        if self.asked.is_set():
+            os._exit(130)  # asked twice: at once
+        self.asked.set()
