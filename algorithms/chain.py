@@ -1,8 +1,11 @@
 """Chain: an extractor's features go to a head, as one learner whose state is both states.
 
-A head learns from features taken with what earlier rows taught the extractor. Where the extractor turns its basis as it
-learns, the head carries its weights over (`Basis`). Rows go through in chunks, which bounds the memory for the changes of
-basis and nothing else: the same bits for any split.
+Source: ours; the pairing of an extractor with a linear head that papers 000 and 002 evaluate.
+Symbols: T = transfer, the change of basis of a row.
+Cost of a row: the extractor's and the head's.  State: both states.
+Readings: a head learns from features taken with what earlier rows taught the extractor, and not from a row whose features
+are not ready (NaN). Where the extractor turns its basis as it learns, the head carries its weights over (`Basis`). Rows go
+through in chunks, which bounds the memory for the changes of basis and nothing else: the same bits for any split.
 """
 
 from collections.abc import Iterator
@@ -54,8 +57,7 @@ class ChainWork:
 class Chain(Learner):
     """Features, LS error, admissions and evictions are the extractor's; prediction and loss are the head's.
 
-    A head does not learn from a row whose features are not ready (NaN). Raises SettingError where an extractor that turns
-    its basis meets a head that cannot follow.
+    Raises SettingError where an extractor that turns its basis meets a head that cannot follow.
 
     >>> from algorithms import learner_from
     >>> chain = learner_from("chain", {"extractor": {"name": "scaling"}, "head": {"name": "rls", "intercept": True}})

@@ -1,6 +1,7 @@
 """Scaling: every column brought to mean 0 and variance 1 by what the key's earlier rows taught.
 
 Source: Welford (1962), running mean and sum of squared deviations.
+Symbols: M_k = mean, S_k = squares, k = seen.
 Cost of a row: O(d).  State: 2 d + 1 numbers.
 Readings: the variance is that of the rows so far (divided by their number). A column without spread - the first rows, a
 constant column - scales to 0; spread below 10^-10 of the column's mean, or below 10^-12, is rounding and counts as none.

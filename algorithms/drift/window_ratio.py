@@ -1,6 +1,7 @@
 """Two windows: alarm when the last rows are worse, by a ratio, than those before them.
 
 Source: ours; the plain control beside Page-Hinkley and ADWIN.
+Symbols: x = the watched number; none else.
 Cost of a row: O(short + long).  State: short + long + 1 numbers.
 Readings: statistic = (mean of the last `short` rows + floor) / (mean of the `long` rows before + floor), above `ratio` an
 alarm; NaN until both windows are full. After an alarm only the short window is kept, as the beginning of the new past.

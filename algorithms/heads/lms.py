@@ -36,7 +36,7 @@ class Lms(Learner):
     kind: ClassVar[str] = "regression"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
 
-    step_size: float = 0.01  # above 0
+    step_size: float = 0.005  # above 0
     ridge: float = 0.0  # 0 to 1 / step_size; shrinks the weights by step_size * ridge a row
     intercept: bool = False  # a constant input besides the features
 

@@ -37,7 +37,7 @@ class Logistic(Learner):
     kind: ClassVar[str] = "classification"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
 
-    step_size: float = 0.1  # above 0
+    step_size: float = 0.05  # above 0
     ridge: float = 0.0  # 0 to 1 / step_size; shrinks the weights by step_size * ridge a row
     intercept: bool = False  # a constant input besides the features
 

@@ -36,7 +36,7 @@ class Nlms(Learner):
     kind: ClassVar[str] = "regression"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
 
-    step_size: float = 0.5  # in (0, 2)
+    step_size: float = 0.1  # in (0, 2)
     ridge: float = 1e-6  # 0 or more; added to |x|^2
     intercept: bool = False  # a constant input besides the features
 

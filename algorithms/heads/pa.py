@@ -37,7 +37,7 @@ class Pa(Learner):
     kind: ClassVar[str] = "classification"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
 
-    aggressiveness: float = 0.1  # above 0; most weight of one row
+    aggressiveness: float = 0.03  # above 0; most weight of one row
     intercept: bool = False  # a constant input besides the features
 
     def __post_init__(self) -> None:

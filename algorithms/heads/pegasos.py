@@ -38,7 +38,7 @@ class Pegasos(Learner):
     kind: ClassVar[str] = "classification"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
 
-    ridge: float = 0.01  # above 0; 1/C
+    ridge: float = 0.03  # above 0; 1/C
     intercept: bool = False  # a constant input besides the features
 
     def __post_init__(self) -> None:
