@@ -64,6 +64,7 @@ class Job(NamedTuple):
             windows = Windows(
                 length=window.length,
                 hop=window.hop or window.length,
+                label="mean" if task == "regression" else "majority",
                 rate=window.rate,
                 gap=window.gap,
                 statistics=window.statistics,
@@ -141,8 +142,12 @@ class Job(NamedTuple):
 
     def encode(self, states: dict[str, Any], names: list[str], offsets: snapshot.Offsets) -> bytes:
         arrays = [array for name in self.stages for array in snapshot.flatten(states[name])]
-        described = json.dumps(self.described, separators=(",", ":"))
-        return snapshot.encode(Snapshot(self.fingerprint, described, offsets, names, arrays))
+        return snapshot.encode(Snapshot(self.fingerprint, _text(self.described), offsets, names, arrays))
+
+    @property
+    def snapshot_head(self) -> bytes:
+        """What all this job's snapshots begin with."""
+        return snapshot.head(self.fingerprint, _text(self.described))
 
     def decode_snapshot(self, data: bytes) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
         """Raises SnapshotError when the bytes are damaged or another job wrote them; the message says what differs."""
@@ -179,6 +184,10 @@ def describe(stage: Stage) -> str:
         if value != field.default:
             shown.append(f"{field.name}={describe(value) if isinstance(value, Stage) else value!r}")
     return f"{type(stage).__name__}({', '.join(shown)})"
+
+
+def _text(described: dict[str, str]) -> str:
+    return json.dumps(described, separators=(",", ":"))
 
 
 def _table(text: str) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from streamjobs.core.job import SIGNAL, Job
-from streamjobs.core.snapshot import Offsets
+from streamjobs.core.packing import packers
+from streamjobs.core.snapshot import Offsets, assemble
 
 FIRST_SLOTS = 16
 POOLED = b""  # the key whose model every key shares in a pooled replay
@@ -134,23 +135,33 @@ class Live:
         old = held[self.used[held] < self.now]
         leaving = old[np.argsort(self.used[old], kind="stable")][: max(1, len(held) // 8)]
         assert len(leaving), "advance starts a new batch before room runs out"
+        unsaved = [slot for slot in leaving.tolist() if slot in self.dirty]
+        self.parked.update(zip([self.key_of[slot] for slot in unsaved], self._encode(unsaved), strict=True))
+        self.dirty.difference_update(unsaved)
         for slot in leaving.tolist():
-            if slot in self.dirty:
-                self.parked[self.key_of[slot]] = self.encode(slot)
-                self.dirty.discard(slot)
             del self.slot_of[self.key_of[slot]]
             self.free.append(slot)
 
     def states(self, slot: int) -> dict[str, Any]:
         return {name: stage.save(self.work[name], slot, self.templates[name]) for name, stage in self.job.stages.items()}
 
-    def encode(self, slot: int) -> bytes:
-        return self.job.encode(self.states(slot), self.names[slot], self.offsets[slot])
+    def _encode(self, slots: list[int]) -> list[bytes]:
+        packs = [
+            pack for name, stage in self.job.stages.items() for pack in packers(stage, self.work[name], self.templates[name])
+        ]
+        begin, encoded = self.job.snapshot_head, []
+        for slot in slots:
+            parts: list[bytes] = []
+            for pack in packs:
+                pack(parts, slot)
+            encoded.append(assemble(begin, self.offsets[slot], self.names[slot], parts))
+        return encoded
 
     def snapshots(self) -> list[tuple[bytes, bytes]]:
         """(key, snapshot) of every key changed since the last call; after it they count as stored."""
         changed = list(self.parked.items())
-        changed += [(self.key_of[slot], self.encode(slot)) for slot in sorted(self.dirty)]
+        slots = sorted(self.dirty)
+        changed += zip([self.key_of[slot] for slot in slots], self._encode(slots), strict=True)
         self.parked.clear()
         self.dirty.clear()
         return changed

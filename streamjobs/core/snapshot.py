@@ -39,16 +39,30 @@ class Snapshot(NamedTuple):
 
 
 def encode(snapshot: Snapshot) -> bytes:
-    parts = [_HEAD.pack(MAGIC, VERSION, 0, snapshot.fingerprint), _text(snapshot.description)]
-    parts.append(_U16.pack(len(snapshot.offsets)))
-    for (topic, partition), offset in snapshot.offsets.items():
-        parts += (_text(topic), _I32I64.pack(partition, offset))
-    parts.append(_U16.pack(len(snapshot.names)))
-    parts += [_text(name) for name in snapshot.names]
-    parts.append(_U16.pack(len(snapshot.arrays)))
+    parts: list[bytes] = []
     for array in snapshot.arrays:
-        parts.append(struct.pack(f"<BB{array.ndim}I", _CODES[array.dtype], array.ndim, *array.shape))
-        parts.append(array.tobytes())
+        parts += (array_header(array.dtype, array.shape), array.tobytes())
+    return assemble(head(snapshot.fingerprint, snapshot.description), snapshot.offsets, snapshot.names, parts)
+
+
+def head(fingerprint: bytes, description: str) -> bytes:
+    """What all snapshots of a job begin with."""
+    return _HEAD.pack(MAGIC, VERSION, 0, fingerprint) + _text(description)
+
+
+def array_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    return struct.pack(f"<BB{len(shape)}I", _CODES[dtype], len(shape), *shape)
+
+
+def assemble(begin: bytes, offsets: Offsets, names: Sequence[str], arrays: list[bytes]) -> bytes:
+    """A snapshot from its parts; `arrays` has a header and the data of each array in turn."""
+    parts = [begin, _U16.pack(len(offsets))]
+    for (topic, partition), offset in offsets.items():
+        parts += (_text(topic), _I32I64.pack(partition, offset))
+    parts.append(_U16.pack(len(names)))
+    parts += [_text(name) for name in names]
+    parts.append(_U16.pack(len(arrays) // 2))
+    parts += arrays
     body = b"".join(parts)
     return body + _CRC.pack(zlib.crc32(body))
 

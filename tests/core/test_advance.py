@@ -187,3 +187,13 @@ def test_class_names_are_each_keys_own(job):
     assert worker.live.names[worker.live.slot_of[b"a"]] == ["run", "sit"]
     assert worker.live.names[worker.live.slot_of[b"b"]] == ["sit"]
     assert dict(outputs[-1].headers)["streamjobs-error-reason"] == b"too_many_classes"
+
+
+def test_a_snapshot_packed_from_the_arrays_is_that_of_the_saved_state(job):
+    worker = Worker(job)
+    worker.apply(RECORDS[:200])
+    live = worker.live
+    packed = dict(live.snapshots())
+    for key, slot in live.slot_of.items():
+        saved = job.encode(live.states(slot), live.names[slot], live.offsets[slot])
+        assert saved == packed[key]
