@@ -1,0 +1,1 @@
+"""The only place that knows Kafka, Faust, clocks, files and sockets."""

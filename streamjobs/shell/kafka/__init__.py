@@ -1,0 +1,1 @@
+"""Files of the development broker: Maven's list of jars, its logging, and where they are cached."""

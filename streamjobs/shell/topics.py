@@ -1,0 +1,194 @@
+"""The topics a job needs: which, with how many partitions and what settings; whether they are so; making them.
+
+Every topic of a job has the input's number of partitions: an output goes to the partition its input came from, and a
+key's snapshot to the same partition of the changelog.
+"""
+
+import time
+from collections.abc import Container, Mapping
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+
+from streamjobs.config import Settings
+from streamjobs.errors import SetupError
+
+ANSWER_WITHIN = 5.0  # seconds for a broker to answer
+APPLY_WITHIN = 20.0  # seconds for a new topic to be usable
+KAFKA_MAX_BYTES = 1_048_588  # Kafka's own limit of a record batch where a topic sets none
+HEADERS_ROOM = 64 << 10  # bytes that the headers of a dead letter may add
+
+
+class TopicPlan(NamedTuple):
+    """A topic as the job needs it."""
+
+    name: str
+    role: str  # input | state | the sink's name
+    partitions: int
+    config: dict[str, str]  # what differs from the broker's defaults
+
+    @property
+    def setting(self) -> str:
+        """Where the job file names it."""
+        return {"input": "[source] topic", "state": "[job] name"}.get(self.role, f"[sinks] {self.role}")
+
+
+def changelog(settings: Settings) -> str:
+    """The compacted topic that holds every key's newest snapshot (Faust's name for the table `state`)."""
+    return f"{settings.job.name}-state-changelog"
+
+
+def bootstrap(url: str) -> str:
+    """ "kafka://a:9092,b:9092" -> "a:9092,b:9092" """
+    return url.removeprefix("kafka://")
+
+
+def plan(settings: Settings, job_sinks: Mapping[str, str], partitions: int, state_bytes: int = 0) -> list[TopicPlan]:
+    """All topics of a job. job_sinks: sink -> topic (those that are on); state_bytes: a key's largest snapshot."""
+    room = str(max(KAFKA_MAX_BYTES, settings.source.max_bytes) + HEADERS_ROOM)
+    plans = [TopicPlan(settings.source.topic, "input", partitions, {})]
+    for sink, topic in job_sinks.items():
+        # A dead letter is the record as it came plus headers: it must fit wherever its input did.
+        config = {"max.message.bytes": room} if sink == "dlq" else {}
+        plans.append(TopicPlan(topic, sink, partitions, config))
+    compacted = {
+        "cleanup.policy": "compact",
+        "segment.bytes": str(64 << 20),  # the segment written to is never compacted: small ones keep recovery short
+        "min.cleanable.dirty.ratio": "0.3",
+        "max.message.bytes": str(max(KAFKA_MAX_BYTES, state_bytes + HEADERS_ROOM)),
+    }
+    plans.append(TopicPlan(changelog(settings), "state", partitions, compacted))
+    return plans
+
+
+def check(settings: Settings, job_sinks: Mapping[str, str] | None = None) -> list[str]:
+    """One sentence for each thing that stands in the job's way: no broker, a missing or unfitting topic. [] = ready."""
+    servers = bootstrap(settings.broker.url)
+    try:
+        admin, found = _connect(servers)
+    except SetupError as error:
+        return [str(error)]
+    partitions = found.get(settings.source.topic)
+    plans = plan(settings, _sinks(settings) if job_sinks is None else job_sinks, partitions or 0)
+    problems = []
+    for one in plans:
+        if one.name not in found:
+            problems.append(
+                f"topic {one.name} ({one.role}): expected at {servers}, not there; "
+                f"create it with 'streamjobs topics create' or correct {one.setting}."
+            )
+        elif partitions is not None and found[one.name] != partitions:
+            problems.append(
+                f"topic {one.name} ({one.role}): expected {partitions} partitions like the input {plans[0].name}, "
+                f"got {found[one.name]}; recreate it with {partitions} or name another under {one.setting}."
+            )
+        elif one.role == "state" and "compact" not in (policy := _cleanup_policy(admin, one.name)):
+            problems.append(
+                f"topic {one.name} (state): expected cleanup.policy compact, got {policy}, which would forget keys; "
+                "set it to compact (kafka-configs.sh --alter) before the job runs."
+            )
+    return problems
+
+
+def create(
+    settings: Settings,
+    *,
+    partitions: int | None = None,
+    replication: int | None = None,
+    job_sinks: Mapping[str, str] | None = None,
+    state_bytes: int = 0,
+    roles: Container[str] | None = None,
+) -> list[TopicPlan]:
+    """Create the topics that are missing, wait until they can be used, and return them.
+
+    roles: of these roles only (a worker makes its own changelog and nothing else); None = all.
+
+    partitions: of a new input, 4 where None; an existing input decides for all. replication: None = the broker's default.
+    Raises SetupError where the broker does not answer, refuses, or `partitions` differs from the existing input's.
+    """
+    servers = bootstrap(settings.broker.url)
+    admin, found = _connect(servers)
+    there = found.get(settings.source.topic)
+    if there is not None and partitions not in (None, there):
+        raise SetupError(
+            f"topic {settings.source.topic} (input): expected {partitions} partitions as asked for, got {there}; "
+            f"leave the number out: the job's other topics then get {there} as well."
+        )
+    sinks = _sinks(settings) if job_sinks is None else job_sinks
+    missing = [one for one in plan(settings, sinks, there or partitions or 4, state_bytes) if one.name not in found]
+    if roles is not None:
+        missing = [one for one in missing if one.role in roles]
+    if missing:
+        copies = -1 if replication is None else replication
+        new = [NewTopic(one.name, one.partitions, copies, config=one.config) for one in missing]
+        for name, answer in admin.create_topics(new, operation_timeout=ANSWER_WITHIN).items():
+            _await_created(name, answer)
+        _await_usable(admin, missing)
+    return missing
+
+
+def _sinks(settings: Settings) -> Mapping[str, str]:
+    from streamjobs.core.job import Job  # imports every learner: only where the caller has no job yet
+
+    return Job.from_settings(settings).sinks
+
+
+def _connect(servers: str) -> tuple[Any, dict[str, int]]:
+    """An admin client, and the number of partitions of every topic."""
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0, "socket.connection.setup.timeout.ms": 3000})
+    try:
+        return admin, _topics(admin)
+    except KafkaException as error:
+        raise SetupError(
+            f"broker {servers}: no answer within {ANSWER_WITHIN:.0f} s ({_text(error)}); "
+            "start it ('streamjobs broker start' gives one for development) or correct [broker] url."
+        ) from None
+
+
+def _topics(admin: Any) -> dict[str, int]:
+    return {name: len(topic.partitions) for name, topic in admin.list_topics(timeout=ANSWER_WITHIN).topics.items()}
+
+
+def _cleanup_policy(admin: Any, topic: str) -> str:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    if (admin.list_topics(timeout=ANSWER_WITHIN).cluster_id or "").startswith("mockCluster"):
+        return "compact"  # librdkafka's mock cluster keeps everything; asked, it stays silent
+    try:
+        return str(admin.describe_configs([resource])[resource].result(ANSWER_WITHIN)["cleanup.policy"].value)
+    except (KafkaException, TimeoutError) as error:
+        return f"an error ({_text(error)})"
+
+
+def _await_created(name: str, answer: Any) -> None:
+    try:
+        answer.result(ANSWER_WITHIN + 5)
+    except (KafkaException, TimeoutError) as error:
+        if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return  # somebody else was quicker: as good
+        raise SetupError(f"topic {name}: the broker did not create it: {_text(error)}.") from None
+
+
+def _await_usable(admin: Any, plans: list[TopicPlan]) -> None:
+    """The broker answers before it has applied: wait until every partition of every new topic has a leader."""
+    begin = time.monotonic()
+    while True:
+        topics = admin.list_topics(timeout=ANSWER_WITHIN).topics
+        waiting = [
+            one.name
+            for one in plans
+            if one.name not in topics
+            or len(topics[one.name].partitions) < one.partitions
+            or any(partition.leader < 0 for partition in topics[one.name].partitions.values())
+        ]
+        if not waiting:
+            return
+        if time.monotonic() - begin > APPLY_WITHIN:
+            raise SetupError(
+                f"topic {waiting[0]}: created, but without a leader after {APPLY_WITHIN:.0f} s; see the broker's log."
+            )
+        time.sleep(0.05)
+
+
+def _text(error: KafkaException | TimeoutError) -> str:
+    return str(error.args[0].str()).rstrip(".") if isinstance(error, KafkaException) else "no answer"
