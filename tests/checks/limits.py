@@ -78,9 +78,9 @@ def check_a_state_built_by_hand_works(case: Case) -> None:
     stored = {name: getattr(trained, name) for name in case.learner.stored if name in trained._fields}
     if stored:  # the counters of a fresh state beside the samples of an old one
         _, out = case.learner.run(case.init()._replace(**stored), X, Y)
-        expected = np.isfinite(whole_out.prediction).any(), np.isfinite(whole_out.features).any()
-        got = np.isfinite(out.prediction).any(), np.isfinite(out.features).any()
-        assert got == expected, "stored samples in a fresh state give no finite output"
+        for field in ("prediction", "features"):
+            expected, got = (np.isfinite(getattr(o, field)[0]).tolist() for o in (whole_out, out))
+            assert got == expected, f"stored samples in a fresh state give no {field}"
 
 
 def check_outputs_have_their_shapes(case: Case) -> None:
