@@ -1,0 +1,84 @@
+"""Windows of raw signals, one key, as plainly and slowly as the definition reads; and their statistics by NumPy."""
+
+import numpy as np
+
+LAGS = (0.08, 0.16, 0.5)
+
+
+def windows(times, X, L, learn, *, length, hop, rate, gap, label="majority"):
+    """Rows (end, statistics, labels, learn, number of the sample that ended it) and counts of what was skipped."""
+    nominal = round(length * rate)
+    room = int(np.ceil(1.5 * nominal))
+    rows, skipped = [], {}
+    origin, number, newest, kept = None, 0, None, []
+
+    def count(reason):
+        skipped[reason] = skipped.get(reason, 0) + 1
+
+    def end_window(n):
+        nonlocal number, kept
+        start = origin + number * hop
+        end = start + length
+        if len(kept) < 0.8 * nominal:
+            count("sparse")
+        else:
+            inside = np.array([X[i] for i in kept])
+            labels = np.array([L[i] for i in kept])
+            bits = 3
+            for i in kept:
+                bits &= learn[i]
+            rows.append((end, statistics(inside, rate), _labels(labels, label), bits, n))
+        number += 1
+        kept = [i for i in kept if times[i] >= origin + number * hop]
+
+    for n, time in enumerate(times):
+        if newest is not None and time < newest:
+            count("late")
+            continue
+        if newest is None or time - newest > gap:
+            if kept:
+                count("gap")
+            origin, number, kept = time, 0, []
+        while time >= origin + number * hop + length:
+            end_window(n)
+        newest = time
+        if time >= origin + number * hop:
+            if len(kept) < room:
+                kept.append(n)
+            else:
+                count("crowded")
+        if time + 1.5 / rate >= origin + number * hop + length:
+            end_window(n)
+    return rows, skipped
+
+
+def statistics(samples, rate):
+    """The 8 numbers of each channel of samples (n, dim), channel after channel."""
+    out = []
+    for signal in samples.T:
+        centred = signal - signal.mean()
+        flat = np.abs(centred).max() <= 1e-10 * abs(signal.mean())
+        energy = 0.0 if flat else float(centred @ centred)
+        low, high = np.percentile(centred, [25, 75])
+        sd, jerk = np.sqrt(energy / len(signal)), np.abs(np.diff(signal)).sum() / max(1, len(signal) - 1)
+        echoes = []
+        for seconds in LAGS:
+            lag = max(1, int(seconds * rate + 0.5))
+            product = float(centred[lag:] @ centred[:-lag]) if lag < len(signal) else 0.0
+            echoes.append(product / energy if energy > 0 else 0.0)
+        out += [signal.mean(), np.log(sd + 1e-3), np.log(jerk + 1e-3), low, high, *echoes]
+    return np.array(out)
+
+
+def _labels(labels, how):
+    out = []
+    for column in labels.T:
+        known = column[~np.isnan(column)]
+        if len(known) == 0:
+            out.append(np.nan)
+        elif how == "mean":
+            out.append(known.mean())
+        else:
+            values, counts = np.unique(known, return_counts=True)
+            out.append(values[counts.argmax()])
+    return out
