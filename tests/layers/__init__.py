@@ -1,0 +1,1 @@
+"""Who may import whom, held by a walk over every import."""

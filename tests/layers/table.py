@@ -1,0 +1,49 @@
+"""The table of layers. Think hard before changing it."""
+
+from dataclasses import dataclass
+
+NUMERIC = {"numpy", "scipy", "numba"}
+# Of the standard library, what knows no file, clock, process, socket, log or global randomness.
+PURE = {
+    *("abc", "bisect", "collections", "copy", "dataclasses", "difflib", "enum", "functools", "heapq"),
+    *("itertools", "math", "operator", "types", "typing"),
+}
+PURE_TEXT = {"base64", "binascii", "hashlib", "json", "re", "statistics", "string", "struct", "tomllib", "zlib"}
+CORE = ("streamjobs.core", "streamjobs.config", "streamjobs.errors", "streamjobs.checking")
+FRONT = (
+    *("streamjobs.cli", "streamjobs.__main__", "streamjobs.commands", "streamjobs.demo", "streamjobs.replay"),
+    "streamjobs.files",
+)
+
+
+@dataclass(frozen=True)
+class Layer:
+    name: str
+    modules: tuple[str, ...]  # with everything below them, unless a longer name is in another layer; "=m" = m alone
+    may: frozenset[str]  # packages with everything below; "=m" = the module m alone; "*" = anything
+    may_not: tuple[str, ...] = ()  # wins
+    pure: bool = True  # no open(), print(), np.random, ...
+
+
+LAYERS = (
+    Layer("common", ("algorithms.common",), frozenset({*PURE, *NUMERIC, "algorithms.common"})),
+    # The one that names the folder of the compile cache.
+    Layer("compiled", ("algorithms.common.compiled",), frozenset({*PURE, *NUMERIC, "os", "pathlib", "hashlib"})),
+    # Of its own folder a learner file may import helpers too; never another learner, never the registry.
+    Layer("learners", ("algorithms",), frozenset({*PURE, *NUMERIC, "algorithms.common"})),
+    Layer("composites", ("algorithms.chain", "algorithms.one_vs_rest"), frozenset({*PURE, *NUMERIC, "algorithms"})),
+    Layer("registry", ("=algorithms",), frozenset({*PURE, "algorithms"})),
+    Layer(
+        "core",
+        ("=streamjobs", *CORE),
+        frozenset({*PURE, *PURE_TEXT, *NUMERIC, "pydantic", "pydantic_core", "msgspec", "algorithms", "=streamjobs", *CORE}),
+    ),
+    # The only place that knows Faust; those above call it, it calls none of them.
+    Layer("shell", ("streamjobs.shell",), frozenset({"*"}), ("tests", *FRONT), pure=False),
+    Layer("front", FRONT, frozenset({"*"}), ("tests",), pure=False),
+)
+
+FREE_OF_IO = {"open", "print", "input", "exec", "eval", "compile", "breakpoint"}  # builtins no pure module calls
+FREE_OF_FILES = {"random", "load", "save", "savez", "loadtxt", "savetxt", "genfromtxt", "fromfile", "memmap"}  # of numpy
+DECOMPOSITIONS = {"eig", "eigh", "eigvals", "eigvalsh", "svd", "svdvals"}  # signs and order are fixed in one place:
+DECOMPOSE_IN = "algorithms.common.eigen"

@@ -1,0 +1,107 @@
+"""No module imports what its layer may not; each planted violation is found."""
+
+import ast
+
+import pytest
+
+from algorithms import LEARNERS
+from tests.layers.imports import CHECKOUT, modules, violations
+
+MODULES = modules()
+REGISTERED = {cls.__module__ for cls in LEARNERS.values()}
+KNOWN = {*MODULES, "algorithms.heads.lms", "algorithms.heads.rls", "algorithms.heads.common"}
+KNOWN |= {"streamjobs.shell.app", "streamjobs.cli", "algorithms.common.linalg"}
+LEARNER_FILES = REGISTERED | {"algorithms.heads.lms", "algorithms.heads.rls"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_module_imports_what_its_layer_may(module: str) -> None:
+    path = MODULES[module]
+    found = violations(path.read_text(), module, set(MODULES), REGISTERED, is_package=path.name == "__init__.py")
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "target"),
+    [
+        ("algorithms.common.linalg", "import os", "os"),
+        ("algorithms.common.linalg", "from algorithms.heads.lms import Lms", "algorithms.heads.lms"),
+        ("algorithms.common.compiled", "import socket", "socket"),
+        ("algorithms.heads.lms", "from algorithms.heads.rls import Rls", "algorithms.heads.rls"),
+        ("algorithms.heads.lms", "from algorithms.heads import rls", "algorithms.heads.rls"),
+        ("algorithms.heads.lms", "from . import rls", "algorithms.heads.rls"),
+        ("algorithms.heads.lms", "from .rls import Rls", "algorithms.heads.rls"),
+        ("algorithms.heads.lms", "from algorithms import learner_from", "algorithms"),
+        ("algorithms.heads.lms", "import streamjobs.core", "streamjobs.core"),
+        ("algorithms.heads.lms", "def f():\n    import time", "time"),
+        ("algorithms.heads.lms", "import pydantic", "pydantic"),
+        ("algorithms.chain", "from algorithms import LEARNERS", "algorithms"),
+        ("streamjobs.core.advance", "import time", "time"),
+        ("streamjobs.core.advance", "from pathlib import Path", "pathlib"),
+        ("streamjobs.core.advance", "import logging.handlers", "logging.handlers"),
+        ("streamjobs.core.advance", "from streamjobs.shell import app", "streamjobs.shell.app"),
+        ("streamjobs.core.advance", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import faust", "faust"),
+        ("streamjobs.core.advance", "import importlib\nimportlib.import_module('faust')", "faust"),
+        ("streamjobs.config", "import aiokafka", "aiokafka"),
+        ("streamjobs.shell.app", "import streamjobs.cli", "streamjobs.cli"),
+        ("streamjobs.shell.app", "from tests import data", "tests"),
+        ("streamjobs.cli", "import tests.data", "tests.data"),
+        ("streamjobs.core.advance", "from streamjobs import cli", "streamjobs.cli"),
+        ("streamjobs.new_corner", "import math", "in no layer"),
+    ],
+)
+def test_a_planted_import_is_found(module: str, line: str, target: str) -> None:
+    found = violations(line, module, KNOWN, LEARNER_FILES)
+    assert any(target in sentence for sentence in found), found
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "what"),
+    [
+        ("algorithms.heads.lms", "print(1)", "print()"),
+        ("streamjobs.core.advance", "f = open('x')", "open()"),
+        ("streamjobs.core.advance", "import numpy as np\nnp.random.normal()", "np.random"),
+        ("algorithms.heads.lms", "import numpy as np\nnp.load('x')", "np.load"),
+        ("algorithms.heads.lms", "import numpy as np\nnp.linalg.eigh(A)", "np.linalg.eigh"),
+        ("streamjobs.shell.app", "import scipy.linalg\nscipy.linalg.svd(A)", "scipy.linalg.svd"),
+    ],
+)
+def test_a_planted_call_is_found(module: str, line: str, what: str) -> None:
+    found = violations(line, module, KNOWN, LEARNER_FILES)
+    assert any(what in sentence for sentence in found), found
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("algorithms.heads.lms", "from algorithms.heads.common import score\nfrom algorithms.common.linalg import dot"),
+        ("algorithms.chain", "from algorithms.heads.lms import Lms"),
+        ("algorithms.common.compiled", "import os\nfrom pathlib import Path"),
+        ("algorithms.common.eigen", "import numpy as np\nnp.linalg.eigh(A)"),
+        ("algorithms", "from algorithms.heads.lms import Lms"),
+        (
+            "streamjobs.core.advance",
+            "import struct\nfrom algorithms import learner_from\nfrom streamjobs import __version__",
+        ),
+        ("streamjobs.shell.app", "import faust, asyncio, time\nopen('x')\nprint(1)"),
+    ],
+)
+def test_what_is_allowed_is_not_found(module: str, line: str) -> None:
+    found = violations(line, module, KNOWN, LEARNER_FILES)
+    assert not found, found
+
+
+def test_nothing_in_the_project_imports_the_tests() -> None:
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not any(name.split(".")[0] == "tests" for name in names), f"{module} imports tests"
+
+
+def test_the_top_level_has_only_what_belongs_there() -> None:
+    expected = {"algorithms", "streamjobs", "deploy", "tests", "README.md", "LICENSE", "pyproject.toml"}
+    ignored = {"build", "dist", "state", "__pycache__"}
+    there = {path.name for path in CHECKOUT.iterdir() if not path.name.startswith(".")}
+    strays = {name for name in there - expected - ignored if not name.endswith((".egg-info", ".lock"))}
+    assert not strays, f"at the top level: {', '.join(sorted(strays))}"
