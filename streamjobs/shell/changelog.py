@@ -47,7 +47,7 @@ class Changelog:
             ) from error
 
     async def write(self, snapshots: Sequence[tuple[bytes, bytes | None]]) -> int:
-        """One transaction of snapshots; gives the offset of the last one.
+        """One transaction of snapshots; gives the changelog offset it reaches, the one of its commit marker.
 
         Raises FencedError when another worker took the partition over, DeliveryError when the broker refuses; nothing
         was written then.
@@ -78,7 +78,7 @@ class Changelog:
                 f"topic {self.topic}[{self.partition}]: the broker refused snapshots ({type(error).__name__}: {error}). "
                 "Their input is not acknowledged and will be read again."
             ) from error
-        return last
+        return last + 1  # only this producer writes here, so the marker follows its last record
 
     async def close(self) -> None:
         """Never raises: what was open is resolved by whoever opens it next."""

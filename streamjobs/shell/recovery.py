@@ -23,6 +23,7 @@ log = structlog.get_logger("streamjobs")
 
 CHUNK_BYTES = 16 << 20  # of a partition: read, reduced to the last value per key, written
 FETCH_BYTES = 32 << 20  # most of one fetch
+POLL = 20  # milliseconds; a marker at the end brings no record that would end the wait
 PARTITION_BYTES = 8 << 20  # most of one partition in it
 
 
@@ -79,7 +80,7 @@ async def restore(
         for tp, (at, _) in todo.items():
             consumer.seek(tp, at)
         while todo:
-            for tp, records in (await consumer.getmany(*todo, timeout_ms=200)).items():
+            for tp, records in (await consumer.getmany(*todo, timeout_ms=POLL)).items():
                 chunk = todo[tp][1]
                 chunk.add(records)
                 read += len(records)

@@ -1,0 +1,207 @@
+"""A broker of lists, for the shell's unit tests: topics, a changelog and committed offsets that survive a "crash"."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+
+from streamjobs.config import StateSection
+from streamjobs.core.messages import Stored
+from streamjobs.shell.bundle import Core
+from streamjobs.shell.delivery import Delivery
+from streamjobs.shell.metrics import Metrics
+from streamjobs.shell.partition import Records
+from streamjobs.shell.producing import BATCH_BYTES
+from streamjobs.shell.room import Room
+from streamjobs.shell.store import MemoryStore, Store
+from tests.shell.fake_core import hash_core
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+class Answer(NamedTuple):
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+
+
+class Metadata(NamedTuple):
+    offset: int
+
+
+class Broker:
+    """What survives a crash. `at(step)` is called before and after each step of a checkpoint and may raise Crash."""
+
+    def __init__(self) -> None:
+        self.topics: list[Answer] = []
+        self.changelog: dict[int, list[tuple[bytes, bytes]]] = {}
+        self.committed: dict[int, int] = {}
+        self.steps: list[str] = []
+        self.at: Callable[[str], None] = lambda step: None
+
+    def step(self, name: str) -> None:
+        self.steps.append(name)
+        self.at(name)
+
+
+class FakeProducer:
+    """aiokafka's batch interface with real batches; `hold` keeps acknowledgements back, `refuse` is what they raise."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker, self.refuse = broker, None
+        self.hold = False
+        self.held: list[tuple[asyncio.Future[Any], int]] = []
+        self.batches: list[int] = []  # records of each batch
+
+    def create_batch(self) -> BatchBuilder:
+        return BatchBuilder(BATCH_BYTES, 0)
+
+    async def send_batch(self, batch: BatchBuilder, topic: str, *, partition: int) -> "asyncio.Future[Any]":
+        self.batches.append(batch.record_count())
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self.refuse is not None:
+            future.set_exception(self.refuse)
+            return future
+        first = len(self.broker.topics)
+        records = MemoryRecords(bytes(batch._build()))
+        while records.has_next():
+            for record in records.next_batch():
+                key, value = record.key, record.value
+                self.broker.topics.append(
+                    Answer(
+                        topic,
+                        partition,
+                        None if key is None else bytes(key),
+                        None if value is None else bytes(value),
+                        tuple(record.headers),
+                    )
+                )
+        if self.hold:
+            self.held.append((future, first))
+        else:
+            future.set_result(Metadata(first))
+        return future
+
+    def release(self) -> None:
+        for future, first in self.held:
+            future.set_result(Metadata(first))
+        self.held.clear()
+
+
+class FakeChangelog:
+    """A partition's fenced changelog: only the one opened last may write."""
+
+    def __init__(self, broker: Broker, partition: int, error: Exception | None = None) -> None:
+        self.broker, self.partition, self.error = broker, partition, error
+        self.opened = self.closed = False
+
+    async def open(self) -> None:
+        self.opened = True
+
+    async def write(self, snapshots: Sequence[tuple[bytes, bytes | None]]) -> int:
+        self.broker.step("before changelog")
+        if self.error is not None:
+            raise self.error
+        records = self.broker.changelog.setdefault(self.partition, [])
+        records += [(key, data) for key, data in snapshots if data is not None]
+        self.broker.step("after changelog")
+        return len(records) - 1
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class WatchedStore(MemoryStore):
+    """A memory store that tells the broker's steps."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__()
+        self.broker = broker
+
+    def write(self, partition: int, items: Any, offset: int, *, logged: bool = True) -> None:
+        self.broker.step("before store")
+        super().write(partition, items, offset, logged=logged)
+        self.broker.step("after store")
+
+
+class FakeKafka:
+    """What delivery needs of the outside."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker, self.out = broker, FakeProducer(broker)
+        self.changelog_error: Exception | None = None
+        self.takes = True  # whether the group takes offsets
+        self.opened: list[FakeChangelog] = []
+
+    def producer(self) -> FakeProducer:
+        return self.out
+
+    def changelog(self, partition: int) -> FakeChangelog:
+        self.opened.append(FakeChangelog(self.broker, partition, self.changelog_error))
+        return self.opened[-1]
+
+    async def commit(self, partition: int, offset: int) -> bool:
+        self.broker.step("before commit")
+        if self.takes:
+            self.broker.committed[partition] = offset
+        self.broker.step("after commit")
+        return self.takes
+
+
+class Worker:
+    """A delivery with fakes around it; use it inside a running loop."""
+
+    def __init__(
+        self,
+        broker: Broker | None = None,
+        *,
+        store: Store | None = None,
+        core: Core | None = None,
+        room: Room | None = None,
+        **state: Any,
+    ) -> None:
+        self.broker = broker or Broker()
+        self.kafka = FakeKafka(self.broker)
+        self.store = store or WatchedStore(self.broker)
+        section = StateSection(**{"store": "memory", "checkpoint": 60, **state})
+        self.delivery = Delivery(core or hash_core("in"), section, self.store, self.kafka, Metrics("in"), room=room)
+
+    async def begin(self, *partitions: int) -> Delivery:
+        """Fence, restore from the changelog, take on at the committed offsets."""
+        delivery, broker = self.delivery, self.broker
+        delivery.bar()
+        await delivery.fence(partitions)
+        for number in partitions:
+            records, reached = broker.changelog.get(number, []), self.store.reached(number)
+            begin = 0 if reached is None else reached + 1
+            if records[begin:]:
+                MemoryStore.write(self.store, number, dict(records[begin:]).items(), len(records) - 1)  # type: ignore[arg-type]
+        delivery.assign({number: broker.committed.get(number, 0) for number in partitions})
+        delivery.unbar()
+        return delivery
+
+    def fetch(self, partition: int, records: Sequence[Any], epoch: int | None = None) -> None:
+        batch = Records(records)
+        batch.epoch = self.delivery.epoch if epoch is None else epoch
+        self.delivery.offer(partition, batch)
+
+    async def settle(self, partition: int = 0) -> None:
+        """Until all that was fetched is applied."""
+        held = self.delivery.held.get(partition)
+        while held is not None and not held.partition.closing and not held.partition.idle:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+def stream(count: int, *, keys: int = 5, partition: int = 0, first: int = 0) -> list[Stored]:
+    """Records of an input partition: value = offset, keys in turn."""
+    return [
+        Stored("in", partition, offset, 1_000 + offset, b"k%d" % (offset % keys), b"%d" % offset, [])
+        for offset in range(first, first + count)
+    ]
