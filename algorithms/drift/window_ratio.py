@@ -3,8 +3,9 @@
 Source: ours; the plain control beside Page-Hinkley and ADWIN.
 Symbols: x = the watched number; none else.
 Cost of a row: O(short + long).  State: short + long + 1 numbers.
-Readings: statistic = (mean of the last `short` rows + floor) / (mean of the `long` rows before + floor), above `ratio` an
-alarm; NaN until both windows are full. After an alarm only the short window is kept, as the beginning of the new past.
+Readings: statistic = (mean of the last `short` rows + floor) / (mean of the up to `long` rows before + floor), above
+`ratio` an alarm; NaN until 2 `short` rows (or `long`, where that is less) lie before. After an alarm only the short window
+is kept, as the beginning of the new past.
 One-sided: a rise is drift. The watched numbers are 0 or more; `floor` keeps an idle sensor's errors of almost 0 quiet.
 """
 
@@ -39,8 +40,8 @@ class WindowRatio(Learner):
     kind: ClassVar[str] = "drift"
     stored: ClassVar[tuple[str, ...]] = ("recent",)
 
-    short: int = 5  # rows of the newer window
-    long: int = 50  # rows of the older window
+    short: int = 8  # rows of the newer window
+    long: int = 60  # most rows of the older window
     ratio: float = 2.0  # above 1
     floor: float = 0.02  # 0 or more, in units of the watched number
 
@@ -80,8 +81,8 @@ def _loop(work, slots, X, learn, features, short, long, ratio, floor):
         recent, count = all_recent[key], counts[key, 0] + 1
         recent[count - 1, 0] = x
         statistic, before, after = np.nan, np.nan, np.nan
-        if count >= short + long:
-            before = _mean(recent, count - short - long, count - short)
+        if count >= short + min(2 * short, long):
+            before = _mean(recent, max(0, count - short - long), count - short)
             after = _mean(recent, count - short, count)
             statistic = (after + floor) / (before + floor)
         alarm = statistic > ratio

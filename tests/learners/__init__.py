@@ -1,0 +1,1 @@
+"""Each family of learners against its slow reference and its known behaviour."""
