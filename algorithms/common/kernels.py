@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.linalg import distance2
+from algorithms.common.linalg import distance2, distances2
 from algorithms.common.protocol import Array, SettingError, require
 
 Name = Literal["gaussian", "laplacian", "polynomial", "linear", "overlap"]
@@ -115,9 +115,15 @@ def value(code: Code, a: Array, b: Array) -> float:
 
 @compiled
 def fill_row(code: Code, samples: Array, count: int, x: Array, row: Array) -> None:
-    """row[i] = kappa(samples[i], x) for the first `count` samples."""
+    """row[i] = kappa(samples[i], x) for the first `count` samples, the same bits as `value`."""
+    if code[0] > 1.0:
+        for i in range(count):
+            row[i] = value(code, samples[i], x)
+        return
+    distances2(samples, count, x, row)
+    square = code[1] * code[1] if code[1] > 0.0 else float(x.size)
     for i in range(count):
-        row[i] = value(code, samples[i], x)
+        row[i] = np.exp(-row[i] / (2.0 * square)) if code[0] == 0.0 else np.exp(-np.sqrt(row[i] / square))
 
 
 def gram(kernel: Kernel, A: Array, B: Array) -> Array:

@@ -8,22 +8,30 @@ from algorithms.common.protocol import Array
 
 @compiled
 def distance2(a: Array, b: Array) -> float:
-    """Squared Euclidean distance of two vectors, from differences; four sums that need not wait for one another."""
-    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
-    whole = a.size - a.size % 4
+    """Squared Euclidean distance of two vectors, from differences."""
+    total = 0.0
+    for i in range(a.size):
+        gap = a[i] - b[i]
+        total += gap * gap
+    return total
+
+
+@compiled
+def distances2(rows: Array, count: int, x: Array, out: Array) -> None:
+    """out[i] = distance2(rows[i], x), the same bits; four rows at a time, so that no sum waits for the one before."""
+    whole = count - count % 4
     for i in range(0, whole, 4):
-        gap = a[i] - b[i]
-        first += gap * gap
-        gap = a[i + 1] - b[i + 1]
-        second += gap * gap
-        gap = a[i + 2] - b[i + 2]
-        third += gap * gap
-        gap = a[i + 3] - b[i + 3]
-        fourth += gap * gap
-    for i in range(whole, a.size):
-        gap = a[i] - b[i]
-        first += gap * gap
-    return (first + second) + (third + fourth)
+        row1, row2, row3, row4 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+        total1, total2, total3, total4 = 0.0, 0.0, 0.0, 0.0
+        for j in range(x.size):
+            gap1, gap2, gap3, gap4 = row1[j] - x[j], row2[j] - x[j], row3[j] - x[j], row4[j] - x[j]
+            total1 += gap1 * gap1
+            total2 += gap2 * gap2
+            total3 += gap3 * gap3
+            total4 += gap4 * gap4
+        out[i], out[i + 1], out[i + 2], out[i + 3] = total1, total2, total3, total4
+    for i in range(whole, count):
+        out[i] = distance2(rows[i], x)
 
 
 @compiled
@@ -77,78 +85,112 @@ def remove_at(values: Array, index: int, count: int) -> None:
 @compiled
 def remove_row_and_column(M: Array, index: int, count: int) -> None:
     """Drop row and column `index` of the leading count x count block."""
-    for i in range(count - 1):
-        above = i if i < index else i + 1
+    for i in range(count):
+        row = M[i]
+        for j in range(index, count - 1):
+            row[j] = row[j + 1]
+    for i in range(index, count - 1):
+        row, below = M[i], M[i + 1]
         for j in range(count - 1):
-            M[i, j] = M[above, j if j < index else j + 1]
+            row[j] = below[j]
 
 
 @compiled
-def cholesky(M: Array, n: int, ridge: float, jitter: float, lost: float, R: Array) -> int:
-    """Upper R with R'R = M + ridge I + jitter diag(M) over the first n rows; gives the number of pivots kept.
+def symmetric_product(K: Array, n: int, Q: Array, out: Array) -> None:
+    """out = K Q over the first n rows, K symmetric; four rows of Q at a time."""
+    whole = n - n % 4
+    for i in range(n):
+        weights, row = K[i], out[i]
+        for c in range(row.size):
+            row[c] = 0.0
+        for j in range(0, whole, 4):
+            w1, w2, w3, w4 = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+            row1, row2, row3, row4 = Q[j], Q[j + 1], Q[j + 2], Q[j + 3]
+            for c in range(row.size):
+                row[c] += w1 * row1[c] + w2 * row2[c] + w3 * row3[c] + w4 * row4[c]
+        for j in range(whole, n):
+            weight, row1 = weights[j], Q[j]
+            for c in range(row.size):
+                row[c] += weight * row1[c]
 
-    A pivot that is not above `lost` times its diagonal entry is noise: its row of R becomes 0 and the solves below
-    leave that coordinate at 0. Only the upper triangle of M is read, only that of R is written.
+
+@compiled
+def transposed_product(P: Array, Q: Array, n: int, out: Array) -> None:
+    """out = P'Q over the first n rows; four rows at a time."""
+    whole = n - n % 4
+    for i in range(P.shape[1]):
+        row = out[i]
+        for c in range(row.size):
+            row[c] = 0.0
+        for j in range(0, whole, 4):
+            w1, w2, w3, w4 = P[j, i], P[j + 1, i], P[j + 2, i], P[j + 3, i]
+            row1, row2, row3, row4 = Q[j], Q[j + 1], Q[j + 2], Q[j + 3]
+            for c in range(row.size):
+                row[c] += w1 * row1[c] + w2 * row2[c] + w3 * row3[c] + w4 * row4[c]
+        for j in range(whole, n):
+            weight, row1 = P[j, i], Q[j]
+            for c in range(row.size):
+                row[c] += weight * row1[c]
+
+
+@compiled
+def cholesky(M: Array, n: int, ridge: float, jitter: float, lost: float, L: Array) -> int:
+    """Lower L with L L' = M + ridge I + jitter diag(M) over the first n rows; gives the number of pivots kept.
+
+    A pivot that is not above `lost` times its diagonal entry is noise: its column of L becomes 0 and the solves below
+    leave that coordinate at 0. Only the lower triangle of M is read, only that of L is written.
     """
     kept = n
-    for i in range(n):
-        for j in range(i, n):
-            R[i, j] = M[i, j]
-        R[i, i] += ridge + jitter * M[i, i]
-    for k in range(n):
-        pivot = R[k, k]
-        if not pivot > lost * (M[k, k] + ridge):
-            kept -= 1
-            for j in range(k, n):
-                R[k, j] = 0.0
-            continue
-        root = np.sqrt(pivot)
-        R[k, k] = root
-        for j in range(k + 1, n):
-            R[k, j] /= root
-        for i in range(k + 1, n):
-            scale = R[k, i]
-            for j in range(i, n):
-                R[i, j] -= scale * R[k, j]
+    for j in range(n):
+        row = L[j]
+        start = M[j, j] + ridge
+        pivot = start + jitter * M[j, j]
+        for t in range(j):
+            pivot -= row[t] * row[t]
+        good = pivot > lost * start
+        row[j] = np.sqrt(pivot) if good else 0.0
+        scale = 1.0 / row[j] if good else 0.0
+        kept -= not good
+        for i in range(j + 1, n):
+            below = L[i]
+            total = M[i, j]
+            for t in range(j):
+                total -= below[t] * row[t]
+            below[j] = total * scale
     return kept
 
 
 @compiled
-def solve_transposed(R: Array, n: int, b: Array) -> None:
-    """b = R'^-1 b in place, R upper; a coordinate without a pivot becomes 0."""
+def solve_lower(L: Array, n: int, b: Array) -> None:
+    """b = L^-1 b in place; a coordinate without a pivot becomes 0."""
     for i in range(n):
-        if R[i, i] == 0.0:
-            b[i] = 0.0
-            continue
-        b[i] /= R[i, i]
-        scale = b[i]
-        for j in range(i + 1, n):
-            b[j] -= scale * R[i, j]
-
-
-@compiled
-def solve_upper(R: Array, n: int, b: Array) -> None:
-    """b = R^-1 b in place, R upper; a coordinate without a pivot becomes 0."""
-    for i in range(n - 1, -1, -1):
-        if R[i, i] == 0.0:
-            b[i] = 0.0
-            continue
+        row = L[i]
         total = b[i]
-        for j in range(i + 1, n):
-            total -= R[i, j] * b[j]
-        b[i] = total / R[i, i]
+        for j in range(i):
+            total -= row[j] * b[j]
+        b[i] = total / row[i] if row[i] != 0.0 else 0.0
 
 
 @compiled
-def invert_upper(R: Array, n: int, W: Array) -> None:
-    """W = R^-1 over the first n rows, both upper; needs every pivot."""
+def solve_lower_transposed(L: Array, n: int, b: Array) -> None:
+    """b = L'^-1 b in place; a coordinate without a pivot becomes 0."""
     for i in range(n - 1, -1, -1):
-        for j in range(n):
-            W[i, j] = 0.0
-        W[i, i] = 1.0
-        for k in range(i + 1, n):
-            scale = R[i, k]
-            for j in range(k, n):
-                W[i, j] -= scale * W[k, j]
-        for j in range(i, n):
-            W[i, j] /= R[i, i]
+        row = L[i]
+        b[i] = b[i] / row[i] if row[i] != 0.0 else 0.0
+        scale = b[i]
+        for j in range(i):
+            b[j] -= scale * row[j]
+
+
+@compiled
+def invert_lower(L: Array, n: int, W: Array) -> None:
+    """W = (L^-1)' over the first n rows, upper; needs every pivot."""
+    for j in range(n):
+        column = W[j]
+        column[j] = 1.0 / L[j, j]
+        for i in range(j + 1, n):
+            row = L[i]
+            total = 0.0
+            for t in range(j, i):
+                total -= row[t] * column[t]
+            column[i] = total / row[i]

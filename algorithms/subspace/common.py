@@ -1,14 +1,20 @@
 """What subspace learners share: projection on L = Phi_S A, its coordinates, and what follows from a changed A.
 
 Letters: K = gram of the support S, A = factor, k = kernel row of x; image = K A, inner = A'K A, solver = Cholesky of
-inner + ridge I, rotation = Cholesky R of inner. The features u = R q are coordinates in the orthonormal basis L R^-1.
+inner + ridge I, rotation = R' with R'R = inner, lower. The features u = R q are coordinates in the orthonormal basis L R^-1.
 """
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.eigen import symmetric
-from algorithms.common.linalg import cholesky, solve_transposed, solve_upper
+from algorithms.common.linalg import (
+    cholesky,
+    solve_lower,
+    solve_lower_transposed,
+    symmetric_product,
+    transposed_product,
+)
 from algorithms.common.protocol import Array
 from algorithms.common.randomness import normal
 
@@ -38,21 +44,8 @@ def is_repeat(gram: Array, count: int, k: Array, kxx: float) -> bool:
 def refresh(gram, factor, count, ridge, image, inner, solver, rotation):
     """Everything that follows from gram and factor, always from scratch: the same bits in a loop and after a restart."""
     rank = factor.shape[1]
-    for i in range(count):
-        for c in range(rank):
-            image[i, c] = 0.0
-        for j in range(count):
-            weight = gram[i, j]
-            for c in range(rank):
-                image[i, c] += weight * factor[j, c]
-    for a in range(rank):
-        for c in range(rank):
-            inner[a, c] = 0.0
-    for i in range(count):
-        for a in range(rank):
-            weight = factor[i, a]
-            for c in range(rank):
-                inner[a, c] += weight * image[i, c]
+    symmetric_product(gram, count, factor, image)
+    transposed_product(factor, image, count, inner)
     cholesky(inner, rank, ridge, 0.0, LOST, solver)
     cholesky(inner, rank, 0.0, 0.0, LOST_DIRECTION, rotation)
 
@@ -75,8 +68,8 @@ def project(factor, count, inner, solver, k, kxx, b, q):
     mix(factor, count, k, b)
     for c in range(rank):
         q[c] = b[c]
-    solve_transposed(solver, rank, q)
-    solve_upper(solver, rank, q)
+    solve_lower(solver, rank, q)
+    solve_lower_transposed(solver, rank, q)
     along, within = 0.0, 0.0
     for a in range(rank):
         total = 0.0
@@ -90,12 +83,11 @@ def project(factor, count, inner, solver, k, kxx, b, q):
 @compiled
 def coordinates(rotation, q, features):
     """u = R q."""
-    rank = q.size
-    for a in range(rank):
-        total = 0.0
-        for c in range(a, rank):
-            total += rotation[a, c] * q[c]
-        features[a] = total
+    for a in range(q.size):
+        features[a] = 0.0
+    for c in range(q.size):
+        for a in range(c + 1):
+            features[a] += rotation[c, a] * q[c]
 
 
 @compiled
@@ -117,22 +109,14 @@ def plant(gram, count, factor, kpca, seed, draw):
 @compiled
 def cross(factor, image, count, turned):
     """turned = L'^T L = A'^T (K(S', S) A): `image` holds the rows of K(S', S) A for the new support S'."""
-    rank = factor.shape[1]
-    for a in range(rank):
-        for c in range(rank):
-            turned[a, c] = 0.0
-    for i in range(count):
-        for a in range(rank):
-            weight = factor[i, a]
-            for c in range(rank):
-                turned[a, c] += weight * image[i, c]
+    transposed_product(factor, image, count, turned)
 
 
 @compiled
 def leave_basis(rotation, turned):
     """turned = turned R^-1, R the old basis's."""
     for a in range(turned.shape[0]):
-        solve_transposed(rotation, turned.shape[0], turned[a])
+        solve_lower(rotation, turned.shape[0], turned[a])
 
 
 @compiled
@@ -150,7 +134,7 @@ def enter_basis(rotation, turned):
         for c in range(rank):
             turned[i, c] /= rotation[i, i]
         for j in range(i + 1, rank):
-            scale = rotation[i, j]
+            scale = rotation[j, i]
             for c in range(rank):
                 turned[j, c] -= scale * turned[i, c]
     size2 = 0.0

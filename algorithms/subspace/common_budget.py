@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.linalg import cholesky, invert_upper, norm2
+from algorithms.common.linalg import cholesky, invert_lower, norm2
 
 STEP_RULES = ("inverse_norm", "over_n", "over_n2", "lipschitz", "constant")
 EVICTIONS = ("projected", "decayed_norm", "oldest", "min_distortion", "redundancy")
@@ -120,16 +120,16 @@ def power(base, exponent):
 
 
 @compiled
-def victim(rules, gram, trial, age, count, upper, inverse):
-    """Who leaves of `count` stored samples and the newcomer; leaves W = R^-1, R'R = K, in `inverse` where it is needed."""
+def victim(rules, gram, trial, age, count, lower, inverse):
+    """Who leaves of `count` stored samples and the newcomer; leaves W = L'^-1, LL' = K, in `inverse` where it is needed."""
     if rules.evict == 2:  # oldest
         return 0
     m = count + 1
     by_inverse = rules.evict % 4 == 0  # projected, redundancy
     if by_inverse:
-        by_inverse = cholesky(gram, m, 0.0, JITTER, 0.0, upper) == m
+        by_inverse = cholesky(gram, m, 0.0, JITTER, 0.0, lower) == m
         if by_inverse:
-            invert_upper(upper, m, inverse)
+            invert_lower(lower, m, inverse)
     leaver, least = 0, np.inf
     for i in range(m):
         cost = norm2(trial[i])

@@ -190,7 +190,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
     room, rank = factors.shape[1], factors.shape[2]
     k, b, q = np.empty(room), np.empty(rank), np.empty(rank)
     trial, turned = np.empty((room, rank)), np.empty((rank, rank))
-    upper, inverse, mixed = np.empty((room, room)), np.empty((room, room)), np.empty(room)
+    lower, inverse, mixed = np.empty((room, room)), np.empty((room, room)), np.empty(room)
     listens = basis.moved.size > 0 and not rules.on_support
 
     for n in range(len(X)):
@@ -278,7 +278,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
         sub.extend_gram(gram, count, k, kxx)
         leaver = -1
         if count == rules.budget:  # Alg. 5
-            leaver = bud.victim(rules, gram, trial, age, count, upper, inverse)
+            leaver = bud.victim(rules, gram, trial, age, count, lower, inverse)
             if rules.evict == 0:
                 bud.hand_over(inverse, leaver, count + 1, trial)
         if not bud.sound(trial, count + 1):
