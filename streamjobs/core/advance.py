@@ -5,7 +5,6 @@ of a key depends on a later one; a batch and its records one by one give the sam
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -88,21 +87,25 @@ def _admit(
     Gives where it stopped, and the samples of records that are new to their key and usable.
     """
     owner, labels = decoded.owner, decoded.labels
-    firsts = [at, *(at + 1 + np.flatnonzero(np.diff(owner[at:]))).tolist(), len(owner)]  # where each record begins
+    firsts = [at, *(at + 1 + np.flatnonzero(np.diff(owner[at:]))).tolist()]  # where each record begins
     slots: list[int] = []
     lengths: list[int] = []
     taken: list[bool] = []
     coded: list[tuple[int, list[Code]]] = []  # (first sample, codes), of records with labels
-    begin, live_slot, source_offsets = at, live.slot, live.offsets
-    for first, end in pairwise(firsts):
-        index = int(owner[first])
+    begin, touched = at, 0
+    source = (records[0].topic, records[0].partition)
+    for index, first, end in zip(owner[firsts].tolist(), firsts, [*firsts[1:], len(owner)], strict=True):
         record = records[index]
         key = record.key
         assert key is not None  # the decoder refuses records without a key
-        if not live.fits(key):
-            break
-        slot = live_slot(key)
-        offsets, source = source_offsets[slot], (record.topic, record.partition)
+        slot = live.slot_of.get(key)
+        if slot is None:
+            live.touch(slots[touched:])
+            touched = len(slots)
+            if not live.fits(key):
+                break
+            slot = live.slot(key)
+        offsets = live.offsets[slot]
         good = record.offset > offsets.get(source, -1)
         if not good:
             report.redelivered += 1
@@ -121,6 +124,7 @@ def _admit(
         lengths.append(end - first)
         taken.append(good)
         at = end
+    live.touch(slots[touched:])
     L = np.full((at - begin, job.label_width), np.nan)
     for first, codes in coded:
         L[first : first + len(codes)] = codes

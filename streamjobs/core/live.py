@@ -82,6 +82,11 @@ class Live:
         self.used[slot] = self.now
         return slot
 
+    def touch(self, slots: list[int]) -> None:
+        """Keys of the present batch: they do not leave during it."""
+        if slots:
+            self.used[slots] = self.now
+
     def fits(self, key: bytes) -> bool:
         """Whether `slot(key)` can be served without moving out a key of the present batch."""
         return (

@@ -5,12 +5,15 @@ that caused it, with -i behind it where one record gave several rows; readers dr
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
+from algorithms.common.protocol import Array
 from streamjobs import __version__
 from streamjobs.core.job import Job
 from streamjobs.core.live import Live
@@ -87,13 +90,13 @@ def dead_letter(record: Record, error: RecordError) -> Output:
 
 
 class Encoder:
-    """Turns modelled rows into outputs, in row order; what a job does not send is not encoded."""
+    """Turns modelled rows into outputs, each sink's in row order; what a job does not send is not encoded."""
 
     def __init__(self, job: Job, live: Live, records: Sequence[Record]) -> None:
         self.job, self.live, self.records = job, live, records
 
     def add(self, rows: "Rows", made: "Modelled", outputs: list[Output], report: Report) -> None:
-        """Append the rows' outputs and count them in the report."""
+        """Append the rows' outputs, sink by sink, and count them in the report."""
         slots, owners = rows.slots.tolist(), rows.owner.tolist()
         sinks: list[tuple[str, list[bytes]]] = []
         if "features" in self.job.sinks:
@@ -103,27 +106,24 @@ class Encoder:
         if "drift" in self.job.sinks:
             sinks.append(("drift", self._drift(slots, rows, made)))
         stamps = np.rint(rows.times * 1000.0).astype(np.int64).tolist()
-        for n, identity in enumerate(self._identities(owners)):
-            key, headers = self.records[owners[n]].key, [("streamjobs-id", identity)]
-            for sink, values in sinks:
-                outputs.append(
-                    Output(sink, self.live.key_of[slots[n]] if key is None else key, values[n], stamps[n], headers)
-                )
+        keys = [self.records[owner].key for owner in owners]
+        headers = [[("streamjobs-id", identity)] for identity in self._identities(owners)]
+        for sink, values in sinks:
+            outputs += map(Output, repeat(sink), keys, values, stamps, headers)
         self._count(rows, made, report)
 
     def _identities(self, owners: list[int]) -> list[bytes]:
-        times: dict[int, int] = {}
-        for owner in owners:
-            times[owner] = times.get(owner, 0) + 1
-        bases, running, identities = {}, dict.fromkeys(times, 0), []
-        for owner in times:
-            record = self.records[owner]
-            bases[owner] = f"{record.topic}-{record.partition}-{record.offset}".encode()
-        for owner in owners:
-            if times[owner] == 1:
-                identities.append(bases[owner])
-            else:
-                identities.append(b"%s-%d" % (bases[owner], running[owner]))
+        records = self.records
+        topic, partition = records[owners[0]].topic, records[owners[0]].partition
+        base = f"{topic}-{partition}-".encode()
+        identities = [b"%s%d" % (base, records[owner].offset) for owner in owners]
+        if len(set(owners)) == len(owners):
+            return identities
+        times = Counter(owners)
+        running: Counter[int] = Counter()
+        for n, owner in enumerate(owners):
+            if times[owner] > 1:
+                identities[n] += b"-%d" % running[owner]
                 running[owner] += 1
         return identities
 
@@ -136,30 +136,36 @@ class Encoder:
         ]
 
     def _predictions(self, slots: list[int], rows: "Rows", made: "Modelled", report: Report) -> list[bytes]:
-        text, model, values = self.live.text_of, self.job.model, []
-        seq, seen, times = made.seq.tolist(), made.seen.tolist(), rows.times.tolist()
-        errors, scores, truths = made.out.ls_error.tolist(), made.out.prediction.tolist(), rows.L.tolist()
-        alarms = [None] * len(slots) if made.drift is None else (made.drift[:, 1] > 0).tolist()
-        chosen = None if made.chosen is None else made.chosen.tolist()
-        known = made.known.tolist()
-        for n, slot in enumerate(slots):
-            names = self.live.names[0 if self.live.pooled else slot]
-            y_hat: str | float | list[float] | None
-            y: str | float | list[float] | None
-            if chosen is None:
-                y_hat, score, y = _number(scores[n]), None, _number(truths[n])
-            else:
-                column, truth = chosen[n], truths[n][0]
-                y_hat, score = (None, None) if column < 0 else (names[column], scores[n][column])
-                y = None if math.isnan(truth) else names[int(truth)]
-                report.labels += y is not None
-                report.wrong += column >= 0 and y is not None and y_hat != y
-            values.append(
-                _json(
-                    Prediction(text[slot], times[n], seq[n], model, y_hat, score, y, errors[n], alarms[n], seen[n], known[n])
-                )
+        text, model = self.live.text_of, self.job.model
+        report.labels += int(np.isfinite(rows.L).all(axis=1).sum())
+        if made.chosen is None:
+            y_hats, scores, ys = _numbers(made.out.prediction), [None] * len(slots), _numbers(rows.L)
+        else:
+            y_hats, scores, ys = self._classes(slots, rows, made, made.chosen.tolist())
+            report.wrong += sum(
+                [y is not None and y_hat is not None and y != y_hat for y, y_hat in zip(ys, y_hats, strict=True)]
             )
-        return values
+        alarms = [None] * len(slots) if made.drift is None else (made.drift[:, 1] > 0).tolist()
+        columns = (slots, rows.times.tolist(), made.seq.tolist(), y_hats, scores, ys, made.out.ls_error.tolist(), alarms)
+        return [
+            _json(Prediction(text[s], t, q, model, y_hat, score, y, error, alarm, seen, known))
+            for s, t, q, y_hat, score, y, error, alarm, seen, known in zip(
+                *columns, made.seen.tolist(), made.known.tolist(), strict=True
+            )
+        ]
+
+    def _classes(self, slots: list[int], rows: "Rows", made: "Modelled", chosen: list[int]) -> tuple[list[Any], ...]:
+        """Names and scores of the chosen classes, and the names of the true ones; None where there is none."""
+        scores = made.out.prediction[np.arange(len(slots)), chosen].tolist()
+        y_hats: list[Any] = []
+        ys: list[Any] = []
+        for n, (slot, column, truth) in enumerate(zip(slots, chosen, rows.L[:, 0].tolist(), strict=True)):
+            names = self.live.names[0 if self.live.pooled else slot]
+            if column < 0:
+                scores[n] = None
+            y_hats.append(None if column < 0 else names[column])
+            ys.append(None if math.isnan(truth) else names[int(truth)])
+        return y_hats, scores, ys
 
     def _drift(self, slots: list[int], rows: "Rows", made: "Modelled") -> list[bytes]:
         assert made.drift is not None and self.job.settings.drift is not None
@@ -191,8 +197,6 @@ class Encoder:
             report.newest_delay = self.records[int(rows.owner[newest])].timestamp / 1000.0 - report.newest_event
 
 
-def _number(values: list[float]) -> float | list[float] | None:
-    """A regression's number, or numbers; None while they are unknown."""
-    if any(math.isnan(value) for value in values):
-        return None
-    return values[0] if len(values) == 1 else values
+def _numbers(rows: Array) -> list[Any]:
+    """A regression's number, or numbers, per row; what is unknown is encoded as null."""
+    return rows[:, 0].tolist() if rows.shape[1] == 1 else rows.tolist()  # type: ignore[no-any-return]
