@@ -65,6 +65,7 @@ _FIXED = {
     "log.cleaner.dedupe.buffer.size": "4194304",
     "log.cleaner.io.buffer.size": "262144",
     "log.segment.delete.delay.ms": "1000",
+    "log.retention.ms": "-1",  # records carry event times: those of a recording from last year would be deleted at once
     "auto.create.topics.enable": "false",  # a topic made by accident has the wrong number of partitions
     # A node killed hard may register again only when its old session has ended: 9 s by default.
     "broker.session.timeout.ms": "1000",

@@ -1,0 +1,196 @@
+"""A job on a real broker: its file, its topics, what they hold, how far the group is."""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Stored
+from streamjobs.files import load_job
+from streamjobs.shell import topics
+
+PARTITIONS = 4
+ANSWER = 10.0  # seconds
+
+
+class Sent(NamedTuple):
+    """A record to produce."""
+
+    key: bytes | None
+    value: bytes | None
+    partition: int
+    timestamp: int  # milliseconds
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+class Bed:
+    """One job under test. `sections` are those of a job file; the topics are made with 4 partitions.
+
+    folder: for the job file, state directories and logs.  make: False = the topics are not made.
+    """
+
+    def __init__(self, bootstrap: str, folder: Path, name: str, *, make: bool = True, **sections: dict[str, Any]) -> None:
+        self.bootstrap, self.folder, self.name = bootstrap, folder, name
+        table = {
+            "job": {"name": name},
+            "broker": {"url": f"kafka://{bootstrap}", "session_timeout": "4s"},
+            "source": {"topic": f"{name}.in", "x": "x", "dim": 4},
+            "learner": {"name": "okfeb", "rank": 3, "budget": 5},
+            "metrics": {"port": 0},
+        }
+        for section, values in sections.items():
+            table[section] = table.get(section, {}) | values
+        self.path = folder / f"{name}.toml"
+        self.path.write_text(toml(table), encoding="utf-8")
+        self.settings = load_job(self.path, env={})
+        self.job = Job.from_settings(self.settings)
+        self.input, self.changelog = self.settings.source.topic, topics.changelog(self.settings)
+        self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        if make:
+            topics.create(self.settings, partitions=PARTITIONS, job_sinks=self.job.sinks, state_bytes=self.job.state_bytes)
+
+    def produce(self, records: Iterable[Sent]) -> int:
+        """Produce to the input and wait for every acknowledgement; gives how many."""
+        producer = new_producer(self.bootstrap)
+        problems: list[str] = []
+        count = 0
+        for record in records:
+            send(producer, self.input, record, lambda error, _: problems.append(str(error)) if error else None)
+            count += 1
+        assert producer.flush(60) == 0 and not problems, f"{len(problems)} records refused: {problems[:1]}"
+        return count
+
+    def ends(self, topic: str | None = None) -> dict[int, int]:
+        """The offset each partition of a topic (None: the input) ends at; of transactions only what counts."""
+        name = topic or self.input
+        parts = range(len(self.admin.list_topics(name, timeout=ANSWER).topics[name].partitions))
+        asked = self.admin.list_offsets(
+            {TopicPartition(name, number): OffsetSpec.latest() for number in parts},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+        )
+        return {tp.partition: answer.result(ANSWER).offset for tp, answer in asked.items()}
+
+    def committed(self) -> dict[int, int]:
+        """The next input offset of the group, 0 where nothing is committed."""
+        partitions = [TopicPartition(self.input, number) for number in range(PARTITIONS)]
+        request = [ConsumerGroupTopicPartitions(self.name, partitions)]
+        (answer,) = self.admin.list_consumer_group_offsets(request).values()
+        return {tp.partition: max(tp.offset, 0) for tp in answer.result(ANSWER).topic_partitions}
+
+    def behind(self) -> int:
+        """Records whose offsets are not committed."""
+        return sum(self.ends().values()) - sum(self.committed().values())
+
+    def members(self) -> list[int]:
+        """How many partitions each member of the group has, most first."""
+        (answer,) = self.admin.describe_consumer_groups([self.name], request_timeout=ANSWER).values()
+        members = answer.result(ANSWER).members
+        return sorted((len(member.assignment.topic_partitions) for member in members), reverse=True)
+
+    def until_done(self, workers: Iterable[Any] = (), within: float = 60.0) -> None:
+        """Wait until everything in the input is committed; `workers` must live meanwhile."""
+
+        def done() -> bool:
+            for worker in workers:
+                worker.must_live()
+            return self.behind() == 0
+
+        until(done, f"{self.name}: every input offset committed", within, every=0.1)
+
+    def read(self, topic: str, *, committed_only: bool = False) -> Iterator[Any]:
+        """Every message of a topic from the beginning, partition by partition in order."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "reader",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+                "enable.partition.eof": True,
+                "log_level": 0,
+                "fetch.queue.backoff.ms": 5,
+                "queued.min.messages": 100_000,
+            }
+        )
+        try:
+            for number in self.ends(topic):
+                consumer.assign([TopicPartition(topic, number, 0)])
+                ended = False
+                while not ended:
+                    for message in consumer.consume(10_000, 0.1):
+                        error = message.error()
+                        if error is None:
+                            yield message
+                        elif error.code() == KafkaError._PARTITION_EOF:
+                            ended = True
+                        else:
+                            assert error.retriable(), f"{topic}[{number}]: {error}"
+        finally:
+            consumer.close()
+
+    def inputs(self) -> list[Stored]:
+        """The input as the broker holds it, partition by partition in offset order."""
+        return [
+            Stored(m.topic(), m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value(), tuple(m.headers() or ()))
+            for m in self.read(self.input)
+        ]
+
+    def sink(self, name: str) -> list[Any]:
+        return list(self.read(self.job.sinks[name]))
+
+    def snapshots(self) -> dict[tuple[int, bytes], bytes]:
+        """The last snapshot of every (partition, key) in the changelog that counts."""
+        return {(m.partition(), m.key()): m.value() for m in self.read(self.changelog, committed_only=True)}
+
+
+def toml(table: dict[str, Any]) -> str:
+    """A job file. JSON's texts, numbers and lists are TOML's; tables within a section are written inline."""
+
+    def value(one: Any) -> str:
+        if isinstance(one, dict):
+            return "{ " + ", ".join(f"{name} = {value(item)}" for name, item in one.items()) + " }"
+        return json.dumps(one)
+
+    lines = []
+    for section, values in table.items():
+        lines += [f"[{section}]", *(f"{name} = {value(one)}" for name, one in values.items()), ""]
+    return "\n".join(lines)
+
+
+def new_producer(bootstrap: str, **settings: Any) -> Producer:
+    """An idempotent producer that keeps the order and every acknowledged record."""
+    usual = {"linger.ms": 5, "queue.buffering.max.messages": 1_000_000, "message.max.bytes": 4 << 20, "log_level": 0}
+    return Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **usual, **settings})
+
+
+def send(producer: Producer, topic: str, record: Sent, acknowledged: Callable[[Any, Any], None]) -> None:
+    while True:
+        try:
+            producer.produce(
+                topic,
+                key=record.key,
+                value=record.value,
+                partition=record.partition,
+                timestamp=record.timestamp,
+                headers=list(record.headers) or None,
+                on_delivery=acknowledged,
+            )
+        except BufferError:
+            producer.poll(0.05)
+        else:
+            producer.poll(0)
+            return
+
+
+def until(holds: Callable[[], Any], what: str, within: float = 30.0, every: float = 0.05) -> float:
+    """Wait until `holds()` is true and give the seconds it took; fails with `what` after `within` seconds."""
+    begin = time.monotonic()
+    while not holds():
+        if time.monotonic() - begin > within:
+            raise AssertionError(f"not within {within:.0f} s: {what}")
+        time.sleep(every)
+    return time.monotonic() - begin

@@ -1,0 +1,38 @@
+"""One real broker for a pytest session, and beds on it."""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from streamjobs.shell.broker import Broker, missing_tool
+from tests.kafka.bed import Bed
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """A running node; without Java or Maven the test is skipped, in CI it fails."""
+    problem = missing_tool()
+    if problem is not None:
+        if os.environ.get("CI", "").lower() == "true":
+            pytest.fail(problem)
+        pytest.skip(problem)
+    with Broker() as running:
+        yield running
+
+
+MakeBed = Callable[..., Bed]
+
+
+@pytest.fixture
+def make_bed(broker: Broker, tmp_path: Path) -> MakeBed:
+    """make_bed("name", section={...}) -> a job of its own on the shared broker, with its topics."""
+
+    def make(name: str, **options: object) -> Bed:
+        return Bed(broker.bootstrap, tmp_path, f"{name}-{next(_numbers)}", **options)  # type: ignore[arg-type]
+
+    return make
