@@ -11,8 +11,9 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.config import SourceSection
-from streamjobs.core.formats import MAX_LABEL, UNITS, Frame, Problem, Sample, label_of, parser
+from streamjobs.core.formats import UNITS, parser
 from streamjobs.core.messages import Record
+from streamjobs.core.samples import MAX_LABEL, Frame, Problem, Sample, label_of
 from streamjobs.errors import RecordError
 
 MAX_HEADERS = 100  # of a record

@@ -1,0 +1,41 @@
+"""`python -m tests.paper`: every script of this folder, one after the other.
+
+python -m tests.paper                    all of them, whole
+python -m tests.paper --list             their names and what they print
+python -m tests.paper activity --quick   this one, with its own options
+"""
+
+import ast
+import importlib
+import sys
+from pathlib import Path
+
+
+def scripts() -> dict[str, str]:
+    """Name and first line of every module here that has a `main`."""
+    found = {}
+    for path in sorted(Path(__file__).parent.glob("[!_]*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body):
+            found[path.stem] = (ast.get_docstring(tree) or "").partition("\n")[0]
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    known = scripts()
+    if arguments[:1] == ["--list"]:
+        for name, line in known.items():
+            print(f"{name:20} {line}")
+        return 0
+    if arguments and arguments[0] not in known:
+        print(f"unknown script {arguments[0]!r}; known: {', '.join(known)}.", file=sys.stderr)
+        return 2
+    worst = 0
+    for name in arguments[:1] or known:
+        print(f"== {name}: {known[name]}", flush=True)
+        worst = max(worst, importlib.import_module(f"tests.paper.{name}").main(arguments[1:]) or 0)
+    return worst
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

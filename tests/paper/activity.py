@@ -1,0 +1,118 @@
+"""Which activity a person is doing: accuracy on a wrist and a pocket, labels 20 s late, one person left out.
+
+    python -m tests.paper activity [--quick] [--out FOLDER]
+
+Windows of 2 s every second; a person's recordings in shuffled order, 3 shuffles; the population is everybody else.
+Prints a table per set of recordings (mean of people, each the mean of the shuffles; sd and worst person) and draws the
+accuracy over time and a confusion matrix. Labels at once would give more, nearly all of it by repeating the last one.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from algorithms import learner_from
+from algorithms.common.protocol import PREDICT_ONLY
+from tests.paper import recordings
+from tests.paper.drawing import draw
+from tests.paper.late_labels import LATE, Model, Worth, controls, empty, population, predicted, shuffled, worth
+from tests.paper.recordings import Recordings
+
+SETS: dict[str, Callable[[], Recordings]] = {"watch": recordings.watch, "phone": recordings.phone}
+SHUFFLES = 3
+BEST_CHAIN = "okfeb head, map first, warm"
+Runs = dict[str, dict[tuple[int, int], tuple[np.ndarray, np.ndarray, Worth]]]  # model -> (person, shuffle) -> ...
+
+
+def models(dim: int, quick: bool) -> list[Model]:
+    """Linear heads on scaled windows, and on OK-FEB features of them."""
+    rls = {"name": "rls", "intercept": True}
+    kernel = {"name": "gaussian", "bandwidth": float(np.sqrt(dim))}
+    okfeb = {"name": "okfeb", "role": "head", "rank": 50, "budget": 100, "kernel": kernel}
+    linear = learner_from("rls", {"intercept": True})
+    chain = learner_from("chain", {"extractor": okfeb, "head": rls})
+    frozen = {"scale": PREDICT_ONLY, "arriving": PREDICT_ONLY}
+    chosen = [
+        Model("linear, cold", linear, warm=False),
+        Model("linear, warm, frozen", linear, warm=True, **frozen, labelled=PREDICT_ONLY),
+        Model("linear, warm", linear, warm=True),
+        Model(BEST_CHAIN, chain, warm=True, map_first=True, **frozen),
+    ]
+    if not quick:
+        chosen += [
+            Model("okfeb head, map first, warm, frozen", chain, True, True, **frozen, labelled=PREDICT_ONLY),
+            Model("okfeb head, one pass, warm", chain, warm=True, **frozen),
+            Model("okfeb head, map learns on, warm", chain, warm=True, map_first=True),
+            Model("okfeb head, cold", chain, warm=False),
+        ]
+    return chosen
+
+
+def run(data: Recordings, chosen: list[Model], shuffles: int) -> Runs:
+    """Every model and control on every person and shuffle: (decisions, truth, worth)."""
+    runs: Runs = {}
+    classes, dim = len(data.names), data.X.shape[1]
+    for person in np.unique(data.person).tolist():
+        others = shuffled(data, data.person != person, [0, person])
+        starts = {m.name: population(m, others, classes) if m.warm else empty(m, dim, classes) for m in chosen}
+        for shuffle in range(shuffles):
+            stream = shuffled(data, data.person == person, [1, person, shuffle])
+            decided = controls(stream, classes)
+            for model in chosen:
+                decided[model.name] = predicted(model, starts[model.name], stream)
+            for name, labels in decided.items():
+                runs.setdefault(name, {})[person, shuffle] = (labels, stream.activity, worth(labels, stream))
+    return runs
+
+
+def by_person(runs: Runs, name: str, figure: str) -> np.ndarray:
+    """The figure of each person: mean of the shuffles."""
+    people = sorted({person for person, _ in runs[name]})
+    values = {key: getattr(one[2], figure) for key, one in runs[name].items()}
+    return np.array([np.nanmean([v for (person, _), v in values.items() if person == p]) for p in people])
+
+
+def table(title: str, data: Recordings, runs: Runs) -> str:
+    """The figures as text; a person who has no fresh window in the second half does not count there."""
+    people, n = len(np.unique(data.person)), len(data.X)
+    lines = [
+        f"{title}: {people} people, {len(data.names)} activities, {n} windows, labels {LATE} windows late",
+        f"{'':38}{'all':>6}{'half':>6}{'F1':>6}{'fresh':>6}{'fr.half':>8}{'sd':>6}{'worst':>6}{'w.half':>7}",
+    ]
+    for name in runs:
+        every, half = by_person(runs, name, "all"), by_person(runs, name, "half")
+        f1, fresh, late = (by_person(runs, name, one) for one in ("f1", "fresh", "fresh_half"))
+        lines.append(
+            f"{name:38}{every.mean():6.3f}{half.mean():6.3f}{f1.mean():6.3f}{fresh.mean():6.3f}{np.nanmean(late):8.3f}"
+            f"{every.std():6.3f}{every.min():6.3f}{half.min():7.3f}"
+        )
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.paper activity", description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="one shuffle, the watch only, fewer models")
+    parser.add_argument("--out", type=Path, help="folder of the figures; default: a new temporary one")
+    options = parser.parse_args(arguments)
+    out = options.out or Path(tempfile.mkdtemp(prefix="streamjobs-activity-"))
+    out.mkdir(parents=True, exist_ok=True)
+    for title, load in SETS.items():
+        if options.quick and title != "watch":
+            continue
+        try:
+            data = load()
+        except pytest.skip.Exception as absent:
+            print(f"not measured: {absent}")
+            return 0
+        runs = run(data, models(data.X.shape[1], options.quick), 1 if options.quick else SHUFFLES)
+        print(table(title, data, runs), flush=True)
+        print("drawn:", *draw(out, title, data.names, runs, BEST_CHAIN), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

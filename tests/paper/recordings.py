@@ -1,0 +1,51 @@
+"""Two sets of recordings of people doing things, as windows: what the activity figures are measured on."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streamjobs.core.windows import Windows
+from tests.data import dataset
+
+WINDOWS = Windows(length=2.0, hop=1.0, rate=50.0)
+
+
+class Recordings(NamedTuple):
+    """Windows of all people, in the order they were recorded."""
+
+    X: np.ndarray  # (n, 48) statistics of 6 axes
+    activity: np.ndarray  # (n,) index into `names`
+    person: np.ndarray  # (n,)
+    recording: np.ndarray  # (n,) no window spans two
+    names: list[str]
+
+
+def watch() -> Recordings:
+    """Wrist: acceleration and turning rate; 10 people, 7 exercises, each once per arm."""
+    data = dataset("seglearn_watch")
+    return _windows(data["X"], data["t"], data["y"], data["key"], data["seg"], data["y_labels"])
+
+
+def phone() -> Recordings:
+    """Pocket: acceleration with gravity, and turning rate; 8 people, 6 activities."""
+    data = dataset("motionsense_8")
+    X, columns = data["X"].astype(float), list(data["columns"])
+    axes = {part: [i for i, name in enumerate(columns) if name.startswith(part)] for part in ("gravity", "rot", "user")}
+    signal = np.hstack([X[:, axes["gravity"]] + X[:, axes["user"]], X[:, axes["rot"]]])
+    return _windows(signal, data["t"], data["y"], data["key"], data["seg"], data["y_labels"])
+
+
+def _windows(X, t, y, person, part, names) -> Recordings:
+    ids = person.astype(np.int64) * 1000 + part
+    _, first, slots = np.unique(ids, return_index=True, return_inverse=True)
+    stage, n = WINDOWS, len(X)
+    start = stage.init(X.shape[1], 1)
+    work = stage.workspace(start, slots=len(first))
+    for slot in range(len(first)):  # a recording is a key: its windows are its own
+        stage.load(work, slot, start)
+    codes = y.astype(float).reshape(n, 1)
+    rows = stage.advance(work, slots, t, X, codes, np.arange(n), np.full(n, 3, np.int8))
+    owner = rows.owner
+    return Recordings(
+        rows.X, rows.L[:, 0].astype(np.int64), person[owner].astype(np.int64), ids[owner], [str(x) for x in names]
+    )
