@@ -8,6 +8,7 @@ MessagePack also takes numbers as little-endian bytes, f32 unless the message sa
 
 import operator
 import re
+import struct
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -47,6 +48,7 @@ def _typed(source: SourceSection, dim: int) -> Parse:
     named, timed, labelled = source.fields is not None, source.time is not None, source.label is not None
     scale, max_samples = UNITS[source.time_unit], source.max_samples
     values = operator.attrgetter(*(f"f{i}" for i in range(dim))) if named and dim > 1 else None
+    pack = struct.Struct(f"{dim}d").pack  # at once, while the numbers are in cache: a third of NumPy's time for lists
 
     def parse(record: Record) -> Sample | Frame:
         try:
@@ -67,7 +69,7 @@ def _typed(source: SourceSection, dim: int) -> Parse:
                 return frame(message)
             if len(x) != dim:
                 raise Problem("wrong_dimension", f"expected {dim} finite features, got {len(x)}")
-        return x, message.time if timed else None, message.label if labelled else None
+        return pack(*x), message.time if timed else None, message.label if labelled else None
 
     def frame(message: Any) -> Frame:
         if named:

@@ -18,7 +18,6 @@ from streamjobs.errors import RecordError
 
 MAX_HEADERS = 100  # of a record
 MAX_HEADER_BYTES = 1 << 16  # of all its headers, names and values
-RUN = 128  # single samples that become one array at a time: their numbers are still in the processor's cache
 END_OF_TIME = 253_402_300_800.0  # the year 10000, seconds since 1970: beyond it the unit is wrong
 
 
@@ -56,8 +55,6 @@ def decoder(source: SourceSection, dim: int) -> Callable[[Sequence[Record]], Dec
                     parsed = parsed[0], parsed[1], label_of(label)
                 add(parsed)
                 add_index(index)
-                if not index % RUN:
-                    samples.close()
             except Problem as problem:
                 errors[index] = _located(record, problem)
         return _checked(samples.joined(dim), records, errors, source)
@@ -101,6 +98,7 @@ class _Samples:
         if not self.single:
             return
         rows, times, labels = zip(*self.single, strict=True)
+        X = np.frombuffer(bytearray().join(rows), np.float64).reshape(len(rows), -1)
         self.labels.extend(labels)
         stamps = np.array([self.records[i].timestamp for i in self.index], dtype=np.float64)
         if self.timed:
@@ -108,7 +106,7 @@ class _Samples:
             stamps /= 1000.0
         else:
             stated, stamps = stamps / self.scale, np.zeros(len(stamps))
-        self.parts.append((np.array(self.index, np.int64), stated, np.array(rows, dtype=np.float64), stamps))
+        self.parts.append((np.array(self.index, np.int64), stated, X, stamps))
         self.single.clear()
         self.index.clear()
 

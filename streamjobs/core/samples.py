@@ -1,6 +1,6 @@
 """What every format gives: one sample or a frame of n, and the sentence why not."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ class Problem(Exception):
         super().__init__(text)
 
 
-Sample = tuple[Any, float | None, object]  # as written: dim numbers, time in [source] time_unit (None: the record's), label
+Sample = tuple[bytes, float | None, object]  # dim float64 numbers; time in [source] time_unit, None: the record's; label
 
 
 class Frame(NamedTuple):
