@@ -11,7 +11,7 @@ from streamjobs.config import Settings
 from streamjobs.shell import client, recovery, topics
 from streamjobs.shell.bundle import Core
 from streamjobs.shell.changelog import Changelog
-from streamjobs.shell.consumer import Transport
+from streamjobs.shell.consumer import Transport, lean_records
 from streamjobs.shell.delivery import Delivery
 from streamjobs.shell.metrics import Metrics
 from streamjobs.shell.producing import BATCH_BYTES, Producer
@@ -87,6 +87,7 @@ class Kafka:
 
 def build(settings: Settings, core: Core, metrics: Metrics, partitions: int) -> WorkerApp:
     """The app, ready to be started in the running event loop. partitions: of the input, and so of everything."""
+    lean_records()
     name, broker = settings.job.name, settings.broker
     folder = Path(settings.state.directory).absolute() / name
     folder.mkdir(parents=True, exist_ok=True)

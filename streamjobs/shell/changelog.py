@@ -55,7 +55,7 @@ class Changelog:
         producer = self._producer
         try:
             sent = await send_records(
-                producer, self.topic, self.partition, ((key, data, None, []) for key, data in snapshots)
+                producer, self.topic, self.partition, (("state", key, data, None, []) for key, data in snapshots)
             )
             last = -1
             for batch in sent:

@@ -16,11 +16,13 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import structlog
+from aiokafka.consumer.fetcher import PartitionRecords
 from aiokafka.errors import CommitFailedError, IllegalStateError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
+from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
 from streamjobs.shell.delivery import Delivery
 from streamjobs.shell.partition import Records
@@ -30,6 +32,15 @@ log = structlog.get_logger("streamjobs")
 FETCH_WAIT = 100  # milliseconds an empty fetch stays at the broker
 FETCH_BYTES = 16 << 20  # most of one fetch, over all its partitions
 WAIT = 0.25  # seconds one call waits for records, and fetching waits for room
+
+
+def lean_records() -> None:
+    """Let aiokafka make the core's own tuples of fetched records; its data class costs 0.6 us more a record."""
+
+    def lean(self: Any, tp: Any, record: Any) -> Stored:
+        return Stored(tp.topic, tp.partition, record.offset, record.timestamp, record.key, record.value, record.headers)
+
+    PartitionRecords._consumer_record = lean
 
 
 class Batch(NamedTuple):
@@ -187,9 +198,8 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     def _batched(self, tp: TP, records: list[Any], epoch: int) -> list[Any]:
         if tp.topic != self.app.source:
             return records
-        batch, last = Records(records), records[-1]
-        batch.epoch = epoch
-        return [Batch(last.topic, last.partition, last.offset, last.timestamp, last.timestamp_type, (), None, batch)]
+        batch, last = Records(records, epoch), records[-1]
+        return [Batch(last.topic, last.partition, last.offset, last.timestamp, 0, (), None, batch)]
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
         """A batch is one event: the offsets in between are no gaps, and Faust's books of them would only grow."""

@@ -17,10 +17,14 @@ Snapshots = list[tuple[bytes, bytes]]
 
 
 class Records(list[Any]):
-    """The records one fetch brought for a partition, with the epoch of the fetch."""
+    """The records one fetch brought for a partition, with the epoch of the fetch and the bytes of their values."""
 
-    __slots__ = ("epoch",)
-    epoch: int
+    __slots__ = ("bytes", "epoch")
+
+    def __init__(self, records: Sequence[Any], epoch: int) -> None:
+        super().__init__(records)
+        self.epoch = epoch
+        self.bytes = sum([len(record.value) for record in records if record.value is not None])
 
 
 class OutboxLike(Protocol):
@@ -86,14 +90,14 @@ class Partition:
     def offer(self, records: Records) -> None:
         """Queue a fetched batch."""
         self._queue.append(records)
-        self.room.queue(len(records), _bytes(records))
+        self.room.queue(len(records), records.bytes)
         self._wake.set()
 
     def close(self) -> None:
         """No more applying: the queue is dropped, the pump ends after the batch in hand."""
         self.closing = True
         for records in self._queue:
-            self.room.queue(-len(records), -_bytes(records))
+            self.room.queue(-len(records), -records.bytes)
         self._queue.clear()
         for event in (self._wake, self._relieved, self.due):
             event.set()
@@ -117,7 +121,7 @@ class Partition:
         taken: list[Record] = []
         while self._queue and len(taken) < MOST_AT_ONCE:
             records = self._queue.popleft()
-            self.room.queue(-len(records), -_bytes(records))
+            self.room.queue(-len(records), -records.bytes)
             taken += records
         return taken
 
@@ -159,7 +163,3 @@ class Partition:
         """The last cut's snapshots are in the store."""
         self.storing = {}
         self._relieved.set()
-
-
-def _bytes(records: Records) -> int:
-    return sum([len(record.value) for record in records if record.value is not None])

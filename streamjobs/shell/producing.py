@@ -13,7 +13,8 @@ from streamjobs.shell.room import Room
 
 BATCH_BYTES = 1_000_000  # below the usual max.message.bytes of a topic, 1,048,588
 
-Packed = tuple[bytes | None, bytes | None, int | None, list[tuple[str, bytes]]]  # key, value, timestamp, headers
+# What for (ignored), key, value, timestamp in milliseconds, headers: an `Output` is one.
+Packed = tuple[str, bytes | None, bytes | None, int | None, list[tuple[str, bytes]]]
 
 
 class Sent(NamedTuple):
@@ -39,7 +40,7 @@ async def send_records(producer: Any, topic: str, partition: int, records: Itera
     sent: list[Sent] = []
     batch, count = producer.create_batch(), 0
     append = batch._builder.append  # the public one costs 1 us more a record
-    for key, value, timestamp, headers in records:
+    for _, key, value, timestamp, headers in records:
         if append(count, timestamp, key=key, value=value, headers=headers) is None:
             sent.append(await _hand_over(producer, topic, partition, batch, count))
             batch, count = producer.create_batch(), 0
@@ -78,8 +79,8 @@ class Outbox:
     async def send(self, outputs: Sequence[Output]) -> None:
         """Hand outputs over in their order per sink. May raise what the producer raises."""
         by_sink: dict[str, list[Packed]] = {}
-        for sink, key, value, timestamp, headers in outputs:
-            by_sink.setdefault(sink, []).append((key, value, timestamp, headers))
+        for output in outputs:
+            by_sink.setdefault(output.sink, []).append(output)
         for sink, records in by_sink.items():
             topic = self.topics[sink]
             for batch in await send_records(self.producer(), topic, self.partition, records):

@@ -1,6 +1,7 @@
-"""One BLAS thread per process, set in the environment before numpy loads (the same bits everywhere need it)."""
+"""What a process does before it imports anything heavy; imports nothing itself."""
 
 import os
+import signal
 
 VARIABLES = (
     "OMP_NUM_THREADS",
@@ -14,6 +15,12 @@ VARIABLES = (
 
 
 def one_thread() -> None:
-    """Call it before the first import of numpy; several workers on a machine are several processes."""
+    """One BLAS thread: the same bits everywhere need it. Call it before the first import of numpy."""
     for variable in VARIABLES:
         os.environ[variable] = "1"
+
+
+def nothing_to_save() -> None:
+    """Until a worker's loop takes the signals over, SIGTERM and Ctrl-C end it at once with code 0, also while importing."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: os._exit(0))

@@ -5,6 +5,7 @@ Exit codes: 0 stopped on request (or, with `once`, having caught up), 1 failed w
 """
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -23,11 +24,13 @@ from streamjobs.shell.delivery import failure_line
 from streamjobs.shell.failures import TimeoutAtStop
 from streamjobs.shell.health import Health, Server
 from streamjobs.shell.metrics import Metrics
+from streamjobs.shell.threads import nothing_to_save
 
 log = structlog.get_logger("streamjobs")
 
 STOP_WITHIN = 30.0  # seconds for the last checkpoint and leaving the group
 GIVE_UP = 10.0  # seconds more, then the process ends hard: all that is acknowledged is safe
+COLLECT = (50_000, 20, 50)  # a fetched batch is thousands of tuples, and none of them part of a cycle
 TURN = 0.1  # seconds between two looks at whether it has caught up
 
 
@@ -36,9 +39,7 @@ def run(settings: Settings, *, once: bool = False, debug: bool = False, core: Co
 
     `once` means: every assigned partition reached the end it had at the start. `core` replaces the job's own (tests).
     """
-    # Until the loop runs there is nothing to save, also while compiling; later the loop takes the signals over.
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    signal.signal(signal.SIGINT, lambda *_: os._exit(0))
+    nothing_to_save()  # also while compiling; the loop takes the signals over when it runs
     logs.configure(debug=debug)
     try:
         made = core if core is not None else core_from(settings)
@@ -77,6 +78,9 @@ def _run(settings: Settings, core: Core, *, once: bool) -> None:
         log.info("compiling learner loops (a moment on the first run, cached afterwards)")
         core.job.compile()
         log.info("learner loops compiled", seconds=round(time.perf_counter() - begun, 1))
+        gc.collect()
+        gc.freeze()  # modules and compiled loops are not looked through again
+        gc.set_threshold(*COLLECT)
         asyncio.run(_Worker(settings, core, metrics, health).run(found.partitions, found.ends if once else None))
     except BaseException as error:
         health.state, health.reason = "failed", failure_line(error)

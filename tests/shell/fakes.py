@@ -187,9 +187,7 @@ class Worker:
         return delivery
 
     def fetch(self, partition: int, records: Sequence[Any], epoch: int | None = None) -> None:
-        batch = Records(records)
-        batch.epoch = self.delivery.epoch if epoch is None else epoch
-        self.delivery.offer(partition, batch)
+        self.delivery.offer(partition, Records(records, self.delivery.epoch if epoch is None else epoch))
 
     async def settle(self, partition: int = 0) -> None:
         """Until all that was fetched is applied."""
