@@ -17,7 +17,7 @@ import numpy as np
 from algorithms.common.protocol import NO_BASIS, Array, Basis, Learner, Outputs, State, Work, reject
 
 CHUNK_ROWS = 256
-CHUNK_NUMBERS = 1 << 19  # most numbers of a chunk's changes of basis, 4 MB
+CHUNK_NUMBERS = 1 << 17  # most numbers of a chunk's changes of basis, 1 MB
 
 
 class ChainState(NamedTuple):

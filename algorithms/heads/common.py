@@ -85,8 +85,9 @@ def carry(basis: Basis, n: int, weights: Array) -> None:
     turned = np.zeros(weights.shape)
     for i in range(weights.shape[0]):
         for j in range(weights.shape[0]):
+            factor = transfer[i, j]
             for t in range(weights.shape[1]):
-                turned[i, t] += transfer[i, j] * weights[j, t]
+                turned[i, t] += factor * weights[j, t]
     for i in range(weights.shape[0]):
         for t in range(weights.shape[1]):
             weights[i, t] = turned[i, t]

@@ -173,12 +173,13 @@ def _carry_covariance(T, P, delta):
             Tt[j, i] = T[i, j]
     for i in range(r):
         for k in range(r):
+            factor = T[i, k]
             for j in range(size):
-                half[i, j] += T[i, k] * P[k, j]
+                half[i, j] += factor * P[k, j]
     for i in range(r):
         for k in range(r):
-            factor = half[i, k] - delta * T[i, k]  # (T P - delta T) T'
-            for j in range(r):
+            factor = half[i, k] - delta * T[i, k]  # (T P - delta T) T', its lower triangle
+            for j in range(i + 1):
                 turned[i, j] += factor * Tt[k, j]
     for i in range(r):
         for j in range(i + 1):

@@ -132,7 +132,7 @@ def test_chunks_of_wide_features_stay_small(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Turning, "loop", watched)
     wide = Chain(extractor=Turning(dimension=200, wait=1000), head=learner_from("lms", {}))
     wide.run(wide.init(dim=200, targets=1, seed=0), *stream(40, dim=200, targets=1))
-    assert len(given) == 4
+    assert len(given) == 14
     assert max(given) <= 8 * algorithms.chain.CHUNK_NUMBERS
 
 
