@@ -1,0 +1,1 @@
+"""The README says what is there, and what is there is in the README."""

@@ -1,0 +1,223 @@
+"""The README's reference sections, made from the code: settings, learners, commands, topics, metrics."""
+
+import dataclasses
+import typing
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import click
+import typer
+
+from algorithms import LEARNERS
+from algorithms.common.kernels import Kernel, table_of
+from algorithms.common.protocol import Learner
+from streamjobs.cli import app
+from streamjobs.config import Settings
+from streamjobs.core.job import Job
+from streamjobs.errors import REASONS
+from streamjobs.shell.metrics import METRICS, PREFIX
+from streamjobs.shell.topics import changelog
+
+BEGIN, END = "<!-- reference:{} -->", "<!-- /reference:{} -->"
+
+
+def sections() -> dict[str, str]:
+    """Text of every section by name."""
+    return {
+        "commands": commands(),
+        "settings": settings(),
+        "learners": learners(),
+        "topics": topics(),
+        "metrics": metrics(),
+    }
+
+
+def renewed(readme: str) -> str:
+    """The README with every section as it should be; raises ValueError where a section's markers are missing."""
+    for name, text in sections().items():
+        begin, end = BEGIN.format(name), END.format(name)
+        if readme.count(begin) != 1 or readme.count(end) != 1 or readme.index(begin) > readme.index(end):
+            raise ValueError(f"README.md needs {begin} and, after it, {end}, once each.")
+        before, _, rest = readme.partition(begin)
+        readme = f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}"
+    return readme
+
+
+def settings() -> str:
+    """A table per section of the job file."""
+    schema = Settings.model_json_schema()
+    parts = []
+    for section, reference in schema["properties"].items():
+        model = schema["$defs"][_model(reference)]
+        needed = section in schema.get("required", ())
+        optional = section in schema["properties"] and Settings.model_fields[section].default is None
+        state = "needed" if needed else "optional; absent: off" if optional else "optional"
+        rows = [
+            (f"`{name}`", _values(field), _default(name, field, model), field.get("description", "").replace("<", "&lt;"))
+            for name, field in model["properties"].items()
+        ]
+        if model.get("additionalProperties") is True:
+            rows.append(("...", "", "", "the learner's own settings, see the learners"))
+        parts.append(f"**`[{section}]`** ({state})\n\n" + _table(("setting", "values", "default", "what"), rows))
+    return "\n\n".join(parts)
+
+
+def learners() -> str:
+    rows = []
+    for name, cls in sorted(LEARNERS.items()):
+        hints = typing.get_type_hints(cls)
+        own = [f"`{field.name}` {_hint(hints[field.name])}{_given(field)}" for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        kind = cls.kind if isinstance(cls.kind, str) else "its head's"
+        rows.append((f"`{name}`", kind, _first_sentence(cls.__doc__ or ""), "; ".join(own) or "none"))
+    return _table(("name", "kind", "what", "settings (default)"), rows)
+
+
+def commands() -> str:
+    rows = []
+    for words, command in leaf_commands():
+        parameters = []
+        for parameter in command.params:
+            if isinstance(parameter, click.Argument) or getattr(parameter, "param_type_name", "") == "argument":
+                parameters.append(f"`{parameter.metavar or (parameter.name or '').upper()}`")
+            elif "--help" not in parameter.opts:
+                parameters.append(f"`{'`, `'.join([*parameter.opts, *parameter.secondary_opts])}`")
+        rows.append((f"`{' '.join(words)}`", " ".join((command.help or "").split()), " ".join(parameters)))
+    return _table(("command", "what it does", "arguments and options"), rows)
+
+
+def leaf_commands() -> Iterator[tuple[list[str], Any]]:
+    """(["topics", "plan"], command) of every command of the command line."""
+
+    def walk(words: list[str], command: Any) -> Iterator[tuple[list[str], Any]]:
+        below = getattr(command, "commands", None)
+        if below is None:
+            yield words, command
+            return
+        for name, one in below.items():
+            yield from walk([*words, name], one)
+
+    yield from walk([], typer.main.get_command(app))
+
+
+def default_topics() -> dict[str, str]:
+    """role -> topic of a job that names only its input, `imu`, and uses everything."""
+    job = Job.from_settings(
+        Settings.model_validate(
+            {
+                "job": {"name": "wrist"},
+                "source": {"topic": "imu", "fields": ["ax", "ay", "az"]},
+                "learner": {"name": "okfeb"},
+                "head": {"name": "rls"},
+                "drift": {},
+            }
+        )
+    )
+    return {"input": job.settings.source.topic, **job.sinks, "state": changelog(job.settings)}
+
+
+def topics() -> str:
+    said = {
+        "input": "`[source] topic`: the records, keyed by person, device or machine",
+        "features": "coordinates and LS error of every row",
+        "predictions": "prediction, and the label where it is known",
+        "drift": "alarms of the detector",
+        "dlq": "records that could not be used, untouched, with headers that say why",
+        "state": "compacted: every key's newest snapshot",
+    }
+    rows = [(f"`{topic}`", role, said[role]) for role, topic in default_topics().items()]
+    reasons = ", ".join(f"`{reason}`" for reason in REASONS)
+    return _table(("topic", "role", "what is in it"), rows) + f"\n\nReasons of dead letters: {reasons}."
+
+
+def metrics() -> str:
+    rows = [(f"`{PREFIX}{m.name}`", m.kind, ", ".join(f"`{label}`" for label in m.labels), m.help) for m in METRICS]
+    return _table(("metric", "kind", "labels", "what"), rows)
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _model(reference: dict[str, Any]) -> str:
+    options = [reference, *reference.get("anyOf", []), *reference.get("allOf", [])]
+    return next(option["$ref"].rpartition("/")[2] for option in options if "$ref" in option)
+
+
+def _values(field: dict[str, Any]) -> str:
+    """Type and range in words, from a field's JSON Schema."""
+    options = [option for option in field.get("anyOf", [field]) if option.get("type") != "null"]
+    if len(options) == 2 and {option.get("type") for option in options} == {"number", "string"}:
+        return "duration, such as `2s`"
+    if len(options) == 2 and {option.get("type") for option in options} == {"integer", "string"}:
+        return "size, such as `64MB`"
+    return " or ".join(_one(option) for option in options)
+
+
+def _one(option: dict[str, Any]) -> str:
+    if "enum" in option or "const" in option:
+        return ", ".join(f"`{value}`" for value in option.get("enum", [option.get("const")]))
+    kind = option.get("type", "any")
+    word = {"integer": "integer", "number": "number", "string": "text", "boolean": "`true`, `false`"}.get(kind, kind)
+    if kind == "array":
+        word = "list of " + {"string": "texts"}.get(option.get("items", {}).get("type"), "values")
+    if kind == "object":
+        word = "table"
+    ends = [
+        f"{word_for} {_number(option[key])}"
+        for key, word_for in (("minimum", "from"), ("exclusiveMinimum", "above"), ("maximum", "to"))
+        if key in option
+    ]
+    return " ".join([word, *ends])
+
+
+def _default(name: str, field: dict[str, Any], model: dict[str, Any]) -> str:
+    if name in model.get("required", ()):
+        return "needed"
+    value = field.get("default")
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if _values(field).startswith("duration"):
+        return f"`{_number(value)}s`"
+    if _values(field).startswith("size"):
+        return f"`{value >> 20}MB`"
+    return f"`{value if isinstance(value, str) else _number(value)}`"
+
+
+def _number(value: float) -> str:
+    return f"{value:g}" if abs(value) < 1e6 or isinstance(value, float) else str(value)
+
+
+def _hint(hint: Any) -> str:
+    options = [
+        o for o in (typing.get_args(hint) if typing.get_origin(hint) is not Literal else (hint,)) if o is not type(None)
+    ]
+    words = []
+    for option in options or [hint]:
+        if typing.get_origin(option) is Literal:
+            words.append("/".join(str(choice) for choice in typing.get_args(option)))
+        else:
+            words.append({int: "integer", float: "number", bool: "true/false", str: "text"}.get(option, "table"))
+    return " or ".join(words)
+
+
+def _given(field: dataclasses.Field[Any]) -> str:
+    value = field.default
+    if field.default_factory is not dataclasses.MISSING:
+        value = field.default_factory()
+    if value is dataclasses.MISSING:
+        return " (needed)"
+    if value is None:
+        return ""
+    if isinstance(value, Kernel):
+        value = ", ".join(f"{key} {number}" for key, number in table_of(value).items() if number is not None)
+    if isinstance(value, Learner):
+        value = type(value).__name__
+    return f" ({str(value).lower() if isinstance(value, bool) else value})"
+
+
+def _first_sentence(text: str) -> str:
+    paragraph = " ".join(text.partition("\n\n")[0].split())
+    return paragraph.partition(". ")[0].removesuffix(".") + "."

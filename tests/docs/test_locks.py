@@ -1,0 +1,71 @@
+"""pyproject.toml and the two lock files agree; no package host is named."""
+
+import re
+import tomllib
+from importlib.metadata import PackageNotFoundError, requires
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from tests.parts import CHECKOUT
+
+
+def _pins(name: str) -> dict[str, Version]:
+    lines = (CHECKOUT / name).read_text(encoding="utf-8").splitlines()
+    found = [re.match(r"([A-Za-z0-9._-]+)==([^\s;\\]+)", line) for line in lines]
+    return {canonicalize_name(pin[1]): Version(pin[2]) for pin in found if pin}
+
+
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DEVELOPMENT, DEPLOYMENT = _pins("requirements.lock"), _pins("requirements-deploy.lock")
+
+
+def _fits(text: str, pins: dict[str, Version]) -> bool:
+    requirement = Requirement(text)
+    pin = pins.get(canonicalize_name(requirement.name))
+    return pin is not None and requirement.specifier.contains(pin, prereleases=True)
+
+
+def test_every_dependency_is_pinned_within_its_range() -> None:
+    for text in PROJECT["dependencies"]:
+        assert _fits(text, DEVELOPMENT), f"requirements.lock does not fit {text}"
+        assert _fits(text, DEPLOYMENT), f"requirements-deploy.lock does not fit {text}"
+    for text in PROJECT["optional-dependencies"]["dev"]:
+        assert _fits(text, DEVELOPMENT), f"requirements.lock does not fit {text}"
+
+
+def test_what_dependencies_need_is_pinned_too() -> None:
+    """As far as they are installed here."""
+    for pins in (DEVELOPMENT, DEPLOYMENT):
+        for name in pins:
+            try:
+                needed = [Requirement(text) for text in requires(name) or ()]
+            except PackageNotFoundError:
+                continue
+            for one in needed:
+                if one.marker is None or one.marker.evaluate({"extra": ""}):
+                    there = canonicalize_name(one.name) in pins
+                    assert there, f"{name} needs {one.name}, which has no pin"
+
+
+def test_both_locks_have_the_same_versions() -> None:
+    assert {name: DEVELOPMENT.get(name) for name in DEPLOYMENT} == DEPLOYMENT
+
+
+def test_every_pin_for_deployment_has_hashes() -> None:
+    text = (CHECKOUT / "requirements-deploy.lock").read_text(encoding="utf-8")
+    entries = re.split(r"^(?=[A-Za-z0-9._-]+==)", text, flags=re.MULTILINE)[1:]
+    assert len(entries) == len(DEPLOYMENT) > 20
+    assert all("--hash=sha256:" in entry for entry in entries)
+
+
+def test_the_locks_name_no_package_host() -> None:
+    for name in ("requirements.lock", "requirements-deploy.lock", "pyproject.toml"):
+        text = (CHECKOUT / name).read_text(encoding="utf-8")
+        assert not re.search(r"https?://|^\s*--?(index-url|extra-index-url|find-links|i|f)\b", text, re.MULTILINE), name
+
+
+def test_the_license_is_there() -> None:
+    assert PROJECT["license"] == "Apache-2.0"
+    assert "Apache License" in (CHECKOUT / "LICENSE").read_text(encoding="utf-8")
