@@ -31,11 +31,13 @@ from algorithms.heads.pa import Pa
 from algorithms.heads.pegasos import Pegasos
 from algorithms.heads.rls import Rls
 from algorithms.scaling import Scaling
+from algorithms.subspace.last_points import LastPoints
 from algorithms.subspace.okfeb import Okfeb
 
 LEARNERS: dict[str, type[Learner]] = {
     "adwin": Adwin,
     "chain": Chain,
+    "last_points": LastPoints,
     "lms": Lms,
     "logistic": Logistic,
     "nlms": Nlms,

@@ -96,29 +96,10 @@ def remove_row_and_column(M: Array, index: int, count: int) -> None:
 
 
 @compiled
-def symmetric_product(K: Array, n: int, Q: Array, out: Array) -> None:
-    """out = K Q over the first n rows, K symmetric; four rows of Q at a time."""
+def transposed_product(P: Array, Q: Array, n: int, rows: int, out: Array) -> None:
+    """The first `rows` rows of out = P'Q, summed over the first n rows of both; four at a time."""
     whole = n - n % 4
-    for i in range(n):
-        weights, row = K[i], out[i]
-        for c in range(row.size):
-            row[c] = 0.0
-        for j in range(0, whole, 4):
-            w1, w2, w3, w4 = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
-            row1, row2, row3, row4 = Q[j], Q[j + 1], Q[j + 2], Q[j + 3]
-            for c in range(row.size):
-                row[c] += w1 * row1[c] + w2 * row2[c] + w3 * row3[c] + w4 * row4[c]
-        for j in range(whole, n):
-            weight, row1 = weights[j], Q[j]
-            for c in range(row.size):
-                row[c] += weight * row1[c]
-
-
-@compiled
-def transposed_product(P: Array, Q: Array, n: int, out: Array) -> None:
-    """out = P'Q over the first n rows; four rows at a time."""
-    whole = n - n % 4
-    for i in range(P.shape[1]):
+    for i in range(rows):
         row = out[i]
         for c in range(row.size):
             row[c] = 0.0

@@ -8,11 +8,11 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.eigen import symmetric
+from algorithms.common.kernels import Code, fill_row
 from algorithms.common.linalg import (
     cholesky,
     solve_lower,
     solve_lower_transposed,
-    symmetric_product,
     transposed_product,
 )
 from algorithms.common.protocol import Array
@@ -32,6 +32,14 @@ def extend_gram(gram: Array, count: int, k: Array, kxx: float) -> None:
 
 
 @compiled
+def fill_gram(code: Code, support: Array, count: int, gram: Array) -> None:
+    for i in range(count):
+        fill_row(code, support, i + 1, support[i], gram[i])
+        for j in range(i):
+            gram[j, i] = gram[i, j]
+
+
+@compiled
 def is_repeat(gram: Array, count: int, k: Array, kxx: float) -> bool:
     """True when phi(x) lies within 1e-6 |phi(x)| of a stored sample: an idle sensor, nothing new to store."""
     for i in range(count):
@@ -44,8 +52,8 @@ def is_repeat(gram: Array, count: int, k: Array, kxx: float) -> bool:
 def refresh(gram, factor, count, ridge, image, inner, solver, rotation):
     """Everything that follows from gram and factor, always from scratch: the same bits in a loop and after a restart."""
     rank = factor.shape[1]
-    symmetric_product(gram, count, factor, image)
-    transposed_product(factor, image, count, inner)
+    transposed_product(gram, factor, count, count, image)
+    transposed_product(factor, image, count, rank, inner)
     cholesky(inner, rank, ridge, 0.0, LOST, solver)
     cholesky(inner, rank, 0.0, 0.0, LOST_DIRECTION, rotation)
 
@@ -109,7 +117,7 @@ def plant(gram, count, factor, kpca, seed, draw):
 @compiled
 def cross(factor, image, count, turned):
     """turned = L'^T L = A'^T (K(S', S) A): `image` holds the rows of K(S', S) A for the new support S'."""
-    transposed_product(factor, image, count, turned)
+    transposed_product(factor, image, count, factor.shape[1], turned)
 
 
 @compiled
@@ -149,3 +157,12 @@ def enter_basis(rotation, turned):
             for c in range(rank):
                 turned[a, c] *= shrink
     return True
+
+
+@compiled
+def announce(basis, n, turned):
+    """Row n turned the basis this way."""
+    basis.moved[n] = 1
+    for a in range(turned.shape[0]):
+        for c in range(turned.shape[1]):
+            basis.transfer[n, a, c] = turned[a, c]

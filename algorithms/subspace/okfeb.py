@@ -166,21 +166,15 @@ class Okfeb(Learner):
         if counts[2] != held:  # a state made by hand: ages as after seeding
             work[2][slot, :held] = np.arange(held)[::-1] if self.decay_on == "admission" else 0
             counts[2] = held
-        _derive(work, slot, self.kernel.code, self.rules)
+        gram, *turned = (cache[slot] for cache in work[9:])
+        sub.fill_gram(self.kernel.code, work[0][slot], held, gram)
+        if held and counts[1] == held:
+            sub.refresh(gram, work[1][slot], held, float(self.ridge), *turned[:4])
+            if self.coordinates == "support":
+                square_root(gram, held, turned[4])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out, basis, self.kernel.code, self.rules)
-
-
-@compiled
-def _derive(work, slot, code, rules):
-    supports, factors, _, _, _, _, _, _, counts, grams, images, inners, solvers, rotations, roots = work
-    gram, count = grams[slot], counts[slot, 0]
-    _fill_gram(code, supports[slot], count, gram)
-    if count > 0 and counts[slot, 1] == count:
-        sub.refresh(gram, factors[slot], count, rules.ridge, images[slot], inners[slot], solvers[slot], rotations[slot])
-        if rules.on_support:
-            square_root(gram, count, roots[slot])
 
 
 @compiled
@@ -254,7 +248,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
             for i in range(count):
                 put(support[i], fars[key, i])
                 age[i] = (count - 1 - i) * rules.by_admission
-            _fill_gram(code, support, count, gram)
+            sub.fill_gram(code, support, count, gram)
             sub.plant(gram, count, factor, rules.kpca, seeds[key], seen[key])
             for field in range(3):
                 counts[key, field] = count
@@ -321,10 +315,7 @@ def _turn(basis, n, listens, gram, factor, count, rules, shared, image, inner, s
         sub.leave_basis(rotation, turned)
     sub.refresh(gram, factor, count, rules.ridge, image, inner, solver, rotation)
     if listens and sub.enter_basis(rotation, turned):
-        basis.moved[n] = 1
-        for a in range(turned.shape[0]):
-            for c in range(turned.shape[0]):
-                basis.transfer[n, a, c] = turned[a, c]
+        sub.announce(basis, n, turned)
     if rules.on_support:
         square_root(gram, count, root)
 
@@ -339,14 +330,6 @@ def _all_far(code, far, counts, x, kxx, budget):
     put(far[m], x)
     counts[4] = m + 1
     return m + 1 == budget
-
-
-@compiled
-def _fill_gram(code, support, count, gram):
-    for i in range(count):
-        fill_row(code, support, i + 1, support[i], gram[i])
-        for j in range(i):
-            gram[j, i] = gram[i, j]
 
 
 @compiled
