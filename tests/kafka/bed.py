@@ -39,7 +39,7 @@ class Bed:
         table = {
             "job": {"name": name},
             "broker": {"url": f"kafka://{bootstrap}", "session_timeout": "4s"},
-            "source": {"topic": f"{name}.in", "x": "x", "dim": 4},
+            "source": {"topic": f"{name}.in"},
             "learner": {"name": "okfeb", "rank": 3, "budget": 5},
             "metrics": {"port": 0},
         }
@@ -186,11 +186,11 @@ def send(producer: Producer, topic: str, record: Sent, acknowledged: Callable[[A
             return
 
 
-def until(holds: Callable[[], Any], what: str, within: float = 30.0, every: float = 0.05) -> float:
+def until(holds: Callable[[], Any], what: str | Callable[[], str], within: float = 30.0, every: float = 0.05) -> float:
     """Wait until `holds()` is true and give the seconds it took; fails with `what` after `within` seconds."""
     begin = time.monotonic()
     while not holds():
         if time.monotonic() - begin > within:
-            raise AssertionError(f"not within {within:.0f} s: {what}")
+            raise AssertionError(f"not within {within:.0f} s: {what if isinstance(what, str) else what()}")
         time.sleep(every)
     return time.monotonic() - begin

@@ -55,14 +55,14 @@ class Worker:
         lines = [json.loads(line) for line in self.text().splitlines() if line.startswith("{") and line.endswith("}")]
         return [line for line in lines if line.get("event") == event]
 
-    def ready(self, within: float = 90.0) -> "Worker":
+    def ready(self, within: float = 180.0) -> "Worker":
         """Wait until it has partitions (or none, as a spare one) and fetches."""
 
         def there() -> bool:
             self.must_live()
             return bool(self.events("ready"))
 
-        until(there, f"worker {self.name} ready:\n{self.text()[-2000:]}", within)
+        until(there, lambda: f"worker {self.name} ready:\n{self.text()[-2000:]}", within)
         return self
 
     def must_live(self) -> None:
