@@ -24,7 +24,7 @@ def draw(out: Path, title: str, names: list[str], runs, best: str) -> list[Path]
         style = ":" if "warm" not in name and "cold" not in name else "-"
         axes.plot((np.arange(len(shares)) + 0.5) * BIN, shares, style, label=name)
     axes.set(xlabel="windows of the person so far (1 s each)", ylabel="right decisions", ylim=(0, 1), title=title)
-    axes.legend(fontsize=7, loc="lower right")
+    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     figure.savefig(over_time, dpi=110, bbox_inches="tight")
     pyplot.close(figure)
 

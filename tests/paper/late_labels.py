@@ -74,6 +74,7 @@ def empty(model: Model, dim: int, classes: int) -> States:
 def apply(model: Model, states: States, X, codes, scale_learns, learn) -> tuple[np.ndarray, States]:
     """Rows through the stages: the class decided for each (-1 none), and the new states."""
     n, classes = len(X), len(states.books.labelled)
+    assert len(codes) == len(scale_learns) == len(learn) == n  # compiled loops do not check
     slots, nothing = np.zeros(n, np.int64), np.zeros((n, 0))
     work = model.scaling.workspace(states.scaling)
     model.scaling.load(work, 0, states.scaling)
