@@ -1,0 +1,1 @@
+"""Slow, plain references: the papers' pseudo-code written to be read."""
