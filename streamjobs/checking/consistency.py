@@ -18,6 +18,7 @@ from streamjobs.config import (
     WindowSection,
 )
 
+MOST_SAMPLES = 100_000  # of one window, as in streamjobs.core.windows
 PREDICTING = ("regression", "classification")
 Found = Iterator[tuple[tuple[str, str], str]]  # (section, setting) and the sentence about it
 
@@ -47,6 +48,10 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
 def _source(source: SourceSection) -> Found:
     if source.topic in ("", ".", ".."):
         yield ("source", "topic"), f"topic must be a topic's name; got {source.topic!r}."
+    if source.format == "raw":
+        for name in ("time", "label"):
+            if getattr(source, name) is not None:
+                yield ("source", name), f"{name} has no meaning in raw records: it comes in the header streamjobs-{name}."
     fields = source.fields
     if fields is None and source.dim is None:
         example = '\'fields = ["ax", "ay", "az"]\''
@@ -55,6 +60,12 @@ def _source(source: SourceSection) -> Found:
             f"the length of x is unknown; state the numbers of a record, such as {example}, "
             f"or 'dim = 3' where field {source.x!r} holds them as a list.",
         )
+    named = fields if fields is not None else [source.x]
+    for other in ("time", "label"):
+        if getattr(source, other) in named:
+            yield ("source", other), f"{other} must be a field of its own; {getattr(source, other)!r} is part of x already."
+    if source.time is not None and source.time == source.label:
+        yield ("source", "label"), f"label must be a field of its own; {source.label!r} is the time already."
     if fields is None:
         return
     if not fields:
@@ -63,28 +74,24 @@ def _source(source: SourceSection) -> Found:
         yield ("source", "fields"), f"fields must differ; {name!r} stands there {fields.count(name)} times."
     if source.dim is not None and source.dim != len(fields):
         yield ("source", "dim"), f"dim must be the number of fields ({len(fields)}), or absent; got {source.dim}."
-    for other in ("time", "label"):
-        if getattr(source, other) in fields:
-            yield ("source", other), f"{other} must not be one of the fields; got {getattr(source, other)!r}."
 
 
 def _broker(broker: BrokerSection) -> Found:
-    if not re.fullmatch(r"kafka://[^\s,/]+:\d{1,5}(,[^\s,/]+:\d{1,5})*", broker.url):
+    if not re.fullmatch(r"kafka://[^\s,:/]+(:\d{1,5})?(,[^\s,:/]+(:\d{1,5})?)*", broker.url):
         yield ("broker", "url"), f"url must be kafka://host:port[,host:port]; got {broker.url!r}."
     if broker.session_timeout < 1:
         yield ("broker", "session_timeout"), f"session_timeout must be 1 s or more; got {broker.session_timeout:g} s."
 
 
 def _window(window: WindowSection) -> Found:
-    if window.length * window.rate < 2:
-        samples = f"{window.length:g} s at {window.rate:g} Hz"
-        yield ("window", "length"), f"length must hold at least 2 samples; got {samples}."
-    if window.hop is not None and not 0 < window.hop <= window.length:
-        got = f"{window.hop:g} s"
-        yield ("window", "hop"), f"hop must be above 0 and at most the length ({window.length:g} s); got {got}."
-    if window.gap is not None and window.gap * window.rate < 1:
-        got = f"{window.gap:g} s"
-        yield ("window", "gap"), f"gap must be at least one sample period ({1 / window.rate:g} s); got {got}."
+    samples, period = window.length * window.rate, 1 / window.rate
+    if not 4 <= samples <= MOST_SAMPLES:
+        yield ("window", "length"), f"length must hold 4 to {MOST_SAMPLES} samples at {window.rate:g} Hz; got {samples:g}."
+    if window.hop is not None and not period <= window.hop <= window.length:
+        expected = f"from one sample period ({period:g} s) to the length ({window.length:g} s)"
+        yield ("window", "hop"), f"hop must be {expected}; got {window.hop:g} s."
+    if window.gap is not None and window.gap < period:
+        yield ("window", "gap"), f"gap must be at least one sample period ({period:g} s); got {window.gap:g} s."
 
 
 def _state(state: StateSection) -> Found:

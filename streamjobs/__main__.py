@@ -1,0 +1,5 @@
+"""`python -m streamjobs`."""
+
+from streamjobs.cli import main
+
+main()

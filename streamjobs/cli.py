@@ -1,0 +1,82 @@
+"""The command line: commands are in streamjobs/commands, errors become one line and an exit code here.
+
+0 ok, 1 run-time failure, 2 usage or job file, 3 the world around (broker, topics, rights), 4 verification mismatch,
+130 interrupted. `--debug` shows the traceback instead of the line.
+"""
+
+import sys
+import traceback
+from typing import Annotated, Any
+
+import typer
+
+from streamjobs.commands import about, broker, checking, demo, replay, starting, topics, working
+from streamjobs.errors import StreamjobsError
+from streamjobs.shell.threads import one_thread
+
+app = typer.Typer(
+    name="streamjobs",
+    help="Kafka topics in; one online kernel learner per key; features, predictions and drift out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Begin with 'streamjobs demo', then 'streamjobs init' for data of your own.",
+)
+
+
+@app.callback()
+def every_command(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")] = False,
+) -> None:
+    pass  # read in `run`, before anything can fail
+
+
+for group in (demo, starting, checking, topics, working, replay, broker, about):
+    group.add_to(app)
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command line and give its exit code."""
+    one_thread()  # before numpy is loaded by any command
+    debug = "--debug" in arguments
+    words = [word for word in arguments if word != "--debug"]
+    try:
+        code: Any = app(words, prog_name="streamjobs", standalone_mode=False, obj={"debug": debug})
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:  # noqa: BLE001 - the last place an error can be said in one line
+        if debug:
+            traceback.print_exc()
+            return _code(error)
+        if sentence := _sentence(error):
+            print(sentence, file=sys.stderr)
+        return _code(error)
+    return code if isinstance(code, int) else 0
+
+
+def _code(error: Exception) -> int:
+    if isinstance(error, (StreamjobsError, typer.TyperException)):
+        return error.exit_code
+    return 130 if isinstance(error, typer.Abort) else 1
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, StreamjobsError):
+        return str(error)
+    if isinstance(error, typer.Abort):
+        return "streamjobs: interrupted."
+    if isinstance(error, typer.TyperException):
+        message = error.format_message().strip()
+        if not message:  # no command given: the help has been shown
+            return ""
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "streamjobs"
+        return f"{command}: {message}{'' if message[-1] in '.?' else '.'} See '{command} --help'."
+    text = str(error).strip().splitlines()
+    return f"streamjobs: {type(error).__name__}: {text[0] if text else 'no message'} (--debug shows where)"

@@ -1,0 +1,31 @@
+"""`broker start|stop`: a real single-node Apache Kafka for development."""
+
+from typing import Annotated
+
+import typer
+
+from streamjobs.commands.common import note, say
+
+
+def add_to(app: typer.Typer) -> None:
+    group = typer.Typer(help="A real single-node Apache Kafka for development (Java 17 and Maven).", no_args_is_help=True)
+    group.command("start")(start)
+    group.command("stop")(stop)
+    app.add_typer(group, name="broker")
+
+
+def start(
+    port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1; absent: 9092, or any free one.")] = None,
+) -> None:
+    """Start it, or find it running, and print its url. It runs until 'broker stop' and keeps its data."""
+    from streamjobs.shell.broker import start_detached
+
+    say(start_detached(port, progress=note))
+
+
+def stop() -> None:
+    """Stop it; its data stays."""
+    from streamjobs.shell.broker import stop_detached
+
+    url = stop_detached()
+    say(f"stopped {url}" if url else "no broker was running")

@@ -1,0 +1,28 @@
+"""`run`: the worker."""
+
+from typing import Annotated
+
+import typer
+
+from streamjobs.commands.common import JobFile
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("run")(run)
+
+
+def run(
+    context: typer.Context,
+    job: JobFile,
+    once: Annotated[bool, typer.Option("--once", help="Stop when everything the input holds now is done.")] = False,
+) -> None:
+    """Run a worker until SIGTERM or Ctrl-C: it stops fetching, makes everything applied safe and ends with code 0.
+
+    Start as many as the input has partitions; they share the work.
+    """
+    from streamjobs.files import load_job
+    from streamjobs.shell.worker import run as work
+
+    code = work(load_job(job), once=once, debug=context.obj["debug"])
+    if code:
+        raise typer.Exit(code)

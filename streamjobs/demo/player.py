@@ -1,0 +1,82 @@
+"""Plays the recordings into the input topic, faster than life."""
+
+import json
+import threading
+import time
+from typing import Any
+
+from confluent_kafka import Producer
+
+from streamjobs.demo.recordings import PAUSE, RATE, samples, sets
+
+PARTITIONS = 4
+TICK = 0.02  # seconds between bursts
+
+
+def key_of(person: int) -> str:
+    return f"person-{person:02d}"
+
+
+class Player(threading.Thread):
+    """Sends every sample; `sent_at[partition][offset]` is when. `failed` holds what went wrong."""
+
+    def __init__(self, servers: str, topic: str, seconds: float) -> None:
+        super().__init__(daemon=True, name="player")
+        self.servers, self.topic, self.seconds = servers, topic, seconds
+        self.ready = list(_messages(time.time()))
+        self.length = self.ready[-1][0]  # seconds of event time
+        self.sent_at: list[list[float]] = [[] for _ in range(PARTITIONS)]
+        self.sent = 0
+        self.failed: Exception | None = None
+        self.stopping = threading.Event()
+
+    @property
+    def speed(self) -> float:
+        """How much faster than life."""
+        return self.length / self.seconds
+
+    def run(self) -> None:
+        try:
+            self._play()
+        except Exception as error:  # noqa: BLE001 - shown by the thread that draws
+            self.failed = error
+
+    def _play(self) -> None:
+        producer: Any = Producer(
+            {
+                "bootstrap.servers": self.servers,
+                "linger.ms": 2,
+                "enable.idempotence": True,  # in order: the n-th sample sent to a partition has offset n
+                "queue.buffering.max.messages": 1_000_000,
+                "log_level": 0,
+            }
+        )
+        begun = time.monotonic()
+        for at, partition, key, value in self.ready:
+            while (wait := at / self.speed - (time.monotonic() - begun)) > 0:
+                if self.stopping.is_set():
+                    return
+                producer.poll(0)
+                time.sleep(max(wait, TICK))
+            now = time.time()
+            producer.produce(self.topic, key=key, value=value, partition=partition, timestamp=round(now * 1000))
+            self.sent_at[partition].append(now)
+            self.sent += 1
+        producer.flush(30)
+
+
+def _messages(newest: float) -> list[tuple[float, int, bytes, bytes]]:
+    """(seconds since the first, partition, key, value) of every sample; event times end at `newest`."""
+    played = list(samples())
+    begin = round(newest) - played[-1].at - PAUSE
+    found = []
+    for sample in played:
+        body = {**sample.body, "ts": round(begin + sample.at, 3)}
+        found.append((sample.at, sample.person % PARTITIONS, key_of(sample.person).encode(), json.dumps(body).encode()))
+    return found
+
+
+def windows_to_come(length: float = 2.0, hop: float = 1.0) -> int:
+    """How many windows the recordings hold."""
+    circuits = sets().values()
+    return sum(int((len(one.X) / RATE - length) / hop + 1e-9) + 1 for circuit in circuits for one in circuit)

@@ -1,0 +1,84 @@
+"""The demo's recordings: ten people at seven shoulder exercises, played as a circuit of short sets.
+
+Every recording is cut into two sets of about 10 s. A person does all first halves in an order of their own, then all
+second halves in another: each exercise comes back, and after a change there is nothing to copy from the set before.
+"""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+
+FILE = Path(__file__).parent / "recordings.npz"
+RATE = 50.0  # Hz
+UNIT = 0.001  # g, rad/s
+PAUSE = 5.0  # seconds of event time between two sets
+FIELDS = ("ax", "ay", "az", "wx", "wy", "wz")
+EXERCISES = {
+    "PEN": "pendulum",
+    "ABD": "abduction",
+    "FEL": "forward elevation",
+    "IR": "internal rotation",
+    "ER": "external rotation",
+    "TRAP": "trapezius extension",
+    "ROW": "upright row",
+}
+
+
+class Set(NamedTuple):
+    """One person doing one exercise for some seconds."""
+
+    person: int  # 1-10
+    exercise: str  # a key of EXERCISES
+    arm: int  # 0 or 1
+    X: Array  # (n, 6) g and rad/s
+
+
+def sets(seed: int = 1) -> dict[int, list[Set]]:
+    """Every person's sets, in the order they are played."""
+    with np.load(FILE, allow_pickle=False) as archive:
+        data = {name: archive[name] for name in archive.files}
+    X = np.cumsum(data["changes"], axis=1, dtype=np.int64).T * UNIT
+    names = [str(name) for name in data["exercises"]]
+    order = random.Random(seed)
+    found: dict[int, list[Set]] = {}
+    for half in (0, 1):
+        for person in sorted(set(data["person"].tolist())):
+            mine = np.flatnonzero(data["person"] == person).tolist()
+            order.shuffle(mine)
+            for index in mine:
+                begin, end = int(data["begins"][index]), int(data["begins"][index + 1])
+                middle = (begin + end) // 2
+                part = X[begin:middle] if half == 0 else X[middle:end]
+                one = Set(person, names[data["exercise"][index]], int(data["arm"][index]), part)
+                found.setdefault(person, []).append(one)
+    return found
+
+
+class Sample(NamedTuple):
+    at: float  # seconds since the first sample
+    person: int
+    first: bool  # of its set
+    exercise: str
+    body: dict[str, Any]  # the record without its time
+
+
+def samples(seed: int = 1) -> Iterator[Sample]:
+    """Everybody's samples in the order of their times, all people at once."""
+    streams = []
+    for person, circuit in sets(seed).items():
+        begin = (person - 1) * 0.7  # nobody starts at the same moment
+        mine = []
+        for one in circuit:
+            for i, x in enumerate(one.X.round(3).tolist()):
+                body = dict(zip(FIELDS, x, strict=True)) | {"exercise": one.exercise}
+                mine.append(Sample(round(begin + i / RATE, 3), person, i == 0, one.exercise, body))
+            begin += len(one.X) / RATE + PAUSE
+        streams.append(mine)
+    merged = [sample for stream in streams for sample in stream]
+    merged.sort(key=lambda sample: (sample.at, sample.person))
+    return iter(merged)

@@ -1,0 +1,179 @@
+"""The demo from its broker to its summary: everything it starts, it stops."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from streamjobs.commands.loading import built
+from streamjobs.core.job import Job
+from streamjobs.demo.board import Board
+from streamjobs.demo.mock import MockBroker
+from streamjobs.demo.player import PARTITIONS, Player, windows_to_come
+from streamjobs.demo.screen import Screen, summary
+from streamjobs.demo.watcher import Watcher
+from streamjobs.errors import StreamjobsError
+from streamjobs.files import load_job
+from streamjobs.shell import topics
+
+JOB = Path(__file__).parent / "job.toml"
+READY_WITHIN = 180.0  # seconds, the first compilation included
+QUIET = 15.0  # seconds without an output after the last sample: something is stuck
+STOP_WITHIN = 30.0
+PLAIN_WIDTH = 116  # columns, where the output is no terminal
+FRAME = 0.125  # seconds between two pictures
+
+
+def run(*, kafka: bool, seconds: float) -> None:
+    """Play, show and sum up. Raises StreamjobsError when a part of it fails, SetupError where Kafka cannot start."""
+    signal.signal(signal.SIGTERM, _interrupted)  # what the demo started must not outlive it
+    console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
+    console.print("[bold]streamjobs demo[/]: wrist sensors of ten people -> Kafka topic -> one learner per person -> topics")
+    with tempfile.TemporaryDirectory(prefix="streamjobs-demo-") as folder, Screen(console, _place(kafka)) as screen:
+        screen.step("starting a real Apache Kafka ..." if kafka else "starting a broker (librdkafka's, inside a wheel) ...")
+        with _broker(kafka, screen) as (url, create):
+            env = {
+                "STREAMJOBS_BROKER__URL": url,
+                "STREAMJOBS_STATE__DIRECTORY": str(Path(folder) / "state"),
+                "STREAMJOBS_METRICS__PORT": "0",
+            }
+            job = built(load_job(JOB, env), JOB)
+            create(job)
+            board, facts = _played(job, url, env, seconds, screen, Path(folder))
+    facts |= {"place": _place(kafka), "job": str(JOB)}
+    console.print(summary(board, facts))
+    if board.windows != facts["expected"]:
+        raise StreamjobsError(f"demo: expected {facts['expected']} windows, {board.windows} came.")
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _place(kafka: bool) -> str:
+    return "Apache Kafka, one node on this machine" if kafka else "librdkafka's mock broker on this machine"
+
+
+@contextmanager
+def _broker(kafka: bool, screen: Screen) -> Iterator[tuple[str, Any]]:
+    """Its url, and a function that creates a job's topics."""
+    if kafka:
+        from streamjobs.shell.broker import Broker, prepare
+
+        prepare(screen.step)
+        with Broker() as broker:
+            yield broker.url, lambda job: topics.create(job.settings, partitions=PARTITIONS, job_sinks=job.sinks)
+        return
+    with MockBroker() as mock:
+        yield (
+            mock.url,
+            lambda job: mock.create([job.settings.source.topic, *job.sinks.values(), topics.changelog(job.settings)]),
+        )
+
+
+def _played(
+    job: Job, url: str, env: Mapping[str, str], seconds: float, screen: Screen, folder: Path
+) -> tuple[Board, dict[str, Any]]:
+    servers = url.removeprefix("kafka://")
+    board, expected = Board(), windows_to_come()
+    player = Player(servers, job.settings.source.topic, seconds)
+    watcher = Watcher(servers, job.sinks, board, player)
+    log = folder / "worker.log"
+    with _worker(env, log) as worker:
+        try:
+            _until_ready(worker, log, screen)
+            begun = time.monotonic()
+            watcher.start()
+            player.start()
+            while board.windows < expected:
+                _check(worker, log, player, watcher)
+                with watcher.lock:
+                    board.played = player.sent
+                    screen.draw(board, player.sent / len(player.ready), expected)
+                if not player.is_alive() and time.monotonic() - watcher.last > QUIET:
+                    break
+                time.sleep(FRAME)
+            took = time.monotonic() - begun
+            _stop(worker, log)
+            time.sleep(0.5)  # what the last checkpoint let out
+        finally:
+            player.stopping.set()
+            watcher.stopping.set()
+            for thread in (player, watcher):
+                if thread.is_alive():
+                    thread.join(5)
+    board.played = player.sent
+    screen.draw(board, 1.0, expected)
+    return board, {"expected": expected, "seconds": took, "speed": player.speed}
+
+
+@contextmanager
+def _worker(env: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The real worker, as `streamjobs run` starts it."""
+    with log.open("wb") as output:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "streamjobs", "run", str(JOB)],
+            env={**os.environ, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # Ctrl-C is the demo's to handle
+        )
+    try:
+        yield worker
+    finally:
+        if worker.poll() is None:
+            worker.kill()
+            worker.wait()
+
+
+def _until_ready(worker: subprocess.Popen[bytes], log: Path, screen: Screen) -> None:
+    """Until the worker has its partitions."""
+    begun = time.monotonic()
+    while b'"event": "ready"' not in log.read_bytes():
+        _alive(worker, log)
+        if time.monotonic() - begun > READY_WITHIN:
+            raise StreamjobsError(
+                f"demo: the worker was not ready within {READY_WITHIN:.0f} s; its log ends: {_end_of(log)}"
+            )
+        if b"loops compiled" in log.read_bytes():
+            screen.step("the worker joins its consumer group ...")
+        else:
+            screen.step("the worker starts; on a machine's first run its loops are compiled ...")
+        time.sleep(FRAME)
+
+
+def _check(worker: subprocess.Popen[bytes], log: Path, player: Player, watcher: Watcher) -> None:
+    _alive(worker, log)
+    for thread in (player, watcher):
+        if thread.failed is not None:
+            raise StreamjobsError(f"demo: the {thread.name} failed: {thread.failed}") from thread.failed
+
+
+def _alive(worker: subprocess.Popen[bytes], log: Path) -> None:
+    if worker.poll() is not None:
+        raise StreamjobsError(f"demo: the worker ended with code {worker.returncode}: {_end_of(log)}")
+
+
+def _stop(worker: subprocess.Popen[bytes], log: Path) -> None:
+    """SIGTERM, as a service manager would: a last checkpoint, then code 0."""
+    worker.send_signal(signal.SIGTERM)
+    try:
+        code = worker.wait(STOP_WITHIN)
+    except subprocess.TimeoutExpired:
+        raise StreamjobsError(f"demo: the worker did not stop within {STOP_WITHIN:.0f} s: {_end_of(log)}") from None
+    if code:
+        raise StreamjobsError(f"demo: the worker stopped with code {code}: {_end_of(log)}")
+
+
+def _end_of(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1][-400:] if lines else "it wrote nothing"

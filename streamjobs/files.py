@@ -1,0 +1,197 @@
+"""Files in: the job file, and recordings as records in the job's own format, for `replay`, `check --sample`, `init`.
+
+A recording is a table with a row per sample: JSON lines, CSV, Parquet, or an npz archive (columns as arrays; `X`
+with its `columns`). Rows keep the file's order.
+"""
+
+import csv
+import itertools
+import math
+import os
+import tomllib
+from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from streamjobs.config import Settings, SourceSection, settings_from
+from streamjobs.core.messages import Stored
+from streamjobs.errors import ConfigError
+
+Row = dict[str, Any]
+KINDS = (".jsonl", ".ndjson", ".csv", ".parquet", ".npz")
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+
+def load_job(path: Path | str, env: Mapping[str, str] | None = None) -> Settings:
+    """The settings of a job file, with the environment's STREAMJOBS_SECTION__NAME (`env` None: the process's).
+
+    Raises ConfigError with every problem: a file that cannot be read, the line of a syntax error, wrong settings.
+    """
+    return settings_from(read_table(path), os.environ if env is None else env, str(path))
+
+
+def read_table(path: Path | str) -> dict[str, Any]:
+    """A TOML file's contents; raises ConfigError with the line where it is not TOML."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"{path}: cannot be read ({why}); 'streamjobs init' writes a job file to begin with.") from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: {_syntax(str(error), text)}") from None
+
+
+def _syntax(message: str, text: str) -> str:
+    """ "Expected '=' ... (at line 3, column 5)" with the line itself behind it."""
+    words = message.rpartition("(at line ")
+    number = words[2].split(",")[0]
+    lines = text.splitlines()
+    if not number.isdigit() or int(number) > len(lines):
+        return f"not TOML: {message}."
+    return f"line {number} is not TOML: {words[0].strip().lower()}: {lines[int(number) - 1].strip()!r:.80}."
+
+
+def rows_of(path: Path) -> Iterator[Row]:
+    """The rows of a recording, values as Python numbers, texts, lists or None."""
+    kind = path.suffix.lower()
+    if kind not in KINDS:
+        raise ConfigError(f"{path}: expected a recording that ends in {', '.join(KINDS)}; got {kind or 'no ending'!r}.")
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file.")
+    if kind == ".csv":
+        return _csv(path)
+    if kind == ".parquet":
+        return _parquet(path)
+    if kind == ".npz":
+        return _npz(path)
+    return (row for _, row in _lines(path))
+
+
+def _lines(path: Path) -> Iterator[tuple[bytes, Row]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            text = line.strip()
+            if not text:
+                continue
+            try:
+                row = msgspec.json.decode(text)
+            except msgspec.DecodeError:
+                row = None  # kept: a broken line is a broken record, and the job's dead-letter topic shows it
+            if row is not None and not isinstance(row, dict):
+                raise ConfigError(f"{path} line {number}: expected a JSON object, got {type(row).__name__}.")
+            yield text, row or {}
+
+
+def _csv(path: Path) -> Iterator[Row]:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        for row in csv.DictReader(file):
+            yield {name: _cell(text) for name, text in row.items() if name is not None}
+
+
+def _cell(text: str | None) -> Any:
+    if text is None or text == "":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _parquet(path: Path) -> Iterator[Row]:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise ConfigError(f"{path}: reading Parquet needs pyarrow: pip install 'streamjobs[files]'.") from None
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=10_000):
+            yield from batch.to_pylist()
+
+
+def _npz(path: Path) -> Iterator[Row]:
+    import numpy as np
+
+    with np.load(path, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    X = arrays.pop("X", None)
+    names = arrays.pop("columns", None)
+    if X is not None and names is not None and len(names) == X.shape[1]:
+        arrays = {str(name): X[:, i] for i, name in enumerate(names)} | arrays
+    elif X is not None:
+        arrays["x"] = X
+    lengths = [len(array) for array in arrays.values() if array.ndim]
+    n = len(X) if X is not None else max(set(lengths), key=lengths.count, default=0)
+    columns = {name: array for name, array in arrays.items() if array.ndim and len(array) == n}
+    for begin in range(0, n, 10_000):
+        lists = [array[begin : begin + 10_000].tolist() for array in columns.values()]
+        for values in zip(*lists, strict=True):
+            yield dict(zip(columns, values, strict=True))
+
+
+def records_of(path: Path, source: SourceSection, key: str, time: str | None = None) -> Generator[Stored, None, None]:
+    """A recording as records of one partition, in file order; the offset is the row's number.
+
+    key: the column with the key; time: the column with the record's timestamp (None: the job's event time, and where it
+    names none 1 ms a row), in the job's time unit. JSON lines of a JSON job stay the bytes they are; other rows become
+    values in the job's format.
+    """
+    time = time or source.time
+    encode = _encoder(source)
+    lines = (
+        _lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") and source.format == "json" and path.is_file() else None
+    )
+    rows: Iterator[tuple[bytes | None, Row]] = lines or ((None, row) for row in rows_of(path))
+    first = next(rows, None)
+    if first is None:
+        return
+    for what, column in (("key", key), ("time", time)):
+        if column is not None and column not in first[1]:
+            raise ConfigError(f"{path}: no column {column!r} for the {what}; it has {', '.join(map(repr, first[1]))}.")
+    for offset, (text, row) in enumerate(itertools.chain([first], rows)):
+        value, headers = (text, ()) if text is not None else encode(row)
+        stamp = _timestamp(row.get(time), source, offset) if time is not None else offset
+        yield Stored(source.topic, 0, offset, stamp, _key(row.get(key)), value, headers)
+
+
+def _key(value: Any) -> bytes | None:
+    return None if value is None else str(value).encode()
+
+
+def _timestamp(time: Any, source: SourceSection, offset: int) -> int:
+    if isinstance(time, list) and time:
+        time = time[-1]
+    if not isinstance(time, (int, float)) or not math.isfinite(time):
+        return offset
+    return math.ceil(time * SECONDS[source.time_unit] * 1000.0)
+
+
+def _encoder(source: SourceSection) -> Any:
+    """Row -> (value, headers) in the job's format, with the columns the job reads."""
+    names = [*(source.fields or [source.x]), *filter(None, (source.time, source.label))]
+    if source.format == "raw":
+        return lambda row: _raw(row, source)
+    encode = msgspec.json.encode if source.format == "json" else msgspec.msgpack.encode
+    return lambda row: (encode({name: _present(row[name]) for name in names if name in row}), ())
+
+
+def _present(value: Any) -> Any:
+    """A missing cell is NaN in a column of floats: no label."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _raw(row: Row, source: SourceSection) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
+    import numpy as np
+
+    numbers = [row.get(name) for name in source.fields] if source.fields else row.get(source.x)
+    try:
+        value = np.array(numbers, "<f8")
+    except (ValueError, TypeError):
+        raise ConfigError(f"a raw record holds numbers only; got {numbers!r:.80}.") from None
+    return value.tobytes(), (("streamjobs-shape", b"%d" % value.size), ("streamjobs-dtype", b"f8"))

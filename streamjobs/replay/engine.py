@@ -1,0 +1,101 @@
+"""Records through `advance` in batches, as a worker's partitions would take them."""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from streamjobs.core.advance import advance
+from streamjobs.core.job import Job
+from streamjobs.core.live import Live
+from streamjobs.core.messages import Output, Record, Report
+
+BATCH = 1000  # records of one call; any other number gives the same bits
+
+
+@dataclass(slots=True)
+class Tally:
+    """What happened since it was made; a progress line is the difference of two."""
+
+    records: int = 0
+    samples: int = 0
+    rows: int = 0
+    keys: int = 0
+    ls_errors: int = 0
+    ls_error_sum: float = 0.0
+    labels: int = 0
+    wrong: int = 0
+    drift_events: int = 0
+    not_learned: int = 0
+    dead_lettered: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+    def add(self, report: Report) -> None:
+        self.records += report.records
+        self.samples += report.samples
+        self.rows += report.rows
+        self.keys += report.keys_created
+        self.ls_errors += len(report.ls_errors)
+        self.ls_error_sum += sum(report.ls_errors)
+        self.labels += report.labels
+        self.wrong += report.wrong
+        self.drift_events += report.drift_events
+        self.not_learned += report.not_learned
+        self.dead_lettered.update(report.dead_lettered)
+        self.skipped.update(report.skipped)
+
+
+class Replay:
+    """The states of a replay: one set of live states per partition, as in a worker, or one shared model (`pooled`)."""
+
+    def __init__(self, job: Job, *, pooled: bool = False) -> None:
+        self.job, self.pooled = job, pooled
+        self.partitions: dict[tuple[str, int], Live] = {}
+        self.stored: dict[bytes, bytes] = {}  # what a worker's tables would hold, by partition and key
+        self.tally = Tally()
+
+    def run(self, records: Iterable[Record], take: Callable[[Output], None], progress: Callable[[Tally], None]) -> Tally:
+        """All records, in order; every output goes to `take`, and `progress` sees the tally after each batch."""
+        for partition, group in itertools.groupby(records, key=lambda record: (record.topic, record.partition)):
+            live = self.live(partition)
+            while batch := list(itertools.islice(group, BATCH)):
+                outputs, report = advance(self.job, live, batch)
+                for output in outputs:
+                    take(output)
+                self.tally.add(report)
+                progress(self.tally)
+                if live.dirty_bytes > self.job.settings.state.checkpoint_bytes:
+                    self.store(partition)
+        return self.tally
+
+    def live(self, partition: tuple[str, int]) -> Live:
+        """The live states of a partition; of all partitions where the model is pooled."""
+        name = ("", 0) if self.pooled else partition
+        if name not in self.partitions:
+            self.partitions[name] = Live(self.job, lambda key: self.stored.get(_place(name, key)), pooled=self.pooled)
+        return self.partitions[name]
+
+    def store(self, partition: tuple[str, int]) -> None:
+        """Keep the changed states, so that keys may leave the live ones as in a worker."""
+        name = ("", 0) if self.pooled else partition
+        for key, snapshot in self.partitions[name].snapshots():
+            self.stored[_place(name, key)] = snapshot
+
+    def snapshots(self) -> dict[tuple[str, int, bytes], bytes]:
+        """The final snapshot of every key, by topic, partition and key: what a worker's changelog would end with."""
+        for name in self.partitions:
+            self.store(name)
+        found = {}
+        for place, snapshot in self.stored.items():
+            topic, partition, key = place.split(b"\0", 2)
+            found[topic.decode(), int(partition), key] = snapshot
+        return found
+
+    def export(self) -> bytes:
+        """The pooled model, as `[state] start_from` reads it."""
+        assert self.pooled, "only a pooled replay has one model to export"
+        return self.live(("", 0)).export()
+
+
+def _place(partition: tuple[str, int], key: bytes) -> bytes:
+    return b"%s\0%d\0%s" % (partition[0].encode(), partition[1], key)

@@ -1,0 +1,53 @@
+"""A line of figures now and then: every second on a terminal, every 10 seconds elsewhere."""
+
+import copy
+import math
+import sys
+import time
+from typing import TextIO
+
+from streamjobs.replay.engine import Tally
+
+COLUMNS = ("samples", "rows", "LS error", "error rate", "overall", "drift", "dead", "samples/s")
+WIDTHS = (11, 9, 10, 11, 9, 7, 7, 11)
+
+
+class Progress:
+    """Prints the tally's change since the last line; LS error and error rate are means over that change."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self.out = out or sys.stderr
+        self.tty = self.out.isatty()
+        self.every = 1.0 if self.tty else 10.0  # seconds
+        self.begun = self.last = time.monotonic()
+        self.shown: Tally | None = None
+
+    def __call__(self, tally: Tally) -> None:
+        if time.monotonic() - self.last >= self.every:
+            self.line(tally)
+
+    def line(self, tally: Tally) -> None:
+        """The line of what is new; the first one has the names of the columns above it."""
+        now = time.monotonic()
+        if self.shown is None:
+            head = "".join(name.rjust(width) for name, width in zip(COLUMNS, WIDTHS, strict=True))
+            print(f"\033[1m{head}\033[0m" if self.tty else head, file=self.out)
+        before = self.shown or Tally()
+        rate = (tally.samples - before.samples) / max(now - self.last, 1e-9)
+        figures = (
+            f"{tally.samples:,}",
+            f"{tally.rows:,}",
+            _ratio(tally.ls_error_sum - before.ls_error_sum, tally.ls_errors - before.ls_errors),
+            _ratio(tally.wrong - before.wrong, tally.labels - before.labels),
+            _ratio(tally.wrong, tally.labels),
+            f"{tally.drift_events:,}",
+            f"{tally.dead_lettered.total():,}",
+            f"{rate:,.0f}",
+        )
+        print("".join(text.rjust(width) for text, width in zip(figures, WIDTHS, strict=True)), file=self.out, flush=True)
+        self.shown, self.last = copy.deepcopy(tally), now
+
+
+def _ratio(total: float, count: int) -> str:
+    ratio = total / count if count else math.nan
+    return "-" if math.isnan(ratio) else f"{ratio:.4f}"

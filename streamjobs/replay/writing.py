@@ -1,0 +1,53 @@
+"""Outputs as JSON lines, a file per sink: {"key", "id", "timestamp", "value"} and for dead letters the error."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import msgspec
+
+from streamjobs.core.messages import Output
+from streamjobs.errors import ConfigError
+
+_encode = msgspec.json.Encoder().encode
+
+
+def line_of(output: Output) -> bytes:
+    """An output as one line. The value's bytes stay as they are sent where they are JSON."""
+    headers = dict(output.headers)
+    key = None if output.key is None else output.key.decode("utf-8", "backslashreplace")
+    line: dict[str, Any] = {"key": key, "id": headers["streamjobs-id"].decode(), "timestamp": output.timestamp}
+    if output.sink == "dlq":
+        line["reason"] = headers["streamjobs-error-reason"].decode()
+        line["message"] = headers["streamjobs-error-message"].decode()
+        line["value"] = None if output.value is None else output.value.decode("utf-8", "backslashreplace")
+    else:
+        line["value"] = msgspec.Raw(output.value or b"null")
+    return _encode(line)
+
+
+class Writer:
+    """Files `<folder>/<sink>.jsonl`, one for every sink the job has; with folder None nothing is written."""
+
+    def __init__(self, folder: Path | None, sinks: list[str]) -> None:
+        self.files: dict[str, BinaryIO] = {}
+        if folder is None:
+            return
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for sink in sinks:
+                self.files[sink] = (folder / f"{sink}.jsonl").open("wb")
+        except OSError as error:
+            raise ConfigError(f"--output-dir {folder}: cannot be written ({error.strerror}).") from None
+
+    def take(self, output: Output) -> None:
+        file = self.files.get(output.sink)
+        if file is not None:
+            file.write(line_of(output) + b"\n")
+
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for file in self.files.values():
+            file.close()
