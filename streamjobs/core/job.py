@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from algorithms import Learner, learner_from
+from algorithms import LEARNERS, Learner, learner_from
 from algorithms.common.protocol import Stage
 from streamjobs.config import HeadSection, Settings
 from streamjobs.core import snapshot
@@ -211,6 +211,9 @@ def _learner(settings: Settings) -> Learner:
     if settings.head is None:
         return learner_from(settings.learner.name, own)
     head = {"name": settings.head.name, **(settings.head.model_extra or {})}
+    made = LEARNERS.get(settings.head.name)
+    if made is not None and any(field.name == "intercept" for field in dataclasses.fields(made)):  # type: ignore[arg-type]
+        head.setdefault("intercept", True)  # features have no constant column of their own
     return learner_from("chain", {"extractor": {"name": settings.learner.name, **own}, "head": head})
 
 
