@@ -10,7 +10,6 @@ import math
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import Array
 
 KINDS = ("simple",)
 LAGS = (0.08, 0.16, 0.5)  # seconds
@@ -24,14 +23,16 @@ def names(fields: list[str]) -> list[str]:
     return [f"{field}_{statistic}" for field in fields for statistic in SIMPLE]
 
 
-def scratch(room: int) -> Array:
-    """Work space of `simple` for windows of at most `room` samples."""
-    return np.empty(room)
+@compiled
+def simple(windows, counts, rate, out):
+    """Statistics of k windows: samples (k, room, dim), of which counts (k,) are used, into out (k, 8 dim)."""
+    scratch = np.empty(windows.shape[1])
+    for k in range(len(windows)):
+        _of_window(windows[k], counts[k], rate, out[k], scratch)
 
 
 @compiled
-def simple(X, count, rate, out, scratch):
-    """The statistics of the first `count` rows of X (room, dim) into out (8 dim,)."""
+def _of_window(X, count, rate, out, scratch):
     for channel in range(X.shape[1]):
         at = PER_CHANNEL * channel
         mean = 0.0

@@ -25,6 +25,7 @@ from streamjobs.core import statistics as features_of
 REASONS = ("sparse", "gap", "crowded", "late")
 FEWEST, MOST = 0.8, 1.5  # samples of a window that becomes a row, and that are kept, to the declared number
 MOST_SAMPLES = 100_000  # of one window
+MOST_BYTES = 1 << 24  # of windows copied out at a time
 
 
 class WindowsState(NamedTuple):
@@ -101,32 +102,33 @@ class Windows(Stage):
             np.ascontiguousarray(owner, np.int64),
             np.ascontiguousarray(learn, np.int8),
         )
-        n, width, labels = len(times), self.width_for(X.shape[1]), L.shape[1]
-        most = n // max(1, int(self.hop * self.rate)) + 64  # rows a call of the loop gives before it pauses
+        n, dim, labels, room = len(times), X.shape[1], L.shape[1], self.room("X")
+        # Rows the loop gives before it pauses: about as many as can come, in bounded memory.
+        most = max(2, min(n // max(1, int(self.hop * self.rate)) + 64, MOST_BYTES // (8 * room * dim)))
+        out = (
+            np.empty(most, np.int64),
+            np.empty(most),
+            np.empty((most, room, dim)),
+            np.empty((most, labels)),
+            np.empty(most, np.int64),
+            np.empty(most, np.int8),
+            np.empty(most, np.int64),
+        )
         skipped = np.zeros(len(REASONS), np.int64)
-        scratch = features_of.scratch(self.room("X"))
         gap = 10.0 / self.rate if self.gap is None else self.gap
         grid = (self.length, self.hop, 1.0 / self.rate, gap)
-        making = (self.rate, FEWEST * self.nominal, self.label == "mean", scratch, skipped)
+        making = (FEWEST * self.nominal, self.label == "mean", skipped)
         parts, begin = [], 0
         while True:
-            out = (
-                np.empty(most, np.int64),
-                np.empty(most),
-                np.empty((most, width)),
-                np.empty((most, labels)),
-                np.empty(most, np.int64),
-                np.empty(most, np.int8),
-            )
             begin, k = _advance(tuple(work), samples, begin, out, grid, making)
-            parts.append([array[:k] for array in out])
+            features = np.empty((k, self.width_for(dim)))
+            features_of.simple(out[2][:k], out[6][:k], self.rate, features)
+            parts.append((out[0][:k].copy(), out[1][:k].copy(), features, *(array[:k].copy() for array in out[3:6])))
             if begin == n:
                 break
-        arrays = parts[0] if len(parts) == 1 else [np.concatenate(columns) for columns in zip(*parts, strict=True)]
-        slots, times, X, L, owner, learn = arrays
-        return Rows(
-            slots, times, X, L, owner, learn, {reason: int(c) for reason, c in zip(REASONS, skipped, strict=True) if c}
-        )
+        slots, times, X, L, owner, learn = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        counted = {reason: int(count) for reason, count in zip(REASONS, skipped, strict=True) if count}
+        return Rows(slots, times, X, L, owner, learn, counted)
 
 
 @compiled
@@ -134,10 +136,12 @@ def _advance(work, samples, begin, out, grid, making):
     held_times, held_X, held_L, held_learns, origins, windows, newest, counts = work
     slots, times, X, L, owner, learn = samples
     length, hop, period, gap = grid
-    skipped = making[4]
+    skipped = making[2]
     k = 0  # rows made
     for n in range(begin, times.size):
         key, time = slots[n], times[n]
+        if k == out[1].size:  # no room for a row of this sample: pause before it
+            return n, k
         held = (held_times[key], held_X[key], held_L[key], held_learns[key])
         count, window = counts[key, 0], windows[key]
         if time < newest[key]:
@@ -151,7 +155,7 @@ def _advance(work, samples, begin, out, grid, making):
 
         # Windows that ended before this sample without having been full of expected ones.
         while time >= origin + window * hop + length:
-            if k + 1 >= out[1].size:  # no room for these rows and this sample's own: pause before it
+            if k + 1 >= out[1].size:  # one place is for the sample's own
                 windows[key] = window
                 set_counts(counts, key, count)
                 return n, k
@@ -209,14 +213,16 @@ def forget(held, count, start):
 @compiled
 def finish(held, count, end, key, owner, out, k, making):
     """A row of the samples held, unless they are too few; gives the number of rows."""
-    rate, fewest, mean, scratch, skipped = making
+    fewest, mean, skipped = making
     if count < fewest:
         skipped[0] += 1
         return k
     _, X, L, learns = held
-    out_slots, out_times, out_X, out_L, out_owner, out_learn = out
+    out_slots, out_times, out_X, out_L, out_owner, out_learn, out_count = out
     out_slots[k], out_times[k], out_owner[k] = key, end, owner
-    features_of.simple(X, count, rate, out_X[k], scratch)
+    out_count[k] = count
+    for i in range(count):
+        put(out_X[k, i], X[i])
     for column in range(L.shape[1]):
         out_L[k, column] = mean_of(L, count, column) if mean else majority(L, count, column)
     bits = learns[0]

@@ -114,6 +114,22 @@ def test_a_long_pause_within_the_gap_costs_no_time_and_is_counted_as_sparse():
     assert len(got[1]) > 50
 
 
+def test_many_keys_may_end_a_window_at_once():
+    keys = 500
+    slots, times = np.tile(np.arange(keys), 100), np.repeat(steady(100), keys)
+    samples = stream(times, slots=slots)
+    got, _ = drive(Windows(length=2.0, hop=1.0, rate=RATE), samples, keys=keys, cuts=[99 * keys])
+    assert got[0].tolist() == list(range(keys)) and set(got[1]) == {EPOCH + 2.0}
+    assert got[4].tolist() == list(range(99 * keys, 100 * keys))
+
+
+def test_a_batch_may_give_more_rows_than_fit_in_memory_at_once(monkeypatch):
+    whole, _ = drive(Windows(length=1.0, hop=0.02, rate=RATE), stream(steady(300)), keys=1)
+    monkeypatch.setattr("streamjobs.core.windows.MOST_BYTES", 1)
+    piecewise, _ = drive(Windows(length=1.0, hop=0.02, rate=RATE), stream(steady(300)), keys=1)
+    assert len(whole[1]) == 251 and same_bits(whole, piecewise)
+
+
 def test_the_most_frequent_label_wins_and_the_lowest_at_ties():
     samples = list(stream(steady(100)))
     L = np.full((100, 1), np.nan)
