@@ -1,5 +1,6 @@
 """A job on a real broker: its file, its topics, what they hold, how far the group is."""
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -113,24 +114,26 @@ class Bed:
                 "enable.partition.eof": True,
                 "log_level": 0,
                 "fetch.queue.backoff.ms": 5,
+                "fetch.wait.max.ms": 20,
                 "queued.min.messages": 100_000,
             }
         )
+        held: dict[int, list[Any]] = {number: [] for number in self.ends(topic)}
         try:
-            for number in self.ends(topic):
-                consumer.assign([TopicPartition(topic, number, 0)])
-                ended = False
-                while not ended:
-                    for message in consumer.consume(10_000, 0.1):
-                        error = message.error()
-                        if error is None:
-                            yield message
-                        elif error.code() == KafkaError._PARTITION_EOF:
-                            ended = True
-                        else:
-                            assert error.retriable(), f"{topic}[{number}]: {error}"
+            consumer.assign([TopicPartition(topic, number, 0) for number in held])
+            ended: set[int] = set()
+            while len(ended) < len(held):
+                for message in consumer.consume(1000, 0.02):
+                    error = message.error()
+                    if error is None:
+                        held[message.partition()].append(message)
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        ended.add(message.partition())
+                    else:
+                        assert error.retriable(), f"{topic}: {error}"
         finally:
             consumer.close()
+        return itertools.chain(*held.values())
 
     def inputs(self) -> list[Stored]:
         """The input as the broker holds it, partition by partition in offset order."""

@@ -10,9 +10,10 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from tests.kafka.bed import PARTITIONS, Bed, Sent, until
@@ -22,6 +23,11 @@ from tests.shell.fake_core import MAGIC, STATE, fold
 
 HASH = ("-m", "tests.shell.hash_worker")
 ONCE = (*HASH, "--once")
+
+
+def hash_bed(make_bed: MakeBed, name: str, **options: Any) -> Bed:
+    """A job whose topics are those of the hash core: predictions and dlq."""
+    return make_bed(name, source={"dim": 1}, head={"name": "rls"}, **options)
 
 
 def numbers(count: int, keys: int = 8) -> list[Sent]:
@@ -67,7 +73,7 @@ def expected(bed: Bed) -> dict[bytes, list[int]]:
 
 
 def test_once_stops_when_everything_there_at_the_start_is_done(make_bed: MakeBed) -> None:
-    bed = make_bed("once")
+    bed = hash_bed(make_bed, "once")
     bed.produce(numbers(5_000))
     for _ in range(2):  # the second time nothing is left to do
         code, lines = ended(Worker(bed, program=ONCE))
@@ -77,11 +83,11 @@ def test_once_stops_when_everything_there_at_the_start_is_done(make_bed: MakeBed
 
 
 def test_once_on_an_empty_input_stops_at_once(make_bed: MakeBed) -> None:
-    assert ended(Worker(make_bed("empty"), program=ONCE)) == (0, [])
+    assert ended(Worker(hash_bed(make_bed, "empty"), program=ONCE)) == (0, [])
 
 
 def test_the_memory_store_comes_back_from_the_changelog(make_bed: MakeBed) -> None:
-    bed = make_bed("memory", state={"store": "memory"})
+    bed = hash_bed(make_bed, "memory", state={"store": "memory"})
     for _ in range(2):
         bed.produce(numbers(2_000))
         assert ended(Worker(bed, program=ONCE))[0] == 0
@@ -89,7 +95,7 @@ def test_the_memory_store_comes_back_from_the_changelog(make_bed: MakeBed) -> No
 
 
 def test_a_worker_asked_to_stop_while_starting_ends_with_code_0(make_bed: MakeBed) -> None:
-    bed = make_bed("early")
+    bed = hash_bed(make_bed, "early")
     bed.produce(numbers(100))
     for wait in (0.0, 0.2, 0.5):
         worker = Worker(bed, program=HASH)
@@ -111,14 +117,14 @@ def test_without_a_broker_it_ends_with_code_3(tmp_path: Path) -> None:
 
 
 def test_a_missing_topic_ends_it_with_code_3_before_anything_is_made_or_read(make_bed: MakeBed) -> None:
-    bed = make_bed("absent", make=False)
+    bed = hash_bed(make_bed, "absent", make=False)
     code, lines = ended(Worker(bed, program=HASH))
     assert code == 3 and any(bed.input in line and "streamjobs topics create" in line for line in lines)
     assert bed.changelog not in bed.admin.list_topics(timeout=10).topics
 
 
 def test_a_wrong_number_of_partitions_ends_it_with_code_3(make_bed: MakeBed) -> None:
-    bed = make_bed("narrow", make=False)
+    bed = hash_bed(make_bed, "narrow", make=False)
     made = [NewTopic(bed.input, 4, 1), NewTopic(f"{bed.input}.predictions", 3, 1), NewTopic(f"{bed.input}.dlq", 4, 1)]
     for answer in bed.admin.create_topics(made).values():
         answer.result(10)
@@ -128,14 +134,14 @@ def test_a_wrong_number_of_partitions_ends_it_with_code_3(make_bed: MakeBed) -> 
 
 
 def test_a_changelog_that_forgets_ends_it_with_code_3(make_bed: MakeBed) -> None:
-    bed = make_bed("forgetful")
+    bed = hash_bed(make_bed, "forgetful")
     alter(bed, bed.changelog, "cleanup.policy", "delete")
     code, lines = ended(Worker(bed, program=HASH))
     assert code == 3 and len(lines) == 1 and bed.changelog in lines[0] and "compact" in lines[0]
 
 
 def test_a_taken_metrics_port_ends_it_with_code_3(make_bed: MakeBed) -> None:
-    bed = make_bed("port")
+    bed = hash_bed(make_bed, "port")
     with working(bed, program=HASH) as first:
         port = first.events("serving /metrics and /health")[0]["port"]
         code, lines = ended(Worker(bed, "b", program=HASH, STREAMJOBS_METRICS__PORT=str(port)))
@@ -143,7 +149,7 @@ def test_a_taken_metrics_port_ends_it_with_code_3(make_bed: MakeBed) -> None:
 
 
 def test_refused_outputs_end_it_before_their_offsets_move(make_bed: MakeBed) -> None:
-    bed = make_bed("refused")
+    bed = hash_bed(make_bed, "refused")
     alter(bed, f"{bed.input}.predictions", "max.message.bytes", "60")
     bed.produce(numbers(100))
     code, lines = ended(Worker(bed, program=HASH))
@@ -153,7 +159,7 @@ def test_refused_outputs_end_it_before_their_offsets_move(make_bed: MakeBed) -> 
 
 
 def test_a_snapshot_the_changelog_does_not_take_ends_it_before_anything_moves(make_bed: MakeBed) -> None:
-    bed = make_bed("fat")
+    bed = hash_bed(make_bed, "fat")
     alter(bed, bed.changelog, "max.message.bytes", "500")
     bed.produce(numbers(100))
     code, lines = ended(Worker(bed, program=HASH))
@@ -163,7 +169,7 @@ def test_a_snapshot_the_changelog_does_not_take_ends_it_before_anything_moves(ma
 
 
 def test_stored_bytes_that_cannot_be_trusted_end_it_and_stay_as_they_are(make_bed: MakeBed) -> None:
-    bed = make_bed("damaged")
+    bed = hash_bed(make_bed, "damaged")
     damaged = b"evil" + bytes(1020)
     assert damaged[:4] != MAGIC
     producer = Producer({"bootstrap.servers": bed.bootstrap})
@@ -176,30 +182,30 @@ def test_stored_bytes_that_cannot_be_trusted_end_it_and_stay_as_they_are(make_be
     assert bed.committed()[1] == 0
 
 
-def test_an_input_made_anew_ends_it_with_code_3(make_bed: MakeBed) -> None:
-    bed = make_bed("anew")
+def test_offsets_beyond_the_end_of_the_input_end_it_with_code_3(make_bed: MakeBed) -> None:
+    """A committed offset the topic does not reach: it is not the topic it was."""
+    bed = hash_bed(make_bed, "anew")
+    bed.produce(numbers(40))
+    offsets = [TopicPartition(bed.input, 2, 1_000)]
+    bed.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(bed.name, offsets)])[bed.name].result(10)
+    code, lines = ended(Worker(bed, program=HASH))
+    assert code == 3 and len(lines) == 1 and f"{bed.input}[2]" in lines[0] and "made anew" in lines[0]
+
+
+def test_lost_offsets_are_said_and_nothing_is_learned_twice(make_bed: MakeBed) -> None:
+    bed = hash_bed(make_bed, "forgotten")
     bed.produce(numbers(400))
     assert ended(Worker(bed, program=ONCE))[0] == 0
-    for answer in bed.admin.delete_topics([bed.input]).values():
-        answer.result(10)
-    until(lambda: bed.input not in bed.admin.list_topics(timeout=10).topics, "the input deleted")
-
-    def made() -> bool:
-        try:
-            bed.admin.create_topics([NewTopic(bed.input, 4, 1)])[bed.input].result(10)
-        except Exception:  # noqa: BLE001 - the broker is still deleting
-            return False
-        return True
-
-    until(made, "the input made anew")
-    until(lambda: len(bed.ends()) == 4, "the new input's partitions")
+    (deleted,) = bed.admin.delete_consumer_groups([bed.name]).values()
+    deleted.result(10)
     bed.produce(numbers(40))
-    code, lines = ended(Worker(bed, program=HASH))
-    assert code == 3 and len(lines) == 1 and "made anew" in lines[0]
+    worker = Worker(bed, program=ONCE)
+    assert ended(worker)[0] == 0 and worker.text().count("no committed offset, but states") == 4
+    assert states(bed) == expected(bed) and len(bed.sink("predictions")) == 440
 
 
 def test_of_a_transactional_input_only_what_counts_is_learned_and_markers_do_not_hold_it_up(make_bed: MakeBed) -> None:
-    bed = make_bed("transactions")
+    bed = hash_bed(make_bed, "transactions")
     producer = Producer({"bootstrap.servers": bed.bootstrap, "transactional.id": bed.name})
     producer.init_transactions()
     for counts in (True, False, True, False):
@@ -214,7 +220,7 @@ def test_of_a_transactional_input_only_what_counts_is_learned_and_markers_do_not
 
 
 def test_only_the_port_of_metrics_and_health_listens(make_bed: MakeBed) -> None:
-    bed = make_bed("ports")
+    bed = hash_bed(make_bed, "ports")
     bed.produce(numbers(1_000))
     with working(bed, program=HASH) as worker:
         port = worker.events("serving /metrics and /health")[0]["port"]
@@ -232,7 +238,7 @@ def test_only_the_port_of_metrics_and_health_listens(make_bed: MakeBed) -> None:
 
 
 def test_no_key_and_no_value_of_a_record_is_logged(make_bed: MakeBed) -> None:
-    bed = make_bed("secrets")
+    bed = hash_bed(make_bed, "secrets")
     bed.produce([Sent(b"person-4711", b"98765432100123", 0, 1), Sent(b"person-4712", b"broken-4713", 1, 1)])
     worker = Worker(bed, program=(*ONCE, "--debug"))
     assert ended(worker)[0] == 0
