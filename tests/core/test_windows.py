@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from algorithms.common.protocol import SettingError
 from streamjobs.core import statistics
+from streamjobs.core.order import Order
 from streamjobs.core.windows import Windows
 from tests.core.driving import drive, same_bits
 from tests.reference import windows as reference
@@ -139,6 +140,19 @@ def test_the_most_frequent_label_wins_and_the_lowest_at_ties():
     assert got[3].tolist() == [[2.0]]
     got, _ = drive(Windows(length=2.0, hop=2.0, rate=RATE, label="mean"), tuple(samples), keys=1)
     assert got[3][0, 0] == pytest.approx(70 / 25)
+
+
+def test_samples_out_of_order_within_the_lateness_give_the_windows_of_the_sorted_stream():
+    samples = stream(steady(500))
+    arrival = np.argsort(samples[1] + np.random.default_rng(2).uniform(0, 0.5, 500), kind="stable")
+    shuffled = (samples[0], *(column[arrival] for column in samples[1:4]), samples[0])
+    ordered, _ = drive(Order(lateness=0.5), shuffled, keys=1)
+    learn = np.full(len(ordered[1]), 3, np.int8)
+    got, _ = drive(Windows(length=2.0, hop=1.0, rate=RATE), (*ordered[:5], learn), keys=1)
+    expected, _ = drive(Windows(length=2.0, hop=1.0, rate=RATE), samples, keys=1)
+    n = len(got[1])
+    assert n >= len(expected[1]) - 1 and len(got[6]) == 0
+    assert same_bits(got[1:4], [column[:n] for column in expected[1:4]])
 
 
 def test_no_label_in_a_window_is_an_unknown_label():
