@@ -12,7 +12,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.linalg import put
 from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, Stage, require
 
 APPLIED, HELD, LATE, DUPLICATE = 0, 1, 2, 3  # verdicts on an arriving sample
@@ -87,12 +86,12 @@ class Order(Stage):
             np.empty(most, np.int8),
         )
         verdict = np.empty(n, np.int8)
-        samples = (
-            np.ascontiguousarray(slots, np.int64),
-            np.ascontiguousarray(times, np.float64),
-            np.ascontiguousarray(X, np.float64),
-            np.ascontiguousarray(L, np.float64),
-            np.ascontiguousarray(owner, np.int64),
+        samples = (  # writable: a read-only array is another type and would compile anew
+            np.require(slots, np.int64, "CW"),
+            np.require(times, np.float64, "CW"),
+            np.require(X, np.float64, "CW"),
+            np.require(L, np.float64, "CW"),
+            np.require(owner, np.int64, "CW"),
         )
         first = np.zeros(len(arrays[0]) if self.lateness > 0 else 0, np.int64)
         policy = (_POLICIES[self.policy], self.lateness, self.duplicates == "learn", self.max_held)
@@ -101,32 +100,34 @@ class Order(Stage):
         return Ordered(slots, times, X, L, owner, learn, verdict)
 
 
+# The loops below index whole arrays instead of taking views of rows: they compile in a third of the time.
 @compiled
 def _advance(work, samples, out, verdict, first, policy):
     newest, held_times, held_X, held_L, counts = work
     slots, times, X, L, owner = samples
+    out_slots, out_times, out_X, out_L, out_owner, out_learn = out
     late_policy, lateness, learn_duplicates, max_held = policy
     k = 0  # samples that went on
     # `first` says where a slot's waiting samples begin while the batch runs; at its end they move to the front.
     for n in range(times.size):
         key, time = slots[n], times[n]
-        if time < newest[key]:
-            verdict[n] = LATE
-            if late_policy <= 1:
-                _emit(out, k, key, time, X[n], L[n], owner[n], LEARN if late_policy == 0 else PREDICT_ONLY)
+        if time < newest[key] or time == newest[key] or lateness <= 0.0:  # it does not wait
+            learn, goes = LEARN, True
+            if time < newest[key]:
+                verdict[n], goes = LATE, late_policy <= 1
+                if late_policy == 1:
+                    learn = PREDICT_ONLY
+            elif time == newest[key]:
+                verdict[n], goes = DUPLICATE, learn_duplicates
+            else:
+                verdict[n], newest[key] = APPLIED, time
+            if goes:
+                out_slots[k], out_times[k], out_owner[k], out_learn[k] = key, time, owner[n], learn
+                for j in range(X.shape[1]):
+                    out_X[k, j] = X[n, j]
+                for j in range(L.shape[1]):
+                    out_L[k, j] = L[n, j]
                 k += 1
-            continue
-        if time == newest[key]:
-            verdict[n] = DUPLICATE
-            if learn_duplicates:
-                _emit(out, k, key, time, X[n], L[n], owner[n], LEARN)
-                k += 1
-            continue
-        if lateness <= 0.0:
-            verdict[n] = APPLIED
-            newest[key] = time
-            _emit(out, k, key, time, X[n], L[n], owner[n], LEARN)
-            k += 1
             continue
 
         # It waits, after those of the same time.
@@ -140,15 +141,16 @@ def _advance(work, samples, out, verdict, first, policy):
             if not learn_duplicates:
                 continue
         if end == held_times.shape[1]:
-            _to_front(held_times[key], held_X[key], held_L[key], begin, end)
-            at, begin, end, first[key] = at - begin, 0, end - begin, 0
+            for i in range(begin, end):
+                _move(held_times, held_X, held_L, key, i, i - begin)
+            at, begin, end = at - begin, 0, end - begin
         for i in range(end, at, -1):
-            held_times[key, i] = held_times[key, i - 1]
-            put(held_X[key, i], held_X[key, i - 1])
-            put(held_L[key, i], held_L[key, i - 1])
+            _move(held_times, held_X, held_L, key, i - 1, i)
         held_times[key, at] = time
-        put(held_X[key, at], X[n])
-        put(held_L[key, at], L[n])
+        for j in range(X.shape[1]):
+            held_X[key, at, j] = X[n, j]
+        for j in range(L.shape[1]):
+            held_L[key, at, j] = L[n, j]
         end += 1
 
         # What is old enough goes, and the oldest where too many wait.
@@ -157,32 +159,32 @@ def _advance(work, samples, out, verdict, first, policy):
             if verdict[n] == HELD and begin == at:
                 verdict[n] = APPLIED
             newest[key] = held_times[key, begin]
-            _emit(out, k, key, newest[key], held_X[key, begin], held_L[key, begin], owner[n], LEARN)
+            out_slots[k], out_times[k], out_owner[k], out_learn[k] = key, newest[key], owner[n], LEARN
+            for j in range(X.shape[1]):
+                out_X[k, j] = held_X[key, begin, j]
+            for j in range(L.shape[1]):
+                out_L[k, j] = held_L[key, begin, j]
             k += 1
             begin += 1
         first[key] = begin
         for field in range(3):
             counts[key, field] = end - begin
 
-    for n in range(times.size if lateness > 0.0 else 0):
-        key = slots[n]
-        if first[key] > 0:
-            _to_front(held_times[key], held_X[key], held_L[key], first[key], first[key] + counts[key, 0])
-            first[key] = 0
+    if lateness > 0.0:
+        for n in range(times.size):
+            key = slots[n]
+            if first[key] > 0:
+                for i in range(counts[key, 0]):
+                    _move(held_times, held_X, held_L, key, first[key] + i, i)
+                first[key] = 0
     return k
 
 
 @compiled
-def _emit(out, k, key, time, x, label, owner, learn):
-    slots, times, X, L, owners, learns = out
-    slots[k], times[k], owners[k], learns[k] = key, time, owner, learn
-    put(X[k], x)
-    put(L[k], label)
-
-
-@compiled
-def _to_front(held_times, held_X, held_L, begin, end):
-    for i in range(begin, end):
-        held_times[i - begin] = held_times[i]
-        put(held_X[i - begin], held_X[i])
-        put(held_L[i - begin], held_L[i])
+def _move(held_times, held_X, held_L, key, source, target):
+    """A waiting sample to another place."""
+    held_times[key, target] = held_times[key, source]
+    for j in range(held_X.shape[2]):
+        held_X[key, target, j] = held_X[key, source, j]
+    for j in range(held_L.shape[2]):
+        held_L[key, target, j] = held_L[key, source, j]

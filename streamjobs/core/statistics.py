@@ -25,7 +25,7 @@ def names(fields: list[str]) -> list[str]:
 
 @compiled
 def simple(windows, counts, rate, out):
-    """Statistics of k windows: samples (k, room, dim), of which counts (k,) are used, into out (k, 8 dim)."""
+    """Statistics of k windows: samples (k, room, dim), of which counts (k,) >= 2 are used, into out (k, 8 dim)."""
     scratch = np.empty(windows.shape[1])
     for k in range(len(windows)):
         _of_window(windows[k], counts[k], rate, out[k], scratch)
@@ -50,10 +50,9 @@ def _of_window(X, count, rate, out, scratch):
             variance = 0.0
         out[at] = mean
         out[at + 1] = math.log(math.sqrt(variance / count) + FLOOR)
-        out[at + 2] = math.log(jerk / max(1, count - 1) + FLOOR)
-        out[at + 5] = _echo(scratch, count, LAGS[0] * rate, variance)
-        out[at + 6] = _echo(scratch, count, LAGS[1] * rate, variance)
-        out[at + 7] = _echo(scratch, count, LAGS[2] * rate, variance)
+        out[at + 2] = math.log(jerk / (count - 1) + FLOOR)
+        for lag in range(len(LAGS)):
+            out[at + 5 + lag] = _echo(scratch, count, LAGS[lag] * rate, variance)
         _sort(scratch, count)
         out[at + 3] = _quantile(scratch, count, 0.25)
         out[at + 4] = _quantile(scratch, count, 0.75)
@@ -61,7 +60,9 @@ def _of_window(X, count, rate, out, scratch):
 
 @compiled
 def _echo(centred, count, lag, variance):
-    gap = max(1, int(lag + 0.5))
+    gap = int(lag + 0.5)
+    if gap < 1:
+        gap = 1
     total = 0.0
     for i in range(gap, count):
         total += centred[i] * centred[i - gap]
@@ -72,8 +73,9 @@ def _echo(centred, count, lag, variance):
 def _quantile(ordered, count, share):
     place = share * (count - 1)
     below = int(place)
-    above = min(below + 1, count - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+    if below + 1 == count:
+        return ordered[below]
+    return ordered[below] + (place - below) * (ordered[below + 1] - ordered[below])
 
 
 @compiled

@@ -18,7 +18,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.linalg import put
 from algorithms.common.protocol import Array, Stage, require
 from streamjobs.core import statistics as features_of
 
@@ -94,13 +93,13 @@ class Windows(Stage):
 
     def advance(self, work: Any, slots: Array, times: Array, X: Array, L: Array, owner: Array, learn: Array) -> Rows:
         """Samples of many keys in order: X (n, dim), L (n, labels), learn (n,) int8, the rest (n,)."""
-        samples = (
-            np.ascontiguousarray(slots, np.int64),
-            np.ascontiguousarray(times, np.float64),
-            np.ascontiguousarray(X, np.float64),
-            np.ascontiguousarray(L, np.float64),
-            np.ascontiguousarray(owner, np.int64),
-            np.ascontiguousarray(learn, np.int8),
+        samples = (  # writable: a read-only array is another type and would compile anew
+            np.require(slots, np.int64, "CW"),
+            np.require(times, np.float64, "CW"),
+            np.require(X, np.float64, "CW"),
+            np.require(L, np.float64, "CW"),
+            np.require(owner, np.int64, "CW"),
+            np.require(learn, np.int8, "CW"),
         )
         n, dim, labels, room = len(times), X.shape[1], L.shape[1], self.room("X")
         # Rows the loop gives before it pauses: about as many as can come, in bounded memory.
@@ -131,125 +130,113 @@ class Windows(Stage):
         return Rows(slots, times, X, L, owner, learn, counted)
 
 
+# The loops below index whole arrays instead of taking views of rows: they compile in a third of the time.
 @compiled
 def _advance(work, samples, begin, out, grid, making):
     held_times, held_X, held_L, held_learns, origins, windows, newest, counts = work
     slots, times, X, L, owner, learn = samples
+    out_slots, out_times, out_X, out_L, out_owner, out_learn, out_count = out
     length, hop, period, gap = grid
-    skipped = making[2]
+    fewest, mean, skipped = making
     k = 0  # rows made
     for n in range(begin, times.size):
         key, time = slots[n], times[n]
-        if k == out[1].size:  # no room for a row of this sample: pause before it
+        if k == out_times.size:  # no room for a row of this sample: pause before it
             return n, k
-        held = (held_times[key], held_X[key], held_L[key], held_learns[key])
-        count, window = counts[key, 0], windows[key]
         if time < newest[key]:
             skipped[3] += 1
             continue
+        count, window = counts[key, 0], windows[key]
         if not time - newest[key] <= gap:  # a pause, or the first sample of the key
-            if count > 0:
-                skipped[1] += 1
+            skipped[1] += count > 0
             origins[key], window, count = time, 0, 0
-        origin = origins[key]
+        origin, last = origins[key], False
+        while not last:
+            start = origin + window * hop
+            end = start + length
+            if time >= end:  # the window ended before this sample without having been full of expected ones
+                if k + 1 == out_times.size:  # one place is for the sample's own: pause before it
+                    windows[key] = window
+                    for field in range(counts.shape[1]):
+                        counts[key, field] = count
+                    return n, k
+                if count == 0:  # nothing to give until this sample's own windows
+                    far = int((time - origin - length) / hop)
+                    if far > window:
+                        skipped[0] += far - window
+                        window = far
+            else:  # the sample itself; between windows (hop above length) it belongs to none
+                newest[key] = time
+                if time >= start:
+                    if count < held_times.shape[1]:
+                        held_times[key, count], held_learns[key, count] = time, learn[n]
+                        for j in range(X.shape[1]):
+                            held_X[key, count, j] = X[n, j]
+                        for j in range(L.shape[1]):
+                            held_L[key, count, j] = L[n, j]
+                        count += 1
+                    else:
+                        skipped[2] += 1
+                if time + 1.5 * period < end:
+                    break
+                last = True
 
-        # Windows that ended before this sample without having been full of expected ones.
-        while time >= origin + window * hop + length:
-            if k + 1 >= out[1].size:  # one place is for the sample's own
-                windows[key] = window
-                set_counts(counts, key, count)
-                return n, k
-            if count == 0:  # nothing to give until this sample's own windows
-                far = int(np.floor((time - origin - length) / hop))
-                if far > window:
-                    skipped[0] += far - window
-                    window = far
-            k = finish(held, count, origin + window * hop + length, key, owner[n], out, k, making)
-            window += 1
-            count = forget(held, count, origin + window * hop)
-
-        # The sample itself; between windows (hop above length) it belongs to none.
-        newest[key] = time
-        if time >= origin + window * hop:
-            if count < held_times.shape[1]:
-                held_times[key, count] = time
-                put(held_X[key, count], X[n])
-                put(held_L[key, count], L[n])
-                held_learns[key, count] = learn[n]
-                count += 1
+            # The window is over: a row of the samples held, unless they are too few.
+            if count < fewest:
+                skipped[0] += 1
             else:
-                skipped[2] += 1
-        end = origin + window * hop + length
-        if time + 1.5 * period >= end:
-            k = finish(held, count, end, key, owner[n], out, k, making)
+                out_slots[k], out_times[k], out_owner[k], out_count[k] = key, end, owner[n], count
+                out_learn[k] = held_learns[key, 0]
+                for i in range(count):
+                    out_learn[k] &= held_learns[key, i]
+                    for j in range(X.shape[1]):
+                        out_X[k, i, j] = held_X[key, i, j]
+                for j in range(L.shape[1]):
+                    out_L[k, j] = mean_of(held_L, key, count, j) if mean else majority(held_L, key, count, j)
+                k += 1
             window += 1
-            count = forget(held, count, origin + window * hop)
+            count = forget(work, key, count, origin + window * hop)
         windows[key] = window
-        set_counts(counts, key, count)
+        for field in range(counts.shape[1]):
+            counts[key, field] = count
     return times.size, k
 
 
 @compiled
-def set_counts(counts, key, count):
-    for field in range(counts.shape[1]):
-        counts[key, field] = count
-
-
-@compiled
-def forget(held, count, start):
+def forget(work, key, count, start):
     """Drop the samples before `start`; gives how many are left."""
-    times, X, L, learns = held
+    times, X, L, learns = work[:4]
     gone = 0
-    while gone < count and times[gone] < start:
+    while gone < count and times[key, gone] < start:
         gone += 1
     if gone > 0:
         for i in range(gone, count):
-            times[i - gone], learns[i - gone] = times[i], learns[i]
-            put(X[i - gone], X[i])
-            put(L[i - gone], L[i])
+            times[key, i - gone], learns[key, i - gone] = times[key, i], learns[key, i]
+            for j in range(X.shape[2]):
+                X[key, i - gone, j] = X[key, i, j]
+            for j in range(L.shape[2]):
+                L[key, i - gone, j] = L[key, i, j]
     return count - gone
 
 
 @compiled
-def finish(held, count, end, key, owner, out, k, making):
-    """A row of the samples held, unless they are too few; gives the number of rows."""
-    fewest, mean, skipped = making
-    if count < fewest:
-        skipped[0] += 1
-        return k
-    _, X, L, learns = held
-    out_slots, out_times, out_X, out_L, out_owner, out_learn, out_count = out
-    out_slots[k], out_times[k], out_owner[k] = key, end, owner
-    out_count[k] = count
-    for i in range(count):
-        put(out_X[k, i], X[i])
-    for column in range(L.shape[1]):
-        out_L[k, column] = mean_of(L, count, column) if mean else majority(L, count, column)
-    bits = learns[0]
-    for i in range(1, count):
-        bits &= learns[i]
-    out_learn[k] = bits
-    return k + 1
-
-
-@compiled
-def mean_of(L, count, column):
+def mean_of(L, key, count, column):
     total, known = 0.0, 0
     for i in range(count):
-        if not np.isnan(L[i, column]):
-            total += L[i, column]
+        if not np.isnan(L[key, i, column]):
+            total += L[key, i, column]
             known += 1
     return total / known if known > 0 else np.nan
 
 
 @compiled
-def majority(L, count, column):
+def majority(L, key, count, column):
     """The most frequent value, the lowest at ties: the values in ascending order, each counted."""
     best, most, last = np.nan, 0, -np.inf
     while True:
         value, times = np.inf, 0
         for i in range(count):
-            label = L[i, column]
+            label = L[key, i, column]
             if label > last:
                 if label < value:
                     value, times = label, 1
