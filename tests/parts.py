@@ -45,6 +45,7 @@ PARTS = (
     Part("learners", ("tests/learners", "tests/reference", "tests/golden")),
     Part("core", ("tests/core",)),
     Part("shell", ("tests/shell",)),
+    Part("cli", ("tests/cli",)),
     Part("paper", ("tests/paper",), fast=False),
     Part("bench", ("tests/bench",), fast=False),
     Part("kafka", ("tests/kafka",), fast=False, within_seconds=480),

@@ -2,16 +2,13 @@
 
 from collections.abc import Iterator
 
-from streamjobs.checking.consistency import PREDICTING
 from streamjobs.config import Settings
 
 
 def advice(settings: Settings) -> Iterator[str]:
     """One sentence each, with its section."""
-    from algorithms import LEARNERS
-
     source, state = settings.source, settings.state
-    predicts = settings.head is not None or LEARNERS[settings.learner.name].kind in PREDICTING
+    predicts = settings.head is not None or "task" in (settings.learner.model_extra or {})  # see _tasked
     if predicts and source.label is None and source.format != "raw":
         yield "[source]: no label is named, so nothing is ever learned to predict; predictions stay null until labels come."
     if not predicts and source.label is not None:

@@ -6,7 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from algorithms import LEARNERS, Learner
+from algorithms import Learner, SettingError
+from algorithms.chain import Chain
 from algorithms.common.settings import suggestion
 from streamjobs.checking.consistency import PREDICTING, contradictions
 from streamjobs.checking.learners import TASK, made
@@ -56,42 +57,55 @@ def _meant(path: Path, model: type[BaseModel]) -> Path:
 
 def _learners(parts: dict[str, Any], table: Mapping[str, Any], places: Places, problems: list[str]) -> dict[str, Learner]:
     """The learners of [learner], [head] and [drift] that could be made, by section; adds `task` to the parts."""
-    wanted: dict[str, tuple[str, dict[str, Any]]] = {}
+    learners: dict[str, Learner] = {}
     learner, head, drift = parts.get("learner"), parts.get("head"), parts.get("drift")
     if learner is not None:
+        own = {name: value for name, value in _extra(learner).items() if name not in TASK}
+        _make("learner", learner.name, own, places, learners, problems)
         if "head" not in table:
-            learner = parts["learner"] = _tasked(learner)
+            learner = parts["learner"] = _tasked(learner, learners.get("learner"))
             stated = {name: value for name, value in _extra(learner).items() if name in TASK}
             parts["task"], found = validated(HeadSection, "learner", {"name": learner.name, **stated}, places)
             problems += [sentence for _, sentence in found]
-        own = {name: value for name, value in _extra(learner).items() if name not in TASK}
-        wanted["learner"] = learner.name, own
     if head is not None:
-        wanted["head"] = head.name, _extra(head)
+        _make("head", head.name, _extra(head), places, learners, problems)
         parts["task"] = head
+        problems += _misfits(places, learners.get("learner"), learners.get("head"))
     if drift is not None:
-        detector = drift.detector
-        if isinstance(detector, str):
-            wanted["drift"] = detector, {}
-        elif isinstance(detector.get("name"), str):
-            wanted["drift"] = detector["name"], {name: value for name, value in detector.items() if name != "name"}
+        detector = {"name": drift.detector} if isinstance(drift.detector, str) else drift.detector
+        if isinstance(detector.get("name"), str):
+            own = {name: value for name, value in detector.items() if name != "name"}
+            _make("drift", detector["name"], own, places, learners, problems)
         else:
             problems.append(f"{places.of(('drift', 'detector'))}detector must be a name, or a table with a 'name'.")
-    learners = {}
-    for section, (name, settings) in wanted.items():
-        made_one, more = made(section, name, settings, places)
-        problems += more
-        if made_one is not None:
-            learners[section] = made_one
     return learners
 
 
-def _tasked(section: LearnerSection) -> LearnerSection:
+def _make(
+    section: str, name: str, settings: dict[str, Any], places: Places, learners: dict[str, Learner], problems: list[str]
+) -> None:
+    learner, found = made(section, name, settings, places)
+    problems += found
+    if learner is not None:
+        learners[section] = learner
+
+
+def _misfits(places: Places, learner: Learner | None, head: Learner | None) -> list[str]:
+    """A head that cannot follow this learner's features; roles are looked at elsewhere."""
+    if learner is None or head is None or learner.kind in PREDICTING or head.kind not in PREDICTING:
+        return []
+    try:
+        Chain(extractor=learner, head=head)
+    except SettingError as error:
+        return [places.of(("head", "name")) + str(error)]
+    return []
+
+
+def _tasked(section: LearnerSection, learner: Learner | None) -> LearnerSection:
     """A learner that predicts by itself says what labels are: by its kind where [learner] does not."""
-    kind = LEARNERS[section.name].kind if section.name in LEARNERS else "features"
-    if kind not in PREDICTING or "task" in _extra(section):
+    if learner is None or learner.kind not in PREDICTING or "task" in _extra(section):
         return section
-    return LearnerSection(name=section.name, task=kind, **_extra(section))
+    return LearnerSection(name=section.name, task=learner.kind, **_extra(section))
 
 
 def _extra(section: LearnerSection) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from algorithms import Learner
 from streamjobs.checking.learners import TASK, is_bounded
+from streamjobs.checking.sentences import hidden
 from streamjobs.config import (
     BrokerSection,
     DriftSection,
@@ -78,7 +79,7 @@ def _source(source: SourceSection) -> Found:
 
 def _broker(broker: BrokerSection) -> Found:
     if not re.fullmatch(r"kafka://[^\s,:/]+(:\d{1,5})?(,[^\s,:/]+(:\d{1,5})?)*", broker.url):
-        yield ("broker", "url"), f"url must be kafka://host:port[,host:port]; got {broker.url!r}."
+        yield ("broker", "url"), f"url must be kafka://host:port[,host:port]; got {hidden(broker.url)!r}."
     if broker.session_timeout < 1:
         yield ("broker", "session_timeout"), f"session_timeout must be 1 s or more; got {broker.session_timeout:g} s."
 
@@ -127,7 +128,7 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
 
 
 def _task(section: str, task: HeadSection) -> Found:
-    stated = task.model_fields_set
+    stated = {name for name, field in HeadSection.model_fields.items() if getattr(task, name) != field.default}
     if task.task == "regression":
         for name in ("classes", "max_classes"):
             if name in stated:

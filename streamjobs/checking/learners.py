@@ -22,17 +22,20 @@ def made(section: str, name: str, settings: Mapping[str, Any], places: Places) -
         if setting not in known:
             place = places.of((section, setting))
             problems.append(f"{place}unknown setting {setting!r} for {name}{suggestion(setting, known)}")
-    while True:
+    for _ in range(len(left) + 1):
         try:
             learner = learner_from(name, left)
         except SettingError as error:
             blamed = _blamed(str(error), left)
-            problems.append(places.of((section, blamed or "name")) + str(error))
-            if blamed is None or _is_bare(known[blamed]):
-                return None, problems
-            del left[blamed]  # it has a default: look on for more
+            of_its_own = str(error).startswith(f"{name}: ") and blamed is not None  # a wrong type, whatever else is set
+            if of_its_own or not problems:  # ranges may hang on a setting that was left out as wrong
+                problems.append(places.of((section, blamed or "name")) + str(error))
+            if not of_its_own or blamed is None or _is_bare(known[blamed]):
+                break
+            del left[blamed]
         else:
             return None if problems else learner, problems
+    return None, problems
 
 
 def _blamed(message: str, settings: Mapping[str, Any]) -> str | None:

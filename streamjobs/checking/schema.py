@@ -27,7 +27,9 @@ def json_schema() -> dict[str, Any]:
         ("HeadSection", ("regression", "classification")),
     ):
         model = schema["$defs"][section]
-        names = sorted(name for name, learner in LEARNERS.items() if learner.kind in kinds)
+        names = sorted(
+            name for name, learner in LEARNERS.items() if learner.kind in kinds or not isinstance(learner.kind, str)
+        )
         model["properties"]["name"] |= {"enum": names}
         model["allOf"] = [_settings_of(name) for name in names]
     detectors = sorted(name for name, learner in LEARNERS.items() if learner.kind == "drift")

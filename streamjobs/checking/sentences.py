@@ -1,6 +1,7 @@
 """What pydantic found, said in one sentence each: the setting, what was expected, what came, the nearest known name."""
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from pydantic_core import ErrorDetails
 from algorithms.common.settings import suggestion
 from streamjobs.checking.places import Path, Places
 
+MASK = "********"
 _WORDS = {
     "int_type": "an integer",
     "int_parsing": "an integer",
@@ -57,7 +59,7 @@ def _sentence(model: type[BaseModel], name: str, problem: ErrorDetails) -> str:
         return f"{name} must be {context['expected']}{got}{_near(problem['input'], str(context['expected']))}"
     if kind in _BOUNDS:
         words, bound = _BOUNDS[kind]
-        return f"{name} must be {words.format(context[bound])}{got}."
+        return f"{name} must be {words.format(f'{context[bound]:g}' if context[bound] < 1e6 else context[bound])}{got}."
     if kind == "value_error":
         return f"{name} must be {context['error']}{got}."
     inner = [part for part in problem["loc"][1:] if isinstance(part, int)]
@@ -74,6 +76,15 @@ def _near(value: object, expected: str) -> str:
 
 def _is_secret(extra: object) -> bool:
     return isinstance(extra, Mapping) and bool(extra.get("secret"))
+
+
+def hidden(text: str) -> str:
+    """A text with the credentials of a url in it replaced.
+
+    >>> hidden("kafka://me:word@broker:9092")
+    'kafka://********@broker:9092'
+    """
+    return re.sub(r"(?<=://)[^@/\s]*@", f"{MASK}@", text)
 
 
 def is_secret(model: type[BaseModel], name: str) -> bool:

@@ -40,7 +40,10 @@ def replay(
     end: Annotated[str | None, typer.Option("--to", help="A topic's records before this time.")] = None,
     output_dir: Annotated[Path | None, typer.Option(help="Folder for the outputs, a .jsonl per sink.")] = None,
     expect: Annotated[
-        Path | None, typer.Option(help="Recorded outputs (a folder, or one .jsonl); any other number ends with code 4.")
+        str | None,
+        typer.Option(
+            help="Recorded outputs: a folder, one .jsonl, or 'topics' for what the worker sent. Any other number: code 4."
+        ),
     ] = None,
     pool: Annotated[bool, typer.Option("--pool", help="One model for all keys; each keeps its own signal.")] = False,
     export: Annotated[
@@ -55,7 +58,7 @@ def replay(
     from streamjobs.commands.loading import job_of
     from streamjobs.errors import ConfigError
     from streamjobs.replay.engine import Replay
-    from streamjobs.replay.expect import Expected
+    from streamjobs.replay.expect import from_files, from_topics
     from streamjobs.replay.progress import Progress
     from streamjobs.replay.writing import Writer
 
@@ -63,7 +66,10 @@ def replay(
         raise ConfigError("--export needs --pool: without it there is one model per key.")
     made = job_of(job)
     records = _records(made, source, key, time_column, begin, end)
-    expected = Expected(expect, list(made.sinks)) if expect is not None else None
+    expected = None
+    if expect is not None:
+        is_topics = expect == "topics"
+        expected = from_topics(made.settings.broker, made.sinks) if is_topics else from_files(Path(expect), list(made.sinks))
     compiled(made)
     run, progress = Replay(made, pooled=pool), Progress()
     begun = time.monotonic()

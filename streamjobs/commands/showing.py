@@ -1,32 +1,25 @@
 """Settings as text: TOML, with secrets masked."""
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from streamjobs.checking.sentences import is_secret
-from streamjobs.config import Section, Settings
+from pydantic import BaseModel
 
-MASK = "********"
+from streamjobs.checking.sentences import MASK, is_secret
+from streamjobs.config import Settings
 
 
 def masked(settings: Settings) -> dict[str, Any]:
-    """Every section as a table, without what is absent; passwords, in urls too, are replaced."""
-    table: dict[str, Any] = {}
-    for name in Settings.model_fields:
-        section = getattr(settings, name)
-        if section is None:
-            continue
-        values = section.model_dump(exclude_none=True)
-        model = type(section)
-        assert issubclass(model, Section) or section.model_extra is not None
-        table[name] = {key: MASK if is_secret(model, key) else _clean(value) for key, value in values.items()}
-    return table
+    """Every section as a table, without what is absent; secrets are replaced."""
+    sections = {name: section for name in Settings.model_fields if (section := getattr(settings, name)) is not None}
+    return {name: without_secrets(section) for name, section in sections.items()}
 
 
-def _clean(value: Any) -> Any:
-    return re.sub(r"(?<=://)[^@/\s]*@", f"{MASK}@", value) if isinstance(value, str) else value
+def without_secrets(section: BaseModel) -> dict[str, Any]:
+    """A section's settings, those marked as secret replaced by asterisks."""
+    values = section.model_dump(exclude_none=True)
+    return {name: MASK if is_secret(type(section), name) else value for name, value in values.items()}
 
 
 def toml(table: Mapping[str, Any]) -> str:

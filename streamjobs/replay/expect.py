@@ -9,40 +9,36 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from streamjobs.config import BrokerSection
 from streamjobs.core.messages import Output
 from streamjobs.errors import ConfigError, MismatchError
 from streamjobs.replay.writing import line_of
 
+Recorded = dict[str, dict[str | None, list[Any]]]  # sink -> key -> values in order
+
 
 class Expected:
-    """Recorded lines of a folder with `<sink>.jsonl` files, or of one such file."""
+    """Outputs to be met again; `origin` is where they were recorded, for messages."""
 
-    def __init__(self, path: Path, sinks: list[str]) -> None:
-        files = [path] if path.is_file() else sorted(file for sink in sinks if (file := path / f"{sink}.jsonl").is_file())
-        if not files or any(file.stem not in sinks for file in files):
-            names = ", ".join(f"{sink}.jsonl" for sink in sinks)
-            raise ConfigError(f"--expect {path}: expected one of {names}, or a folder with some of them.")
-        self.path = path
-        self.lines: dict[str, dict[str | None, list[dict[str, Any]]]] = {}
-        for file in files:
-            self.lines[file.stem] = _read(file)
+    def __init__(self, recorded: Recorded, origin: str) -> None:
+        self.recorded, self.origin = recorded, origin
         self.taken: dict[tuple[str, str | None], int] = defaultdict(int)
         self.compared = 0
         self.problem: str | None = None  # the first differing place
 
     def take(self, output: Output) -> None:
         """Compare one output with the next recorded one of its sink and key."""
-        if output.sink not in self.lines or self.problem is not None:
+        if output.sink not in self.recorded or self.problem is not None:
             return
         got = json.loads(line_of(output))
         place = output.sink, got["key"]
         index = self.taken[place]
         self.taken[place] += 1
-        recorded = self.lines[output.sink].get(got["key"], [])
+        recorded = self.recorded[output.sink].get(got["key"], [])
         where = f"{output.sink} of key {got['key']!r}, output {index + 1} (from {got['id']})"
         if index >= len(recorded):
-            self.problem = f"{where}: {self.path} has only {len(recorded)}."
-        elif (difference := _difference(recorded[index]["value"], got["value"])) is not None:
+            self.problem = f"{where}: {self.origin} has only {len(recorded)}."
+        elif (difference := _difference(recorded[index], got["value"])) is not None:
             self.problem = f"{where}: {difference}."
         else:
             self.compared += 1
@@ -50,28 +46,50 @@ class Expected:
     def finish(self) -> int:
         """How many outputs were compared; raises MismatchError with the first place that differs."""
         if self.problem is None:
-            for sink, keys in self.lines.items():
+            for sink, keys in self.recorded.items():
                 for key, recorded in keys.items():
                     if self.taken[sink, key] < len(recorded):
                         got = self.taken[sink, key]
-                        self.problem = f"{sink} of key {key!r}: {self.path} has {len(recorded)} outputs, got {got}."
+                        self.problem = f"{sink} of key {key!r}: {self.origin} has {len(recorded)} outputs, got {got}."
                         break
         if self.problem is not None:
             raise MismatchError(f"mismatch: {self.problem}")
         return self.compared
 
 
-def _read(file: Path) -> dict[str | None, list[dict[str, Any]]]:
-    keys: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
-    for number, text in enumerate(file.read_bytes().splitlines(), 1):
-        try:
-            line = json.loads(text)
-            keys[line["key"]].append({"value": line["value"]})
-        except (ValueError, KeyError, TypeError):
-            raise ConfigError(
-                f'--expect {file} line {number}: expected {{"key": .., "value": ..}} as replay writes.'
-            ) from None
-    return keys
+def from_files(path: Path, sinks: list[str]) -> Expected:
+    """Lines as replay writes them: a folder with `<sink>.jsonl` files, or one such file. Raises ConfigError."""
+    files = [path] if path.is_file() else sorted(file for sink in sinks if (file := path / f"{sink}.jsonl").is_file())
+    if not files or any(file.stem not in sinks for file in files):
+        names = ", ".join(f"{sink}.jsonl" for sink in sinks)
+        raise ConfigError(f"--expect {path}: expected one of {names}, or a folder with some of them.")
+    recorded: Recorded = {}
+    for file in files:
+        recorded[file.stem] = keys = defaultdict(list)
+        for number, text in enumerate(file.read_bytes().splitlines(), 1):
+            try:
+                line = json.loads(text)
+                keys[line["key"]].append(line["value"])
+            except (ValueError, KeyError, TypeError):
+                place = f"--expect {file} line {number}"
+                raise ConfigError(f'{place}: expected {{"key": .., "value": ..}} as replay writes.') from None
+    return Expected(recorded, str(path))
+
+
+def from_topics(broker: BrokerSection, topics: dict[str, str]) -> Expected:
+    """What a worker sent to its topics (sink -> topic), repeats after a crash left out by their id. Raises SetupError."""
+    from streamjobs.replay.topic import topic_records
+
+    recorded: Recorded = {}
+    for sink, topic in topics.items():
+        recorded[sink] = keys = defaultdict(list)
+        seen = set()
+        for record in topic_records(broker, topic):
+            line = json.loads(line_of(Output(sink, record.key, record.value, record.timestamp, list(record.headers))))
+            if line["id"] not in seen:
+                seen.add(line["id"])
+                keys[line["key"]].append(line["value"])
+    return Expected(recorded, "the topics")
 
 
 def _difference(expected: Any, got: Any, place: str = "value") -> str | None:

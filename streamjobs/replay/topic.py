@@ -65,14 +65,16 @@ def _partition(consumer: Any, topic: str, partition: int, first: int, end: int) 
     if first >= end:
         return
     consumer.assign([TopicPartition(topic, partition, first)])
+    at = first  # consume() waits for as many as asked for: never ask for more than there are
     while True:
-        for message in consumer.consume(5000, timeout=0.5):
+        for message in consumer.consume(min(5000, end - at), timeout=0.2):
             error = message.error()
             if error is not None:
                 if error.code() == KafkaError._PARTITION_EOF:
                     return
                 raise KafkaException(error)
-            if message.offset() >= end:
+            at = message.offset() + 1
+            if at > end:
                 return
             yield Stored(
                 topic,
@@ -83,5 +85,5 @@ def _partition(consumer: Any, topic: str, partition: int, first: int, end: int) 
                 message.value(),
                 tuple((name, value or b"") for name, value in message.headers() or ()),
             )
-            if message.offset() == end - 1:
-                return
+        if at >= end:
+            return

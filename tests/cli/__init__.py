@@ -1,0 +1,1 @@
+"""The job file's checks, the commands, replay and the demo."""

@@ -1,0 +1,228 @@
+"""A job file's mistakes: all at once, each with its place and the nearest known name."""
+
+import tomllib
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from algorithms import LEARNERS
+from streamjobs.checking.places import Places
+from streamjobs.checking.sentences import validated
+from streamjobs.commands.showing import MASK, without_secrets
+from streamjobs.config import Section, Settings, advice, json_schema, settings_from
+from streamjobs.errors import ConfigError
+from streamjobs.files import load_job
+from tests.cli.jobs import JOB
+
+
+def table(**changes: Any) -> dict[str, Any]:
+    """The small job's tables with sections changed; None removes one."""
+    made = tomllib.loads(JOB)
+    for section, settings in changes.items():
+        if settings is None:
+            del made[section]
+        elif isinstance(settings, dict):
+            made[section] = made.get(section, {}) | settings
+        else:
+            made[section] = settings
+    return made
+
+
+def problems(tables: dict[str, Any], env: dict[str, str] | None = None) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        settings_from(tables, env)
+    return caught.value.problems
+
+
+def test_three_planted_mistakes_are_found_at_once_with_places_and_suggestions():
+    found = problems(
+        table(learner={"bugdet": 5}, window={"lenght": "2s"}, source={"late": "lern"}),
+    )
+    assert found == [
+        "job.toml [source]: late must be 'learn', 'predict_only', 'drop' or 'dlq'; got 'lern'; did you mean 'learn'?",
+        "job.toml [window]: unknown setting 'lenght'; did you mean 'length'?",
+        "job.toml [learner]: unknown setting 'bugdet' for okfeb; did you mean 'budget'?",
+    ]
+
+
+def test_several_mistakes_of_one_learner_are_all_found():
+    found = problems(table(learner={"rnak": 3, "budget": "many", "evict": "newest"}, head={"forgeting": 1.0}))
+    assert len(found) == 4
+    assert "unknown setting 'rnak' for okfeb; did you mean 'rank'?" in found[0]
+    assert "budget must be an integer; got 'many'." in "".join(found)
+    assert "evict must be" in "".join(found)
+    assert "job.toml [head]: unknown setting 'forgeting' for rls; did you mean 'forgetting'?" in found
+
+
+def test_unknown_sections_learners_and_detectors_are_named_with_the_nearest_known():
+    found = problems(
+        table(sinsk={}, learner={"name": "okfbe"}, head={"name": "rsl"}, drift={"detector": "page_hinkly"}),
+    )
+    assert "job.toml: unknown section [sinsk]; did you mean 'sinks'?" in found
+    assert "job.toml [learner]: unknown learner 'okfbe'; did you mean 'okfeb'?" in found
+    assert any(sentence.startswith("job.toml [head]: unknown learner 'rsl'; did you mean ") for sentence in found)
+    assert "job.toml [drift]: unknown learner 'page_hinkly'; did you mean 'page_hinkley'?" in found
+
+
+def test_missing_sections_and_settings_are_named():
+    assert problems({}) == [
+        "job.toml: section [source] is missing; a job needs [source] and [learner].",
+        "job.toml: section [learner] is missing; a job needs [source] and [learner].",
+    ]
+    found = problems({"source": {"fields": ["x"]}, "learner": {}})
+    assert found == [
+        "job.toml [source]: setting 'topic' is missing (input topic); it has no default.",
+        "job.toml [learner]: setting 'name' is missing "
+        f"({json_schema()['$defs']['LearnerSection']['properties']['name']['description']}); it has no default.",
+    ]
+
+
+def test_without_fields_or_dim_the_sentence_says_what_to_state():
+    (found,) = problems({"source": {"topic": "imu"}, "learner": {"name": "okfeb"}})
+    assert found.startswith("job.toml [source]: the length of x is unknown; state the numbers of a record")
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"source": {"dim": 4}}, "[source]: dim must be the number of fields (3), or absent; got 4."),
+        ({"source": {"fields": ["ax", "ax"]}}, "[source]: fields must differ; 'ax' stands there 2 times."),
+        ({"source": {"time": "ax"}}, "[source]: time must be a field of its own; 'ax' is part of x already."),
+        ({"source": {"time": "activity"}}, "[source]: label must be a field of its own; 'activity' is the time already."),
+        ({"window": {"hop": "2s"}}, "[window]: hop must be from one sample period (0.1 s) to the length (1 s); got 2 s."),
+        ({"window": {"length": "0.2s", "hop": "100ms"}}, "[window]: length must hold 4 to 100000 samples at 10 Hz; got 2."),
+        ({"window": {"gap": "50ms"}}, "[window]: gap must be at least one sample period (0.1 s); got 0.05 s."),
+        ({"window": {"rate": 0}}, "[window]: rate must be above 0; got 0."),
+        ({"sinks": {"dlq": ""}}, "[sinks]: dlq cannot be off: a record that cannot be used must go somewhere."),
+        ({"sinks": {"drift": "imu"}}, "[sinks]: drift must be a topic of its own; 'imu' is the input topic already."),
+        (
+            {"sinks": {"drift": "out", "features": "out"}},
+            "[sinks]: drift must be a topic of its own; 'out' is the topic of features already.",
+        ),
+        (
+            {"head": None, "sinks": {"predictions": "out"}},
+            "[sinks]: predictions will never come without a [head]. Add one, or remove the setting.",
+        ),
+        ({"learner": {"task": "regression"}}, "[learner]: task belongs into [head], where the predictions are made."),
+        ({"head": {"classes": ["run", "run"]}}, "[head]: classes must be two or more different texts; got ['run', 'run']."),
+        (
+            {"head": {"task": "regression", "max_classes": 3}},
+            "[head]: max_classes has no meaning in a regression; remove it, or set task = 'classification'.",
+        ),
+        ({"head": {"name": "okfeb"}}, "[head]: a head must predict; okfeb gives features. Choose one such as 'rls'."),
+        ({"drift": {"detector": "rls"}}, "[drift]: detector must be a drift detector, such as 'page_hinkley'."),
+        (
+            {"head": None, "drift": {"watch": "loss"}},
+            "[drift]: watch = 'loss' needs predictions; add a [head], or watch 'ls_error'.",
+        ),
+        (
+            {"broker": {"url": "localhost:9092"}},
+            "[broker]: url must be kafka://host:port[,host:port]; got 'localhost:9092'.",
+        ),
+        ({"state": {"checkpoint": 0}}, "[state]: checkpoint must be above 0; got 0 s."),
+        (
+            {"state": {"cache": "12 apples"}},
+            "[state]: cache must be a size such as '512KB', '64MB' or '1GB'; got '12 apples'.",
+        ),
+        ({"job": "imu"}, ": job must be a table, written [job]; got 'imu'."),
+        ({"source": {"fields": ["ax", 2]}}, "[source]: fields[1] must be a text; got 2."),
+        ({"metrics": {"port": True}}, "[metrics]: port must be an integer; got True."),
+    ],
+)
+def test_a_contradiction_is_one_sentence(changes: dict[str, Any], expected: str):
+    (found,) = problems(table(**changes))
+    assert found == ("job.toml" + expected if expected.startswith(":") else f"job.toml {expected}")
+
+
+def test_a_learner_that_predicts_by_itself_takes_no_head():
+    plain = {"name": "lms"}
+    (found,) = problems({**table(learner=None, drift=None), "learner": plain})
+    assert "lms predicts by itself and takes no head" in found
+    settings = settings_from(
+        {**table(learner=None, drift=None, head=None), "learner": plain | {"max_classes": 4, "task": "classification"}}
+    )
+    assert settings.head is None
+
+
+def test_a_mistyped_name_does_not_also_count_as_missing_numbers():
+    made = table()
+    made["source"]["feilds"] = made["source"].pop("fields")
+    assert problems(made) == ["job.toml [source]: unknown setting 'feilds'; did you mean 'fields'?"]
+
+
+def test_settings_come_from_the_environment_as_toml_values_or_texts():
+    env = {
+        "STREAMJOBS_BROKER__URL": "kafka://far:9092",
+        "STREAMJOBS_LEARNER__RANK": "4",
+        "STREAMJOBS_LEARNER__KERNEL__BANDWIDTH": "1.5",
+        "STREAMJOBS_STATE__CHECKPOINT": "250ms",
+        "STREAMJOBS_SOURCE__FIELDS": '["gx", "gy", "gz"]',
+        "STREAMJOBS_JOB__NAME": "2024",
+        "STREAMJOBS_SCALING__UNIT_NORM": "true",
+        "STREAMJOBS_CACHE": "/elsewhere",  # not a setting
+    }
+    settings = settings_from(table(), env)
+    assert settings.broker.url == "kafka://far:9092"
+    assert settings.learner.model_extra == {"rank": 4, "budget": 5, "kernel": {"bandwidth": 1.5}}
+    assert settings.state.checkpoint == 0.25
+    assert settings.source.fields == ["gx", "gy", "gz"]
+    assert settings.job.name == "2024"
+    assert settings.scaling.unit_norm is True
+
+
+def test_a_mistake_from_the_environment_is_placed_there():
+    env = {"STREAMJOBS_LEARNER__RANK": "-1", "STREAMJOBS_LERNER__RANK": "3", "STREAMJOBS_WINDOW__HOP": "soon"}
+    found = problems(table(), env)
+    assert "environment STREAMJOBS_LERNER__RANK: unknown section 'lerner'; did you mean 'learner'?" in found
+    assert any(sentence.startswith("environment STREAMJOBS_LEARNER__RANK: Okfeb: rank must be") for sentence in found)
+    assert any(
+        sentence.startswith("environment STREAMJOBS_WINDOW__HOP: hop must be a duration such as") for sentence in found
+    )
+    assert len(found) == 3
+
+
+def test_a_syntax_error_is_shown_with_its_line(tmp_path):
+    path = tmp_path / "job.toml"
+    path.write_text('[job]\nname = "a"\n[source]\ntopic = imu\n')
+    with pytest.raises(ConfigError, match=r"line 4 is not TOML: .*'topic = imu'"):
+        load_job(path, {})
+
+
+def test_a_job_without_labels_is_advised_and_runs():
+    settings = settings_from(table(source={"label": "activity"}, head=None))
+    assert advice(settings) == ["[source]: label 'activity' is read and nobody learns it; add a [head]."]
+    made = table()
+    del made["source"]["label"]
+    assert any("predictions stay null until labels come" in sentence for sentence in advice(settings_from(made)))
+
+
+def test_every_setting_has_a_description_and_every_learner_its_settings_in_the_schema():
+    schema = json_schema()
+    bare = [
+        (section, name)
+        for section, model in schema["$defs"].items()
+        for name, setting in model["properties"].items()
+        if not setting.get("description")
+    ]
+    assert bare == []
+    assert set(schema["properties"]) == set(Settings.model_fields)
+    learners = schema["$defs"]["LearnerSection"]
+    names = {name for name, learner in LEARNERS.items() if learner.kind != "drift"}
+    assert set(learners["properties"]["name"]["enum"]) == names
+    described = {rule["if"]["properties"]["name"]["const"]: rule["then"]["properties"] for rule in learners["allOf"]}
+    assert set(described) == names and "budget" in described["okfeb"]
+    assert '"null"' not in str(schema)
+
+
+class Secretive(Section):
+    password: str = Field(default="", json_schema_extra={"secret": True}, pattern="^[a-z]*$")
+    user: str = ""
+
+
+def test_secrets_are_neither_shown_nor_repeated_in_a_problem():
+    assert without_secrets(Secretive(password="word", user="me")) == {"password": MASK, "user": "me"}
+    _, found = validated(Secretive, "broker", {"password": "WORD1"}, Places("job.toml", {}))
+    assert found and "WORD1" not in found[0][1]
+    (sentence,) = problems(table(broker={"url": "kafka://me:word@far:9092"}))
+    assert "word" not in sentence

@@ -1,0 +1,112 @@
+"""The worker on librdkafka's mock broker: its topics hold what replay computes; and the demo, whole."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from confluent_kafka import Producer
+
+from streamjobs.commands.loading import job_of
+from streamjobs.demo.mock import PARTITIONS, MockBroker
+from streamjobs.demo.player import windows_to_come
+from streamjobs.shell.topics import changelog
+from tests.cli.jobs import command, job_file, rows
+
+WITHIN = 150  # seconds; a cold compile cache on a busy machine included
+
+
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory):
+    """A job whose worker has caught up with 1,500 good records and two bad ones on a mock broker."""
+    folder = tmp_path_factory.mktemp("worked")
+    with MockBroker() as mock, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STREAMJOBS_BROKER__URL", mock.url)
+        patch.setenv("STREAMJOBS_STATE__DIRECTORY", str(folder / "state"))
+        patch.setenv("STREAMJOBS_METRICS__PORT", "0")
+        job = job_file(folder)
+        made = job_of(job)
+        mock.create(["imu", *made.sinks.values(), changelog(made.settings)])
+        producer = Producer({"bootstrap.servers": mock.url.removeprefix("kafka://"), "log_level": 0})
+        for i, row in enumerate(rows()):
+            key, stamp = row["person"], round(row["ts"] * 1000)
+            producer.produce("imu", json.dumps(row), key=key, partition=int(key[1]) % PARTITIONS, timestamp=stamp)
+            if i in (100, 700):
+                producer.produce("imu", b"{broken", key=key, partition=int(key[1]) % PARTITIONS, timestamp=stamp)
+        assert producer.flush(20) == 0
+        words = [sys.executable, "-m", "streamjobs", "run", str(job), "--once"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=WITHIN, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        yield job
+
+
+def test_the_topics_hold_what_replay_of_the_input_topic_computes(worked, capsys):
+    assert command("replay", worked, "--input", "topic", "--expect", "topics", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["samples"], found["dead_lettered"]) == (1500, {"malformed": 2})
+    assert found["compared"] == 3 * found["rows"] + 2
+
+
+def test_a_replay_of_a_part_of_the_topic_differs_and_says_where(worked, capsys):
+    assert command("replay", worked, "--input", "topic", "--from", "1700000010", "--expect", "topics") == 4
+    assert "mismatch: " in capsys.readouterr().err
+
+
+def test_without_a_broker_a_replay_of_a_topic_ends_with_code_3(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("streamjobs.replay.topic.ANSWER_WITHIN", 0.5)
+    monkeypatch.setenv("STREAMJOBS_BROKER__URL", "kafka://127.0.0.1:9")
+    assert command("replay", job_file(tmp_path), "--input", "topic") == 3
+    err = capsys.readouterr().err
+    assert "broker 127.0.0.1:9" in err and len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_the_demo_shows_every_window_of_ten_people_and_leaves_nothing_behind():
+    words = [sys.executable, "-m", "streamjobs", "demo", "--seconds", "8"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=WITHIN, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    windows = windows_to_come()
+    assert windows == 2510
+    assert f"{windows:,} of {windows:,} windows out" in done.stdout and "0 dead letters" in done.stdout
+    people = {}
+    for line in done.stdout.splitlines():
+        found = re.match(r"\s*(person-\d\d|all)\s+(\d+)\s+(\d+) %\s+(\d+) %", line)
+        if found:
+            people[found[1]] = tuple(int(number) for number in found.groups()[1:])
+    assert len(people) == 11 and people["all"][0] == windows == sum(people[name][0] for name in people) / 2
+    # What copying the label before gives follows from the recordings alone: 280 sets, most begin with another exercise.
+    assert people["all"][2] == 90
+    assert "Labels arrive with the data here" in done.stdout
+    left = [pid for pid in os.listdir("/proc") if pid.isdigit() and b"streamjobs/demo/job.toml" in _command(pid)]
+    assert left == []
+
+
+def _command(pid: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def test_the_demo_stopped_early_ends_its_worker_and_its_broker():
+    demo = subprocess.Popen([sys.executable, "-m", "streamjobs", "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    started = set()
+    begun = time.monotonic()
+    while len(started) < 2 and time.monotonic() - begun < WITHIN:
+        started = _children(demo.pid)
+        time.sleep(0.05)
+    demo.send_signal(signal.SIGTERM)
+    demo.communicate(timeout=30)
+    assert demo.returncode == 130
+    assert len(started) == 2  # a broker and a worker
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in started)
+
+
+def _children(pid: int) -> set[int]:
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return {int(child) for child in file.read().split()}

@@ -1,0 +1,172 @@
+"""Replay: the same numbers from every kind of input, compared exactly, pooled and warm-started."""
+
+import json
+
+import pytest
+
+from streamjobs.commands.loading import job_of
+from streamjobs.core.advance import advance
+from streamjobs.core.live import Live
+from streamjobs.files import records_of
+from streamjobs.replay import engine
+from streamjobs.replay.writing import line_of
+from tests.cli.jobs import JOB, as_csv, as_npz, as_parquet, command, job_file, jsonl, rows
+
+SINKS = ("features", "predictions", "drift", "dlq")
+
+
+def replay(job, source, *words):
+    return command("replay", job, "--input", source, "--key", "person", *words)
+
+
+def outputs(folder):
+    return {sink: (folder / f"{sink}.jsonl").read_bytes() for sink in SINKS}
+
+
+@pytest.fixture
+def recording(tmp_path):
+    return jsonl(tmp_path / "samples.jsonl", rows())
+
+
+def test_a_replay_gives_the_same_bytes_twice_and_in_any_batches(tmp_path, recording, monkeypatch):
+    job = job_file(tmp_path)
+    assert replay(job, recording, "--output-dir", tmp_path / "one") == 0
+    monkeypatch.setattr(engine, "BATCH", 7)
+    assert replay(job, recording, "--output-dir", tmp_path / "two") == 0
+    first = outputs(tmp_path / "one")
+    assert first == outputs(tmp_path / "two")
+    assert first["predictions"].count(b"\n") > 100
+
+
+def test_a_replay_gives_what_advance_gives_record_by_record(tmp_path, recording):
+    made = job_of(job_file(tmp_path))
+    assert replay(tmp_path / "job.toml", recording, "--output-dir", tmp_path / "out") == 0
+    live = Live(made, lambda key: None)
+    lines = {sink: b"" for sink in SINKS}
+    for record in records_of(recording, made.settings.source, "person"):
+        for output in advance(made, live, [record]).outputs:
+            lines[output.sink] += line_of(output) + b"\n"
+    assert lines == outputs(tmp_path / "out")
+
+
+@pytest.mark.parametrize(("ending", "write"), [("csv", as_csv), ("npz", as_npz), ("parquet", as_parquet)])
+def test_every_kind_of_file_gives_the_same_numbers(tmp_path, recording, ending, write):
+    job = job_file(tmp_path)
+    other = write(tmp_path / f"samples.{ending}", list(rows()))
+    assert replay(job, recording, "--output-dir", tmp_path / "out") == 0
+    assert replay(job, other, "--expect", tmp_path / "out") == 0
+
+
+@pytest.mark.parametrize("form", ["msgpack", "raw"])
+def test_the_other_formats_give_the_same_features(tmp_path, recording, form):
+    """Raw records carry no label and no time: a job without either."""
+    text = JOB.replace('time = "ts"\nlabel = "activity"\n', "").replace(
+        '[window]\nlength = "1s"\nhop = "500ms"\nrate = 10.0\n', ""
+    )
+    text = text.replace('[head]\nname = "rls"\n', "")
+    job = job_file(tmp_path, text)
+    assert replay(job, recording, "--output-dir", tmp_path / "out") == 0
+    job.write_text(text.replace('topic = "imu"', f'topic = "imu"\nformat = "{form}"'))
+    assert replay(job, recording, "--expect", tmp_path / "out" / "features.jsonl") == 0
+
+
+def test_small_memory_for_live_states_gives_the_same_bytes(tmp_path, recording, monkeypatch):
+    """Sixty keys where sixteen fit, states stored in between."""
+    job, wide = job_file(tmp_path), jsonl(tmp_path / "wide.jsonl", rows(3000, keys=60))
+    assert replay(job, wide, "--output-dir", tmp_path / "one") == 0
+    monkeypatch.setenv("STREAMJOBS_STATE__CACHE", "1B")
+    monkeypatch.setenv("STREAMJOBS_STATE__CHECKPOINT_BYTES", "1B")
+    monkeypatch.setattr(engine, "BATCH", 50)
+    assert replay(job, wide, "--expect", tmp_path / "one") == 0
+
+
+def test_one_changed_number_ends_with_code_4_and_its_place(tmp_path, recording, capsys):
+    job = job_file(tmp_path)
+    assert replay(job, recording, "--output-dir", tmp_path / "out") == 0
+    file = tmp_path / "out" / "features.jsonl"
+    lines = file.read_text().splitlines()
+    at = next(i for i, text in enumerate(lines) if json.loads(text)["value"]["z"][1] is not None and i > 60)
+    line = json.loads(lines[at])
+    line["value"]["z"][1] *= 1 + 2**-52
+    lines[at] = json.dumps(line)
+    file.write_text("\n".join(lines) + "\n")
+    capsys.readouterr()
+    assert replay(job, recording, "--expect", file) == 4
+    err = capsys.readouterr().err.splitlines()[-1]
+    assert err.startswith(f"mismatch: features of key '{line['key']}', output ") and line["id"] in err and "z[1] is" in err
+
+
+@pytest.mark.parametrize("which", ["missing", "extra"])
+def test_a_missing_or_an_extra_output_ends_with_code_4(tmp_path, recording, which, capsys):
+    job = job_file(tmp_path)
+    assert replay(job, recording, "--output-dir", tmp_path / "out") == 0
+    file = tmp_path / "out" / "drift.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[:-1] if which == "missing" else [*lines, lines[-1]]))
+    assert replay(job, recording, "--expect", tmp_path / "out") == 4
+    assert "mismatch: drift of key" in capsys.readouterr().err
+
+
+def test_expected_outputs_may_interleave_keys_differently(tmp_path, recording):
+    job = job_file(tmp_path)
+    assert replay(job, recording, "--output-dir", tmp_path / "out") == 0
+    file = tmp_path / "out" / "predictions.jsonl"
+    file.write_text("".join(sorted(file.read_text().splitlines(keepends=True), key=lambda line: json.loads(line)["key"])))
+    assert replay(job, recording, "--expect", tmp_path / "out") == 0
+
+
+def test_something_other_than_outputs_to_expect_is_a_usage_mistake(tmp_path, recording, capsys):
+    assert replay(job_file(tmp_path), recording, "--expect", tmp_path) == 2
+    assert "features.jsonl" in capsys.readouterr().err
+
+
+def test_a_pooled_model_is_exported_and_starts_new_keys_warm(tmp_path, capsys):
+    job, state = job_file(tmp_path), tmp_path / "population.state"
+    many, one = jsonl(tmp_path / "many.jsonl", rows(3000, keys=5)), jsonl(tmp_path / "one.jsonl", rows(300, keys=1, seed=7))
+    assert replay(job, many, "--pool", "--export", state) == 0
+    warm = job_file(tmp_path, f'{JOB}[state]\nstart_from = "{state}"\n')
+    assert replay(warm, one, "--output-dir", tmp_path / "warm") == 0
+    first = json.loads((tmp_path / "warm" / "predictions.jsonl").read_text().splitlines()[0])["value"]
+    assert first["y_hat"] in ("run", "sit") and first["n_seen"] > 100 and first["classes"] == 2
+    assert replay(job_file(tmp_path), one, "--output-dir", tmp_path / "cold") == 0
+    first = json.loads((tmp_path / "cold" / "predictions.jsonl").read_text().splitlines()[0])["value"]
+    assert first["y_hat"] is None and first["n_seen"] == 0
+
+
+def test_the_start_of_another_job_is_refused_with_what_differs(tmp_path, recording, capsys):
+    state = tmp_path / "population.state"
+    assert replay(job_file(tmp_path), recording, "--pool", "--export", state) == 0
+    other = job_file(tmp_path, f'{JOB.replace("rank = 3", "rank = 4")}[state]\nstart_from = "{state}"\n')
+    assert command("check", other) == 2
+    err = capsys.readouterr().err
+    assert "rank=3" in err and "rank=4" in err
+
+
+def test_broken_rows_become_dead_letters_and_everything_else_goes_on(tmp_path):
+    table = list(rows(200))
+    clean = jsonl(tmp_path / "clean.jsonl", [row for i, row in enumerate(table) if i != 50])
+    table[50]["ay"] = None
+    poisoned = jsonl(tmp_path / "poisoned.jsonl", table)
+    poisoned.write_text(poisoned.read_text() + '{"broken\n')
+    assert replay(job_file(tmp_path), clean, "--output-dir", tmp_path / "clean") == 0
+    (tmp_path / "clean" / "dlq.jsonl").unlink()
+    job = tmp_path / "job.toml"
+    assert replay(job, poisoned, "--output-dir", tmp_path / "out", "--expect", tmp_path / "clean") == 0
+    letters = [json.loads(line) for line in (tmp_path / "out" / "dlq.jsonl").read_text().splitlines()]
+    assert [(letter["id"], letter["reason"]) for letter in letters] == [
+        ("imu-0-50", "missing_field"),
+        ("imu-0-200", "no_key"),
+    ]
+    assert letters[1]["value"] == '{"broken'
+
+
+def test_the_end_of_a_replay_tells_the_counts(tmp_path, recording, capsys):
+    assert replay(job_file(tmp_path), recording, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["records"], found["samples"], found["keys"]) == (1500, 1500, 3)
+    assert found["rows"] == found["labels"] > 100
+
+
+def test_a_missing_column_is_named(tmp_path, recording, capsys):
+    assert command("replay", job_file(tmp_path), "--input", recording, "--key", "who") == 2
+    assert "no column 'who' for the key; it has 'person', 'ts'" in capsys.readouterr().err
