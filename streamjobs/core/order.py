@@ -87,11 +87,11 @@ class Order(Stage):
         )
         verdict = np.empty(n, np.int8)
         samples = (  # writable: a read-only array is another type and would compile anew
-            np.require(slots, np.int64, "CW"),
-            np.require(times, np.float64, "CW"),
-            np.require(X, np.float64, "CW"),
-            np.require(L, np.float64, "CW"),
-            np.require(owner, np.int64, "CW"),
+            np.require(slots, np.int64, ("C", "W")),
+            np.require(times, np.float64, ("C", "W")),
+            np.require(X, np.float64, ("C", "W")),
+            np.require(L, np.float64, ("C", "W")),
+            np.require(owner, np.int64, ("C", "W")),
         )
         first = np.zeros(len(arrays[0]) if self.lateness > 0 else 0, np.int64)
         policy = (_POLICIES[self.policy], self.lateness, self.duplicates == "learn", self.max_held)

@@ -60,9 +60,7 @@ def _of_window(X, count, rate, out, scratch):
 
 @compiled
 def _echo(centred, count, lag, variance):
-    gap = int(lag + 0.5)
-    if gap < 1:
-        gap = 1
+    gap = max(1, int(lag + 0.5))
     total = 0.0
     for i in range(gap, count):
         total += centred[i] * centred[i - gap]

@@ -94,12 +94,12 @@ class Windows(Stage):
     def advance(self, work: Any, slots: Array, times: Array, X: Array, L: Array, owner: Array, learn: Array) -> Rows:
         """Samples of many keys in order: X (n, dim), L (n, labels), learn (n,) int8, the rest (n,)."""
         samples = (  # writable: a read-only array is another type and would compile anew
-            np.require(slots, np.int64, "CW"),
-            np.require(times, np.float64, "CW"),
-            np.require(X, np.float64, "CW"),
-            np.require(L, np.float64, "CW"),
-            np.require(owner, np.int64, "CW"),
-            np.require(learn, np.int8, "CW"),
+            np.require(slots, np.int64, ("C", "W")),
+            np.require(times, np.float64, ("C", "W")),
+            np.require(X, np.float64, ("C", "W")),
+            np.require(L, np.float64, ("C", "W")),
+            np.require(owner, np.int64, ("C", "W")),
+            np.require(learn, np.int8, ("C", "W")),
         )
         n, dim, labels, room = len(times), X.shape[1], L.shape[1], self.room("X")
         # Rows the loop gives before it pauses: about as many as can come, in bounded memory.
