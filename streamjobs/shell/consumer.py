@@ -85,6 +85,8 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self._fetching = asyncio.Lock()  # no fetch is in flight across a seek
+        self.passing = False  # whether `passed` is kept, see `Delivery.finished`
+        self.passed: dict[int, tuple[int, int]] = {}
         super().__init__(*arguments, **named)
 
     @property
@@ -124,6 +126,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                 return
             if at:
                 await super().seek_wait(at)
+            self.passed.clear()
             for tp, offset in at.items():
                 self._committed_offset[tp] = offset
                 self._read_offset[tp] = offset or None
@@ -150,6 +153,13 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             committed = await thread.call_thread(consumer.committed, partition)
             if committed is None:
                 at[tp] = unknown[tp] = first[partition]
+                if self._delivery.store.reached(tp.partition) is not None:
+                    log.warning(
+                        "no committed offset, but states: reading from the beginning, what a key has applied is skipped; "
+                        "if the input was made anew, give the job a new name",
+                        topic=tp.topic,
+                        partition=tp.partition,
+                    )
                 continue
             if committed > ends[partition]:
                 raise SetupError(
@@ -186,7 +196,16 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                 return {}
             epoch = delivery.epoch
             fetched = await super()._getmany(active, min(timeout, WAIT))
+            if self.passing:
+                self._note(self._source(active), fetched)
         return {tp: self._batched(tp, records, epoch) for tp, records in fetched.items() if records}
+
+    def _note(self, source: set[TP], fetched: Mapping[TP, Any]) -> None:
+        """How far fetching has come; positions stand still until the next fetch."""
+        for tp in source:
+            records, (_, before) = fetched.get(tp), self.passed.get(tp.partition, (0, 0))
+            position = self.position_of(tp.partition)
+            self.passed[tp.partition] = (position or 0, records[-1].offset + 1 if records else before)
 
     async def _hold(self) -> None:
         if self._delivery.barrier:

@@ -6,7 +6,7 @@ between losing partitions and having sought to the committed offsets oneself.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import structlog
@@ -197,14 +197,16 @@ class Delivery:
                 held.partition.close()
             self.failing.set()
 
-    def finished(self, ends: Mapping[int, int], positions: Callable[[int], int | None]) -> bool:
-        """Whether every assigned partition has applied all before its end; markers at an end have no record."""
+    def finished(self, ends: Mapping[int, int], passed: Mapping[int, tuple[int, int]]) -> bool:
+        """Whether every assigned partition has applied all before its end.
+
+        passed: position of the fetches and the offset after the last fetched record, per partition; markers and
+        compacted records at an end move the position only.
+        """
         for number, held in self.held.items():
-            partition, end = held.partition, ends.get(number, 0)
-            if partition.next >= end:
-                continue
-            at = positions(number)
-            if at is None or at < end or not partition.idle or self.room.queued:
+            at, fetched = passed.get(number, (0, 0))
+            applied = held.partition.next
+            if applied < ends.get(number, 0) and not (at >= ends[number] and applied >= fetched):
                 return False
         return bool(self.held)
 

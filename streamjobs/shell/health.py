@@ -78,7 +78,7 @@ class Server:
             self._thread.join(5)
 
     def _run(self) -> None:
-        runner = web.AppRunner(self._app(), access_log=None, handle_signals=False)
+        runner = web.AppRunner(self._app(), access_log=None, handle_signals=False, shutdown_timeout=1.0)
         try:
             self._loop.run_until_complete(self._listen(runner))
         except OSError as problem:
@@ -91,7 +91,7 @@ class Server:
 
     async def _listen(self, runner: web.AppRunner) -> None:
         await runner.setup()
-        site = web.TCPSite(runner, self._settings.host, self._settings.port, shutdown_timeout=1.0)
+        site = web.TCPSite(runner, self._settings.host, self._settings.port)
         await site.start()
         self.port = runner.addresses[0][1]
 

@@ -103,6 +103,7 @@ class _Worker:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._asked)
         app = build(self.settings, self.core, self.metrics, partitions)
+        app.consumer.passing = ends is not None
         starting = asyncio.ensure_future(app.start())
         ending = [starting, *map(asyncio.ensure_future, (self._watch(app, ends), self.asked.wait(), app._crashed.wait()))]
         ending.append(asyncio.ensure_future(app.delivery.failing.wait()))
@@ -141,7 +142,7 @@ class _Worker:
             self.health.turned = time.monotonic()
             if self.health.state in ("recovering", "running"):
                 self.health.state = "recovering" if delivery.barrier else "running"
-            if ends is not None and not delivery.barrier and delivery.finished(ends, app.consumer.position_of):
+            if ends is not None and not delivery.barrier and delivery.finished(ends, app.consumer.passed):
                 log.info("caught up with the end the input had at the start")
                 return
             await asyncio.sleep(TURN)
