@@ -1,0 +1,38 @@
+"""Kernel mismatch of features over moving windows: (1/n) |K - U U'|_F, the features frozen at the window's end."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms import Learner
+from algorithms.common.kernels import Kernel, gram
+
+Array = NDArray[Any]
+
+
+def mismatch(kernel: Kernel, X: Array, U: Array) -> float:
+    """Of one window of rows X with features U."""
+    return float(np.linalg.norm(gram(kernel, X, X) - U @ U.T) / len(X))
+
+
+def tracked(learner: Learner, kernel: Kernel, X: Array, *, window: int = 100, every: int = 20, seed: int = 0) -> float:
+    """Mean mismatch over windows that end at window, window + every, ..: what was learned up to a window's end."""
+    state = learner.init(dim=X.shape[1], targets=0, seed=seed)
+    state, _ = learner.run(state, X[:window])
+    found = []
+    for end in range(window, len(X) + 1, every):
+        rows = X[end - window : end]
+        found.append(mismatch(kernel, rows, learner.transform(state, rows)))
+        state, _ = learner.run(state, X[end : end + every])
+    return float(np.mean(found))
+
+
+def kpca(kernel: Kernel, X: Array, rank: int, *, window: int = 100, every: int = 20) -> float:
+    """The same for kernel PCA of all rows at once: the best approximation of rank `rank` of the whole matrix."""
+    K = gram(kernel, X, X)
+    values, vectors = np.linalg.eigh(K)
+    U = vectors[:, -rank:] * np.sqrt(np.maximum(values[-rank:], 0.0))
+    ends = range(window, len(X) + 1, every)
+    gaps = [np.linalg.norm(K[e - window : e, e - window : e] - U[e - window : e] @ U[e - window : e].T) for e in ends]
+    return float(np.mean(gaps) / window)
