@@ -56,9 +56,6 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 def _chosen(options: argparse.Namespace) -> tuple[list[Part], str]:
     by_name = {part.name: part for part in PARTS}
-    stray = _strays()
-    if stray:
-        return [], f"these test files belong to no part of tests/parts.py: {', '.join(stray)}"
     if not options.what:
         parts = [part for part in PARTS if part.fast or not options.fast]
         return [part for part in parts if not (options.k and part.command)], ""
@@ -71,13 +68,6 @@ def _chosen(options: argparse.Namespace) -> tuple[list[Part], str]:
         else:
             return [], f"unknown part or file {word!r}; parts: {', '.join(by_name)}."
     return chosen, ""
-
-
-def _strays() -> list[str]:
-    """Test files outside every part, which nobody would notice not to run."""
-    folders = [folder + "/" for part in PARTS for folder in part.folders]
-    files = [path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "tests").rglob("test_*.py")]
-    return sorted(file for file in files if not any(file.startswith(folder) for folder in folders))
 
 
 def _one(part: Part, pytest_options: list[str], *, picked: bool, strict: bool) -> Result:
