@@ -13,18 +13,17 @@ from typing import Any
 
 from rich.console import Console
 
-from streamjobs.commands.loading import built
 from streamjobs.core.job import Job
 from streamjobs.demo.board import Board
+from streamjobs.demo.job import FILE, demo_job
 from streamjobs.demo.mock import MockBroker
 from streamjobs.demo.player import PARTITIONS, Player, windows_to_come
 from streamjobs.demo.screen import Screen, summary
+from streamjobs.demo.warm import warm
 from streamjobs.demo.watcher import Watcher
 from streamjobs.errors import StreamjobsError
-from streamjobs.files import load_job
 from streamjobs.shell import topics
 
-JOB = Path(__file__).parent / "job.toml"
 READY_WITHIN = 180.0  # seconds, the first compilation included
 QUIET = 15.0  # seconds without an output after the last sample: something is stuck
 STOP_WITHIN = 30.0
@@ -45,10 +44,11 @@ def run(*, kafka: bool, seconds: float) -> None:
                 "STREAMJOBS_STATE__DIRECTORY": str(Path(folder) / "state"),
                 "STREAMJOBS_METRICS__PORT": "0",
             }
-            job = built(load_job(JOB, env), JOB)
+            job = demo_job(env)
             create(job)
+            warm(job, lambda: screen.step("compiling the learner's loops, once on this machine ..."))
             board, facts = _played(job, url, env, seconds, screen, Path(folder))
-    facts |= {"place": _place(kafka), "job": str(JOB)}
+    facts |= {"place": _place(kafka), "job": str(FILE)}
     console.print(summary(board, facts))
     if board.windows != facts["expected"]:
         raise StreamjobsError(f"demo: expected {facts['expected']} windows, {board.windows} came.")
@@ -120,7 +120,7 @@ def _worker(env: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[byte
     """The real worker, as `streamjobs run` starts it."""
     with log.open("wb") as output:
         worker = subprocess.Popen(
-            [sys.executable, "-m", "streamjobs", "run", str(JOB)],
+            [sys.executable, "-m", "streamjobs", "run", str(FILE)],
             env={**os.environ, **env},
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -147,7 +147,7 @@ def _until_ready(worker: subprocess.Popen[bytes], log: Path, screen: Screen) -> 
         if b"loops compiled" in log.read_bytes():
             screen.step("the worker joins its consumer group ...")
         else:
-            screen.step("the worker starts; on a machine's first run its loops are compiled ...")
+            screen.step("the worker starts ...")
         time.sleep(FRAME)
 
 

@@ -1,0 +1,14 @@
+"""The demo's job."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from streamjobs.commands.loading import built
+from streamjobs.core.job import Job
+from streamjobs.files import load_job
+
+FILE = Path(__file__).parent / "job.toml"
+
+
+def demo_job(env: Mapping[str, str]) -> Job:
+    return built(load_job(FILE, env), FILE)
