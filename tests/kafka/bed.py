@@ -88,10 +88,12 @@ class Bed:
         return sum(self.ends().values()) - sum(self.committed().values())
 
     def members(self) -> list[int]:
-        """How many partitions each member of the group has, most first."""
+        """How many input partitions each member of the group has, most first."""
         (answer,) = self.admin.describe_consumer_groups([self.name], request_timeout=ANSWER).values()
-        members = answer.result(ANSWER).members
-        return sorted((len(member.assignment.topic_partitions) for member in members), reverse=True)
+        held = [
+            [tp for tp in one.assignment.topic_partitions if tp.topic == self.input] for one in answer.result(ANSWER).members
+        ]
+        return sorted(map(len, held), reverse=True)
 
     def until_done(self, workers: Iterable[Any] = (), within: float = 60.0) -> None:
         """Wait until everything in the input is committed; `workers` must live meanwhile."""

@@ -1,0 +1,58 @@
+"""A crash between any two steps of a checkpoint; and the bed itself: it notices workers with planted bugs."""
+
+import pytest
+
+from tests.kafka.bed import Bed
+from tests.kafka.fixtures import MakeBed
+from tests.kafka.load import SOURCE, samples
+from tests.kafka.planted import program
+from tests.kafka.truth import verify
+from tests.kafka.workers import Worker, working
+
+JOB = {"source": SOURCE, "head": {"name": "rls"}, "drift": {"detector": "page_hinkley"}}
+STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}  # a restart need not wait for the dead one's session to end
+
+
+def dies(bed: Bed, fault: str) -> None:
+    """A worker with this fault runs until it has killed itself."""
+    worker = Worker(bed, program=program(fault), **STATIC)
+    try:
+        assert worker.process.wait(120) == -9, worker.text()[-2000:]
+        assert bed.behind() > 0, "it died after its work was done"
+    finally:
+        worker.end()
+
+
+def finishes(bed: Bed, **options: object) -> None:
+    with working(bed, **options, **STATIC) as worker:
+        bed.until_done([worker])
+        assert worker.stop() == 0
+
+
+def test_a_crash_after_any_step_of_a_checkpoint_loses_nothing_and_trains_nothing_twice(make_bed: MakeBed) -> None:
+    bed = make_bed("steps", **JOB)
+    more = iter(range(1, 100))
+    for stage in ("outputs", "changelog", "store", "commit"):
+        bed.produce(samples(3000, seed=next(more)))
+        dies(bed, f"dies-after-{stage}")
+    finishes(bed)
+    results = verify(bed, repeats=True, expect=12_000)
+    assert results["features"].repeated > 0  # the crashes had something to repeat
+
+
+def test_the_bed_notices_a_worker_that_commits_before_it_stores(make_bed: MakeBed) -> None:
+    bed = make_bed("first", **JOB)
+    bed.produce(samples(2000))
+    dies(bed, "commits-first")
+    finishes(bed)
+    with pytest.raises(AssertionError, match=r"final states differ|missing=[1-9]|wrong=[1-9]|the changelog has"):
+        verify(bed, repeats=True)
+
+
+def test_the_bed_notices_a_worker_that_trains_twice_on_what_is_delivered_twice(make_bed: MakeBed) -> None:
+    bed = make_bed("twice", **JOB)
+    bed.produce(samples(2000))
+    dies(bed, "dies-after-store")
+    finishes(bed, program=program("forgets-offsets"))
+    with pytest.raises(AssertionError, match=r"final states differ|wrong=[1-9]"):
+        verify(bed, repeats=True)
