@@ -8,7 +8,8 @@ Cost of a row: O(m d + m r + r^2); an admitted one adds O(m^2 r + m r^2 + r^3), 
 State: m (d + r + 1) numbers with m <= budget, the LS errors of censor_window rows, and at most budget far rows.
 Departs from the source: seeds with several rows (one row is a rank-1 trap for ever); the (lambda/n) term is off by
 default and |q| is floored (it explodes on far data); exact repeats are not stored; after `budget` rows in a row that
-the subspace misses altogether it is planted anew on them; `projected` eviction hands a victim's part to the others.
+the subspace misses altogether, and that lie together, it is planted anew on them; `projected` eviction hands a
+victim's part to the others.
 """
 
 from collections.abc import Mapping
@@ -239,7 +240,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
         # Rows that the subspace misses altogether, a budget of them in a row: plant it on them.
         if ls_error <= FAR * kxx:
             counts[key, 4] = 0
-        elif _all_far(code, fars[key], counts[key], x, kxx, rules.budget):
+        elif _new_place(code, fars[key], counts[key], x, kxx, rules.budget):
             count = rules.budget
             if listens:
                 for i in range(count):
@@ -321,15 +322,31 @@ def _turn(basis, n, listens, gram, factor, count, rules, shared, image, inner, s
 
 
 @compiled
-def _all_far(code, far, counts, x, kxx, budget):
-    """Append x to the rows missed in a row, unless it repeats one of them; True when there are `budget` of them."""
+def _new_place(code, far, counts, x, kxx, budget):
+    """Append x to the rows missed in a row, unless it repeats one of them; True when `budget` of them lie together.
+
+    Together: each resembles another one (rho^2 > .01). Outliers that have nothing in common are no new subspace: the
+    oldest of them is dropped and what was learned stays.
+    """
     m = counts[4]
     for i in range(m):
         if kxx + value(code, far[i], far[i]) - 2.0 * value(code, far[i], x) <= 1e-12 * kxx:
             return False
     put(far[m], x)
     counts[4] = m + 1
-    return m + 1 == budget
+    if m + 1 < budget:
+        return False
+    for i in range(budget):
+        best = 0.0
+        for j in range(budget):
+            if j != i:
+                both = value(code, far[i], far[j])
+                best = max(best, both * both / value(code, far[j], far[j]))
+        if not best > (1.0 - FAR) * value(code, far[i], far[i]):
+            remove_row(far, 0, budget)
+            counts[4] = budget - 1
+            return False
+    return True
 
 
 @compiled

@@ -75,7 +75,8 @@ class PlainOkfeb:
             threshold = self.censor_below
         self.recent = [*self.recent, ls_error][-100:]
         self.far = [*self.far, x] if ls_error > 0.99 * self.kernel(x, x) else []
-        if len(self.far) == self.budget:  # missed altogether so many times in a row: begin again
+        self.far = self.far[-self.budget :]
+        if len(self.far) == self.budget and self.lie_together():  # missed altogether so often: begin again
             self.seen -= self.budget
             self.plant(np.array(self.far))
             self.far, self.curvature = [], 0.0
@@ -110,6 +111,11 @@ class PlainOkfeb:
             said["evicted"] = 1
             self.leave(K)
         return said
+
+    def lie_together(self) -> bool:
+        K = gram(self.kernel, self.far, self.far)
+        share = K**2 / np.outer(np.diag(K), np.diag(K)) - np.eye(self.budget)
+        return bool((share.max(axis=1) > 0.01).all())
 
     def leave(self, K: Array) -> None:
         if self.decay_on == "eviction":
