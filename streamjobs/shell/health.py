@@ -83,11 +83,11 @@ class Server:
             self._loop.run_until_complete(self._listen(runner))
         except OSError as problem:
             self._problem = problem
-            self._started.set()
-            return
         self._started.set()
-        self._loop.run_forever()
+        if self._problem is None:
+            self._loop.run_forever()
         self._loop.run_until_complete(runner.cleanup())
+        self._loop.close()
 
     async def _listen(self, runner: web.AppRunner) -> None:
         await runner.setup()

@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamjobs.config import Settings
 from streamjobs.errors import SetupError
-from streamjobs.shell import client, topics
+from streamjobs.shell import client, rights, topics
 from streamjobs.shell.bundle import JobLike
 
 
@@ -25,14 +25,19 @@ def probe(settings: Settings, job: JobLike) -> Found:
     source = settings.source.topic
     if source in counts and topics.changelog(settings) not in counts:
         topics.create(settings, job_sinks=job.sinks, state_bytes=job.state_bytes, roles=("state",))
-    problems = topics.check(settings, job.sinks)
+    admin = AdminClient(client.for_confluent(settings.broker))
+    problems = topics.check(settings, job.sinks) or rights.missing(admin, _roles(settings, job), settings.job.name)
     if problems:
         raise SetupError("\n".join(problems))
-    return Found(counts[source], _ends(settings, counts[source]))
+    return Found(counts[source], _ends(admin, settings, counts[source]))
 
 
-def _ends(settings: Settings, partitions: int) -> dict[int, int]:
-    admin = AdminClient(client.for_confluent(settings.broker))
+def _roles(settings: Settings, job: JobLike) -> dict[str, str]:
+    outputs = dict.fromkeys(job.sinks.values(), "output")
+    return {**outputs, settings.source.topic: "input", topics.changelog(settings): "state"}
+
+
+def _ends(admin: AdminClient, settings: Settings, partitions: int) -> dict[int, int]:
     wanted = {TopicPartition(settings.source.topic, number): OffsetSpec.latest() for number in range(partitions)}
     try:
         asked = admin.list_offsets(wanted, request_timeout=topics.ANSWER_WITHIN)
