@@ -46,12 +46,14 @@ def table(board: Board, width: int) -> Table:
     """A row per person, for a terminal of `width` columns."""
     wide = width >= WIDE
     grid = Table(box=None, padding=(0, 1), header_style="bold", expand=False)
+    cells = min(STRIP, max(8, width - TAKEN[wide]))
     ls_error, newest = ("LS error", "newest windows") if wide else ("LS", "newest")
+    least = {"does": 19, "predicted": 19, ls_error: 13} if wide else {"does": 4, ls_error: 5}  # nothing jumps about
     for title in ("person", "does", "predicted", "right", "copy", "new set", ls_error, "drift", newest):
         right = title in ("right", "copy", "new set", "drift")
-        grid.add_column(title, justify="right" if right else "left", no_wrap=True)
+        least_width = least.get(title, cells if title == newest else None)
+        grid.add_column(title, justify="right" if right else "left", no_wrap=True, min_width=least_width)
     names = EXERCISES if wide else {code: code for code in EXERCISES}
-    cells = min(STRIP, max(8, width - TAKEN[wide]))
     for name in sorted(board.people):
         person = board.people[name]
         hit = person.predicted == person.exercise
@@ -162,6 +164,7 @@ def summary(board: Board, facts: dict[str, Any]) -> Group:
         f"From the last sample of a window to its prediction: p50 {milliseconds(board.delay(0.5))}, "
         f"p99 {milliseconds(board.delay(0.99))} ({facts['place']}).",
         "new set: the first window of a set, before any label of it; come back: of those, exercises done before.",
+        f"The first {facts['seed']} windows of a person only seed the learner: no prediction, counted as not right.",
         HONEST,
         "All learners began cold. Where labels come late, and with a warm start, other figures count: see the README.",
     ]

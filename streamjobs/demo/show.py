@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
+from streamjobs.checking.overrides import PREFIX
 from streamjobs.core.job import Job
 from streamjobs.demo.board import Board
 from streamjobs.demo.job import FILE, demo_job
@@ -48,7 +49,7 @@ def run(*, kafka: bool, seconds: float) -> None:
             create(job)
             warm(job, lambda: screen.step("compiling the learner's loops, once on this machine ..."))
             board, facts = _played(job, url, env, seconds, screen, Path(folder))
-    facts |= {"place": _place(kafka), "job": str(FILE)}
+    facts |= {"place": _place(kafka), "job": str(FILE), "seed": (job.settings.learner.model_extra or {})["seed_size"]}
     console.print(summary(board, facts))
     if board.windows != facts["expected"]:
         raise StreamjobsError(f"demo: expected {facts['expected']} windows, {board.windows} came.")
@@ -70,7 +71,12 @@ def _broker(kafka: bool, screen: Screen) -> Iterator[tuple[str, Any]]:
 
         prepare(screen.step)
         with Broker() as broker:
-            yield broker.url, lambda job: topics.create(job.settings, partitions=PARTITIONS, job_sinks=job.sinks)
+            yield (
+                broker.url,
+                lambda job: topics.create(
+                    job.settings, partitions=PARTITIONS, job_sinks=job.sinks, state_bytes=job.state_bytes
+                ),
+            )
         return
     with MockBroker() as mock:
         yield (
@@ -121,7 +127,7 @@ def _worker(env: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[byte
     with log.open("wb") as output:
         worker = subprocess.Popen(
             [sys.executable, "-m", "streamjobs", "run", str(FILE)],
-            env={**os.environ, **env},
+            env={**_without_settings(), **env},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -133,6 +139,11 @@ def _worker(env: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[byte
         if worker.poll() is None:
             worker.kill()
             worker.wait()
+
+
+def _without_settings() -> dict[str, str]:
+    """The environment without settings of the operator's own jobs."""
+    return {name: text for name, text in os.environ.items() if not (name.startswith(PREFIX) and "__" in name)}
 
 
 def _until_ready(worker: subprocess.Popen[bytes], log: Path, screen: Screen) -> None:
