@@ -34,7 +34,7 @@ def test_a_second_worker_that_joins_and_leaves_repeats_not_even_an_output(make_b
 
 def test_kills_among_joins_and_leaves_lose_nothing_and_train_nothing_twice(make_bed: MakeBed) -> None:
     bed = fault_bed(make_bed, "mixed")
-    assert len(joins(bed, 3, seed=14, kills_too=True)) == 3
+    assert len(joins(bed, 2, seed=14, kills_too=True)) == 2
     verify(bed, repeats=True)
 
 

@@ -1,0 +1,158 @@
+"""Programs beside the worker: python -m tests.bench.peers simple|faust JOB.toml.
+
+simple  the worker's own shell around a state of 8 KB without a learner: what the engine costs
+faust   a stock Faust agent with a table, calling the same core for each record: the usual way to write such a job
+"""
+
+import logging
+import struct
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from streamjobs.config import Settings
+from streamjobs.core.advance import advance
+from streamjobs.core.job import Job
+from streamjobs.core.live import Live
+from streamjobs.core.messages import Advanced, Output, Record, Report, Stored
+from streamjobs.files import load_job
+from streamjobs.shell.bundle import Core
+from streamjobs.shell.worker import run
+
+CELLS = 1024
+_cell, _counter = struct.Struct("<d"), struct.Struct("<q")
+COUNT_AT, OFFSET_AT, SIZE = 8 * CELLS, 8 * CELLS + 8, 8 * CELLS + 16
+
+
+class Sample(msgspec.Struct):
+    x: list[float]
+    ts: float
+
+
+class Answer(msgspec.Struct):
+    y: list[float]
+    ts: float
+
+
+class SimpleJob:
+    """40 floats of JSON in; a state of 1,024 cells, one of which each record changes; one answer of 10 floats out."""
+
+    fingerprint, model, state_bytes = b"simple", "simple", SIZE
+
+    def __init__(self, settings: Settings) -> None:
+        self.sinks = {"predictions": f"{settings.source.topic}.predictions", "dlq": f"{settings.source.topic}.dlq"}
+        self.decode, self.encode = msgspec.json.Decoder(Sample).decode, msgspec.json.Encoder().encode
+
+    def compile(self) -> None:
+        """Nothing is compiled."""
+
+
+class SimpleLive:
+    def __init__(self, read: Callable[[bytes], bytes | None]) -> None:
+        self.read, self.dirty = read, set[bytes]()
+        self.states: dict[bytes, bytearray] = {}
+
+    keys = property(lambda self: len(self.states))
+    nbytes = property(lambda self: SIZE * len(self.states))
+    dirty_bytes = property(lambda self: SIZE * len(self.dirty))
+
+    def snapshots(self) -> list[tuple[bytes, bytes]]:
+        taken = [(key, bytes(self.states[key])) for key in self.dirty]
+        self.dirty.clear()
+        return taken
+
+
+def simple_advance(job: SimpleJob, live: SimpleLive, records: Sequence[Record]) -> Advanced:
+    outputs, report, states = [], Report(records=len(records)), live.states
+    for record in records:
+        key = record.key
+        state = states.get(key)
+        if state is None:
+            stored = live.read(key)
+            state = bytearray(stored) if stored else bytearray(SIZE)
+            if not stored:
+                _counter.pack_into(state, OFFSET_AT, -1)
+            states[key] = state
+        if record.offset <= _counter.unpack_from(state, OFFSET_AT)[0]:
+            report.redelivered += 1
+            continue
+        sample = job.decode(record.value)
+        count = _counter.unpack_from(state, COUNT_AT)[0] + 1
+        cell = 8 * (count % CELLS)
+        total = _cell.unpack_from(state, cell)[0] + sample.x[0]
+        _cell.pack_into(state, cell, total)
+        _counter.pack_into(state, COUNT_AT, count)
+        _counter.pack_into(state, OFFSET_AT, record.offset)
+        live.dirty.add(key)
+        name = f"{record.topic}-{record.partition}-{record.offset}".encode()
+        value = job.encode(Answer([float(count), total, *sample.x[2:10]], sample.ts))
+        outputs.append(Output("predictions", key, value, round(sample.ts * 1000), [("streamjobs-id", name)]))
+    report.rows = report.samples = len(outputs)
+    return Advanced(outputs, report)
+
+
+def simple(settings: Settings) -> int:
+    return run(settings, core=Core(SimpleJob(settings), lambda job, read, most: SimpleLive(read), simple_advance))
+
+
+def faust(settings: Settings) -> int:
+    """A stock agent at its best: no web, no sensors, raw bytes, no waiting for each send; states stay decoded in memory,
+    and its table (RocksDB and changelog) gets each record's snapshot, as tables do."""
+    import faust as stock
+
+    logging.basicConfig(level=logging.ERROR)
+    job = Job.from_settings(settings)
+    job.compile()
+    name, source = settings.job.name, settings.source.topic
+    app = stock.App(
+        name,
+        broker=settings.broker.url,
+        store="rocksdb://",
+        datadir=settings.state.directory,
+        web_enabled=False,
+        topic_partitions=4,
+        topic_disable_leader=True,
+        stream_wait_empty=False,
+        stream_buffer_maxsize=16_384,
+        producer_linger=0.005,
+        producer_max_batch_size=1_000_000,
+        consumer_auto_offset_reset="earliest",
+        broker_max_poll_records=5_000,
+    )
+    app.boot_strategy.enable_sensors = False
+    raw = stock.Schema(key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
+    topic = app.topic(source, schema=raw)
+    sinks = {sink: app.topic(name, schema=raw) for sink, name in job.sinks.items()}
+    table = app.Table("stock", partitions=4, key_type=bytes, value_type=bytes, schema=raw)
+    lives: dict[int, Live] = {}
+
+    async def agent(stream: Any) -> None:
+        async for event in stream.events():
+            message = event.message
+            partition = message.partition
+            live = lives.get(partition)
+            if live is None:
+                live = lives[partition] = Live(job, table.get)
+            at = round(message.timestamp * 1000)
+            record = Stored(source, partition, message.offset, at, message.key, message.value)
+            for output in advance(job, live, [record]).outputs:
+                await sinks[output.sink].send(
+                    key=output.key,
+                    value=output.value,
+                    partition=partition,
+                    timestamp=output.timestamp / 1000,
+                    headers=output.headers,
+                )
+            for key, snapshot in live.snapshots():
+                table[key] = snapshot
+
+    app.agent(topic)(agent)
+    stock.Worker(app, loglevel="ERROR").execute_from_commandline()
+    return 0
+
+
+if __name__ == "__main__":
+    program = {"simple": simple, "faust": faust}[sys.argv[1]]
+    sys.exit(program(load_job(sys.argv[2])))

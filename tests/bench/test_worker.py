@@ -1,0 +1,25 @@
+"""The benchmark of the worker, short: what it prints is counted, not guessed."""
+
+from pathlib import Path
+
+import pytest
+
+from streamjobs.shell.broker import Broker
+from tests.bench.worker import Bench
+
+
+@pytest.mark.parametrize("part", ["full", "frames", "faust"])
+def test_a_backlog_is_answered_whole(broker: Broker, tmp_path: Path, part: str) -> None:
+    bench = Bench(broker, tmp_path, quick=True)
+    result = getattr(bench, part)()
+    assert result["counted"] == result["expected"]
+
+
+def test_every_record_of_a_steady_load_is_answered_and_timed(broker: Broker, tmp_path: Path) -> None:
+    result = Bench(broker, tmp_path, quick=True).latency()
+    assert result["counted"] == result["sent"] > 0
+
+
+def test_a_lost_disk_gives_every_key_back(broker: Broker, tmp_path: Path) -> None:
+    result = Bench(broker, tmp_path, quick=True).recovery()
+    assert result["keys"] == result["held"] > 0

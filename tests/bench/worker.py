@@ -1,0 +1,290 @@
+"""The worker's speed on a real Kafka on this machine: python -m tests.bench worker [PART ...] [--quick].
+
+Parts: simple, full, frames, faust (backlogs), latency, restart, recovery. Figures are printed with the machine's load and
+with what was counted; nothing is asserted about time. CPU is the worker process's own, with everything it does.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from confluent_kafka import Consumer, TopicPartition
+
+from streamjobs.errors import SetupError
+from streamjobs.shell.broker import Broker
+from tests.kafka.bed import PARTITIONS, Bed, Sent, new_producer, send, until
+from tests.kafka.workers import Worker
+
+DIM, KEYS, FRAME = 40, 200, 100
+START = 1_700_000_000.0
+SOURCE = {"dim": DIM, "time": "ts", "label": "label"}
+FULL = {  # one output a record
+    "source": SOURCE,
+    "learner": {"name": "okfeb", "rank": 10, "budget": 15},
+    "head": {"name": "rls", "max_classes": 2},
+    "sinks": {"features": ""},
+}
+STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}
+_POOL = 2000
+
+
+def bodies(seed: int = 1) -> list[bytes]:
+    """Beginnings of JSON records of 40 floats; the time and the end are added when one is sent."""
+    rnd = random.Random(seed)
+    made = []
+    for _ in range(_POOL):
+        centre = rnd.choice((-1.0, 1.0))
+        x = [round(rnd.gauss(centre, 1.0), 6) for _ in range(DIM)]
+        made.append(json.dumps({"x": x, "label": "up" if centre > 0 else "down"}).encode()[:-1])
+    return made
+
+
+def singles(count: int, keys: int = KEYS) -> Iterator[Sent]:
+    pool = bodies()
+    for number in range(count):
+        key, at = number % keys, START + number * 1e-3
+        yield Sent(b"key-%d" % key, pool[number % _POOL] + b',"ts":%.3f}' % at, key % PARTITIONS, round(at * 1000))
+
+
+def frames(count: int) -> Iterator[Sent]:
+    """Frames of 100 samples as raw f32, 50 Hz."""
+    rng = np.random.default_rng(1)
+    pool = [rng.normal(size=(FRAME, DIM)).astype("<f4").tobytes() for _ in range(100)]
+    fixed = [("streamjobs-shape", b"%d,%d" % (FRAME, DIM)), ("streamjobs-dtype", b"f4"), ("streamjobs-rate", b"50")]
+    for number in range(count):
+        key, at = number % KEYS, START + number // KEYS * FRAME / 50
+        headers = [*fixed, ("streamjobs-time", b"%.3f" % at), ("streamjobs-label", b'"up"' if number % 2 else b'"down"')]
+        yield Sent(b"key-%d" % key, pool[number % 100], key % PARTITIONS, round(at * 1000), headers)
+
+
+def surroundings() -> str:
+    """The machine at this moment: load, and a fixed loop in seconds (0.13 on a free core of the machine of the README)."""
+    begin, total = time.perf_counter(), 0
+    for number in range(3_000_000):
+        total += number
+    return f"load {os.getloadavg()[0]:.1f}, fixed loop {time.perf_counter() - begin:.2f} s"
+
+
+class Bench:
+    """Beds on one broker, and lines of figures."""
+
+    def __init__(self, broker: Broker, folder: Path, *, quick: bool) -> None:
+        self.broker, self.folder, self.quick = broker, folder, quick
+        self.made = 0
+
+    def bed(self, name: str, **sections: Any) -> Bed:
+        self.made += 1
+        return Bed(self.broker.bootstrap, self.folder, f"{name}-{self.made}", **sections)
+
+    def count(self, full: int) -> int:
+        return full // 20 if self.quick else full
+
+    def backlog(self, name: str, records: Iterator[Sent], outputs: int, program: Sequence[str], **sections: Any) -> dict:
+        """Everything is in the input before the worker starts; timed from its first output seen to the last."""
+        bed = self.bed(name, **sections)
+        sent = bed.produce(records)
+        each = outputs / sent
+        predictions = bed.job.sinks["predictions"]
+        worker = Worker(bed, program=program)
+
+        def got() -> int:
+            worker.must_live()
+            return sum(bed.ends(predictions).values())
+
+        try:
+            until(got, "the first output", 180, every=0.01)
+            begin, first, cpu = time.perf_counter(), got(), worker.cpu()
+            until(lambda: got() >= outputs, lambda: f"{outputs} outputs, {got()} came", 300, every=0.02)
+            seconds, used = time.perf_counter() - begin, worker.cpu() - cpu
+            if program[1] == "streamjobs":
+                bed.until_done([worker])
+            worker.process.terminate()
+            worker.process.wait(60)
+        finally:
+            worker.end()
+        counted = sum(1 for _ in bed.read(predictions))
+        timed = (outputs - first) / each
+        result = {"records/s": timed / seconds, "cpu_us": used / timed * 1e6, "counted": counted, "expected": outputs}
+        per = f" = {each * timed / seconds:,.0f} samples/s, {used / timed / each * 1e6:.2f} us a sample" if each > 1 else ""
+        print(
+            f"backlog {name:8} {timed / seconds:>9,.0f} records/s  {used / timed * 1e6:>7.1f} us CPU a record{per}  "
+            f"({sent:,} records, {timed:,.0f} timed, {counted:,} outputs counted, {outputs:,} expected; {surroundings()})",
+            flush=True,
+        )
+        return result
+
+    def simple(self) -> dict:
+        n = self.count(300_000)
+        return self.backlog("simple", singles(n), n, ("-m", "tests.bench.peers", "simple"), **FULL)
+
+    def full(self) -> dict:
+        n = self.count(300_000)
+        return self.backlog("full", singles(n), n, ("-m", "streamjobs", "run"), **FULL)
+
+    def frames(self) -> dict:
+        n = self.count(10_000)
+        source = {"dim": DIM, "format": "raw"}
+        return self.backlog("frames", frames(n), n * FRAME, ("-m", "streamjobs", "run"), **FULL | {"source": source})
+
+    def faust(self) -> dict:
+        n = self.count(20_000)
+        return self.backlog("faust", singles(n), n, ("-m", "tests.bench.peers", "faust"), **FULL)
+
+    def latency(self, rate: int = 2000) -> dict:
+        """From just before produce to the output in a reader's hands, at a steady rate of single samples."""
+        seconds = 3 if self.quick else 20
+        bed = self.bed("latency", **FULL)
+        worker = Worker(bed)
+        found: list[float] = []
+        enough = threading.Event()
+        reader = threading.Thread(target=_read_ages, args=(bed, found, enough))
+        try:
+            worker.ready()
+            time.sleep(1.0)
+            reader.start()
+            cpu = worker.cpu()
+            sent = _steady(bed, rate, seconds)
+            used = worker.cpu() - cpu
+            until(lambda: len(found) >= sent, lambda: f"{sent} outputs, {len(found)} came", 30)
+            code = worker.stop()
+        finally:
+            enough.set()
+            worker.end()
+        kept = sorted(found[len(found) // 10 :])  # without the first tenth: connections and caches warm up
+        at = {q: 1000 * kept[min(len(kept) - 1, int(q * len(kept)))] for q in (0.5, 0.95, 0.99)}
+        print(
+            f"latency at {rate:,}/s: p50 {at[0.5]:.1f}  p95 {at[0.95]:.1f}  p99 {at[0.99]:.1f}  max {1000 * kept[-1]:.0f}"
+            f" ms, {used / sent * 1e6:.0f} us CPU a record  ({sent:,} sent, {len(found):,} outputs counted, exit {code}; "
+            f"{surroundings()})",
+            flush=True,
+        )
+        return {"p50": at[0.5], "p99": at[0.99], "counted": len(found), "sent": sent}
+
+    def restart(self) -> dict:
+        """From the start of a new process after kill -9 to the first output it adds; static membership, under load."""
+        bed = self.bed("restart", **FULL)
+        predictions, enough = bed.job.sinks["predictions"], threading.Event()
+        worker = Worker(bed, **STATIC).ready()
+        load = threading.Thread(target=_steady, args=(bed, 1000, 10_000, enough))
+        load.start()
+        took = []
+        try:
+            for _ in range(1 if self.quick else 4):
+                until(lambda: sum(bed.committed().values()) > 0, "a commit", 60)
+                time.sleep(2.0)
+                assert worker.kill() == -9
+                before = sum(bed.ends(predictions).values())
+                begin = time.perf_counter()
+                worker = Worker(bed, **STATIC)
+                until(lambda before=before: sum(bed.ends(predictions).values()) > before, "an output", 60, every=0.01)
+                took.append(time.perf_counter() - begin)
+        finally:
+            enough.set()
+            load.join()
+            worker.end()
+        text = ", ".join(f"{seconds:.2f}" for seconds in took)
+        print(
+            f"first output after kill -9: {text} s, median {statistics.median(took):.2f} s  ({surroundings()})", flush=True
+        )
+        return {"median": statistics.median(took)}
+
+    def recovery(self) -> dict:
+        """10,000 keys with grown states; then the disk is lost and a new worker starts."""
+        keys = 500 if self.quick else 10_000
+        bed = self.bed("recovery", **FULL)
+        bed.produce(singles(20 * keys, keys))
+        worker = Worker(bed).ready()
+        try:
+            bed.until_done([worker], 300)
+            assert worker.stop() == 0
+            held = bed.snapshots()
+            shutil.rmtree(worker.state)
+            begin = time.perf_counter()
+            worker = Worker(bed).ready()
+            ready = time.perf_counter() - begin
+            (restored,) = worker.events("restored")
+            (compiled,) = worker.events("learner loops compiled")
+            worker.stop()
+        finally:
+            worker.end()
+        size = statistics.mean(map(len, held.values()))
+        rate = restored["keys_written"] / max(restored["seconds"], 1e-3)
+        print(
+            f"recovery from an empty disk: {restored['keys_written']:,} keys of {size / 1024:.1f} KB "
+            f"({restored['records']:,} changelog records, {len(held):,} keys) in {restored['seconds']} s"
+            f" = {rate:,.0f} keys/s; start to ready {ready:.1f} s, of it loops {compiled['seconds']} s  ({surroundings()})",
+            flush=True,
+        )
+        return {"keys/s": rate, "keys": restored["keys_written"], "held": len(held)}
+
+
+def _steady(bed: Bed, rate: int, seconds: float, enough: threading.Event | None = None) -> int:
+    """Single samples whose event time is the moment they are sent; gives how many."""
+    producer, pool = new_producer(bed.bootstrap, **{"linger.ms": 0}), bodies()
+    begin, number = time.time(), 0
+    while number < rate * seconds and not (enough is not None and enough.is_set()):
+        ahead = begin + number / rate - time.time()
+        if ahead > 0:
+            time.sleep(ahead)
+        key, at = number % KEYS, time.time()
+        value = pool[number % _POOL] + b',"ts":%.6f}' % at
+        send(producer, bed.input, Sent(b"key-%d" % key, value, key % PARTITIONS, round(at * 1000)), _ignore)
+        number += 1
+    producer.flush(30)
+    return number
+
+
+def _ignore(error: Any, message: Any) -> None:
+    assert error is None, error
+
+
+def _read_ages(bed: Bed, found: list[float], enough: threading.Event) -> None:
+    """How old each output was when it came: now less its timestamp (the event time in whole milliseconds)."""
+    consumer = Consumer(
+        {"bootstrap.servers": bed.bootstrap, "group.id": "ages", "fetch.queue.backoff.ms": 2, "fetch.wait.max.ms": 50}
+    )
+    consumer.assign([TopicPartition(bed.job.sinks["predictions"], number, 0) for number in range(PARTITIONS)])
+    while not enough.is_set():
+        message = consumer.poll(0.05)  # not consume(n, t): that waits t for n messages
+        if message is not None and message.error() is None:
+            found.append(time.time() - message.timestamp()[1] / 1000)
+    consumer.close()
+
+
+PARTS = ("simple", "full", "frames", "faust", "latency", "restart", "recovery")
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench worker", description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", help=f"absent: all of {', '.join(PARTS)}")
+    parser.add_argument("--quick", action="store_true", help="a twentieth of the records")
+    options = parser.parse_args(list(arguments))
+    unknown = set(options.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"unknown part {sorted(unknown)[0]!r}; there are: {', '.join(PARTS)}")
+    try:
+        with tempfile.TemporaryDirectory(prefix="streamjobs-bench-") as folder, Broker() as broker:
+            bench = Bench(broker, Path(folder), quick=options.quick)
+            results = {part: getattr(bench, part)() for part in options.parts or PARTS}
+    except SetupError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    if {"full", "faust"} <= results.keys():
+        ratio = results["faust"]["cpu_us"] / results["full"]["cpu_us"]
+        print(f"a record costs stock Faust {ratio:.0f} times as much CPU as the worker, both calling the same learner")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
