@@ -30,12 +30,15 @@ from algorithms.heads.nlms import Nlms
 from algorithms.heads.pa import Pa
 from algorithms.heads.pegasos import Pegasos
 from algorithms.heads.rls import Rls
+from algorithms.prototypes.ald import Ald
+from algorithms.prototypes.random_prototypes import RandomPrototypes
 from algorithms.scaling import Scaling
 from algorithms.subspace.last_points import LastPoints
 from algorithms.subspace.okfeb import Okfeb
 
 LEARNERS: dict[str, type[Learner]] = {
     "adwin": Adwin,
+    "ald": Ald,
     "chain": Chain,
     "last_points": LastPoints,
     "lms": Lms,
@@ -45,6 +48,7 @@ LEARNERS: dict[str, type[Learner]] = {
     "pa": Pa,
     "page_hinkley": PageHinkley,
     "pegasos": Pegasos,
+    "random_prototypes": RandomPrototypes,
     "rls": Rls,
     "scaling": Scaling,
     "window_ratio": WindowRatio,

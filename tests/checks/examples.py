@@ -28,11 +28,14 @@ class Example:
 
 EXAMPLES: dict[str, list[Example]] = {
     "adwin": [Example({"confidence": 0.01})],
+    "ald": [Example({"budget": 6}), Example({"above": 0.3, "budget": 40, "ridge": 1e-9, "kernel": LAPLACIAN})],
     "chain": [
         Example({"extractor": {"name": "scaling"}, "head": {"name": "rls", "intercept": True}}, targets=2),
         Example({"extractor": OKFEB, "head": {"name": "lms", "step_size": 0.3}}),
         Example({"extractor": {**OKFEB, "role": "track"}, "head": {"name": "rls"}}, targets=2),
         Example({"extractor": OKFEB, "head": {"name": "logistic"}}, targets=3, labels="onehot"),
+        Example({"extractor": {"name": "ald", "budget": 20}, "head": {"name": "rls"}}, targets=2),
+        Example({"extractor": {"name": "random_prototypes", "budget": 8}, "head": {"name": "rls"}}, targets=2),
     ],
     "lms": [Example({"step_size": 0.05, "ridge": 0.01}, targets=2)],
     "logistic": [Example(targets=3, labels="onehot")],
@@ -47,6 +50,7 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "pa": [Example(targets=3)],
     "pegasos": [Example(targets=3)],
+    "random_prototypes": [Example({"budget": 6}), Example({"budget": 5, "kernel": POLYNOMIAL})],
     "rls": [Example({"forgetting": 0.98, "intercept": True}, targets=2)],
     "scaling": [Example({"unit_norm": True, "clip": 2.0}), Example({"freeze_after": 20})],
     "window_ratio": [Example({"short": 5, "long": 20})],

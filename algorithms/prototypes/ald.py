@@ -1,0 +1,105 @@
+"""Approximate linear dependence (ALD): a sample becomes a prototype when those before it do not span it.
+
+Source: Engel, Mannor, Meir (2004), The kernel recursive least-squares algorithm, eq. (3.4)-(3.6); paper 004, Section 4.
+Symbols: delta = residual, nu = above, K = gram matrix of the prototypes, k = kernel row of x, lambda = ridge.
+Cost of a row: O(m d + m^2 / 2).  State: m (d + 1) + 1 numbers with m <= budget; the factor is derived from them.
+Departs from the source: a budget; when it is full nothing enters any more and the map stands still, so that heads and other
+keys can rest on it. The features are U'^-1 k (see `common.py`), which a new prototype extends and never turns.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.kernels import Kernel, value
+from algorithms.common.linalg import missing, put
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+from algorithms.prototypes import common as maps
+
+
+class AldState(NamedTuple):
+    prototypes: Array  # (m, dim) in the order they entered
+    arrival: Array  # (m,) int64, number of the row each was, from 1
+    seen: int  # rows so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ald(Learner):
+    """Features: coordinates of phi(x) along the prototypes, zero where there is no prototype yet.
+
+    >>> learner = Ald(above=0.1, budget=3, kernel=Kernel(bandwidth=1.0))
+    >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [0.1], [2.0]])
+    >>> out.admitted, out.ls_error.round(3), state.arrival
+    (array([1, 0, 1], dtype=int8), array([1.   , 0.01 , 0.982]), array([1, 3]))
+    """
+
+    stored: ClassVar[tuple[str, ...]] = ("prototypes", "arrival")
+
+    kernel: Kernel = field(default_factory=Kernel)
+    above: float = 0.1  # above 0; residual from which x enters, on the scale of kappa(x, x)
+    budget: int = 300  # most prototypes
+    ridge: float = 1e-6  # above 0; added to the diagonal of the gram matrix
+
+    def __post_init__(self) -> None:
+        require(self, "above", 0 < self.above < np.inf, "above 0")
+        require(self, "budget", self.budget >= 1, "1 or more")
+        require(self, "ridge", 0 < self.ridge < np.inf, "above 0")
+
+    @property
+    def width(self) -> int:
+        return self.budget
+
+    def room(self, field: str) -> int | None:
+        return self.budget
+
+    def init(self, *, dim: int, targets: int, seed: int) -> AldState:
+        return AldState(np.empty((0, dim)), np.empty(0, np.int64), 0)
+
+    def dim(self, state: AldState) -> int:
+        return int(state.prototypes.shape[1])
+
+    def caches(self, state: AldState, rows: Mapping[str, int]) -> tuple[Array, ...]:
+        return (np.zeros((self.budget, self.budget)),)
+
+    def derive(self, work: Work, slot: int) -> None:
+        held, stamps = work[3][slot].tolist()
+        if held > self.budget or held != stamps:
+            raise ValueError(
+                f"Ald: expected up to {self.budget} prototypes, each with its arrival, got {held} with {stamps} arrivals."
+            )
+        maps.factor(self.kernel.code, work[0][slot], 0, held, float(self.ridge), work[4][slot])
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        _loop(tuple(work), slots, X, learn, out, self.kernel.code, float(self.above), float(self.ridge))
+
+
+@compiled
+def _loop(work, slots, X, learn, out, code, above, ridge):
+    all_prototypes, all_arrival, seen, counts, factors = work
+    budget = factors.shape[1]
+    k = np.empty(budget)
+    for n in range(len(X)):
+        key, x, features = slots[n], X[n], out.features[n]
+        kxx = value(code, x, x)
+        if missing(x) or not np.isfinite(kxx):
+            continue
+        prototypes, U, count = all_prototypes[key], factors[key], counts[key, 0]
+
+        # Project on the prototypes so far.
+        residual = maps.locate(code, prototypes, count, x, kxx, U, k, features)
+        out.ls_error[n] = residual
+        if not learn[n] & 1:
+            continue
+        seen[key] += 1
+
+        # What they do not span enters, until the budget is full.
+        if residual > above and count < budget:
+            put(prototypes[count], x)
+            all_arrival[key, count] = seen[key]
+            maps.extend(U, count, features, kxx, ridge)
+            counts[key, 0] = count + 1
+            counts[key, 1] = count + 1
+            out.admitted[n] = 1

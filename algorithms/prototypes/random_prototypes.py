@@ -1,0 +1,147 @@
+"""Random prototypes: a uniform sample of all rows so far, kept by a reservoir; the control of every selection rule.
+
+Source: Vitter (1985), Random sampling with a reservoir, Algorithm R; a baseline of paper 004, Section 5.
+Symbols: t = seen, b = budget, K = gram matrix of the prototypes, k = kernel row of x, T = transfer.
+Cost of a row: O(m d + m^2 / 2), of one that enters O(m^2 d + m^3 / 3), which b ln(n / b) of n rows do after the first b.
+State: m (d + 1) + 2 numbers with m <= budget; the factor is derived from them.
+Readings: row t takes place j, drawn from 0 .. t - 1, if j < b; the draw is a function of (seed, t), so a replay repeats it.
+The features are U'^-1 k (see `common.py`): a newcomer turns the coordinates from its place on, and heads are told how,
+T = U'_new^-1 K(new, old) U_old^-1. Meant to be frozen on a population, as the sample then is the map.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.kernels import Kernel, fill_row, value
+from algorithms.common.linalg import missing, put
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+from algorithms.common.randomness import uniform
+from algorithms.prototypes import common as maps
+
+PLACE = 1  # purpose of the draws
+
+
+class RandomPrototypesState(NamedTuple):
+    prototypes: Array  # (m, dim) by place
+    arrival: Array  # (m,) int64, number of the row in each place, from 1
+    seen: int  # rows so far, t
+    seed: int  # of the draws
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomPrototypes(Learner):
+    """Features: coordinates of phi(x) along the prototypes, zero where there is no prototype yet.
+
+    >>> learner = RandomPrototypes(budget=3, kernel=Kernel(bandwidth=1.0))
+    >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [5.0], [0.0], [9.0]])
+    >>> out.ls_error.round(3), state.seen, len(state.prototypes)
+    (array([1., 1., 0., 1.]), 4, 3)
+    """
+
+    stored: ClassVar[tuple[str, ...]] = ("prototypes", "arrival")
+    moves: ClassVar[bool] = True
+
+    kernel: Kernel = field(default_factory=Kernel)
+    budget: int = 300  # most prototypes
+    ridge: float = 1e-6  # above 0; added to the diagonal of the gram matrix
+
+    def __post_init__(self) -> None:
+        require(self, "budget", self.budget >= 1, "1 or more")
+        require(self, "ridge", 0 < self.ridge < np.inf, "above 0")
+
+    @property
+    def width(self) -> int:
+        return self.budget
+
+    def room(self, field: str) -> int | None:
+        return self.budget
+
+    def init(self, *, dim: int, targets: int, seed: int) -> RandomPrototypesState:
+        return RandomPrototypesState(np.empty((0, dim)), np.empty(0, np.int64), 0, seed)
+
+    def dim(self, state: RandomPrototypesState) -> int:
+        return int(state.prototypes.shape[1])
+
+    def caches(self, state: RandomPrototypesState, rows: Mapping[str, int]) -> tuple[Array, ...]:
+        return (np.zeros((self.budget, self.budget)),)
+
+    def derive(self, work: Work, slot: int) -> None:
+        held, stamps = work[4][slot].tolist()
+        if held > self.budget or held != stamps:
+            raise ValueError(
+                f"RandomPrototypes: expected up to {self.budget} prototypes, each with its arrival, "
+                f"got {held} with {stamps} arrivals."
+            )
+        maps.factor(self.kernel.code, work[0][slot], 0, held, float(self.ridge), work[5][slot])
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        _loop(tuple(work), slots, X, learn, out, basis, self.kernel.code, float(self.ridge))
+
+
+@compiled
+def _loop(work, slots, X, learn, out, basis, code, ridge):
+    all_prototypes, all_arrival, seen, seeds, counts, factors = work
+    budget = factors.shape[1]
+    k, turned = np.empty(budget), np.empty((budget, budget) if basis.moved.size else (0, 0))
+    for n in range(len(X)):
+        key, x = slots[n], X[n]
+        kxx = value(code, x, x)
+        if missing(x) or not np.isfinite(kxx):
+            continue
+        prototypes, arrival, U, count = all_prototypes[key], all_arrival[key], factors[key], counts[key, 0]
+
+        # Project on the prototypes so far.
+        residual = maps.locate(code, prototypes, count, x, kxx, U, k, out.features[n])
+        out.ls_error[n] = residual
+        if not learn[n] & 1 or not np.isfinite(residual):
+            continue
+        seen[key] += 1
+
+        # Each row so far has the same chance to be a prototype.
+        place = count
+        if count == budget:
+            place = int(uniform(seeds[key], PLACE, seen[key]) * seen[key])
+            if place >= budget:
+                continue
+            out.evicted[n] = 1
+            if basis.moved.size:
+                _leave(code, prototypes, place, x, U, turned)
+        put(prototypes[place], x)
+        arrival[place] = seen[key]
+        out.admitted[n] = 1
+        count = max(count, place + 1)
+        counts[key, 0], counts[key, 1] = count, count
+        maps.factor(code, prototypes, place, count, ridge, U)
+        if out.evicted[n] and basis.moved.size and _enter(U, turned):
+            basis.moved[n] = 1
+            for i in range(budget):
+                put(basis.transfer[n, i], turned[i])
+
+
+@compiled
+def _leave(code, prototypes, place, x, U, turned):
+    """turned = K(new, old) U^-1, the new prototypes being the old ones with x in `place`."""
+    for i in range(len(prototypes)):
+        fill_row(code, prototypes, len(prototypes), x if i == place else prototypes[i], turned[i])
+        maps.whiten(U, len(prototypes), turned[i])
+
+
+@compiled
+def _enter(U, turned):
+    """turned = U'^-1 turned; False where that is out of range."""
+    size = len(turned)
+    for i in range(size):
+        for c in range(size):
+            turned[i, c] = turned[i, c] / U[i, i] if U[i, i] != 0.0 else 0.0
+        for j in range(i + 1, size):
+            factor = U[i, j]
+            for c in range(size):
+                turned[j, c] -= factor * turned[i, c]
+    for i in range(size):
+        if missing(turned[i]):
+            return False
+    return True
