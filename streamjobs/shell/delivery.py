@@ -12,10 +12,9 @@ from typing import Any, NamedTuple, Protocol
 import structlog
 
 from streamjobs.config import StateSection
-from streamjobs.errors import StreamjobsError
 from streamjobs.shell.bundle import Core
 from streamjobs.shell.checkpoint import ChangelogLike, Checkpoints, Commit
-from streamjobs.shell.failures import FencedError
+from streamjobs.shell.failures import DeliveryError, FencedError
 from streamjobs.shell.metrics import Metrics
 from streamjobs.shell.partition import Bounds, Partition, Records
 from streamjobs.shell.producing import Outbox
@@ -158,6 +157,9 @@ class Delivery:
         async def watch() -> None:
             try:
                 await work
+            except asyncio.CancelledError:  # never by us: a library let one of its own escape
+                self.fail(DeliveryError("a partition's work was cancelled from outside; a restart continues it."))
+                raise
             except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be acknowledged after it
                 self.fail(error)
 
@@ -209,13 +211,3 @@ class Delivery:
             if applied < ends.get(number, 0) and not (at >= ends[number] and applied >= fetched):
                 return False
         return bool(self.held)
-
-
-def failure_line(error: BaseException) -> str:
-    """One line for stderr; a declared error says itself what to do."""
-    if isinstance(error, StreamjobsError):
-        return str(error)
-    return (
-        f"the worker stopped on {type(error).__name__}: {error}. Nothing is lost: a restart continues from the last "
-        "checkpoint. With --debug the traceback is shown."
-    )

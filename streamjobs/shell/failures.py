@@ -1,5 +1,10 @@
 """Failures of delivery: the worker stops, nothing more is acknowledged, and a restart repeats at most one checkpoint."""
 
+import traceback
+from pathlib import Path
+
+from aiokafka.errors import KafkaError
+
 from streamjobs.errors import StreamjobsError
 
 
@@ -13,3 +18,19 @@ class FencedError(DeliveryError):
 
 class TimeoutAtStop(DeliveryError):
     """The last checkpoint did not come through in time."""
+
+
+def failure_line(error: BaseException) -> str:
+    """One line for stderr. A declared error says itself what to do; of others only type and place are told.
+
+    Their message may quote a record; it is shown with --debug.
+    """
+    if isinstance(error, StreamjobsError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    text = f" ({error})" if isinstance(error, (KafkaError, OSError)) else ""
+    return (
+        f"the worker stopped on {type(error).__name__}{place}{text}. Nothing is lost: a restart continues from the last "
+        "checkpoint. --debug shows the whole story."
+    )

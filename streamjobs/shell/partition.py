@@ -82,11 +82,6 @@ class Partition:
         held = self.storing.get(key)
         return held if held is not None else self._read(self.number, key)
 
-    @property
-    def idle(self) -> bool:
-        """Nothing is queued or being applied."""
-        return not self._queue and not self.lock.locked()
-
     def offer(self, records: Records) -> None:
         """Queue a fetched batch."""
         self._queue.append(records)

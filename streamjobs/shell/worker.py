@@ -20,8 +20,7 @@ from streamjobs.config import Settings
 from streamjobs.errors import StreamjobsError
 from streamjobs.shell import logs
 from streamjobs.shell.bundle import Core, core_from
-from streamjobs.shell.delivery import failure_line
-from streamjobs.shell.failures import TimeoutAtStop
+from streamjobs.shell.failures import TimeoutAtStop, failure_line
 from streamjobs.shell.health import Health, Server
 from streamjobs.shell.metrics import Metrics
 from streamjobs.shell.threads import nothing_to_save
@@ -81,7 +80,12 @@ def _run(settings: Settings, core: Core, *, once: bool) -> None:
         gc.collect()
         gc.freeze()  # modules and compiled loops are not looked through again
         gc.set_threshold(*COLLECT)
-        asyncio.run(_Worker(settings, core, metrics, health).run(found.partitions, found.ends if once else None))
+        worker = _Worker(settings, core, metrics, health)
+        try:
+            asyncio.run(worker.run(found.partitions, found.ends if once else None))
+        finally:
+            if all(thread.daemon or thread is threading.main_thread() for thread in threading.enumerate()):
+                worker.last_resort.cancel()  # nothing is left that could hang
     except BaseException as error:
         health.state, health.reason = "failed", failure_line(error)
         raise
@@ -93,7 +97,10 @@ class _Worker:
     def __init__(self, settings: Settings, core: Core, metrics: Metrics, health: Health) -> None:
         self.settings, self.core, self.metrics, self.health = settings, core, metrics, health
         self.asked = asyncio.Event()  # to stop
-        self.code = 0  # what a hard end would give
+        self.code = 0
+        # A process that hangs after all is ended hard; what is acknowledged is safe.
+        self.last_resort = threading.Timer(STOP_WITHIN + GIVE_UP, lambda: os._exit(self.code or 1))
+        self.last_resort.daemon = True
 
     async def run(self, partitions: int, ends: dict[int, int] | None) -> None:
         """Until asked to stop, caught up, or failed: then it raises what it failed on."""
@@ -105,35 +112,33 @@ class _Worker:
         app = build(self.settings, self.core, self.metrics, partitions)
         app.consumer.passing = ends is not None
         starting = asyncio.ensure_future(app.start())
-        ending = [starting, *map(asyncio.ensure_future, (self._watch(app, ends), self.asked.wait(), app._crashed.wait()))]
-        ending.append(asyncio.ensure_future(app.delivery.failing.wait()))
+        signals = (self._watch(app, ends), self.asked.wait(), app._crashed.wait(), app.delivery.failing.wait())
+        ending = [starting, *map(asyncio.ensure_future, signals)]
         try:
-            await self._until(ending, starting)
-            failed = app.delivery.failed or app.crash_reason
+            failed = await self._until(ending, starting) or app.delivery.failed or app.crash_reason
             if failed is not None:
                 app.delivery.fail(failed)
                 self.health.state, self.health.reason, self.code = "failed", failure_line(failed), 1
             else:
                 self.health.state = "stopping"
                 log.info("stopping: no more fetching, a last checkpoint, leaving the group")
-            await self._stop(app)
-            failed = failed or app.delivery.failed
+            await self._stop(app, failed)
         finally:
             for task in ending:
                 task.cancel()
             await asyncio.gather(*ending, return_exceptions=True)
-        if failed is not None:
-            raise failed
         log.info("stopped", dropped_batches=app.delivery.dropped)
 
-    async def _until(self, ending: "list[asyncio.Future[Any]]", starting: "asyncio.Future[Any]") -> None:
+    async def _until(self, ending: "list[asyncio.Future[Any]]", starting: "asyncio.Future[Any]") -> BaseException | None:
+        """Until one of them ends other than by having started; gives what it failed on."""
         waiting = set(ending)
         while True:
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                task.result()  # raises what starting raised
+                if task.exception() is not None:
+                    return task.exception()
             if done != {starting}:
-                return
+                return None
 
     async def _watch(self, app: Any, ends: dict[int, int] | None) -> None:
         """Tells /health that the loop turns and what the worker does; ends when it has caught up, if it is to."""
@@ -147,18 +152,22 @@ class _Worker:
                 return
             await asyncio.sleep(TURN)
 
-    async def _stop(self, app: Any) -> None:
-        """Raises TimeoutAtStop; a process that still hangs after it is ended hard."""
-        last_resort = threading.Timer(STOP_WITHIN + GIVE_UP, lambda: os._exit(self.code or 1))
-        last_resort.daemon = True
-        last_resort.start()
+    async def _stop(self, app: Any, failed: BaseException | None) -> None:
+        """Stop the app, then raise what it failed on, before or in stopping; TimeoutAtStop when that takes too long."""
+        self.last_resort.start()
+        late = False
         try:
             await asyncio.wait_for(app.stop(), STOP_WITHIN)
         except TimeoutError:
+            late = True
+        failed = failed or app.delivery.failed
+        if failed is not None:
+            raise failed
+        if late:
             raise TimeoutAtStop(
                 f"the last checkpoint did not come through within {STOP_WITHIN:.0f} s (no broker?); what is not "
                 "acknowledged is read again at the next start."
-            ) from None
+            )
 
     def _asked(self) -> None:
         if self.asked.is_set():

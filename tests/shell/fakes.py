@@ -192,7 +192,9 @@ class Worker:
     async def settle(self, partition: int = 0) -> None:
         """Until all that was fetched is applied."""
         held = self.delivery.held.get(partition)
-        while held is not None and not held.partition.closing and not held.partition.idle:
+        while held is not None and not held.partition.closing:
+            if not held.partition._queue and not held.partition.lock.locked():
+                break
             await asyncio.sleep(0)
         await asyncio.sleep(0)
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from streamjobs.errors import SnapshotError
-from streamjobs.shell.failures import FencedError
+from streamjobs.shell.failures import DeliveryError, FencedError, failure_line
 from streamjobs.shell.room import Room
 from tests.shell.fake_core import fold, hash_core
 from tests.shell.fakes import Worker, stream
@@ -207,6 +207,25 @@ def test_bad_records_become_dead_letters_before_the_offset_moves():
         assert made == 3
 
     asyncio.run(body())
+
+
+def test_work_cancelled_by_a_library_is_a_failure_and_not_an_idle_worker():
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        delivery.held[0].tasks[0].cancel()
+        await asyncio.wait_for(delivery.failing.wait(), 5)
+        assert isinstance(delivery.failed, DeliveryError)
+
+    asyncio.run(body())
+
+
+def test_the_line_of_an_unexpected_failure_tells_the_place_and_not_what_a_record_held():
+    try:
+        float("98765-secret")
+    except ValueError as error:
+        line = failure_line(error)
+    assert "ValueError at test_delivery.py:" in line and "secret" not in line and "\n" not in line
 
 
 def test_the_hash_state_tells_a_swap_from_an_order():
