@@ -29,7 +29,7 @@ def adult() -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
 def chained(update: str, ridge: float, rows: int | None = None) -> tuple[float, float, float]:
     """Progressive error, test error of the last weights, and of batch ridge on the final features."""
     X, y, X_test, y_test = adult()
-    X, y = X[:rows], y[:rows]
+    X, y, X_test, y_test = X[:rows], y[:rows], X_test[:rows], y_test[:rows]
     extractor: dict[str, Any] = {"name": "okfeb", "rank": 50, "budget": 60, "role": "head", "update": update}
     extractor |= {"censor": "moving_average", "kernel": {"name": "gaussian", "bandwidth": KERNEL.bandwidth}}
     chain = learner_from("chain", {"extractor": extractor, "head": {"name": "pegasos", "ridge": ridge}})

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import eigsh
 
 from algorithms.common.kernels import Kernel, gram
 from tests.paper.spheroids import two_spheres
@@ -19,7 +20,7 @@ KERNEL = Kernel(bandwidth=50**0.5)
 
 def batch(K: NDArray[Any], iterations: int = 50) -> float:
     """Alg. 1, the alternating solver, from a random start; gives the LS fit."""
-    A = np.random.default_rng(0).normal(size=(len(K), RANK)) / len(K)
+    A = np.random.default_rng(0).normal(size=(len(K), RANK)) / len(K) ** 0.5
     for _ in range(iterations):
         Q = np.linalg.solve(A.T @ K @ A + RIDGE * np.eye(RANK), A.T @ K)
         A = Q.T @ np.linalg.inv(Q @ Q.T + RIDGE * np.eye(RANK))
@@ -56,12 +57,12 @@ def parametric(K: NDArray[Any], constant: float, seed: int) -> float:
 
 def main(arguments: list[str] | None = None) -> int:
     K = gram(KERNEL, *[two_spheres(0)] * 2)
-    floor = float(np.linalg.eigvalsh(K)[:-RANK].sum() / len(K))
-    solved = batch(K)
-    print(f"kernel PCA floor {floor:.3e}, batch {solved:.3e}   target 5.95e-4, the same")
+    leading = eigsh(K, k=RANK, return_eigenvectors=False)
+    floor = float((np.trace(K) - leading.sum()) / len(K))
+    print(f"kernel PCA floor {floor:.3e}, batch (Alg. 1) {batch(K):.3e}   target 5.95e-4, both")
     for constant, target in ((10.0, 1.15), (100.0, 1.08)):
-        ratios = [parametric(K, constant, seed) / solved for seed in range(3)]
-        print(f"Alg. 2, mu = {constant:g}/n: {np.mean(ratios):.3f}x batch   target <= {target}x")
+        ratios = [parametric(K, constant, seed) / floor for seed in range(3)]
+        print(f"Alg. 2, mu = {constant:g}/n: {np.mean(ratios):.3f}x the floor   target <= {target}x")
     print("Alg. 3 (okfe) is not part of this script yet")
     return 0
 

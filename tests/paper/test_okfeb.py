@@ -1,0 +1,52 @@
+"""OK-FEB's figures in short: fewer seeds and rows than the scripts okfeb_*.py print, the bounds are the targets'."""
+
+import numpy as np
+import pytest
+
+from tests.paper import okfeb_adult, okfeb_fig5, okfeb_fig6, okfeb_motion, okfeb_robust, okfeb_table1
+
+
+@pytest.mark.parametrize(("budget", "rule"), okfeb_fig5.TARGETS)
+def test_fig_5_ls_error_before_the_change_at_its_peak_and_at_the_end(budget, rule):
+    steady, peak = okfeb_fig5.TARGETS[budget, rule]
+    ours = okfeb_fig5.figures(okfeb_fig5.okfeb(budget, rule, seeds=10))
+    assert ours[0] == pytest.approx(steady, abs=0.008)
+    assert ours[1] == pytest.approx(peak, abs=0.012)
+    assert ours[2] == pytest.approx(1.0, abs=0.04)
+
+
+@pytest.mark.parametrize("rank", (5, 10))
+def test_fig_6_kernel_mismatch_and_half_of_it_by_projection(rank):
+    ours = okfeb_fig6.okfeb(rank, okfeb_fig6.PAPER, seeds=10, every=100)
+    assert ours == pytest.approx(okfeb_fig6.TARGETS[rank][0], rel=0.05)
+    assert okfeb_fig6.okfeb(rank, okfeb_fig6.OURS, seeds=4, every=100) < 0.87 * ours
+
+
+def test_table_1_on_the_excerpt():
+    figures = okfeb_table1.figures(okfeb_table1.errors(seeds=4))
+    assert figures["rms log ratio to the table"] <= 0.28
+    assert figures["decay 1 / decay .9"] == pytest.approx(1.38, abs=0.10)
+    assert figures["decay .9 / oldest"] == pytest.approx(1.01, abs=0.03)
+
+
+def test_projection_improves_mismatch_and_fit_on_recordings_of_motion():
+    (mismatch, fit, _), _, _ = okfeb_motion.ratios(most=2, rows=2000)
+    assert mismatch <= 0.58
+    assert fit <= 0.72
+
+
+def test_a_head_on_a_standing_subspace_beats_one_on_a_moving_one_by_far():
+    """Adult, a fifth of the rows: .161 and .236 (the majority rate) on all of them."""
+    _, standing, _ = okfeb_adult.chained("nonparametric", ridge=1e-3, rows=6_000)
+    _, moving, _ = okfeb_adult.chained("parametric", ridge=1e-3, rows=6_000)
+    assert standing <= 0.185
+    assert moving > 0.22
+
+
+@pytest.mark.parametrize("role", okfeb_robust.ROLES)
+def test_a_long_stream_with_outliers_ends_as_it_began(role):
+    ratio, finite, size = okfeb_robust.long_run(role, 40_000)
+    assert finite
+    assert ratio == pytest.approx(1.0, abs=0.1)
+    assert size < 4096
+    assert np.isfinite(ratio)
