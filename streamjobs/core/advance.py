@@ -4,6 +4,7 @@ Each stage takes the whole batch in one compiled call, in record order. That equ
 of a key depends on a later one; a batch and its records one by one give the same bits (tests hold it).
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -150,7 +151,10 @@ def _codes(job: Job, live: Live, slot: int, labels: list[object]) -> list[Code] 
     if job.task == "regression":
         return [number_code(label, job.label_width) for label in labels]
     names = live.names[0 if live.pooled else slot]
-    trial = list(names)
+    try:
+        return [(math.nan if label is None else float(names.index(label)),) for label in labels]  # type: ignore[arg-type]
+    except ValueError:  # a label that is new, or needs another spelling
+        trial = list(names)
     codes: list[Code] = [(class_code(label, trial, job.targets, job.classes is not None),) for label in labels]
     names[:] = trial
     return codes
