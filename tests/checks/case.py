@@ -53,8 +53,9 @@ class Case:
         """The rows through the learner, row n for the key in slots[n] (one number: all for that key)."""
         n = len(X)
         out = self.learner.outputs(n, self.dim, self.learner.targets(self.init()))
-        keys = np.ascontiguousarray(np.broadcast_to(slots, n), np.int64)
-        flags = None if learn is None else np.ascontiguousarray(np.broadcast_to(learn, n), np.int8)
+        # Copies, because broadcast arrays are read-only, which is another type to numba: it would compile once more.
+        keys = np.array(np.broadcast_to(slots, n), np.int64)
+        flags = None if learn is None else np.array(np.broadcast_to(learn, n), np.int8)
         self.learner.advance(work, keys, np.array(X, float), np.array(Y, float), out, flags, basis)
         return out
 

@@ -75,13 +75,15 @@ def _classes(scores: Array) -> Array:
 def _spans_what_it_has_seen(case: Case) -> None:
     """Samples at two places, then at two others: new ones stand out, and are spanned better in their turn.
 
-    The second is asked gently: a subspace that heads learn on (okfeb's role "head") is meant to stand nearly still.
+    The second is asked gently, because a subspace that heads learn on (okfeb's role "head") is meant to stand nearly
+    still, and only of learners that store some of the new samples: a full dictionary may stand still altogether.
     """
     X = np.concatenate([streams.places(300, case.dim, second, seed=33) for second in (False, True)])
     _, out = case.learner.run(case.init(), X)
     seen, new, last = (float(np.nanmean(out.ls_error[rows])) for rows in (slice(200, 300), slice(300, 305), slice(500, 600)))
     assert seen <= 0.5 * new, f"LS error {seen:.3g} where it has been, {new:.3g} where it has never been"
-    assert last <= 0.95 * new, f"LS error {new:.3g} on new samples, {last:.3g} when it had 200 of them"
+    most = 0.95 if out.admitted[300:].any() else 1.05
+    assert last <= most * new, f"LS error {new:.3g} on new samples, {last:.3g} when it had 200 of them"
 
 
 def _settles(case: Case) -> None:
