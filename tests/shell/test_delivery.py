@@ -213,6 +213,7 @@ def test_work_cancelled_by_a_library_is_a_failure_and_not_an_idle_worker():
     async def body():
         worker = Worker()
         delivery = await worker.begin(0)
+        await asyncio.sleep(0)  # it has begun
         delivery.held[0].tasks[0].cancel()
         await asyncio.wait_for(delivery.failing.wait(), 5)
         assert isinstance(delivery.failed, DeliveryError)
