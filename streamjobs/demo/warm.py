@@ -26,26 +26,21 @@ def warm(job: Job, progress: Callable[[], None]) -> None:
     mark = Path(numba.config.CACHE_DIR) / f"demo-{job.fingerprint.hex()}"
     if mark.exists():
         return
-    halves = [
-        subprocess.Popen(
-            [sys.executable, "-m", __name__, half],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        for half in HALVES
-    ]
+    halves: list[subprocess.Popen[bytes]] = []
     try:
-        while any(half.poll() is None for half in halves):
+        for half in HALVES:
+            words = [sys.executable, "-m", __name__, half]
+            quiet = subprocess.DEVNULL
+            halves.append(subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True))
+        while any(process.poll() is None for process in halves):
             progress()
             time.sleep(LOOK_EVERY)
     finally:
-        for half in halves:
-            if half.poll() is None:
-                half.kill()
-                half.wait()
-    if not any(half.returncode for half in halves):
+        for process in halves:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    if not any(process.returncode for process in halves):
         mark.touch()
 
 

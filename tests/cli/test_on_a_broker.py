@@ -101,9 +101,9 @@ def test_the_demo_stopped_early_ends_its_worker_and_its_broker():
         started = _children(demo.pid)
         time.sleep(0.05)
     demo.send_signal(signal.SIGTERM)
-    demo.communicate(timeout=30)
-    assert demo.returncode == 130
-    assert len(started) == 2  # a broker and a worker
+    said = demo.communicate(timeout=30)[1].decode()
+    assert demo.returncode == 130, said
+    assert len(started) >= 2  # a broker, and a worker or those that compile for it
     assert not any(os.path.exists(f"/proc/{pid}") for pid in started)
 
 
