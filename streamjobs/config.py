@@ -126,6 +126,7 @@ class LearnerSection(BaseModel):
 
 
 class HeadSection(LearnerSection):
+    name: str = Field(description="a learner that predicts, such as rls; its settings stand beside it")
     task: Literal["classification", "regression"] = Field(default="classification", description="what labels are")
     classes: list[str] | None = Field(default=None, description="the classes in order; absent: learned per key")
     max_classes: int = Field(default=16, ge=2, le=1024, description="most classes a key may learn")
