@@ -114,6 +114,7 @@ class SharedOptions(RocksDBOptions):  # type: ignore[misc]
         options.set_write_buffer_size(self.write_buffer_size)
         options.set_write_buffer_manager(self._buffers)
         options.set_keep_log_file_num(2)
+        options.set_compression_type(rocksdict.DBCompressionType.none())  # snapshots are floats: it costs and gives nothing
         table = rocksdict.BlockBasedOptions()
         table.set_bloom_filter(10, block_based=False)
         table.set_block_cache(self._cache)
