@@ -16,7 +16,7 @@ class Part:
     command: tuple[str, ...] = ()
     options: tuple[str, ...] = ()  # for pytest
     fast: bool = True  # in the minute-long run of the inner loop
-    within_seconds: int = 300  # a part that takes longer hangs: it is ended and has failed
+    within_seconds: int = 480  # a part that takes longer hangs: it is ended and has failed
 
     @property
     def there(self) -> list[str]:
@@ -49,8 +49,8 @@ PARTS = (
     Part("cli", ("tests/cli",)),
     Part("paper", ("tests/paper",), fast=False),
     Part("bench", ("tests/bench",), fast=False),
-    Part("kafka", ("tests/kafka",), fast=False, within_seconds=480),
-    Part("faults", ("tests/faults",), fast=False, within_seconds=480),
+    Part("kafka", ("tests/kafka",), fast=False, within_seconds=600),
+    Part("faults", ("tests/faults",), fast=False, within_seconds=600),
 )
 
 # Parts without a single test fail the run. The others may be absent from the checkout, and are then listed.
