@@ -24,6 +24,7 @@ from confluent_kafka import Consumer, TopicPartition
 from streamjobs.errors import SetupError
 from streamjobs.shell.broker import Broker
 from tests.kafka.bed import PARTITIONS, Bed, Sent, new_producer, send, until
+from tests.kafka.fixtures import cleaning_up_on_sigterm
 from tests.kafka.workers import Worker
 
 DIM, KEYS, FRAME = 40, 200, 100
@@ -274,7 +275,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     if unknown:
         parser.error(f"unknown part {sorted(unknown)[0]!r}; there are: {', '.join(PARTS)}")
     try:
-        with tempfile.TemporaryDirectory(prefix="streamjobs-bench-") as folder, Broker() as broker:
+        with cleaning_up_on_sigterm(), tempfile.TemporaryDirectory(prefix="streamjobs-bench-") as folder, Broker() as broker:
             bench = Bench(broker, Path(folder), quick=options.quick)
             results = {part: getattr(bench, part)() for part in options.parts or PARTS}
     except SetupError as error:

@@ -18,6 +18,7 @@ from streamjobs.errors import SetupError
 from streamjobs.shell.broker import Broker
 from tests.faults.scenarios import frozen, joins, kills
 from tests.kafka.bed import Bed
+from tests.kafka.fixtures import cleaning_up_on_sigterm
 from tests.kafka.load import SOURCE
 from tests.kafka.planted import program
 from tests.kafka.truth import verify
@@ -56,7 +57,11 @@ def main() -> int:
         parser.error(f"unknown scenario {sorted(unknown)[0]!r}; there are: {', '.join(known)}")
     failed = 0
     try:
-        with tempfile.TemporaryDirectory(prefix="streamjobs-faults-") as folder, Broker() as broker:
+        with (
+            cleaning_up_on_sigterm(),
+            tempfile.TemporaryDirectory(prefix="streamjobs-faults-") as folder,
+            Broker() as broker,
+        ):
             for name in options.what or known:
                 for turn in range(options.rounds if name in ("frozen", "zombie") else 1):
                     bed_name, (state, do, repeats) = f"{name}-{turn}", scenarios(options)[name]

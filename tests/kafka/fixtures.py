@@ -2,7 +2,9 @@
 
 import itertools
 import os
+import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,20 @@ from tests.kafka.bed import Bed
 _numbers = itertools.count(1)
 
 
+@contextmanager
+def cleaning_up_on_sigterm() -> Iterator[None]:
+    """SIGTERM (of a runner's time limit) interrupts as Ctrl-C does, so that brokers and workers are ended."""
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
     """A running node; without Java or Maven the test is skipped, in CI it fails."""
@@ -21,7 +37,7 @@ def broker() -> Iterator[Broker]:
         if os.environ.get("CI", "").lower() == "true":
             pytest.fail(problem)
         pytest.skip(problem)
-    with Broker() as running:
+    with cleaning_up_on_sigterm(), Broker() as running:
         yield running
 
 
