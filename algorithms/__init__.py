@@ -24,6 +24,7 @@ from algorithms.common.settings import build, suggestion
 from algorithms.drift.adwin import Adwin
 from algorithms.drift.page_hinkley import PageHinkley
 from algorithms.drift.window_ratio import WindowRatio
+from algorithms.heads.gated import GatedRls
 from algorithms.heads.lms import Lms
 from algorithms.heads.logistic import Logistic
 from algorithms.heads.nlms import Nlms
@@ -40,6 +41,7 @@ LEARNERS: dict[str, type[Learner]] = {
     "adwin": Adwin,
     "ald": Ald,
     "chain": Chain,
+    "gated_rls": GatedRls,
     "last_points": LastPoints,
     "lms": Lms,
     "logistic": Logistic,

@@ -18,9 +18,9 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Workspace, require
-from algorithms.heads.common import LARGEST_STEP, carry, largest, score, squared_loss
-
-WIND_UP = 1e4  # most growth of P's trace beyond its start
+from algorithms.heads import common_rls as rls
+from algorithms.heads.common import carry, score, squared_loss
+from algorithms.heads.common_rls import packed, unpacked
 
 
 class RlsState(NamedTuple):
@@ -97,123 +97,11 @@ def _loop(work, slots, X, Y, learn, out, basis, forgetting, delta):
             if not missing(y):
                 out.loss[n] = squared_loss(prediction, y)
 
-            # Learn: gain = P z / (lambda + z'P z), w += gain (y - prediction)', P = (P - gain z'P) / lambda.
+            # Learn.
             if learn[n] & 2:
                 seen[key] += 1
                 if not missing(y) and not missing(prediction):
-                    for i in range(x.size):
-                        z[i] = x[i]
-                    for t in range(y.size):
-                        along[t] = y[t] - prediction[t]
-                    spread = _product(P, z, u)
-                    if not spread >= 0.0:  # rounding left P indefinite
-                        _restart(P, delta)
-                        spread = _product(P, z, u)
-                    total = forgetting + spread
-                    for i in range(size):
-                        gain[i] = u[i] / total
-                        u[i] /= np.sqrt(total)
-                    if largest(along) * largest(gain) < LARGEST_STEP and total < LARGEST_STEP * LARGEST_STEP:
-                        for i in range(x.size):
-                            for t in range(y.size):
-                                weights[i, t] += gain[i] * along[t]
-                        if size > x.size:
-                            for t in range(y.size):
-                                bias[t] += gain[x.size] * along[t]
-                        _downdate(P, u, forgetting, delta)
+                    rls.learn(weights, bias, P, x, y, prediction, z, u, gain, along, forgetting, delta)
         if basis.moved.size > 0 and basis.moved[n] != 0:
             carry(basis, n, weights)
-            _carry_covariance(basis.transfer[n], P, delta)
-
-
-@compiled
-def _product(P, z, u):
-    """u = P z; gives z'u. By rows of P, so that the compiler can use vector instructions without changing the sums."""
-    for j in range(z.size):
-        u[j] = 0.0
-    for i in range(z.size):
-        factor = z[i]
-        for j in range(z.size):
-            u[j] += P[i, j] * factor
-    total = 0.0
-    for j in range(z.size):
-        total += z[j] * u[j]
-    return total
-
-
-@compiled
-def _downdate(P, u, forgetting, delta):
-    """P = (P - u u') / forgetting, symmetric to the last bit because u_i u_j is."""
-    trace = 0.0
-    for i in range(u.size):
-        trace += P[i, i] - u[i] * u[i]
-    grow = 1.0 / forgetting
-    if not trace * grow <= WIND_UP * delta * u.size:
-        grow = 1.0
-    for i in range(u.size):
-        factor = u[i]
-        for j in range(u.size):
-            P[i, j] = (P[i, j] - factor * u[j]) * grow
-
-
-@compiled
-def _restart(P, delta):
-    for i in range(len(P)):
-        for j in range(len(P)):
-            P[i, j] = delta if i == j else 0.0
-
-
-@compiled
-def _carry_covariance(T, P, delta):
-    """P = T P T' + delta (I - T T'); the constant input is not turned."""
-    r, size = len(T), len(P)
-    Tt, half, turned = np.empty((r, r)), np.zeros((r, size)), np.zeros((r, r))
-    for i in range(r):
-        for j in range(r):
-            Tt[j, i] = T[i, j]
-    for i in range(r):
-        for k in range(r):
-            factor = T[i, k]
-            for j in range(size):
-                half[i, j] += factor * P[k, j]
-    for i in range(r):
-        for k in range(r):
-            factor = half[i, k] - delta * T[i, k]  # (T P - delta T) T', its lower triangle
-            for j in range(i + 1):
-                turned[i, j] += factor * Tt[k, j]
-    for i in range(r):
-        for j in range(i + 1):
-            P[i, j] = turned[i, j] + (delta if i == j else 0.0)
-            P[j, i] = P[i, j]
-        for j in range(r, size):
-            P[i, j] = half[i, j]
-            P[j, i] = half[i, j]
-    for i in range(r):
-        if not 0.0 < P[i, i] < np.inf:
-            _restart(P, delta)
-            return
-
-
-@compiled
-def packed(P: Array) -> Array:
-    """The lower triangle of a symmetric matrix by rows."""
-    triangle = np.empty(len(P) * (len(P) + 1) // 2)
-    at = 0
-    for i in range(len(P)):
-        for j in range(i + 1):
-            triangle[at] = P[i, j]
-            at += 1
-    return triangle
-
-
-@compiled
-def unpacked(triangle: Array, size: int) -> Array:
-    """The symmetric matrix of a lower triangle by rows."""
-    P = np.empty((size, size))
-    at = 0
-    for i in range(size):
-        for j in range(i + 1):
-            P[i, j] = triangle[at]
-            P[j, i] = triangle[at]
-            at += 1
-    return P
+            rls.carry_covariance(basis.transfer[n], P, delta)

@@ -37,6 +37,10 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"extractor": {"name": "ald", "budget": 20}, "head": {"name": "rls"}}, targets=2),
         Example({"extractor": {"name": "random_prototypes", "budget": 8}, "head": {"name": "rls"}}, targets=2),
     ],
+    "gated_rls": [
+        Example({"intercept": True, "forgetting": 0.98}, targets=3, labels="onehot"),
+        Example({"gate": False, "fallback": "none"}, targets=3),
+    ],
     "lms": [Example({"step_size": 0.05, "ridge": 0.01}, targets=2)],
     "logistic": [Example(targets=3, labels="onehot")],
     "nlms": [Example(targets=2)],
