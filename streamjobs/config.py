@@ -107,7 +107,11 @@ class WindowSection(Section):
         default=None,
         description="a longer pause between samples begins a new window (duration, or seconds); absent: 10 sample periods",
     )
-    statistics: Literal["simple"] = Field(default="simple", description="which features a window gives")
+    statistics: Literal["simple", "rich", "gravity"] = Field(
+        default="simple",
+        description="which features a window gives: 48, 100 or 89 for six axes; gravity: the first three fields are "
+        "acceleration, and how the sensor is mounted does not matter",
+    )
 
 
 class ScalingSection(Section):

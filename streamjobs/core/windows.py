@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import Array, Stage, require
+from algorithms.common.protocol import Array, Stage, reject, require
 from streamjobs.core import statistics as features_of
 
 REASONS = ("sparse", "gap", "crowded", "late")
@@ -82,7 +82,9 @@ class Windows(Stage):
 
     def width_for(self, dim: int) -> int:
         """Statistics of a window of `dim` channels."""
-        return features_of.PER_CHANNEL * dim
+        if self.statistics == "gravity" and dim < features_of.LEAST_GRAVITY:
+            reject(self, "statistics", f"simple or rich for {dim} channels; gravity needs 3 of acceleration", "gravity")
+        return features_of.width(self.statistics, dim)
 
     def room(self, field: str) -> int:
         return int(np.ceil(MOST * self.nominal))
@@ -121,7 +123,7 @@ class Windows(Stage):
         while True:
             begin, k = _advance(tuple(work), samples, begin, out, grid, making)
             features = np.empty((k, self.width_for(dim)))
-            features_of.simple(out[2][:k], out[6][:k], self.rate, features)
+            features_of.describe(self.statistics, out[2][:k], out[6][:k], self.rate, features)
             parts.append((out[0][:k].copy(), out[1][:k].copy(), features, *(array[:k].copy() for array in out[3:6])))
             if begin == n:
                 break
