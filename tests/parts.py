@@ -46,7 +46,6 @@ PARTS = (
     Part("core", ("tests/core",)),
     Part("shell", ("tests/shell",)),
     Part("cli", ("tests/cli",)),
-    Part("cli", ("tests/cli",)),
     Part("paper", ("tests/paper",), fast=False),
     Part("bench", ("tests/bench",), fast=False),
     Part("kafka", ("tests/kafka",), fast=False, within_seconds=600),

@@ -52,14 +52,21 @@ def settings() -> str:
         needed = section in schema.get("required", ())
         optional = section in schema["properties"] and Settings.model_fields[section].default is None
         state = "needed" if needed else "optional; absent: off" if optional else "optional"
-        rows = [
-            (f"`{name}`", _values(field), _default(name, field, model), field.get("description", "").replace("<", "&lt;"))
-            for name, field in model["properties"].items()
-        ]
+        rows = list(_rows(model, schema["$defs"], ""))
         if model.get("additionalProperties") is True:
             rows.append(("...", "", "", "the learner's own settings, see the learners"))
         parts.append(f"**`[{section}]`** ({state})\n\n" + _table(("setting", "values", "default", "what"), rows))
     return "\n\n".join(parts)
+
+
+def _rows(model: dict[str, Any], definitions: dict[str, Any], before: str) -> Iterator[tuple[str, str, str, str]]:
+    """A row per setting, those of a table inside it as `table.setting`."""
+    for name, field in model["properties"].items():
+        told = field.get("description", "").replace("<", "&lt;")
+        yield f"`{before}{name}`", _values(field), _default(name, field, model), told
+        for option in (field, *field.get("anyOf", ()), *field.get("allOf", ())):
+            if "$ref" in option:
+                yield from _rows(definitions[option["$ref"].rpartition("/")[2]], definitions, f"{before}{name}.")
 
 
 def learners() -> str:
@@ -157,7 +164,7 @@ def _values(field: dict[str, Any]) -> str:
 def _one(option: dict[str, Any]) -> str:
     if "enum" in option or "const" in option:
         return ", ".join(f"`{value}`" for value in option.get("enum", [option.get("const")]))
-    kind = option.get("type", "any")
+    kind = option.get("type", "object" if "$ref" in option else "any")
     word = {"integer": "integer", "number": "number", "string": "text", "boolean": "`true`, `false`"}.get(kind, kind)
     if kind == "array":
         word = "list of " + {"string": "texts"}.get(option.get("items", {}).get("type"), "values")
