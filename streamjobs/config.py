@@ -38,6 +38,13 @@ def size(value: Any) -> Any:
     return value
 
 
+def plain(value: Any) -> Any:
+    """A value as a record's field may hold it."""
+    if not isinstance(value, (str, int, float)):
+        raise ValueError("a text, a number, true or false")
+    return value
+
+
 Seconds = Annotated[
     float,
     BeforeValidator(seconds),
@@ -50,6 +57,7 @@ Bytes = Annotated[
     Field(ge=1),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": f"^{SIZE}$"}]}),
 ]
+Side = Annotated[str | int | float | bool, BeforeValidator(plain)]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,249}$")]
 
 
@@ -97,6 +105,14 @@ class SourceSection(Section):
     max_key_bytes: int = Field(default=256, ge=1, description="longest key, in bytes")
 
 
+class MirrorSection(Section):
+    field: str = Field(description="field of a record, one value for all its samples, that says how the sensor is worn")
+    when: Side = Field(description="its value in records whose columns change sign")
+    columns: list[str] = Field(
+        description="those of [source] fields that change sign, such as ax, wy and wz between left and right"
+    )
+
+
 class WindowSection(Section):
     length: Seconds = Field(description="event time a window covers (duration, or seconds)")
     hop: Seconds | None = Field(
@@ -111,6 +127,11 @@ class WindowSection(Section):
         default="simple",
         description="which features a window gives: 48, 100 or 89 for six axes; gravity: the first three fields are "
         "acceleration, and how the sensor is mounted does not matter",
+    )
+    mirror: MirrorSection | None = Field(
+        default=None,
+        description="signs of columns changed before windows are made, so that a left arm looks like a right one: a table "
+        "of `field`, `when` and `columns`",
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from algorithms import Learner
+from algorithms.common.settings import suggestion
 from streamjobs.checking.learners import TASK, is_bounded
 from streamjobs.checking.sentences import hidden
 from streamjobs.config import (
@@ -33,6 +34,8 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         rules.append(_broker(broker))
     if window := parts.get("window"):
         rules.append(_window(window))
+        if source:
+            rules.append(_windowed(window, source))
     if state := parts.get("state"):
         rules.append(_state(state))
     if learner := parts.get("learner"):
@@ -93,6 +96,34 @@ def _window(window: WindowSection) -> Found:
         yield ("window", "hop"), f"hop must be {expected}; got {window.hop:g} s."
     if window.gap is not None and window.gap < period:
         yield ("window", "gap"), f"gap must be at least one sample period ({period:g} s); got {window.gap:g} s."
+
+
+def _windowed(window: WindowSection, source: SourceSection) -> Found:
+    mirror, fields = window.mirror, source.fields
+    channels = len(fields) if fields is not None else source.dim
+    if window.statistics == "gravity" and channels is not None and channels < 3:
+        expected = "needs three fields of acceleration first"
+        yield ("window", "statistics"), f"statistics = 'gravity' {expected}; [source] has {channels}. Choose 'rich'."
+    if mirror is None:
+        return
+    place = ("window", "mirror")
+    if source.format == "raw":
+        yield (
+            place,
+            f"mirror has no meaning in raw records: there is no field {mirror.field!r} in them; use json or msgpack.",
+        )
+    elif fields is None:
+        yield place, "mirror names columns, so the numbers of a record must be named too; state them as [source] fields."
+    else:
+        if not mirror.columns:
+            yield place, "mirror: columns must name at least one of [source] fields; got none."
+        for column in dict.fromkeys(mirror.columns):
+            if column not in fields:
+                yield place, f"mirror: {column!r} is not one of [source] fields{suggestion(column, fields)}"
+            elif mirror.columns.count(column) > 1:
+                yield place, f"mirror: columns must differ; {column!r} stands there {mirror.columns.count(column)} times."
+        if mirror.field in (*fields, source.time, source.label):
+            yield place, f"mirror: field must be a field of its own; {mirror.field!r} has another meaning in [source]."
 
 
 def _state(state: StateSection) -> Found:

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ _WORDS = {
     "string_type": "a text",
     "list_type": "a list",
     "dict_type": "a table",
+    "model_type": "a table",
     "string_pattern_mismatch": "made of letters, digits, '.', '_' and '-' only",
 }
 _BOUNDS = {
@@ -41,12 +43,17 @@ def _sentences(
     seen: set[str] = set()
     for problem in problems:
         name = str(problem["loc"][0]) if problem["loc"] else ""
-        if name not in seen:  # a setting that may be a text or a table fails as both
-            seen.add(name)
+        whole = ".".join(str(part) for part in problem["loc"][: 2 if _table_of(model, name) else 1])
+        if whole not in seen:  # a setting that may be a text or a table fails as both
+            seen.add(whole)
             yield (section, name), places.of((section, name)) + _sentence(model, name, problem)
 
 
 def _sentence(model: type[BaseModel], name: str, problem: ErrorDetails) -> str:
+    inner_model = _table_of(model, name)
+    if inner_model is not None and len(problem["loc"]) > 1:
+        deeper: Any = {**problem, "loc": problem["loc"][1:]}
+        return f"{name}: {_sentence(inner_model, str(problem['loc'][1]), deeper)}"
     kind, context = problem["type"], problem.get("ctx", {})
     if kind == "extra_forbidden":
         return f"unknown setting {name!r}{suggestion(name, model.model_fields)}"
@@ -66,6 +73,13 @@ def _sentence(model: type[BaseModel], name: str, problem: ErrorDetails) -> str:
     which = f"{name}[{inner[0]}]" if inner else name
     expected = _WORDS.get(kind, f"valid ({problem['msg'][:1].lower()}{problem['msg'][1:]})")
     return f"{which} must be {expected}{got}."
+
+
+def _table_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+    """The model of a setting that is a table with settings of its own."""
+    field = model.model_fields.get(name)
+    options = (field.annotation, *typing.get_args(field.annotation)) if field else ()
+    return next((one for one in options if isinstance(one, type) and issubclass(one, BaseModel)), None)
 
 
 def _near(value: object, expected: str) -> str:

@@ -4,6 +4,10 @@ A record holds one sample (numbers, a time, a label) or a frame of n samples: `x
 numbers each, `time` as n numbers (in MessagePack also as little-endian f64 bytes), `label` as one value for all or as
 a list of n values. A list is always read as one value per sample in a frame and as the numbers of one label otherwise.
 MessagePack also takes numbers as little-endian bytes, f32 unless the message says `"dtype": "f8"`.
+
+Where a job mirrors, the field that says how the sensor is worn must be in every record, one value for all its samples.
+Mirrored samples are ordinary ones from here on: after a change of side within a key's stream both sides stand in one
+frame, so windows run on over it.
 """
 
 import operator
@@ -16,7 +20,7 @@ import msgspec
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.config import SourceSection
+from streamjobs.config import MirrorSection, SourceSection
 from streamjobs.core.messages import Record
 from streamjobs.core.raw import read_raw
 from streamjobs.core.samples import Frame, Problem, Sample, check_count, labels_of, numbers_of
@@ -33,21 +37,26 @@ _Label = str | int | float | bool | list[Any] | None
 Parse = Callable[[Record], Sample | Frame]
 
 
-def parser(source: SourceSection, dim: int) -> Parse:
-    """The function that reads one record's value; it raises Problem and nothing else."""
+def parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None) -> Parse:
+    """The function that reads one record's value; it raises Problem and nothing else.
+
+    `mirror` needs named fields, in JSON or MessagePack.
+    """
     if source.format == "raw":
         return lambda record: read_raw(record, source.max_samples, dim)
-    return _typed(source, dim)
+    return _typed(source, dim, mirror)
 
 
-def _typed(source: SourceSection, dim: int) -> Parse:
+def _typed(source: SourceSection, dim: int, mirror: MirrorSection | None) -> Parse:
     binary = source.format == "msgpack"
-    one, many = _structs(source, binary)
+    one, many = _structs(source, binary, mirror)
     module = msgspec.msgpack if binary else msgspec.json
     decode_one, decode_many = module.Decoder(one).decode, module.Decoder(many).decode
     named, timed, labelled = source.fields is not None, source.time is not None, source.label is not None
     scale, max_samples = UNITS[source.time_unit], source.max_samples
     values = operator.attrgetter(*(f"f{i}" for i in range(dim))) if named and dim > 1 else None
+    signs = _signs(source, mirror)
+    when = mirror.when if mirror is not None else None
     pack = struct.Struct(f"{dim}d").pack  # at once, while the numbers are in cache: a third of NumPy's time for lists
 
     def parse(record: Record) -> Sample | Frame:
@@ -57,12 +66,14 @@ def _typed(source: SourceSection, dim: int) -> Parse:
             try:
                 message = decode_many(record.value)
             except _UNDECODABLE as error:
-                raise _problem(error if _is_frame(single) else single, source) from None
+                raise _problem(error if _is_frame(single, mirror) else single, source) from None
             return frame(message)
         except _UNDECODABLE as error:
             raise _problem(error, source) from None
         if named:
             x = values(message) if values is not None else (message.f0,)
+            if when is not None and _is(message.side, when):
+                x = tuple(map(operator.mul, x, signs))
         else:
             x = message.x
             if type(x) is bytes:
@@ -74,6 +85,8 @@ def _typed(source: SourceSection, dim: int) -> Parse:
     def frame(message: Any) -> Frame:
         if named:
             X = _columns([getattr(message, f"f{i}") for i in range(dim)], source, max_samples)
+            if when is not None and _is(message.side, when):
+                X *= np.array(signs)
         else:
             X = _rows(message.x, message.dtype if binary else "f4", dim, max_samples)
         times = _times(message.time, len(X), scale) if timed else _untimed(len(X))
@@ -82,10 +95,12 @@ def _typed(source: SourceSection, dim: int) -> Parse:
     return parse
 
 
-def _structs(source: SourceSection, binary: bool) -> tuple[Any, Any]:
+def _structs(source: SourceSection, binary: bool, mirror: MirrorSection | None) -> tuple[Any, Any]:
     """The types of a message with one sample and of one with a frame; the fields' names are the job file's."""
     given = source.fields or [source.x]
     names = [*given, *([source.time] if source.time else []), *([source.label] if source.label else [])]
+    if mirror is not None:
+        names.append(mirror.field)
     if binary and source.fields is None:
         names.append("dtype")
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -112,6 +127,11 @@ def _structs(source: SourceSection, binary: bool) -> tuple[Any, Any]:
         one.append(("label", _Label, None))
         many.append(("label", _Label, None))
         rename["label"] = source.label
+    if mirror is not None:
+        required = ("side", str | int | float | bool)
+        one.insert(0, required)
+        many.insert(0, required)
+        rename["side"] = mirror.field
     if binary and source.fields is None:
         one.append(("dtype", str, "f4"))
         many.append(("dtype", str, "f4"))
@@ -121,8 +141,19 @@ def _structs(source: SourceSection, binary: bool) -> tuple[Any, Any]:
     )
 
 
-def _is_frame(error: Exception) -> bool:
-    return "got `array` - at" in str(error)
+def _signs(source: SourceSection, mirror: MirrorSection | None) -> tuple[float, ...]:
+    columns = mirror.columns if mirror is not None else []
+    return tuple(-1.0 if field in columns else 1.0 for field in source.fields or ())
+
+
+def _is(value: object, when: object) -> bool:
+    """Equal, and true is not 1."""
+    return value == when and isinstance(value, bool) == isinstance(when, bool)
+
+
+def _is_frame(error: Exception, mirror: MirrorSection | None) -> bool:
+    text = str(error)
+    return "got `array` - at" in text and not (mirror is not None and text.endswith(f"`$.{mirror.field}`"))
 
 
 def _problem(error: Exception, source: SourceSection) -> Problem:

@@ -70,6 +70,7 @@ class Job(NamedTuple):
                 statistics=window.statistics,
             )
             stages["windows"], width = windows, windows.width_for(dim)
+        mirror = settings.window.mirror if settings.window else None
         scaling = settings.scaling
         if scaling.method != "none" or scaling.unit_norm or scaling.clip:
             stages["scaling"] = learner_from("scaling", scaling.model_dump())
@@ -81,6 +82,8 @@ class Job(NamedTuple):
 
         described = {"dim": str(dim), "labels": str(targets)}
         described |= {name: describe(stage) for name, stage in stages.items() if name not in ("order", "books")}
+        if mirror is not None:
+            described["mirror"] = f"{','.join(mirror.columns)} where {mirror.field} = {mirror.when!r}"
         if head.classes and task == "classification":
             described["classes"] = ",".join(head.classes)
         job = cls(
@@ -96,7 +99,7 @@ class Job(NamedTuple):
             label_width=label_width,
             model=settings.learner.name + (f"+{settings.head.name}" if settings.head else ""),
             sinks=_sinks(settings, learner, predicts),
-            decode=decoder(source, dim),
+            decode=decoder(source, dim, mirror),
             fingerprint=blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).digest(),
             described=described,
             start=None,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.config import SourceSection
+from streamjobs.config import MirrorSection, SourceSection
 from streamjobs.core.formats import UNITS, parser
 from streamjobs.core.messages import Record
 from streamjobs.core.samples import MAX_LABEL, Frame, Problem, Sample, label_of
@@ -31,9 +31,9 @@ class Decoded(NamedTuple):
     errors: list[tuple[int, RecordError]]  # index into the records and why it gives no samples
 
 
-def decoder(source: SourceSection, dim: int) -> Callable[[Sequence[Record]], Decoded]:
+def decoder(source: SourceSection, dim: int, mirror: MirrorSection | None = None) -> Callable[[Sequence[Record]], Decoded]:
     """A function that decodes a batch of records by `[source]`; it never raises for what a record holds."""
-    parse = parser(source, dim)
+    parse = parser(source, dim, mirror)
     scale = UNITS[source.time_unit] if source.time is not None else 1000.0
     max_bytes, max_key_bytes = source.max_bytes, source.max_key_bytes
 
