@@ -1,0 +1,203 @@
+"""The gated head against its slow reference, and what it promises to people whose labels come late."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from algorithms import learner_from
+from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, Array
+from algorithms.heads.common_rls import packed, unpacked
+from algorithms.heads.gated import GatedRls
+from algorithms.heads.smoothing import Smoothing
+from tests.checks.states import same_outputs, same_state
+from tests.reference.gated import gated as slow
+
+DIM, CLASSES = 5, 3
+
+
+def stream(n: int, seed: int, turned: bool = False, block: int = 1) -> tuple[Array, Array]:
+    """One-hot classes by the largest of three directions, in blocks of one class; `turned`: a person who differs."""
+    random = np.random.default_rng(seed)
+    directions = np.random.default_rng(0).standard_normal((DIM, CLASSES))
+    X = random.standard_normal((n, DIM))
+    label = (X @ directions).argmax(axis=1)
+    order = np.argsort(label, kind="stable")
+    if block > 1:
+        queues = [list(order[label[order] == c]) for c in range(CLASSES)]
+        order = []
+        while sum(len(queue) >= block for queue in queues) > 1:
+            for queue in queues:
+                order += [queue.pop() for _ in range(min(block, len(queue)))]
+        X, label = X[order], label[order]
+    return X, np.eye(CLASSES)[(label + 1) % CLASSES if turned else label]
+
+
+def others(n: int = 300) -> Any:
+    rls = learner_from("rls", {"delta": 10.0})
+    return rls.run(rls.init(dim=DIM, targets=CLASSES, seed=0), *stream(n, seed=1))[0]
+
+
+def head(**settings: Any) -> GatedRls:
+    made = learner_from("gated_rls", {"delta": 10.0, **settings})
+    assert isinstance(made, GatedRls)
+    return made
+
+
+def right(prediction: Array, Y: Array) -> Array:
+    return prediction.argmax(axis=1) == Y.argmax(axis=1)
+
+
+@pytest.mark.parametrize("forgetting", [1.0, 0.99])
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_head_agrees_with_its_slow_reference(forgetting: float, turned: bool) -> None:
+    X, Y = stream(300, seed=2, turned=turned, block=10)
+    Y[::4] = np.nan
+    settings = {"boost": 10.0, "rate": 0.3, "discount": 0.98, "forgetting": forgetting}
+    population, learner = others(), head(**settings)
+    state, out = learner.run(learner.from_population(population), X, Y)
+    said, shares, weights, votes = slow(X, Y, population.weights, unpacked(population.P, DIM), **settings)
+    np.testing.assert_allclose(out.prediction, said, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(out.features[:, 0], shares, rtol=1e-9)
+    np.testing.assert_allclose(state.weights, weights, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(state.votes, votes, rtol=1e-12)
+    assert state.frozen.tobytes() == population.weights.tobytes()
+
+
+def test_a_new_person_is_told_what_the_population_says() -> None:
+    X, _ = stream(50, seed=3)
+    population, learner = others(), head()
+    np.testing.assert_allclose(learner.predict(learner.from_population(population), X), X @ population.weights, rtol=1e-12)
+
+
+def test_a_person_who_differs_is_learned_and_one_who_does_not_loses_nothing() -> None:
+    population = others()
+    for turned, least in ((True, 0.8), (False, -0.01)):
+        X, Y = stream(600, seed=4, turned=turned, block=20)
+        learner = head()
+        _, out = learner.run(learner.from_population(population), X, Y)
+        half = slice(len(X) // 2, None)
+        frozen = right(X @ population.weights, Y)[half].mean()
+        assert right(out.prediction, Y)[half].mean() >= frozen + least, f"turned={turned}"
+
+
+def test_the_gate_saves_what_adapting_to_meaningless_rows_would_lose() -> None:
+    """Every other label comes with an x that is noise, each weighing as a thousand of the population's."""
+    population = others()
+    X, Y = stream(600, seed=5, block=30)
+    noise = np.random.default_rng(6).standard_normal(X.shape)
+    learner, alone = head(boost=1000.0), head(boost=1000.0, gate=False)
+    mixed = np.where((np.arange(len(X)) % 2 == 0)[:, None], noise, X)
+    start = learner.from_population(population)
+    rows = np.flatnonzero(np.arange(len(X)) % 2 == 1)
+    frozen = right(X @ population.weights, Y)[rows].mean()
+    gated = right(learner.run(start, mixed, Y)[1].prediction, Y)[rows].mean()
+    ungated = right(alone.run(start, mixed, Y)[1].prediction, Y)[rows].mean()
+    assert gated > ungated + 0.02 and gated > frozen - 0.03
+
+
+def test_the_adapted_head_votes_with_what_it_knew_before_the_present_run_of_labels() -> None:
+    """Twenty labels of a class the person does in another way: right answers only once the class comes back."""
+    population, learner = others(), head()
+    X, Y = np.tile([[1.0, 0, 0, 0, 0]], (20, 1)), np.zeros((20, CLASSES))
+    wrong = int((X[0] @ population.weights).argmin())
+    Y[:, wrong] = 1.0
+    state, _ = learner.run(learner.from_population(population), X, Y)
+    assert right(X[:1] @ state.weights, Y[:1]).all() and state.votes.tolist() == [0.0, 0.0]
+    other = np.roll(Y[:1], 1, axis=1)
+    state, _ = learner.run(state, [[0.0, 0, 0, 0, 1]], other)
+    again, _ = learner.run(state, X[:1], Y[:1])
+    assert again.votes[1] == pytest.approx(0.98 * state.votes[1] + 1.0)
+    assert again.votes[0] == pytest.approx(0.98 * state.votes[0])
+
+
+def test_a_label_weighs_as_boost_of_the_population() -> None:
+    """One label with boost 7 equals that label learned seven times by the population's head."""
+    rls = learner_from("rls", {"delta": 10.0})
+    population = others()
+    X, Y = stream(1, seed=8)
+    learner = head(boost=7.0)
+    boosted, _ = learner.run(learner.from_population(population), X, Y)
+    often, _ = rls.run(population, np.tile(X, (7, 1)), np.tile(Y, (7, 1)))
+    np.testing.assert_allclose(boosted.weights, often.weights, rtol=1e-9, atol=1e-12)
+
+
+def test_without_a_population_it_is_plain_least_squares() -> None:
+    X, Y = stream(100, seed=9)
+    rls, learner = learner_from("rls", {"delta": 10.0}), head(fallback="none")
+    plain, said = rls.run(rls.init(dim=DIM, targets=CLASSES, seed=0), X, Y)
+    state, out = learner.run(learner.init(dim=DIM, targets=CLASSES, seed=0), X, Y)
+    assert out.prediction.tobytes() == said.prediction.tobytes() and state.P.tobytes() == plain.P.tobytes()
+    assert (out.features == 1.0).all()
+
+
+def test_the_last_label_is_predicted_where_nothing_else_is_known() -> None:
+    learner = head()
+    fresh = learner.init(dim=1, targets=2, seed=0)
+    _, out = learner.run(fresh, [[0.0], [0.0], [0.0]], [[0, 1], [1, 0], [np.nan, np.nan]])
+    assert out.prediction.tolist() == [[0, 0], [0, 1], [1, 0]]
+    _, out = head(fallback="none").run(fresh, [[0.0], [0.0]], [[0, 1], [1, 0]])
+    assert out.prediction.tolist() == [[0, 0], [0, 0]]
+
+
+def test_a_late_label_changes_the_head_and_a_present_row_changes_nothing() -> None:
+    X, Y = stream(40, seed=10)
+    learner = head()
+    start = learner.from_population(others())
+    for learn, moves in ((LEARN_HEAD, True), (LEARN_EXTRACTOR, False)):
+        work = learner.workspace(start)
+        learner.load(work, 0, start)
+        out = learner.outputs(40, DIM, CLASSES)
+        learner.advance(work, np.zeros(40, np.int64), X, Y, out, np.full(40, learn, np.int8))
+        after = learner.save(work, 0, start)
+        if moves:
+            whole, whole_out = learner.run(start, X, Y)
+            same_state(after, whole, "with labels only")
+            same_outputs(out, whole_out, "with labels only")
+        else:
+            same_state(after, start, "with present rows only")
+
+
+def test_a_person_begins_from_either_head_of_a_population() -> None:
+    rls, learner = learner_from("rls", {"delta": 10.0}), head()
+    X, Y = stream(100, seed=11)
+    by_rls = rls.run(rls.init(dim=DIM, targets=CLASSES, seed=0), X, Y)[0]
+    by_gated = learner.run(learner.init(dim=DIM, targets=CLASSES, seed=0), X, Y)[0]
+    same_state(learner.from_population(by_rls), learner.from_population(by_gated), "begun from gated_rls")
+    np.testing.assert_array_equal(unpacked(packed(np.eye(3)), 3), np.eye(3))
+
+
+def smoothed(scores: Array, learn: Any, slots: Any = 0, stage: Smoothing | None = None, work: Any = None) -> Array:
+    stage = stage or Smoothing(smooth=0.3)
+    work = work or stage.workspace(stage.init(targets=scores.shape[1]), slots=3)
+    flags = np.ascontiguousarray(np.broadcast_to(learn, len(scores)), np.int8)
+    return stage.advance(work, np.ascontiguousarray(np.broadcast_to(slots, len(scores)), np.int64), scores, flags)
+
+
+def test_smoothing_follows_its_formula_and_begins_with_the_first_score() -> None:
+    scores = np.random.default_rng(0).standard_normal((20, 2))
+    expected = [scores[0]]
+    for score in scores[1:]:
+        expected.append(0.3 * expected[-1] + 0.7 * score)
+    np.testing.assert_allclose(smoothed(scores, LEARN), expected, rtol=1e-12)
+    assert smoothed(scores, LEARN, stage=Smoothing(smooth=0.0)).tobytes() == scores.tobytes()
+
+
+def test_late_labels_and_rows_without_scores_do_not_disturb_smoothing() -> None:
+    scores = np.random.default_rng(1).standard_normal((30, 2))
+    learn = np.random.default_rng(2).choice([LEARN, LEARN_EXTRACTOR, LEARN_HEAD, 0], 30)
+    scores[5] = np.nan
+    present = (learn & LEARN_EXTRACTOR).astype(bool) & np.isfinite(scores).all(axis=1)
+    assert smoothed(scores, learn)[present].tobytes() == smoothed(scores[present], LEARN).tobytes()
+    assert np.isnan(smoothed(scores, learn)[5]).all()
+
+
+def test_smoothing_gives_the_same_bits_for_any_split_and_mix_of_keys() -> None:
+    scores = np.random.default_rng(3).standard_normal((60, 2))
+    keys = np.random.default_rng(4).integers(0, 3, 60)
+    stage = Smoothing(smooth=0.3)
+    work = stage.workspace(stage.init(targets=2), slots=3)
+    halves = [smoothed(scores[part], LEARN, keys[part], stage, work) for part in (slice(0, 23), slice(23, 60))]
+    together = np.concatenate(halves)
+    for key in range(3):
+        assert together[keys == key].tobytes() == smoothed(scores[keys == key], LEARN).tobytes()

@@ -1,0 +1,33 @@
+"""The gated head in plain NumPy: two heads, one frozen, and the votes that weigh them."""
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+
+
+def gated(
+    X: Array, Y: Array, W: Array, P: Array, *, boost: float, rate: float, discount: float, forgetting: float
+) -> tuple[Array, Array, Array, Array]:
+    """Rows of one person in the order they are learned, one-hot Y (NaN: only predicted), from the population's W and P.
+
+    Gives the predictions made before each row, the adapted head's share in them, its weights and the votes at the end.
+    """
+    frozen, adapted, held, P = W.copy(), W.copy(), W.copy(), boost * P
+    votes, run = np.zeros(2), None
+    said, shares = [], []
+    for x, y in zip(X, Y, strict=True):
+        weight = np.exp(rate * (votes - votes.max()))
+        share = weight[1] / weight.sum()
+        said.append((1 - share) * (frozen.T @ x) + share * (adapted.T @ x))
+        shares.append(share)
+        if np.isnan(y).any():
+            continue
+        label = int(np.argmax(y))
+        if label != run:  # another activity: what the adapted head would have said before it had labels of it
+            held, run = adapted.copy(), label
+        right = [np.argmax(frozen.T @ x) == label, np.argmax(held.T @ x) == label]
+        votes = discount * votes + np.array(right, float)
+        gain = P @ x / (forgetting + x @ P @ x)
+        adapted = adapted + np.outer(gain, y - adapted.T @ x)
+        P = (P - np.outer(gain, x @ P)) / forgetting
+    return np.array(said), np.array(shares), adapted, votes
