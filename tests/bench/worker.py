@@ -41,7 +41,7 @@ _POOL = 2000
 
 
 def bodies(seed: int = 1) -> list[bytes]:
-    """Beginnings of JSON records of 40 floats; the time and the end are added when one is sent."""
+    """Beginnings of JSON records of 40 floats; time and end are added when one is sent (see `_chosen`)."""
     rnd = random.Random(seed)
     made = []
     for _ in range(_POOL):
@@ -55,7 +55,12 @@ def singles(count: int, keys: int = KEYS) -> Iterator[Sent]:
     pool = bodies()
     for number in range(count):
         key, at = number % keys, START + number * 1e-3
-        yield Sent(b"key-%d" % key, pool[number % _POOL] + b',"ts":%.3f}' % at, key % PARTITIONS, round(at * 1000))
+        yield Sent(b"key-%d" % key, pool[_chosen(number, keys)] + b',"ts":%.3f}' % at, key % PARTITIONS, round(at * 1000))
+
+
+def _chosen(number: int, keys: int) -> int:
+    """Which body: a key meets all of them before one comes again (repeats would teach it nothing)."""
+    return (number // keys + 7 * (number % keys)) % _POOL
 
 
 def frames(count: int) -> Iterator[Sent]:
@@ -239,7 +244,7 @@ def _steady(bed: Bed, rate: int, seconds: float, enough: threading.Event | None 
         if ahead > 0:
             time.sleep(ahead)
         key, at = number % KEYS, time.time()
-        value = pool[number % _POOL] + b',"ts":%.6f}' % at
+        value = pool[_chosen(number, KEYS)] + b',"ts":%.6f}' % at
         send(producer, bed.input, Sent(b"key-%d" % key, value, key % PARTITIONS, round(at * 1000)), _ignore)
         number += 1
     producer.flush(30)
