@@ -206,6 +206,11 @@ class Settings(Section):
     state: StateSection = StateSection()
     metrics: MetricsSection = MetricsSection()
 
+    @property
+    def side(self) -> str | None:
+        """The field of a record that says how the sensor is worn, where the job mirrors."""
+        return self.window.mirror.field if self.window and self.window.mirror else None
+
 
 def settings_from(table: Mapping[str, Any], env: Mapping[str, str] | None = None, origin: str = "job.toml") -> Settings:
     """A job file's contents, with STREAMJOBS_SECTION__NAME of `env` in place of its settings.

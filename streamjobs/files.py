@@ -135,15 +135,17 @@ def _npz(path: Path) -> Iterator[Row]:
             yield dict(zip(columns, values, strict=True))
 
 
-def records_of(path: Path, source: SourceSection, key: str, time: str | None = None) -> Generator[Stored, None, None]:
+def records_of(
+    path: Path, source: SourceSection, key: str, time: str | None = None, side: str | None = None
+) -> Generator[Stored, None, None]:
     """A recording as records of one partition, in file order; the offset is the row's number.
 
     key: the column with the key; time: the column with the record's timestamp (None: the job's event time, and where it
-    names none 1 ms a row), in the job's time unit. JSON lines of a JSON job stay the bytes they are; other rows become
-    values in the job's format.
+    names none 1 ms a row), in the job's time unit; side: the column that says how the sensor is worn, where the
+    job mirrors. JSON lines of a JSON job stay the bytes they are; other rows become values in the job's format.
     """
     time = time or source.time
-    encode = _encoder(source)
+    encode = _encoder(source, side)
     lines = (
         _lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") and source.format == "json" and path.is_file() else None
     )
@@ -172,9 +174,9 @@ def _timestamp(time: Any, source: SourceSection, offset: int) -> int:
     return math.ceil(time * SECONDS[source.time_unit] * 1000.0)
 
 
-def _encoder(source: SourceSection) -> Any:
+def _encoder(source: SourceSection, side: str | None) -> Any:
     """Row -> (value, headers) in the job's format, with the columns the job reads."""
-    names = [*(source.fields or [source.x]), *filter(None, (source.time, source.label))]
+    names = [*(source.fields or [source.x]), *filter(None, (source.time, source.label, side))]
     if source.format == "raw":
         return lambda row: _raw(row, source)
     encode = msgspec.json.encode if source.format == "json" else msgspec.msgpack.encode

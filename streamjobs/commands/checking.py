@@ -80,7 +80,7 @@ def _sampled(job: "Job", path: Path, key: str | None) -> dict[str, Any]:
 
     if key is None:
         raise ConfigError("--sample needs --key, the column with the key.")
-    records = list(islice(records_of(path, job.settings.source, key), SAMPLED))
+    records = list(islice(records_of(path, job.settings.source, key, side=job.settings.side), SAMPLED))
     decoded = job.decode(records)
     reasons: dict[str, int] = {}
     for _, error in decoded.errors:

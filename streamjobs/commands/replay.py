@@ -111,7 +111,7 @@ def _records(
         raise ConfigError("--input of a file needs --key, the column with the key.")
     if settings.window is not None and time_column is None and settings.source.time is None:
         raise ConfigError("windows need times: name the file's column with --time, or in the job as [source] time.")
-    return records_of(Path(source), settings.source, key, time_column)
+    return records_of(Path(source), settings.source, key, time_column, settings.side)
 
 
 def _milliseconds(option: str, text: str | None) -> int | None:

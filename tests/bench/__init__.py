@@ -1,1 +1,1 @@
-"""Speed, printed and never asserted: `python -m tests.bench learners|worker`."""
+"""Speed, printed and never asserted: `python -m tests.bench learners|statistics|worker`."""

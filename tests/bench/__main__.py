@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("learners", "worker")
+NAMES = ("learners", "statistics", "worker")
 
 
 def main() -> int:
