@@ -1,0 +1,135 @@
+"""Activities of an unknown person with a shared, frozen map and a gated head of the person's own, labels 20 s late.
+
+    python -m tests.paper activity_population [--quick]
+
+The protocol of `activity` (one person left out, recordings shuffled, 3 shuffles) on rich statistics, one arm mirrored.
+Scale, map and the population's head learn from everybody else and stand still; a person's state is the head alone.
+Prints every way beside its controls, the bars each figure is measured against, the state a person takes and the time.
+"""
+
+import argparse
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from algorithms import learner_from
+from tests.paper import rich_recordings
+from tests.paper.activity import SHUFFLES, Runs, by_person, table
+from tests.paper.gated_streams import HEAD, MAPS, Costs, Way, decided, features, population, scale_of
+from tests.paper.late_labels import controls, shuffled, worth
+from tests.paper.recordings import Recordings
+
+SETS: dict[str, Callable[[], Recordings]] = {"watch": rich_recordings.watch, "phone": rich_recordings.phone}
+COLD = Way("linear, cold, population's scale", "linear", "cold", smooth=0.0)
+FROZEN, GATED = Way("ald 300, frozen", "ald 300", "frozen"), Way("ald 300, gated", "ald 300")
+SMALL = Way("ald 100, gated", "ald 100")
+OKFEB = Way("okfeb r 50 B 100, frozen", "okfeb r 50 B 100", "frozen")
+QUICK = [COLD, FROZEN, GATED]
+ALL = [
+    COLD,
+    Way("linear, frozen", "linear", "frozen"),
+    Way("linear, gated", "linear"),
+    Way("ald 300, frozen, not smoothed", "ald 300", "frozen", smooth=0.0),
+    FROZEN,
+    Way("ald 300, adapted without gate", "ald 300", "adapted"),
+    GATED,
+    Way("ald 100, frozen", "ald 100", "frozen"),
+    SMALL,
+    Way("random 300, frozen", "random 300", "frozen"),
+    Way("random 300, gated", "random 300"),
+    OKFEB,
+    Way("okfeb r 50 B 100, gated", "okfeb r 50 B 100"),
+]
+# What is said, of which way, which figure, its bar on the watch and on the phone.
+BARS: list[tuple[str, Way, str, float, float]] = [
+    ("all", GATED, "all", 0.895, 0.945),
+    ("second half", GATED, "half", 0.885, 0.955),
+    ("macro F1", GATED, "f1", 0.90, 0.94),
+    ("fresh, second half", GATED, "fresh_half", 0.88, 0.915),
+    ("worst person, second half", GATED, "worst", 0.74, 0.85),
+    ("over the frozen map, second half", GATED, "over", -0.015, 0.045),
+    ("cold, population's scale, all", COLD, "all", 0.59, 0.86),
+    ("cold, population's scale, second half", COLD, "half", 0.71, 0.92),
+    ("budget 100, all", SMALL, "all", 0.875, 0.94),
+    ("okfeb head r 50 B 100 frozen, all", OKFEB, "all", 0.87, 0.865),
+]
+
+
+def run(data: Recordings, ways: list[Way], shuffles: int, costs: Costs) -> Runs:
+    """Every way and control on every person and shuffle: (decisions, truth, worth)."""
+    runs: Runs = {}
+    classes = len(data.names)
+    for person in np.unique(data.person).tolist():
+        others = shuffled(data, data.person != person, [0, person])
+        scaling = scale_of(others)
+        learned = {name: population(others, MAPS[name], classes, scaling) for name in dict.fromkeys(way.map for way in ways)}
+        for shuffle in range(shuffles):
+            stream = shuffled(data, data.person == person, [1, person, shuffle])
+            Z = {name: features(learned[name], MAPS[name], stream, costs, name) for name in learned}
+            said = controls(stream, classes)
+            for way in ways:
+                said[way.name], _ = decided(way, learned[way.map], stream, Z[way.map], costs)
+            for name, labels in said.items():
+                runs.setdefault(name, {})[person, shuffle] = (labels, stream.activity, worth(labels, stream))
+    return runs
+
+
+def figure(runs: Runs, way: Way, what: str) -> float:
+    """Mean of the people, or the worst of them, or what adaptation adds to the frozen map."""
+    if what == "worst":
+        return float(by_person(runs, way.name, "half").min())
+    if what == "over":
+        return float(by_person(runs, way.name, "half").mean() - by_person(runs, FROZEN.name, "half").mean())
+    return float(np.nanmean(by_person(runs, way.name, what)))
+
+
+def bars(title: str, runs: Runs) -> str:
+    """Every bar beside what was measured."""
+    lines = [f"{title}: bars"]
+    for said, way, what, on_watch, on_phone in BARS:
+        if way.name not in runs:
+            continue
+        bar, got = on_phone if title == "phone" else on_watch, figure(runs, way, what)
+        lines.append(f"  {said:38} at least {bar:6.3f}   got {got:6.3f}   {'holds' if got >= bar else 'MISSED'}")
+    return "\n".join(lines)
+
+
+def sizes(dim: int, classes: int, costs: Costs) -> str:
+    """State of a person, and of the population that all share."""
+    lines, head = ["state of a person; shared by all; time"], learner_from("gated_rls", HEAD)
+    for name, mapping in MAPS.items():
+        width = dim if mapping is None else mapping.width
+        own = head.state_bytes(width, classes)
+        frozen = 8 * (width + 1) * classes
+        shared = 0 if mapping is None else mapping.state_bytes(dim, 0)
+        part = f"({frozen / 1024:.0f} of it the population's weights)"
+        lines.append(f"  {name:18} {own / 1024:6.0f} KiB {part}; {shared / 1024:.0f} KiB")
+    lines += [f"  {what:54} {costs.microseconds(what):7.1f} us" for what in sorted(costs.rows)]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.paper activity_population", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument("--quick", action="store_true", help="one shuffle, the watch only, fewer ways")
+    options = parser.parse_args(arguments)
+    for title, load in SETS.items():
+        if options.quick and title != "watch":
+            continue
+        try:
+            data = load()
+        except pytest.skip.Exception as absent:
+            print(f"not measured: {absent}")
+            return 0
+        costs = Costs()
+        runs = run(data, QUICK if options.quick else ALL, 1 if options.quick else SHUFFLES, costs)
+        print(
+            table(title, data, runs), bars(title, runs), sizes(data.X.shape[1], len(data.names), costs), sep="\n", flush=True
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

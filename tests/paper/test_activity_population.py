@@ -1,0 +1,100 @@
+"""The claims on a shared map with a head of one's own, on a small part of the protocol, and that the protocol is fair."""
+
+import numpy as np
+import pytest
+
+from tests.paper import activity_population, rich_recordings
+from tests.paper.activity import by_person, table
+from tests.paper.activity_population import COLD, FROZEN, GATED, QUICK
+from tests.paper.gated_streams import MAPS, Costs, Way, arriving, decided, population, scale_of
+from tests.paper.late_labels import LATE, Stream
+
+
+@pytest.fixture(scope="module")
+def watch():
+    data = rich_recordings.watch()
+    runs = activity_population.run(data, QUICK, 1, Costs())
+    print("\n" + table("watch, one shuffle", data, runs) + "\n" + activity_population.bars("watch", runs))
+    return runs
+
+
+def test_the_exercises_of_an_unknown_person_are_told_in_nine_of_ten_windows(watch):
+    assert by_person(watch, GATED.name, "all").mean() >= 0.895
+    assert by_person(watch, GATED.name, "f1").mean() >= 0.90
+
+
+def test_adapting_costs_next_to_nothing_where_the_population_already_knows(watch):
+    assert activity_population.figure(watch, GATED, "over") >= -0.015
+
+
+def test_every_control_and_a_cold_start_are_far_behind(watch):
+    gated = by_person(watch, GATED.name, "all").mean()
+    for name in ("majority so far", "last label seen", "bound of cold: class labelled before", COLD.name):
+        assert gated > by_person(watch, name, "all").mean() + 0.2, name
+
+
+def test_each_label_comes_20_windows_late():
+    rows, late = arriving(50)
+    assert rows[~late].tolist() == list(range(50)) and rows[late].tolist() == list(range(50 - LATE))
+    for label in range(50 - LATE):
+        place = np.flatnonzero(late & (rows == label))[0]
+        assert rows[:place][~late[:place]].max() == label + LATE
+
+
+@pytest.fixture(scope="module")
+def person():
+    """What others taught, and a person who does the same things another way; the features are the windows themselves."""
+
+    def stream(seed: int, shift: int) -> Stream:
+        random = np.random.default_rng(seed)
+        recording = np.repeat(np.arange(12), 30)
+        activity = recording % 3
+        X = random.normal(size=(360, 4)) + 2.0 * np.eye(4)[(activity + shift) % 3]
+        return Stream(X, activity, recording)
+
+    others = stream(0, shift=0)
+    return population(others, None, 3, scale_of(others)), stream(1, shift=1)
+
+
+def said(way, learned, stream):
+    return decided(way, learned, stream, stream.X, Costs())
+
+
+def test_no_label_is_used_before_it_arrives(person):
+    learned, stream = person
+    way = Way("gated", "linear")
+    before, _ = said(way, learned, stream)
+    changed = 0
+    for one in (0, 57, 200):
+        y = stream.activity.copy()
+        y[one : one + 10] = (y[one : one + 10] + 1) % 3
+        after, _ = said(way, learned, stream._replace(activity=y))
+        assert (after[: one + LATE + 1] == before[: one + LATE + 1]).all()
+        changed += (after != before).sum()
+    assert changed > 0
+
+
+def test_a_frozen_head_hears_no_label_and_the_gate_turns_to_the_person_who_differs(person):
+    learned, stream = person
+    other = stream._replace(activity=(stream.activity + 1) % 3)
+    frozen = Way("frozen", "linear", "frozen")
+    assert (said(frozen, learned, stream)[0] == said(frozen, learned, other)[0]).all()
+    chosen, share = said(Way("gated", "linear"), learned, stream)
+    half = slice(180, None)
+    assert share[0] == 0.5 and (share[half] > 0.9).all()
+    assert (chosen[half] == stream.activity[half]).mean() > (
+        said(frozen, learned, stream)[0][half] == stream.activity[half]
+    ).mean() + 0.5
+
+
+def test_smoothing_and_gate_leave_a_new_person_with_what_the_population_says(person):
+    learned, stream = person
+    quiet = stream._replace(X=stream.X[:LATE], activity=stream.activity[:LATE], recording=stream.recording[:LATE])
+    scores = quiet.X @ learned.head.weights + learned.head.bias
+    chosen, _ = said(Way("gated", "linear", smooth=0.0), learned, quiet)
+    assert (chosen == scores.argmax(axis=1)).all()
+
+
+def test_the_map_of_the_figures_is_the_default_one():
+    made = MAPS[FROZEN.map]
+    assert made is not None and made == type(made)()
