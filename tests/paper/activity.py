@@ -3,26 +3,29 @@
     python -m tests.paper activity [--quick] [--out FOLDER]
 
 Windows of 2 s every second; a person's recordings in shuffled order, 3 shuffles; the population is everybody else.
-Prints a table per set of recordings (mean of people, each the mean of the shuffles; sd and worst person) and draws the
-accuracy over time and a confusion matrix. Labels at once would give more, nearly all of it by repeating the last one.
+Prints a table per set of recordings (mean of people, each the mean of the shuffles; sd and worst person) and one of a
+linear head on other statistics of the same windows; draws the accuracy over time and a confusion matrix. Labels at once
+would give more, nearly all of it by repeating the last one.
 """
 
 import argparse
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from algorithms import learner_from
 from algorithms.common.protocol import PREDICT_ONLY
+from streamjobs.core.statistics import KINDS
 from tests.paper import recordings
 from tests.paper.drawing import draw
 from tests.paper.late_labels import LATE, Model, Worth, controls, empty, population, predicted, shuffled, worth
 from tests.paper.recordings import Recordings
 
-SETS: dict[str, Callable[[], Recordings]] = {"watch": recordings.watch, "phone": recordings.phone}
+SETS: dict[str, Callable[..., Recordings]] = {"watch": recordings.watch, "phone": recordings.phone}
 SHUFFLES = 3
 BEST_CHAIN = "okfeb head, map first, warm"
 Runs = dict[str, dict[tuple[int, int], tuple[np.ndarray, np.ndarray, Worth]]]  # model -> (person, shuffle) -> ...
@@ -50,6 +53,34 @@ def models(dim: int, quick: bool) -> list[Model]:
             Model("okfeb head, cold", chain, warm=False),
         ]
     return chosen
+
+
+def linear() -> list[Model]:
+    """A linear head that learned from everybody else: as it is, and learning on."""
+    head = learner_from("rls", {"intercept": True})
+    frozen = {"scale": PREDICT_ONLY, "arriving": PREDICT_ONLY, "labelled": PREDICT_ONLY}
+    return [Model("frozen", head, warm=True, **frozen), Model("warm", head, warm=True)]
+
+
+def described(title: str, shuffles: int) -> tuple[Recordings, Runs]:
+    """The linear head on every set of statistics, with one arm mirrored, and with sensors mounted any way round."""
+    load = SETS[title]
+    ways: dict[str, dict[str, Any]] = {}
+    for statistics in KINDS:
+        ways[statistics] = {"statistics": statistics}
+        if title == "watch":
+            ways[f"{statistics}, mirrored"] = {"statistics": statistics, "mirrored": True}
+    for statistics in ("rich", "gravity"):
+        ways[f"{statistics}, sensors turned"] = {"statistics": statistics, "turned": True}
+    runs: Runs = {}
+    for way, how in ways.items():
+        data = load(**how)
+        for name, one in run(data, linear(), shuffles).items():
+            if name in ("frozen", "warm"):
+                runs[f"{way} ({data.X.shape[1]}), {name}"] = one
+            elif name not in runs:
+                runs[name] = one
+    return data, runs
 
 
 def run(data: Recordings, chosen: list[Model], shuffles: int) -> Runs:
@@ -111,6 +142,8 @@ def main(arguments: list[str] | None = None) -> int:
         runs = run(data, models(data.X.shape[1], options.quick), 1 if options.quick else SHUFFLES)
         print(table(title, data, runs), flush=True)
         print("drawn:", *draw(out, title, data.names, runs, BEST_CHAIN), flush=True)
+        if not options.quick:
+            print(table(f"{title}, linear head", *described(title, SHUFFLES)), flush=True)
     return 0
 
 

@@ -7,38 +7,58 @@ import numpy as np
 from streamjobs.core.windows import Windows
 from tests.data import dataset
 
-WINDOWS = Windows(length=2.0, hop=1.0, rate=50.0)
+MIRRORED = (0, 4, 5)  # ax, wy, wz change their sign on one arm
 
 
 class Recordings(NamedTuple):
     """Windows of all people, in the order they were recorded."""
 
-    X: np.ndarray  # (n, 48) statistics of 6 axes
+    X: np.ndarray  # (n, 48) or more statistics of 6 axes
     activity: np.ndarray  # (n,) index into `names`
     person: np.ndarray  # (n,)
     recording: np.ndarray  # (n,) no window spans two
     names: list[str]
 
 
-def watch() -> Recordings:
-    """Wrist: acceleration and turning rate; 10 people, 7 exercises, each once per arm."""
+def watch(statistics: str = "simple", mirrored: bool = False, turned: bool = False) -> Recordings:
+    """Wrist: acceleration and turning rate; 10 people, 7 exercises, each once per arm.
+
+    mirrored: one arm as the other; turned: every person wears the sensor turned round by chance.
+    """
     data = dataset("seglearn_watch")
-    return _windows(data["X"], data["t"], data["y"], data["key"], data["seg"], data["y_labels"])
+    X = data["X"].astype(float)
+    if mirrored:
+        X[np.ix_(data["side"] == 1, MIRRORED)] *= -1.0
+    if turned:
+        _turn(X, data["key"])
+    return _windows(X, data["t"], data["y"], data["key"], data["seg"], data["y_labels"], statistics)
 
 
-def phone() -> Recordings:
+def phone(statistics: str = "simple", turned: bool = False) -> Recordings:
     """Pocket: acceleration with gravity, and turning rate; 8 people, 6 activities."""
     data = dataset("motionsense_8")
     X, columns = data["X"].astype(float), list(data["columns"])
     axes = {part: [i for i, name in enumerate(columns) if name.startswith(part)] for part in ("gravity", "rot", "user")}
     signal = np.hstack([X[:, axes["gravity"]] + X[:, axes["user"]], X[:, axes["rot"]]])
-    return _windows(signal, data["t"], data["y"], data["key"], data["seg"], data["y_labels"])
+    if turned:
+        _turn(signal, data["key"])
+    return _windows(signal, data["t"], data["y"], data["key"], data["seg"], data["y_labels"], statistics)
 
 
-def _windows(X, t, y, person, part, names) -> Recordings:
+def _turn(X, person) -> None:
+    """Both sensors of a person by the same rotation, drawn from the person's number."""
+    for one in np.unique(person):
+        q, r = np.linalg.qr(np.random.default_rng([2, int(one)]).normal(size=(3, 3)))
+        q *= np.sign(np.diag(r))
+        q *= np.linalg.det(q)
+        mine = person == one
+        X[mine] = np.hstack([X[mine, :3] @ q, X[mine, 3:] @ q])
+
+
+def _windows(X, t, y, person, part, names, statistics) -> Recordings:
     ids = person.astype(np.int64) * 1000 + part
     _, first, slots = np.unique(ids, return_index=True, return_inverse=True)
-    stage, n = WINDOWS, len(X)
+    stage, n = Windows(length=2.0, hop=1.0, rate=50.0, statistics=statistics), len(X)
     start = stage.init(X.shape[1], 1)
     work = stage.workspace(start, slots=len(first))
     for slot in range(len(first)):  # a recording is a key: its windows are its own

@@ -33,6 +33,24 @@ def test_a_cold_start_stays_below_what_a_cold_start_can_know(watch):
     assert cold.mean() > activity.by_person(watch, "last label seen", "all").mean()
 
 
+def frozen_linear(**how):
+    """Accuracy of the population's linear head, which learns nothing of the person."""
+    data = recordings.watch(**how)
+    return activity.by_person(activity.run(data, activity.linear()[:1], shuffles=1), "frozen", "all").mean()
+
+
+def test_rich_statistics_pay_once_one_arm_is_mirrored():
+    rich = frozen_linear(statistics="rich", mirrored=True)
+    assert rich >= 0.87
+    assert rich > frozen_linear(statistics="simple", mirrored=True)
+    assert rich > frozen_linear(statistics="rich") + 0.02
+
+
+def test_gravity_aligned_statistics_do_not_care_how_the_sensors_are_mounted():
+    assert frozen_linear(statistics="gravity", turned=True) == pytest.approx(frozen_linear(statistics="gravity"), abs=0.002)
+    assert frozen_linear(statistics="rich", turned=True) < frozen_linear(statistics="gravity", turned=True) - 0.05
+
+
 def synthetic(n=200, seed=0):
     rng = np.random.default_rng(seed)
     recording = np.repeat(np.arange(4), n // 4)

@@ -12,6 +12,7 @@ gravity  for a sensor mounted any way round: the first triple must be accelerati
 Quantiles are relative to the mean. `frequency` is the strongest from 0.4 to 10 Hz, `share` about the part of the variance
 that a sine of it explains, `echo` the highest autocorrelation after it first fell below 0 (how periodic a signal is).
 Bands are the effective value of what lies between their frequencies. A flat channel has 0 for all of these but the bands.
+Samples count as evenly spaced, at the declared rate; one that is missing shortens the window.
 """
 
 from algorithms.common.protocol import Array
