@@ -20,6 +20,9 @@ def run(
 
     Start as many as the input has partitions; they share the work.
     """
+    from streamjobs.shell.threads import nothing_to_save
+
+    nothing_to_save()  # before the imports below, which take a second or two
     from streamjobs.files import load_job
     from streamjobs.shell.worker import run as work
 
