@@ -128,6 +128,9 @@ class Chain(Learner):
         turning = NO_BASIS
         if self.extractor.moves:
             turning = Basis(np.zeros(chunk, np.int8), np.empty((chunk, width, width)))
+        if n <= chunk:
+            self._chunk(work, slots, X, Y, learn, out, turning)
+            return
         for first in range(0, n, chunk):
             rows = slice(first, min(n, first + chunk))
             self._chunk(work, slots[rows], X[rows], Y[rows], learn[rows], Outputs(*(array[rows] for array in out)), turning)

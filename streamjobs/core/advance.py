@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms import Learner
-from algorithms.common.protocol import Array, Outputs
+from algorithms.common.protocol import Array, Outputs, unknown
 from streamjobs.core.books import Books, targets_of
 from streamjobs.core.job import Job
 from streamjobs.core.labels import Code, class_code, number_code
@@ -88,7 +88,7 @@ def _admit(
     Gives where it stopped, and the samples of records that are new to their key and usable.
     """
     owner, labels = decoded.owner, decoded.labels
-    firsts = [at, *(at + 1 + np.flatnonzero(np.diff(owner[at:]))).tolist()]  # where each record begins
+    firsts = [at, *(at + 1 + np.flatnonzero(owner[at + 1 :] != owner[at:-1])).tolist()]  # where each record begins
     slots: list[int] = []
     lengths: list[int] = []
     taken: list[bool] = []
@@ -126,7 +126,7 @@ def _admit(
         taken.append(good)
         at = end
     live.touch(slots[touched:])
-    L = np.full((at - begin, job.label_width), np.nan)
+    L = unknown((at - begin, job.label_width))
     for first, codes in coded:
         L[first : first + len(codes)] = codes
     rows = Rows(

@@ -7,7 +7,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import LEARN_HEAD, Array, Stage, Workspace
+from algorithms.common.protocol import LEARN_HEAD, Array, Stage, Workspace, unknown
 
 
 class BooksState(NamedTuple):
@@ -67,7 +67,7 @@ def _decide(labelled, slots, scores, codes, learn, chosen, known):
 
 def targets_of(codes: Array, classes: int) -> Any:
     """One row per label: 1 in its class's column, 0 elsewhere; NaN throughout where the label is unknown."""
-    Y = np.full((len(codes), classes), np.nan)
+    Y = unknown((len(codes), classes))
     known = np.flatnonzero(np.isfinite(codes))
     Y[known] = 0.0
     Y[known, codes[known].astype(np.int64)] = 1.0

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, Stage, require
+from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, Stage, plain, require
 
 APPLIED, HELD, LATE, DUPLICATE = 0, 1, 2, 3  # verdicts on an arriving sample
 _POLICIES = {"learn": 0, "predict_only": 1, "drop": 2, "dlq": 3}
@@ -87,11 +87,11 @@ class Order(Stage):
         )
         verdict = np.empty(n, np.int8)
         samples = (  # writable: a read-only array is another type and would compile anew
-            np.require(slots, np.int64, ("C", "W")),
-            np.require(times, np.float64, ("C", "W")),
-            np.require(X, np.float64, ("C", "W")),
-            np.require(L, np.float64, ("C", "W")),
-            np.require(owner, np.int64, ("C", "W")),
+            plain(slots, np.int64),
+            plain(times, np.float64),
+            plain(X, np.float64),
+            plain(L, np.float64),
+            plain(owner, np.int64),
         )
         first = np.zeros(len(arrays[0]) if self.lateness > 0 else 0, np.int64)
         policy = (_POLICIES[self.policy], self.lateness, self.duplicates == "learn", self.max_held)

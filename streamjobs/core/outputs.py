@@ -156,7 +156,7 @@ class Encoder:
 
     def _classes(self, slots: list[int], rows: "Rows", made: "Modelled", chosen: list[int]) -> tuple[list[Any], ...]:
         """Names and scores of the chosen classes, and the names of the true ones; None where there is none."""
-        scores = made.out.prediction[np.arange(len(slots)), chosen].tolist()
+        scores: list[Any] = [row[column] for row, column in zip(made.out.prediction.tolist(), chosen, strict=True)]
         y_hats: list[Any] = []
         ys: list[Any] = []
         for n, (slot, column, truth) in enumerate(zip(slots, chosen, rows.L[:, 0].tolist(), strict=True)):

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import Array, Stage, reject, require
+from algorithms.common.protocol import Array, Stage, plain, reject, require
 from streamjobs.core import statistics as features_of
 
 REASONS = ("sparse", "gap", "crowded", "late")
@@ -96,12 +96,12 @@ class Windows(Stage):
     def advance(self, work: Any, slots: Array, times: Array, X: Array, L: Array, owner: Array, learn: Array) -> Rows:
         """Samples of many keys in order: X (n, dim), L (n, labels), learn (n,) int8, the rest (n,)."""
         samples = (  # writable: a read-only array is another type and would compile anew
-            np.require(slots, np.int64, ("C", "W")),
-            np.require(times, np.float64, ("C", "W")),
-            np.require(X, np.float64, ("C", "W")),
-            np.require(L, np.float64, ("C", "W")),
-            np.require(owner, np.int64, ("C", "W")),
-            np.require(learn, np.int8, ("C", "W")),
+            plain(slots, np.int64),
+            plain(times, np.float64),
+            plain(X, np.float64),
+            plain(L, np.float64),
+            plain(owner, np.int64),
+            plain(learn, np.int8),
         )
         n, dim, labels, room = len(times), X.shape[1], L.shape[1], self.room("X")
         # Rows the loop gives before it pauses: about as many as can come, in bounded memory.

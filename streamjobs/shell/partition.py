@@ -10,7 +10,8 @@ from streamjobs.core.messages import Output, Record, Report
 from streamjobs.shell.bundle import Core
 from streamjobs.shell.room import Room
 
-MOST_AT_ONCE = 5_000  # records of one call of `advance`; the event loop waits for it
+MOST_AT_ONCE = 5_000  # records handed over together
+SLICE = 500  # records of one call of `advance`: the event loop waits for it, and more at once cost more each
 OVERDUE = 3  # times the checkpoint's bounds: applying waits for the checkpoint
 
 Snapshots = list[tuple[bytes, bytes]]
@@ -123,11 +124,16 @@ class Partition:
     async def _apply(self, records: list[Record]) -> None:
         if not records:
             return
-        begun = time.perf_counter()
         self._handing_over = True  # stays set when this fails or is cancelled: no checkpoint may follow
-        outputs, report = self.core.advance(self.core.job, self.live, records)
+        outputs: list[Output] = []
+        for at in range(0, len(records), SLICE):
+            if at:
+                await asyncio.sleep(0)
+            begun = time.perf_counter()
+            made, report = self.core.advance(self.core.job, self.live, records[at : at + SLICE])
+            outputs += made
+            self._advanced(report, time.perf_counter() - begun)
         self.next = max(self.next, records[-1].offset + 1)
-        self._advanced(report, time.perf_counter() - begun)
         if self.next - self._cut_at >= self.bounds.records or self.live.dirty_bytes >= self.bounds.bytes:
             self.due.set()
         if outputs:
