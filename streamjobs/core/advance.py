@@ -6,12 +6,11 @@ of a key depends on a later one; a batch and its records one by one give the sam
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from algorithms import Learner
-from algorithms.common.protocol import Array, Outputs, unknown
+from algorithms.common.protocol import unknown
 from streamjobs.core.books import Books, targets_of
 from streamjobs.core.job import Job
 from streamjobs.core.labels import Code, class_code, number_code
@@ -20,31 +19,9 @@ from streamjobs.core.messages import Advanced, Output, Record, Report
 from streamjobs.core.order import DUPLICATE, LATE, Order
 from streamjobs.core.outputs import Encoder, dead_letter
 from streamjobs.core.records import Decoded
+from streamjobs.core.rows import Modelled, Rows
 from streamjobs.core.windows import Windows
 from streamjobs.errors import RecordError
-
-
-class Rows(NamedTuple):
-    """Rows on their way through the stages; row n belongs to the key in slots[n] and came with records[owner[n]]."""
-
-    slots: Array  # (n,) int64
-    times: Array  # (n,) float64 event time, seconds
-    X: Array  # (n, d)
-    L: Array  # (n, label width) label codes, NaN unknown
-    owner: Array  # (n,) int64
-    learn: Array  # (n,) int8
-
-
-class Modelled(NamedTuple):
-    """What the stages made of rows, for the encoder."""
-
-    out: Outputs
-    drift: Array | None  # (n, 4) statistic, alarm, mean before, mean after
-    watched: Array  # (n,) what the detector saw
-    chosen: Array | None  # (n,) predicted class columns, -1 none
-    known: Array  # (n,) how many classes had been labelled before the row
-    seq: Array
-    seen: Array
 
 
 def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:

@@ -15,6 +15,7 @@ from streamjobs.core.messages import Record
 from streamjobs.core.order import Order
 from streamjobs.core.records import Decoded, decoder
 from streamjobs.core.snapshot import Snapshot
+from streamjobs.core.warmup import warm_up
 from streamjobs.core.windows import Windows
 from streamjobs.errors import SnapshotError
 
@@ -168,9 +169,7 @@ class Job(NamedTuple):
 
     def compile(self) -> None:
         """Run every compiled loop once, so that the first record does not wait for the compiler."""
-        from streamjobs.core.warmup import warm_up  # it needs live states, which need the job
-
-        warm_up(self)
+        warm_up(self.stages, self._empty(0), self.dim, self.label_width)
 
 
 def describe(stage: Stage) -> str:

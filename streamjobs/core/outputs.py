@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,10 +18,8 @@ from streamjobs import __version__
 from streamjobs.core.job import Job
 from streamjobs.core.live import Live
 from streamjobs.core.messages import Output, Record, Report
+from streamjobs.core.rows import Modelled, Rows
 from streamjobs.errors import RecordError
-
-if TYPE_CHECKING:
-    from streamjobs.core.advance import Modelled, Rows
 
 VERSION = __version__.encode()
 _json = msgspec.json.Encoder().encode
@@ -95,7 +93,7 @@ class Encoder:
     def __init__(self, job: Job, live: Live, records: Sequence[Record]) -> None:
         self.job, self.live, self.records = job, live, records
 
-    def add(self, rows: "Rows", made: "Modelled", outputs: list[Output], report: Report) -> None:
+    def add(self, rows: Rows, made: Modelled, outputs: list[Output], report: Report) -> None:
         """Append the rows' outputs, sink by sink, and count them in the report."""
         slots, owners = rows.slots.tolist(), rows.owner.tolist()
         sinks: list[tuple[str, list[bytes]]] = []
@@ -127,7 +125,7 @@ class Encoder:
                 running[owner] += 1
         return identities
 
-    def _features(self, slots: list[int], rows: "Rows", made: "Modelled") -> list[bytes]:
+    def _features(self, slots: list[int], rows: Rows, made: Modelled) -> list[bytes]:
         text, model = self.live.text_of, self.job.model
         columns = (slots, rows.times.tolist(), made.seq.tolist(), made.out.features.tolist())
         errors, seen = made.out.ls_error.tolist(), made.seen.tolist()
@@ -135,7 +133,7 @@ class Encoder:
             _json(Features(text[s], t, q, model, z, e, c)) for s, t, q, z, e, c in zip(*columns, errors, seen, strict=True)
         ]
 
-    def _predictions(self, slots: list[int], rows: "Rows", made: "Modelled", report: Report) -> list[bytes]:
+    def _predictions(self, slots: list[int], rows: Rows, made: Modelled, report: Report) -> list[bytes]:
         text, model = self.live.text_of, self.job.model
         report.labels += int(np.isfinite(rows.L).all(axis=1).sum())
         if made.chosen is None:
@@ -154,7 +152,7 @@ class Encoder:
             )
         ]
 
-    def _classes(self, slots: list[int], rows: "Rows", made: "Modelled", chosen: list[int]) -> tuple[list[Any], ...]:
+    def _classes(self, slots: list[int], rows: Rows, made: Modelled, chosen: list[int]) -> tuple[list[Any], ...]:
         """Names and scores of the chosen classes, and the names of the true ones; None where there is none."""
         scores: list[Any] = [row[column] for row, column in zip(made.out.prediction.tolist(), chosen, strict=True)]
         y_hats: list[Any] = []
@@ -167,7 +165,7 @@ class Encoder:
             ys.append(None if math.isnan(truth) else names[int(truth)])
         return y_hats, scores, ys
 
-    def _drift(self, slots: list[int], rows: "Rows", made: "Modelled") -> list[bytes]:
+    def _drift(self, slots: list[int], rows: Rows, made: Modelled) -> list[bytes]:
         assert made.drift is not None and self.job.settings.drift is not None
         text, model = self.live.text_of, self.job.model
         table = self.job.settings.drift.detector
@@ -185,7 +183,7 @@ class Encoder:
             for s, t, q, v, d, c in zip(*columns, strict=True)
         ]
 
-    def _count(self, rows: "Rows", made: "Modelled", report: Report) -> None:
+    def _count(self, rows: Rows, made: Modelled, report: Report) -> None:
         report.rows += len(rows.slots)
         errors = made.out.ls_error
         report.ls_errors += errors[np.isfinite(errors)].tolist()

@@ -1,32 +1,33 @@
 """Every compiled loop of a job, run once on a throwaway state, so that no record waits for the compiler."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from algorithms import Learner
+from algorithms.common.protocol import LEARN, Stage, unknown
 from streamjobs.core.books import Books
-from streamjobs.core.job import Job
-from streamjobs.core.live import Live
 from streamjobs.core.order import Order
 from streamjobs.core.windows import Windows
 
 
-def warm_up(job: Job) -> None:
-    live = Live(job, lambda key: None)
-    slot = np.array([live.slot(b"warm-up")])
-    times, owner, learn = np.zeros(1), np.zeros(1, np.int64), np.full(1, 3, np.int8)
-    X, L = np.zeros((1, job.dim)), np.full((1, job.label_width), np.nan)
-    for name, stage in job.stages.items():
-        work = live.work[name]
+def warm_up(stages: Mapping[str, Stage], states: Mapping[str, Any], dim: int, labels: int) -> None:
+    """One row through each stage. states: of a new key; dim: of a sample; labels: numbers in a label's code."""
+    slot, owner, times, learn = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1), np.full(1, LEARN, np.int8)
+    X, L = np.zeros((1, dim)), unknown((1, labels))
+    for name, stage in stages.items():
+        state = states[name]
+        work = stage.workspace(state)
+        stage.load(work, 0, state)
         if isinstance(stage, Order):
             stage.advance(work, slot, times, X, L, owner)
         elif isinstance(stage, Windows):
             stage.advance(work, slot, times, X, L, owner, learn)
         elif isinstance(stage, Books):
-            stage.decide(work, slot, np.full((1, job.targets), np.nan), L[:, 0].copy(), learn)
+            stage.decide(work, slot, unknown((1, stage.classes)), L[:, 0].copy(), learn)
             stage.number(work, slot)
         else:
             assert isinstance(stage, Learner)
-            dim, targets = (1, 0) if name == "drift" else (job.width, job.targets if name == "learner" else 0)
-            stage.advance(
-                work, slot, np.zeros((1, dim)), np.full((1, targets), np.nan), stage.outputs(1, dim, targets), learn
-            )
+            width, targets = stage.dim(state), stage.targets(state)
+            stage.advance(work, slot, np.zeros((1, width)), unknown((1, targets)), stage.outputs(1, width, targets), learn)
