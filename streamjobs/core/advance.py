@@ -106,8 +106,9 @@ def _admit(
     L = unknown((at - begin, job.label_width))
     for first, codes in coded:
         L[first : first + len(codes)] = codes
+    of_records = np.array(slots, np.int64)
     rows = Rows(
-        np.repeat(np.array(slots, np.int64), lengths),
+        of_records if len(slots) == at - begin else np.repeat(of_records, lengths),  # usually a record is one sample
         decoded.times[begin:at],
         decoded.X[begin:at],
         L,

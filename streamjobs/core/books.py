@@ -1,7 +1,7 @@
 """What a key keeps beside its learner: how many rows it had, and which classes have been labelled so far."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -65,10 +65,17 @@ def _decide(labelled, slots, scores, codes, learn, chosen, known):
             labelled[key, int(codes[n])] += 1
 
 
-def targets_of(codes: Array, classes: int) -> Any:
+def targets_of(codes: Array, classes: int) -> Array:
     """One row per label: 1 in its class's column, 0 elsewhere; NaN throughout where the label is unknown."""
     Y = unknown((len(codes), classes))
-    known = np.flatnonzero(np.isfinite(codes))
-    Y[known] = 0.0
-    Y[known, codes[known].astype(np.int64)] = 1.0
+    _targets(codes, Y)
     return Y
+
+
+@compiled
+def _targets(codes, Y):
+    for n in range(len(codes)):
+        if np.isfinite(codes[n]):
+            for c in range(Y.shape[1]):
+                Y[n, c] = 0.0
+            Y[n, int(codes[n])] = 1.0

@@ -189,7 +189,7 @@ class Encoder:
         report.ls_errors += errors[np.isfinite(errors)].tolist()
         if made.drift is not None:
             report.drift_events += int((made.drift[:, 1] > 0).sum())
-        newest = int(np.argmax(rows.times))
+        newest = int(rows.times.argmax())
         if rows.times[newest] > report.newest_event:
             report.newest_event = float(rows.times[newest])
             report.newest_delay = self.records[int(rows.owner[newest])].timestamp / 1000.0 - report.newest_event

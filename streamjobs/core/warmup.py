@@ -7,7 +7,7 @@ import numpy as np
 
 from algorithms import Learner
 from algorithms.common.protocol import LEARN, Stage, unknown
-from streamjobs.core.books import Books
+from streamjobs.core.books import Books, targets_of
 from streamjobs.core.order import Order
 from streamjobs.core.windows import Windows
 
@@ -27,6 +27,7 @@ def warm_up(stages: Mapping[str, Stage], states: Mapping[str, Any], dim: int, la
         elif isinstance(stage, Books):
             stage.decide(work, slot, unknown((1, stage.classes)), L[:, 0].copy(), learn)
             stage.number(work, slot)
+            targets_of(L[:, 0].copy(), stage.classes)
         else:
             assert isinstance(stage, Learner)
             width, targets = stage.dim(state), stage.targets(state)

@@ -24,6 +24,8 @@ class ChangelogLike(Protocol):
     async def close(self) -> None: ...
 
 
+SPREAD = 0.618  # of a partition's number: the golden ratio keeps any number of them apart
+
 Commit = Callable[[int, int], Awaitable[bool]]  # partition, next offset -> whether the group took it
 Took = Callable[[str, float], None]  # stage, seconds
 
@@ -47,11 +49,16 @@ class Checkpoints:
         self._one = asyncio.Lock()
 
     async def run(self, every: float) -> None:
-        """A checkpoint every so many seconds, or as soon as one is due; until the partition closes."""
+        """A checkpoint every so many seconds, or as soon as one is due; until the partition closes.
+
+        The first one comes sooner, each partition's at another moment: together they would hold up all the others' records.
+        """
         partition = self.partition
+        wait = every * (partition.number * SPREAD % 1.0 or 1.0)
         while not partition.closing:
             with suppress(TimeoutError):
-                await asyncio.wait_for(partition.due.wait(), every)
+                await asyncio.wait_for(partition.due.wait(), wait)
+            wait = every
             if not partition.closing:  # what remains is the business of whoever closes
                 await self.take()
 
