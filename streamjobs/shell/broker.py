@@ -68,8 +68,8 @@ _FIXED = {
     "log.retention.ms": "-1",  # records carry event times: those of a recording from last year would be deleted at once
     "auto.create.topics.enable": "false",  # a topic made by accident has the wrong number of partitions
     # A node killed hard may register again only when its old session has ended: 9 s by default.
-    "broker.session.timeout.ms": "1000",
-    "broker.heartbeat.interval.ms": "200",
+    "broker.session.timeout.ms": "4000",  # a killed node comes back within it; a starved one is not cut off sooner
+    "broker.heartbeat.interval.ms": "500",
 }
 
 

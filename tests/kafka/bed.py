@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamjobs.core.job import Job
@@ -17,6 +25,7 @@ from streamjobs.shell import topics
 
 PARTITIONS = 4
 ANSWER = 10.0  # seconds
+STALE = (KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH)  # answers of a moment
 
 
 class Sent(NamedTuple):
@@ -70,11 +79,18 @@ class Bed:
         """The offset each partition of a topic (None: the input) ends at; of transactions only what counts."""
         name = topic or self.input
         parts = range(len(self.admin.list_topics(name, timeout=ANSWER).topics[name].partitions))
-        asked = self.admin.list_offsets(
-            {TopicPartition(name, number): OffsetSpec.latest() for number in parts},
-            isolation_level=IsolationLevel.READ_COMMITTED,
-        )
-        return {tp.partition: answer.result(ANSWER).offset for tp, answer in asked.items()}
+        giving_up = time.monotonic() + ANSWER
+        while True:
+            asked = self.admin.list_offsets(
+                {TopicPartition(name, number): OffsetSpec.latest() for number in parts},
+                isolation_level=IsolationLevel.READ_COMMITTED,
+            )
+            try:
+                return {tp.partition: answer.result(ANSWER).offset for tp, answer in asked.items()}
+            except KafkaException as error:  # a new leader epoch has not reached everybody: ask again
+                if error.args[0].code() not in STALE or time.monotonic() > giving_up:
+                    raise
+                time.sleep(0.2)
 
     def committed(self) -> dict[int, int]:
         """The next input offset of the group, 0 where nothing is committed."""
