@@ -151,7 +151,6 @@ def _summary(tally: "Tally", seconds: float) -> dict[str, Any]:
         "labels": tally.labels,
         "wrong": tally.wrong,
         "drift_events": tally.drift_events,
-        "not_learned": tally.not_learned,
         "dead_lettered": dict(tally.dead_lettered),
         "skipped": dict(tally.skipped),
         "seconds": round(seconds, 3),

@@ -64,7 +64,6 @@ class Report:
     wrong: int = 0  # of those, classifications that were wrong
     drift_events: int = 0
     ls_errors: list[float] = field(default_factory=list)  # per row, those that apply
-    not_learned: int = 0  # rows a step of which would have left the finite numbers
     newest_event: float = 0.0  # event time in seconds since 1970 of the newest row, 0 = none
     newest_delay: float = float("nan")  # its record time minus its event time, seconds
 

@@ -26,7 +26,6 @@ class Tally:
     labels: int = 0
     wrong: int = 0
     drift_events: int = 0
-    not_learned: int = 0
     dead_lettered: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
 
@@ -40,7 +39,6 @@ class Tally:
         self.labels += report.labels
         self.wrong += report.wrong
         self.drift_events += report.drift_events
-        self.not_learned += report.not_learned
         self.dead_lettered.update(report.dead_lettered)
         self.skipped.update(report.skipped)
 

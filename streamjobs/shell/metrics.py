@@ -30,7 +30,7 @@ SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 DELAYS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 RATIOS = tuple(float(f"{10 ** (step / 4):.3g}") for step in range(-24, 9))  # four a decade, 1e-6 to 100
 STAGES = ("advance", "outputs", "changelog", "store", "commit")
-SKIPPED = ("late", "duplicate", "not_learned")
+SKIPPED = ("late", "duplicate")
 
 METRICS: tuple[Metric, ...] = (
     Metric("build_info", "gauge", "1, with the version as a label", ("version",)),
@@ -130,8 +130,6 @@ class Metrics:
             made["records_dead_lettered_total"].labels(reason).inc(count)
         for reason, count in report.skipped.items():
             made["samples_skipped_total"].labels(reason).inc(count)
-        if report.not_learned:
-            made["samples_skipped_total"].labels("not_learned").inc(report.not_learned)
         if report.keys_created:
             made["keys_created_total"].inc(report.keys_created)
         if report.labels:

@@ -9,18 +9,22 @@ Prints every way beside its controls, the bars each figure is measured against, 
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 
 from algorithms import learner_from
-from tests.paper import rich_recordings
+from tests.paper import recordings
 from tests.paper.activity import SHUFFLES, Runs, by_person, table
 from tests.paper.gated_streams import HEAD, MAPS, Costs, Way, decided, features, population, scale_of
 from tests.paper.late_labels import controls, shuffled, worth
 from tests.paper.recordings import Recordings
 
-SETS: dict[str, Callable[[], Recordings]] = {"watch": rich_recordings.watch, "phone": rich_recordings.phone}
+SETS: dict[str, Callable[[], Recordings]] = {
+    "watch": partial(recordings.watch, "rich", mirrored=True),
+    "phone": partial(recordings.phone, "rich"),
+}
 COLD = Way("linear, cold, population's scale", "linear", "cold", smooth=0.0)
 FROZEN, GATED = Way("ald 300, frozen", "ald 300", "frozen"), Way("ald 300, gated", "ald 300")
 SMALL = Way("ald 100, gated", "ald 100")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.paper import activity_population, rich_recordings
+from tests.paper import activity_population
 from tests.paper.activity import SHUFFLES, by_person, table
 from tests.paper.activity_population import BARS, COLD, FROZEN, GATED, QUICK
 from tests.paper.gated_streams import MAPS, Costs, Way, arriving, decided, population, scale_of
@@ -12,7 +12,7 @@ from tests.paper.late_labels import LATE, Stream
 
 @pytest.fixture(scope="module")
 def watch():
-    data = rich_recordings.watch()
+    data = activity_population.SETS["watch"]()
     runs = activity_population.run(data, QUICK, SHUFFLES, Costs())
     print("\n" + table("watch", data, runs) + "\n" + activity_population.bars("watch", runs))
     return runs
