@@ -121,9 +121,24 @@ def fill_row(code: Code, samples: Array, count: int, x: Array, row: Array) -> No
             row[i] = value(code, samples[i], x)
         return
     distances2(samples, count, x, row)
-    square = code[1] * code[1] if code[1] > 0.0 else float(x.size)
+    _of_distances(code, row, count, x.size, row)
+
+
+@compiled
+def fill_row_and_distances(code: Code, samples: Array, count: int, x: Array, row: Array, gaps2: Array) -> None:
+    """The same, and gaps2[i] = |samples[i] - x|^2 whatever the kernel, for little more where it is made of distances."""
+    distances2(samples, count, x, gaps2)
+    if code[0] > 1.0:
+        fill_row(code, samples, count, x, row)
+    else:
+        _of_distances(code, gaps2, count, x.size, row)
+
+
+@compiled
+def _of_distances(code: Code, gaps2: Array, count: int, dim: int, row: Array) -> None:
+    square = code[1] * code[1] if code[1] > 0.0 else float(dim)
     for i in range(count):
-        row[i] = np.exp(-row[i] / (2.0 * square)) if code[0] == 0.0 else np.exp(-np.sqrt(row[i] / square))
+        row[i] = np.exp(-gaps2[i] / (2.0 * square)) if code[0] == 0.0 else np.exp(-np.sqrt(gaps2[i] / square))
 
 
 def gram(kernel: Kernel, A: Array, B: Array) -> Array:

@@ -5,6 +5,8 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.protocol import Array
 
+LARGEST_STEP = 1e150  # a step beyond is refused: what is left of the floating-point range bounds 10^150 more of them
+
 
 @compiled
 def distance2(a: Array, b: Array) -> float:
@@ -48,6 +50,15 @@ def norm2(a: Array) -> float:
     for i in range(a.size):
         total += a[i] * a[i]
     return total
+
+
+@compiled
+def largest(a: Array) -> float:
+    """max |a_i| of finite numbers, 0 for none."""
+    top = 0.0
+    for i in range(a.size):
+        top = max(top, abs(a[i]))
+    return top
 
 
 @compiled

@@ -7,10 +7,8 @@ Its weights are the state's `bias (targets,)`, so that `weights` stays (dim, tar
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.linalg import norm2
+from algorithms.common.linalg import LARGEST_STEP, largest, norm2
 from algorithms.common.protocol import Array, Basis
-
-LARGEST_STEP = 1e150  # a step beyond is refused: what is left of the floating-point range bounds 10^150 more of them
 
 
 @compiled
@@ -51,15 +49,6 @@ def hinge_loss(prediction: Array, y: Array) -> float:
 def length2(x: Array, intercept: bool) -> float:
     """|x|^2, the constant input included."""
     return norm2(x) + 1.0 if intercept else norm2(x)
-
-
-@compiled
-def largest(a: Array) -> float:
-    """max |a_i| of finite numbers, 0 for none."""
-    top = 0.0
-    for i in range(a.size):
-        top = max(top, abs(a[i]))
-    return top
 
 
 @compiled

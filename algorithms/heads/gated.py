@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from algorithms.common import rls
 from algorithms.common.compiled import compiled
-from algorithms.common.linalg import missing, put
+from algorithms.common.linalg import largest, missing, put
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, State, Workspace, require
-from algorithms.heads import common_rls as rls
-from algorithms.heads.common import carry, largest, score, side, squared_loss
+from algorithms.heads.common import carry, score, side, squared_loss
 
 
 class GatedRlsState(NamedTuple):

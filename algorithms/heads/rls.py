@@ -15,12 +15,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from algorithms.common import rls
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Workspace, require
-from algorithms.heads import common_rls as rls
+from algorithms.common.rls import packed, unpacked
 from algorithms.heads.common import carry, score, squared_loss
-from algorithms.heads.common_rls import packed, unpacked
 
 
 class RlsState(NamedTuple):

@@ -7,7 +7,7 @@ import pytest
 
 from algorithms import learner_from
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, Array
-from algorithms.heads.common_rls import packed, unpacked
+from algorithms.common.rls import packed, unpacked
 from algorithms.heads.gated import GatedRls
 from algorithms.heads.smoothing import Smoothing
 from tests.checks.states import same_outputs, same_state

@@ -3,8 +3,8 @@
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.linalg import LARGEST_STEP, largest
 from algorithms.common.protocol import Array
-from algorithms.heads.common import LARGEST_STEP, largest
 
 WIND_UP = 1e4  # most growth of P's trace beyond its start
 
