@@ -136,13 +136,19 @@ def _npz(path: Path) -> Iterator[Row]:
 
 
 def records_of(
-    path: Path, source: SourceSection, key: str, time: str | None = None, side: str | None = None
+    path: Path,
+    source: SourceSection,
+    key: str,
+    time: str | None = None,
+    side: str | None = None,
+    recording: str | None = None,
 ) -> Generator[Stored, None, None]:
     """A recording as records of one partition, in file order; the offset is the row's number.
 
     key: the column with the key; time: the column with the record's timestamp (None: the job's event time, and where it
-    names none 1 ms a row), in the job's time unit; side: the column that says how the sensor is worn, where the
-    job mirrors. JSON lines of a JSON job stay the bytes they are; other rows become values in the job's format.
+    names none 1 ms a row), in the job's time unit; side: the column that says how the sensor is worn, where the job
+    mirrors; recording: a column whose value follows in the key, behind a NUL. JSON lines of a JSON job stay the bytes
+    they are; other rows become values in the job's format.
     """
     time = time or source.time
     encode = _encoder(source, side)
@@ -153,13 +159,16 @@ def records_of(
     first = next(rows, None)
     if first is None:
         return
-    for what, column in (("key", key), ("time", time)):
+    for what, column in (("key", key), ("time", time), ("recording", recording)):
         if column is not None and column not in first[1]:
             raise ConfigError(f"{path}: no column {column!r} for the {what}; it has {', '.join(map(repr, first[1]))}.")
     for offset, (text, row) in enumerate(itertools.chain([first], rows)):
         value, headers = (text, ()) if text is not None else encode(row)
         stamp = _timestamp(row.get(time), source, offset) if time is not None else offset
-        yield Stored(source.topic, 0, offset, stamp, _key(row.get(key)), value, headers)
+        who = _key(row.get(key))
+        if recording is not None and who is not None:
+            who += b"\0" + (_key(row.get(recording)) or b"")
+        yield Stored(source.topic, 0, offset, stamp, who, value, headers)
 
 
 def _key(value: Any) -> bytes | None:

@@ -12,6 +12,7 @@ PURE_TEXT = {"base64", "binascii", "hashlib", "json", "re", "statistics", "strin
 CORE = ("streamjobs.core", "streamjobs.config", "streamjobs.errors", "streamjobs.checking")
 FRONT = (
     *("streamjobs.cli", "streamjobs.__main__", "streamjobs.commands", "streamjobs.demo", "streamjobs.replay"),
+    "streamjobs.fit",
     "streamjobs.files",
 )
 

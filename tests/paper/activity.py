@@ -20,15 +20,14 @@ import pytest
 from algorithms import learner_from
 from algorithms.common.protocol import PREDICT_ONLY
 from streamjobs.core.statistics import KINDS
+from streamjobs.fit.evaluation import SHUFFLES, Runs, accuracy_over_time, confusion, table
+from streamjobs.fit.picture import picture
+from streamjobs.fit.recordings import Recordings, controls, shuffled, worth
 from tests.paper import recordings
-from tests.paper.drawing import draw
-from tests.paper.late_labels import LATE, Model, Worth, controls, empty, population, predicted, shuffled, worth
-from tests.paper.recordings import Recordings
+from tests.paper.late_labels import Model, empty, population, predicted
 
 SETS: dict[str, Callable[..., Recordings]] = {"watch": recordings.watch, "phone": recordings.phone}
-SHUFFLES = 3
 BEST_CHAIN = "okfeb head, map first, warm"
-Runs = dict[str, dict[tuple[int, int], tuple[np.ndarray, np.ndarray, Worth]]]  # model -> (person, shuffle) -> ...
 
 
 def models(dim: int, quick: bool) -> list[Model]:
@@ -100,28 +99,13 @@ def run(data: Recordings, chosen: list[Model], shuffles: int) -> Runs:
     return runs
 
 
-def by_person(runs: Runs, name: str, figure: str) -> np.ndarray:
-    """The figure of each person: mean of the shuffles."""
-    people = sorted({person for person, _ in runs[name]})
-    values = {key: getattr(one[2], figure) for key, one in runs[name].items()}
-    return np.array([np.nanmean([v for (person, _), v in values.items() if person == p]) for p in people])
-
-
-def table(title: str, data: Recordings, runs: Runs) -> str:
-    """The figures as text; a person who has no fresh window in the second half does not count there."""
-    people, n = len(np.unique(data.person)), len(data.X)
-    lines = [
-        f"{title}: {people} people, {len(data.names)} activities, {n} windows, labels {LATE} windows late",
-        f"{'':38}{'all':>6}{'half':>6}{'F1':>6}{'fresh':>6}{'fr.half':>8}{'sd':>6}{'worst':>6}{'w.half':>7}",
-    ]
-    for name in runs:
-        every, half = by_person(runs, name, "all"), by_person(runs, name, "half")
-        f1, fresh, late = (by_person(runs, name, one) for one in ("f1", "fresh", "fresh_half"))
-        lines.append(
-            f"{name:38}{every.mean():6.3f}{half.mean():6.3f}{f1.mean():6.3f}{fresh.mean():6.3f}{np.nanmean(late):8.3f}"
-            f"{every.std():6.3f}{every.min():6.3f}{half.min():7.3f}"
-        )
-    return "\n".join(lines)
+def draw(out: Path, title: str, names: list[str], runs: Runs) -> Path:
+    """One picture of everything in `runs`; the confusion matrix is that of the best chain."""
+    order = [BEST_CHAIN, *(name for name in runs if name != BEST_CHAIN)]
+    curves = {name: accuracy_over_time([chosen == truth for chosen, truth, _ in runs[name].values()]) for name in order}
+    path = out / f"activity-{title}.svg"
+    path.write_text(picture(title, names, confusion(runs, BEST_CHAIN, len(names)), BEST_CHAIN, curves), encoding="utf-8")
+    return path
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -141,7 +125,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         runs = run(data, models(data.X.shape[1], options.quick), 1 if options.quick else SHUFFLES)
         print(table(title, data, runs), flush=True)
-        print("drawn:", *draw(out, title, data.names, runs, BEST_CHAIN), flush=True)
+        print("drawn:", draw(out, title, data.names, runs), flush=True)
         if not options.quick:
             print(table(f"{title}, linear head", *described(title, SHUFFLES)), flush=True)
     return 0

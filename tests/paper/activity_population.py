@@ -14,36 +14,35 @@ from functools import partial
 import numpy as np
 import pytest
 
-from algorithms import learner_from
+from streamjobs.fit.evaluation import Runs, by_person, leave_one_out, table
+from streamjobs.fit.learning import Way
+from streamjobs.fit.recordings import Recordings
 from tests.paper import recordings
-from tests.paper.activity import SHUFFLES, Runs, by_person, table
-from tests.paper.gated_streams import HEAD, MAPS, Costs, Way, decided, features, population, scale_of
-from tests.paper.late_labels import controls, shuffled, worth
-from tests.paper.recordings import Recordings
+from tests.paper.gated_streams import HEAD, MAPS, costs, way
 
 SETS: dict[str, Callable[[], Recordings]] = {
     "watch": partial(recordings.watch, "rich", mirrored=True),
     "phone": partial(recordings.phone, "rich"),
 }
-COLD = Way("linear, cold, population's scale", "linear", "cold", smooth=0.0)
-FROZEN, GATED = Way("ald 300, frozen", "ald 300", "frozen"), Way("ald 300, gated", "ald 300")
-SMALL = Way("ald 100, gated", "ald 100")
-OKFEB = Way("okfeb r 50 B 100, frozen", "okfeb r 50 B 100", "frozen")
+COLD = way("linear, cold, population's scale", "linear", "cold", smooth=0.0)
+FROZEN, GATED = way("ald 300, frozen", "ald 300", "frozen"), way("ald 300, gated", "ald 300")
+SMALL = way("ald 100, gated", "ald 100")
+OKFEB = way("okfeb r 50 B 100, frozen", "okfeb r 50 B 100", "frozen")
 QUICK = [COLD, FROZEN, GATED]
 ALL = [
     COLD,
-    Way("linear, frozen", "linear", "frozen"),
-    Way("linear, gated", "linear"),
-    Way("ald 300, frozen, not smoothed", "ald 300", "frozen", smooth=0.0),
+    way("linear, frozen", "linear", "frozen"),
+    way("linear, gated", "linear"),
+    way("ald 300, frozen, not smoothed", "ald 300", "frozen", smooth=0.0),
     FROZEN,
-    Way("ald 300, adapted without gate", "ald 300", "adapted"),
+    way("ald 300, adapted without gate", "ald 300", "adapted"),
     GATED,
-    Way("ald 100, frozen", "ald 100", "frozen"),
+    way("ald 100, frozen", "ald 100", "frozen"),
     SMALL,
-    Way("random 300, frozen", "random 300", "frozen"),
-    Way("random 300, gated", "random 300"),
+    way("random 300, frozen", "random 300", "frozen"),
+    way("random 300, gated", "random 300"),
     OKFEB,
-    Way("okfeb r 50 B 100, gated", "okfeb r 50 B 100"),
+    way("okfeb r 50 B 100, gated", "okfeb r 50 B 100"),
 ]
 # What is said, of which way, which figure, its bar on the watch and on the phone.
 BARS: list[tuple[str, Way, str, float, float]] = [
@@ -60,25 +59,6 @@ BARS: list[tuple[str, Way, str, float, float]] = [
 ]
 
 
-def run(data: Recordings, ways: list[Way], shuffles: int, costs: Costs) -> Runs:
-    """Every way and control on every person and shuffle: (decisions, truth, worth)."""
-    runs: Runs = {}
-    classes = len(data.names)
-    for person in np.unique(data.person).tolist():
-        others = shuffled(data, data.person != person, [0, person])
-        scaling = scale_of(others)
-        learned = {name: population(others, MAPS[name], classes, scaling) for name in dict.fromkeys(way.map for way in ways)}
-        for shuffle in range(shuffles):
-            stream = shuffled(data, data.person == person, [1, person, shuffle])
-            Z = {name: features(learned[name], MAPS[name], stream, costs, name) for name in learned}
-            said = controls(stream, classes)
-            for way in ways:
-                said[way.name], _ = decided(way, learned[way.map], stream, Z[way.map], costs)
-            for name, labels in said.items():
-                runs.setdefault(name, {})[person, shuffle] = (labels, stream.activity, worth(labels, stream))
-    return runs
-
-
 def figure(runs: Runs, way: Way, what: str) -> float:
     """Mean of the people, or the worst of them, or what adaptation adds to the frozen map."""
     if what == "worst":
@@ -91,25 +71,27 @@ def figure(runs: Runs, way: Way, what: str) -> float:
 def bars(title: str, runs: Runs) -> str:
     """Every bar beside what was measured."""
     lines = [f"{title}: bars"]
-    for said, way, what, on_watch, on_phone in BARS:
-        if way.name not in runs:
+    for said, one, what, on_watch, on_phone in BARS:
+        if one.name not in runs:
             continue
-        bar, got = on_phone if title == "phone" else on_watch, figure(runs, way, what)
+        bar, got = on_phone if title == "phone" else on_watch, figure(runs, one, what)
         lines.append(f"  {said:38} at least {bar:6.3f}   got {got:6.3f}   {'holds' if got >= bar else 'MISSED'}")
     return "\n".join(lines)
 
 
-def sizes(dim: int, classes: int, costs: Costs) -> str:
-    """State of a person, and of the population that all share."""
-    lines, head = ["state of a person; shared by all; time"], learner_from("gated_rls", HEAD)
-    for name, mapping in MAPS.items():
+def sizes(data: Recordings, names: list[str]) -> str:
+    """State of a person, of the population that all share, and the time each takes."""
+    lines = ["state of a person; shared by all; time"]
+    dim, classes = data.X.shape[1], len(data.names)
+    for name in names:
+        mapping = MAPS[name]
         width = dim if mapping is None else mapping.width
-        own = head.state_bytes(width, classes)
+        own = HEAD.state_bytes(width, classes)
         frozen = 8 * (width + 1) * classes
         shared = 0 if mapping is None else mapping.state_bytes(dim, 0)
         part = f"({frozen / 1024:.0f} of it the population's weights)"
         lines.append(f"  {name:18} {own / 1024:6.0f} KiB {part}; {shared / 1024:.0f} KiB")
-    lines += [f"  {what:54} {costs.microseconds(what):7.1f} us" for what in sorted(costs.rows)]
+    lines += [f"  {what:54} {taken:7.1f} us" for what, taken in costs(data, names).items()]
     return "\n".join(lines)
 
 
@@ -127,11 +109,9 @@ def main(arguments: list[str] | None = None) -> int:
         except pytest.skip.Exception as absent:
             print(f"not measured: {absent}")
             return 0
-        costs = Costs()
-        runs = run(data, QUICK if options.quick else ALL, SHUFFLES, costs)
-        print(
-            table(title, data, runs), bars(title, runs), sizes(data.X.shape[1], len(data.names), costs), sep="\n", flush=True
-        )
+        runs = leave_one_out(data, QUICK if options.quick else ALL)
+        maps = ["linear", "ald 300"] if options.quick else list(MAPS)
+        print(table(title, data, runs), bars(title, runs), sizes(data, maps), sep="\n", flush=True)
     return 0
 
 

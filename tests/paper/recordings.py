@@ -1,23 +1,12 @@
 """Two sets of recordings of people doing things, as windows: what the activity figures are measured on."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from streamjobs.core.windows import Windows
+from streamjobs.fit.recordings import Recordings
 from tests.data import dataset
 
 MIRRORED = (0, 4, 5)  # ax, wy, wz change their sign on one arm
-
-
-class Recordings(NamedTuple):
-    """Windows of all people, in the order they were recorded."""
-
-    X: np.ndarray  # (n, 48) or more statistics of 6 axes
-    activity: np.ndarray  # (n,) index into `names`
-    person: np.ndarray  # (n,)
-    recording: np.ndarray  # (n,) no window spans two
-    names: list[str]
 
 
 def watch(statistics: str = "simple", mirrored: bool = False, turned: bool = False) -> Recordings:

@@ -4,39 +4,41 @@ import numpy as np
 import pytest
 
 from algorithms import learner_from
+from streamjobs.fit.evaluation import by_person, table
+from streamjobs.fit.recordings import LATE, Recordings, Stream, controls, shuffled, worth
 from tests.paper import activity, recordings
-from tests.paper.late_labels import LATE, Model, Stream, controls, empty, population, predicted, shuffled, worth
+from tests.paper.late_labels import Model, empty, population, predicted
 
 
 @pytest.fixture(scope="module")
 def watch():
     data = recordings.watch()
     runs = activity.run(data, activity.models(data.X.shape[1], quick=True), shuffles=1)
-    print("\n" + activity.table("watch, one shuffle", data, runs))
+    print("\n" + table("watch, one shuffle", data, runs))
     return runs
 
 
 @pytest.mark.parametrize("model", ["linear, warm", activity.BEST_CHAIN])
 def test_a_warm_start_tells_the_exercises_of_an_unknown_person_in_eight_of_ten_windows(watch, model):
-    assert activity.by_person(watch, model, "all").mean() >= 0.80
+    assert by_person(watch, model, "all").mean() >= 0.80
 
 
 def test_a_warm_start_beats_every_control_and_the_cold_start(watch):
-    warm = activity.by_person(watch, "linear, warm", "all").mean()
+    warm = by_person(watch, "linear, warm", "all").mean()
     for control in ("majority so far", "last label seen", "bound of cold: class labelled before", "linear, cold"):
-        assert warm > activity.by_person(watch, control, "all").mean() + 0.1, control
+        assert warm > by_person(watch, control, "all").mean() + 0.1, control
 
 
 def test_a_cold_start_stays_below_what_a_cold_start_can_know(watch):
-    cold = activity.by_person(watch, "linear, cold", "all")
-    assert (cold <= activity.by_person(watch, "bound of cold: class labelled before", "all")).all()
-    assert cold.mean() > activity.by_person(watch, "last label seen", "all").mean()
+    cold = by_person(watch, "linear, cold", "all")
+    assert (cold <= by_person(watch, "bound of cold: class labelled before", "all")).all()
+    assert cold.mean() > by_person(watch, "last label seen", "all").mean()
 
 
 def frozen_linear(**how):
     """Accuracy of the population's linear head, which learns nothing of the person."""
     data = recordings.watch(**how)
-    return activity.by_person(activity.run(data, activity.linear()[:1], shuffles=1), "frozen", "all").mean()
+    return by_person(activity.run(data, activity.linear()[:1], shuffles=1), "frozen", "all").mean()
 
 
 def test_rich_statistics_pay_once_one_arm_is_mirrored():
@@ -92,7 +94,7 @@ def test_a_fresh_window_has_no_label_of_its_own_recording():
 def test_the_left_out_person_never_enters_the_population():
     rng = np.random.default_rng(1)
     person = np.repeat([1, 2], 100)
-    data = recordings.Recordings(rng.normal(size=(200, 3)), np.arange(200) % 3, person, np.arange(200) // 25, list("abc"))
+    data = Recordings(rng.normal(size=(200, 3)), np.arange(200) % 3, person, np.arange(200) // 25, list("abc"))
     others = shuffled(data, data.person != 2, [0, 2])
     changed = data._replace(X=np.where(person[:, None] == 2, 1e6, data.X))
     a = population(model(warm=True), others, 3)

@@ -3,17 +3,18 @@
 import numpy as np
 import pytest
 
+from streamjobs.fit.evaluation import by_person, leave_one_out, table
+from streamjobs.fit.learning import decided, learned_from
+from streamjobs.fit.recordings import LATE, Stream, arriving
 from tests.paper import activity_population
-from tests.paper.activity import SHUFFLES, by_person, table
 from tests.paper.activity_population import BARS, COLD, FROZEN, GATED, QUICK
-from tests.paper.gated_streams import MAPS, Costs, Way, arriving, decided, population, scale_of
-from tests.paper.late_labels import LATE, Stream
+from tests.paper.gated_streams import MAPS, way
 
 
 @pytest.fixture(scope="module")
 def watch():
     data = activity_population.SETS["watch"]()
-    runs = activity_population.run(data, QUICK, SHUFFLES, Costs())
+    runs = leave_one_out(data, QUICK)
     print("\n" + table("watch", data, runs) + "\n" + activity_population.bars("watch", runs))
     return runs
 
@@ -50,22 +51,24 @@ def person():
         return Stream(X, activity, recording)
 
     others = stream(0, shift=0)
-    return population(others, None, 3, scale_of(others)), stream(1, shift=1)
+    return learned_from(others, way("", "linear").recipe, 3), stream(1, shift=1)
 
 
-def said(way, learned, stream):
-    return decided(way, learned, stream, stream.X, Costs())
+def said(how, learned, stream):
+    """Class and the adapted head's share, of every window."""
+    found = decided(how.recipe, how.start, learned, stream, stream.X)
+    return found.chosen, found.out.features[:, 0]
 
 
 def test_no_label_is_used_before_it_arrives(person):
     learned, stream = person
-    way = Way("gated", "linear")
-    before, _ = said(way, learned, stream)
+    gated = way("gated", "linear")
+    before, _ = said(gated, learned, stream)
     changed = 0
     for one in (0, 57, 200):
         y = stream.activity.copy()
         y[one : one + 10] = (y[one : one + 10] + 1) % 3
-        after, _ = said(way, learned, stream._replace(activity=y))
+        after, _ = said(gated, learned, stream._replace(activity=y))
         assert (after[: one + LATE + 1] == before[: one + LATE + 1]).all()
         changed += (after != before).sum()
     assert changed > 0
@@ -74,9 +77,9 @@ def test_no_label_is_used_before_it_arrives(person):
 def test_a_frozen_head_hears_no_label_and_the_gate_turns_to_the_person_who_differs(person):
     learned, stream = person
     other = stream._replace(activity=(stream.activity + 1) % 3)
-    frozen = Way("frozen", "linear", "frozen")
+    frozen = way("frozen", "linear", "frozen")
     assert (said(frozen, learned, stream)[0] == said(frozen, learned, other)[0]).all()
-    chosen, share = said(Way("gated", "linear"), learned, stream)
+    chosen, share = said(way("gated", "linear"), learned, stream)
     half = slice(180, None)
     assert share[0] == 0.5 and (share[half] > 0.9).all()
     assert (chosen[half] == stream.activity[half]).mean() > (
@@ -88,10 +91,10 @@ def test_smoothing_and_gate_leave_a_new_person_with_what_the_population_says(per
     learned, stream = person
     quiet = stream._replace(X=stream.X[:LATE], activity=stream.activity[:LATE], recording=stream.recording[:LATE])
     scores = quiet.X @ learned.head.weights + learned.head.bias
-    chosen, _ = said(Way("gated", "linear", smooth=0.0), learned, quiet)
+    chosen, _ = said(way("gated", "linear", smooth=0.0), learned, quiet)
     assert (chosen == scores.argmax(axis=1)).all()
 
 
 def test_the_map_of_the_figures_is_the_default_one():
-    made = MAPS[FROZEN.map]
-    assert made is not None and made == type(made)()
+    made = FROZEN.recipe.map
+    assert made is MAPS["ald 300"] and made == type(made)()

@@ -10,8 +10,9 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live import Live
 from streamjobs.core.messages import Stored
+from streamjobs.fit.recordings import Stream
 from tests.data import dataset
-from tests.paper.late_labels import Model, Stream, population
+from tests.paper.late_labels import Model, population
 
 START = 1_700_000_000.0
 FIELDS = ["ax", "ay", "az", "wx", "wy", "wz"]

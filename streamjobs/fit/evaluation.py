@@ -1,0 +1,92 @@
+"""What a population is worth for somebody new: each person left out in turn, everybody else teaching."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+from streamjobs.fit.learning import Learned, Way, decided, features, learned_from
+from streamjobs.fit.recordings import LATE, Recordings, Worth, controls, shuffled, worth
+
+SHUFFLES = 3
+Runs = dict[str, dict[tuple[int, int], tuple[Array, Array, Worth]]]  # way -> (person, shuffle) -> (decided, truth, worth)
+
+
+def leave_one_out(
+    data: Recordings,
+    ways: Sequence[Way],
+    *,
+    shuffles: int = SHUFFLES,
+    people: Sequence[int] | None = None,
+    late: int = LATE,
+    progress: Callable[[], None] = lambda: None,
+) -> Runs:
+    """Every way and control on every person (of `people`, where given) and shuffle; `progress` is called after each."""
+    runs: Runs = {}
+    classes = len(data.names)
+    for person in np.unique(data.person).tolist() if people is None else people:
+        others = shuffled(data, data.person != person, [0, person])
+        learned: dict[str, Learned] = {}  # ways that share scale, map and the population's head share the learning
+        for way in ways:
+            if way.recipe.population not in learned:
+                learned[way.recipe.population] = learned_from(others, way.recipe, classes)
+        for shuffle in range(shuffles):
+            stream = shuffled(data, data.person == person, [1, person, shuffle], late)
+            said, Z = controls(stream, classes), dict[str, Array]()
+            for way in ways:
+                which = way.recipe.population
+                if which not in Z:
+                    Z[which] = features(learned[which], way.recipe, stream.X)
+                said[way.name] = decided(way.recipe, way.start, learned[which], stream, Z[which]).chosen
+            for name, chosen in said.items():
+                runs.setdefault(name, {})[person, shuffle] = (chosen, stream.activity, worth(chosen, stream))
+            progress()
+    return runs
+
+
+def by_person(runs: Runs, name: str, figure: str) -> Array:
+    """The figure of each person: mean of the shuffles."""
+    people = sorted({person for person, _ in runs[name]})
+    values = {key: getattr(one[2], figure) for key, one in runs[name].items()}
+    return np.array([mean_of([v for (person, _), v in values.items() if person == p]) for p in people])
+
+
+def mean_of(values: Sequence[float] | Array) -> float:
+    """Of those that are numbers; NaN without any."""
+    known = np.asarray(values)[np.isfinite(values)]
+    return float(np.mean(known)) if known.size else float("nan")
+
+
+def table(title: str, data: Recordings, runs: Runs, late: int = LATE) -> str:
+    """The figures as text; a person who has no fresh window in the second half does not count there."""
+    people, n = len(np.unique(data.person)), len(data.X)
+    lines = [
+        f"{title}: {people} people, {len(data.names)} activities, {n} windows, labels {late} windows late",
+        f"{'':38}{'all':>6}{'half':>6}{'F1':>6}{'fresh':>6}{'fr.half':>8}{'sd':>6}{'worst':>6}{'w.half':>7}",
+    ]
+    for name in runs:
+        every, half = by_person(runs, name, "all"), by_person(runs, name, "half")
+        f1, fresh, later = (by_person(runs, name, one) for one in ("f1", "fresh", "fresh_half"))
+        lines.append(
+            f"{name:38}{every.mean():6.3f}{half.mean():6.3f}{f1.mean():6.3f}{fresh.mean():6.3f}{mean_of(later):8.3f}"
+            f"{every.std():6.3f}{every.min():6.3f}{half.min():7.3f}"
+        )
+    return "\n".join(lines)
+
+
+def accuracy_over_time(rights: Sequence[Array], bin: int = 20) -> Array:
+    """Share of right decisions in every `bin` windows, as far as half of the runs last."""
+    lengths = sorted(len(right) for right in rights)
+    shares = []
+    for begin in range(0, lengths[len(lengths) // 2] - bin + 1, bin):
+        shares.append(np.mean([right[begin : begin + bin].mean() for right in rights if len(right) >= begin + bin]))
+    return np.array(shares)
+
+
+def confusion(runs: Runs, name: str, classes: int) -> Array:
+    """(classes, classes) windows by true and decided class, over all people and shuffles; undecided ones are left out."""
+    matrix = np.zeros((classes, classes))
+    for chosen, truth, _ in runs[name].values():
+        known = chosen >= 0
+        np.add.at(matrix, (truth[known], chosen[known]), 1)
+    return matrix

@@ -1,0 +1,127 @@
+"""What other people's windows teach, and how a new person is served by it: scale and map stand still, the head adapts."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from algorithms import Learner
+from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, PREDICT_ONLY, Array, Outputs
+from algorithms.heads.gated import GatedRls
+from algorithms.heads.rls import Rls, RlsState
+from algorithms.heads.smoothing import Smoothing
+from streamjobs.core.books import Books, targets_of
+from streamjobs.fit.recordings import Stream, arriving
+
+Start = Literal["gated", "adapted", "frozen", "cold"]  # as the head is; without its gate; learning nothing; knowing nothing
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The stages behind the windows, as a job states them."""
+
+    scaling: Learner | None  # None: windows as they are
+    map: Learner | None  # None: the head sees the scaled windows themselves
+    head: GatedRls
+    smooth: float = 0.0  # of the scores
+
+    @property
+    def population(self) -> str:
+        """The same for recipes that learn the same population."""
+        return f"{self.scaling!r} {self.map!r} {self.teacher!r}"
+
+    @property
+    def teacher(self) -> Rls:
+        """The head that learns the population."""
+        return Rls(intercept=self.head.intercept, delta=self.head.delta, forgetting=self.head.forgetting)
+
+    def scaled(self, state: Any, X: Array) -> Array:
+        return X if self.scaling is None else self.scaling.transform(state, X)
+
+
+class Learned(NamedTuple):
+    """What other people's windows taught, all of it frozen from now on."""
+
+    scaling: Any  # None without one
+    map: Any  # None without one
+    head: RlsState
+
+
+def learned_from(others: Stream, recipe: Recipe, classes: int) -> Learned:
+    """Scale, then map, then head on the map that stands still, each in one pass over all windows of the others.
+
+    The map sees the windows shuffled one by one: a dictionary that is full after a few recordings knows no others.
+    """
+    dim, scaling = others.X.shape[1], None
+    if recipe.scaling is not None:
+        scaling, _ = recipe.scaling.run(recipe.scaling.init(dim=dim, targets=0, seed=0), others.X)
+    X = recipe.scaled(scaling, others.X)
+    state, mapping = None, recipe.map
+    if mapping is not None:
+        order = np.random.default_rng(0).permutation(len(X))
+        state, _ = mapping.run(mapping.init(dim=dim, targets=0, seed=0), X[order])
+    Z = X if mapping is None else mapping.transform(state, X)
+    teacher = recipe.teacher
+    begin = teacher.init(dim=Z.shape[1], targets=classes, seed=0)
+    head, _ = teacher.run(begin, Z, targets_of(others.activity.astype(float), classes))
+    return Learned(scaling, state, head)
+
+
+def features(learned: Learned, recipe: Recipe, X: Array) -> Array:
+    """What the head sees of windows."""
+    scaled = recipe.scaled(learned.scaling, X)
+    return scaled if recipe.map is None else recipe.map.transform(learned.map, scaled)
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a new person is served, for comparing."""
+
+    name: str
+    recipe: Recipe
+    start: Start = "gated"
+
+
+class Decided(NamedTuple):
+    chosen: Array  # (n,) class of each window, -1 none
+    out: Outputs  # of the head, a row per window
+
+
+def decided(recipe: Recipe, start: Start, learned: Learned, stream: Stream, Z: Array) -> Decided:
+    """A new person's stream, with `Z` its windows' features: the class decided for each before its label is learned."""
+    n, classes = len(Z), len(learned.head.bias)
+    rows, label = arriving(n, stream.late)
+    codes = np.where(label, stream.activity[rows], np.nan)
+    learn = np.where(label, PREDICT_ONLY if start == "frozen" else LEARN_HEAD, LEARN_EXTRACTOR).astype(np.int8)
+    slots = np.zeros(len(rows), np.int64)
+    out = scores_of(recipe, start, learned, Z[rows], targets_of(codes, classes), learn)
+
+    smoothing = Smoothing(smooth=recipe.smooth)
+    scores = smoothing.advance(smoothing.workspace(smoothing.init(targets=classes)), slots, out.prediction, learn)
+    books = Books(classes=classes)
+    known = books.init()
+    if start != "cold":
+        known = known._replace(labelled=np.ones(classes, np.int64))
+    work = books.workspace(known)
+    books.load(work, 0, known)
+    chosen, _ = books.decide(work, slots, scores, codes, np.where(label, LEARN, PREDICT_ONLY).astype(np.int8))
+    return Decided(chosen[~label], Outputs(*(array[~label] for array in out)))
+
+
+def scores_of(recipe: Recipe, start: Start, learned: Learned, Z: Array, Y: Array, learn: Array) -> Outputs:
+    """The head's outputs for rows of one person, in order."""
+    head, state = begun(recipe, start, learned)
+    out = head.outputs(len(Z), Z.shape[1], Y.shape[1])
+    work = head.workspace(state)
+    head.load(work, 0, state)
+    head.advance(work, np.zeros(len(Z), np.int64), np.ascontiguousarray(Z), np.ascontiguousarray(Y), out, learn)
+    return out
+
+
+def begun(recipe: Recipe, start: Start, learned: Learned) -> tuple[GatedRls, Any]:
+    """The head of a new person, and the state it begins with."""
+    head = recipe.head if start == "gated" else replace(recipe.head, gate=False)
+    if start == "cold":
+        dim, targets = learned.head.weights.shape
+        return head, head.init(dim=dim, targets=targets, seed=0)
+    return head, head.from_population(learned.head)

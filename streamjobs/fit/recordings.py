@@ -1,0 +1,100 @@
+"""Windows of many people with their labels, and one person's stream of them with labels that come late.
+
+The protocol every figure goes by: a person's recordings come in an order drawn from a seed, window i is predicted, then
+the label of window i - late is learned. Whatever repeats the label seen last must not look clever, so `fresh` windows
+are counted apart: no label of their own recording has arrived.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+
+LATE = 20  # windows
+
+
+class Recordings(NamedTuple):
+    """Windows of all people, a recording's in the order of their times."""
+
+    X: Array  # (n, d) statistics
+    activity: Array  # (n,) int64 index into `names`
+    person: Array  # (n,) int64
+    recording: Array  # (n,) int64; no window spans two, no recording has two people
+    names: list[str]  # of the activities
+    people: Sequence[str] = ()  # names of the people, by their number; empty: the numbers are all there is
+
+
+class Stream(NamedTuple):
+    """One person's windows as they come (or everybody's, to learn from)."""
+
+    X: Array  # (n, d)
+    activity: Array  # (n,)
+    recording: Array  # (n,)
+    late: int = LATE  # windows between one and its label
+
+    @property
+    def fresh(self) -> Array:
+        """(n,) bool: no label of the window's own recording has arrived."""
+        begins = np.r_[True, np.diff(self.recording) != 0]
+        place = np.arange(len(begins)) - np.maximum.accumulate(np.where(begins, np.arange(len(begins)), 0))
+        return np.asarray(place <= self.late)
+
+
+def shuffled(data: Recordings, chosen: Array, seed: list[int], late: int = LATE) -> Stream:
+    """The windows where `chosen`, recording by recording in an order drawn from the seed."""
+    ids = np.unique(data.recording[chosen])
+    order = np.random.default_rng(seed).permutation(ids)
+    rows = np.concatenate([np.flatnonzero(data.recording == one) for one in order])
+    return Stream(data.X[rows], data.activity[rows], data.recording[rows], late)
+
+
+def arriving(n: int, late: int = LATE) -> tuple[Array, Array]:
+    """Window by window, and behind each the label of the window `late` before: (window of each row, is it a label)."""
+    rows, label = np.empty(2 * n, np.int64), np.tile([False, True], n)
+    rows[0::2], rows[1::2] = np.arange(n), np.arange(n) - late
+    return rows[rows >= 0], label[rows >= 0]
+
+
+def controls(stream: Stream, classes: int) -> dict[str, Array]:
+    """What needs no model: the most frequent label so far, the last one, and the bound of a cold learner.
+
+    The bound is right wherever the class was labelled before; -1 elsewhere.
+    """
+    y, n, late = stream.activity, len(stream.activity), stream.late
+    majority, last, bound = np.full(n, -1), np.full(n, -1), np.full(n, -1)
+    counts = np.zeros(classes, np.int64)
+    for i in range(late + 1, n):
+        counts[y[i - late - 1]] += 1
+        majority[i], last[i] = counts.argmax(), y[i - late - 1]
+        bound[i] = y[i] if counts[y[i]] else -1
+    return {"majority so far": majority, "last label seen": last, "bound of cold: class labelled before": bound}
+
+
+class Worth(NamedTuple):
+    """Shares of right decisions of one run."""
+
+    all: float
+    half: float  # of the second half
+    f1: float  # mean over the classes that occur
+    fresh: float  # where nothing of the same recording was labelled
+    fresh_half: float  # NaN without such windows in the second half
+
+
+def worth(chosen: Array, stream: Stream) -> Worth:
+    """What the decisions (n,), -1 for none, are worth."""
+    y, right = stream.activity, chosen == stream.activity
+    later = np.arange(len(y)) >= len(y) // 2
+    f1 = []
+    for c in np.unique(y):
+        hit = np.sum(right & (y == c))
+        f1.append(2 * hit / (np.sum(y == c) + np.sum(chosen == c)))
+    fresh = stream.fresh
+    return Worth(
+        float(right.mean()),
+        float(right[later].mean()),
+        float(np.mean(f1)),
+        float(right[fresh].mean()),
+        float(right[fresh & later].mean()) if (fresh & later).any() else float("nan"),
+    )
