@@ -36,6 +36,7 @@ from algorithms.prototypes.random_prototypes import RandomPrototypes
 from algorithms.scaling import Scaling
 from algorithms.subspace.last_points import LastPoints
 from algorithms.subspace.okfeb import Okfeb
+from algorithms.subspace.running_mean import RunningMean
 
 LEARNERS: dict[str, type[Learner]] = {
     "adwin": Adwin,
@@ -52,6 +53,7 @@ LEARNERS: dict[str, type[Learner]] = {
     "pegasos": Pegasos,
     "random_prototypes": RandomPrototypes,
     "rls": Rls,
+    "running_mean": RunningMean,
     "scaling": Scaling,
     "window_ratio": WindowRatio,
 }

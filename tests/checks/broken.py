@@ -253,8 +253,16 @@ class SpansNothing(Steady):
     def targets(self, state: Any) -> int:
         return 0
 
+    def width_for(self, dim: int) -> int:
+        return 1
+
     def row(self, work: Any, key: int, x: Array, y: Array, learn: int, out: Outputs) -> None:
         out.ls_error[0] = 1.0
+
+
+class IsEquallyFarFromAll(SpansNothing):
+    def width_for(self, dim: int) -> int:
+        return 0
 
 
 FAULTS: dict[str, tuple[type[Learner], ...]] = {
@@ -281,7 +289,13 @@ FAULTS: dict[str, tuple[type[Learner], ...]] = {
     "check_outputs_have_their_shapes": (IsOfNoKind,),
     "check_wrong_shapes_are_refused_with_one_sentence": (TakesAnyShape,),
     "check_a_nudged_start_gives_the_same_outputs": (HangsOnAHair,),
-    "check_the_error_falls_on_an_easy_stream": (StandsAtAFixedPoint, NeverAlarms, AlwaysAlarms, SpansNothing),
+    "check_the_error_falls_on_an_easy_stream": (
+        StandsAtAFixedPoint,
+        NeverAlarms,
+        AlwaysAlarms,
+        SpansNothing,
+        IsEquallyFarFromAll,
+    ),
     "check_settings_are_frozen": (MayBeChanged, GrowsWithoutEnd),
     "check_a_setting_out_of_range_is_one_clear_sentence": (ChecksNoSetting,),
     "check_the_file_says_what_the_learner_is": (SaysNothing,),

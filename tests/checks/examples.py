@@ -56,6 +56,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "pegasos": [Example(targets=3)],
     "random_prototypes": [Example({"budget": 6}), Example({"budget": 5, "kernel": POLYNOMIAL})],
     "rls": [Example({"forgetting": 0.98, "intercept": True}, targets=2)],
+    "running_mean": [Example({"decay": 0.98, "kernel": LAPLACIAN}), Example({"kernel": POLYNOMIAL})],
     "scaling": [Example({"unit_norm": True, "clip": 2.0}), Example({"freeze_after": 20})],
     "window_ratio": [Example({"short": 5, "long": 20})],
 }

@@ -43,6 +43,8 @@ def check_the_error_falls_on_an_easy_stream(case: Case) -> None:
     state, out = case.learner.run(case.init(), X, Y)
     if case.kind == "features" and np.isnan(out.ls_error).all():
         _settles(case)
+    elif case.kind == "features" and out.features.shape[1] == 0:
+        _stays_near_where_it_is(case)
     elif case.kind == "features":
         _spans_what_it_has_seen(case)
     elif case.kind == "regression":
@@ -84,6 +86,16 @@ def _spans_what_it_has_seen(case: Case) -> None:
     assert seen <= 0.5 * new, f"LS error {seen:.3g} where it has been, {new:.3g} where it has never been"
     most = 0.95 if out.admitted[300:].any() else 1.05
     assert last <= most * new, f"LS error {new:.3g} on new samples, {last:.3g} when it had 200 of them"
+
+
+def _stays_near_where_it_is(case: Case) -> None:
+    """An LS error without features (a distance) spans one place at a time: small there, large at the next, small again."""
+    random = np.random.default_rng(34)
+    X = np.repeat([[1.0], [-1.0]], 300, axis=0) + 0.05 * random.standard_normal((600, case.dim))
+    _, out = case.learner.run(case.init(), X)
+    seen, new, last = (float(np.nanmean(out.ls_error[rows])) for rows in (slice(200, 300), slice(300, 302), slice(500, 600)))
+    assert seen <= 0.1 * new, f"LS error {seen:.3g} where it is, {new:.3g} where it has never been"
+    assert last <= 0.5 * new, f"LS error {new:.3g} on new samples, {last:.3g} when it had 200 of them"
 
 
 def _settles(case: Case) -> None:
