@@ -6,9 +6,9 @@ with every problem it finds. Durations are texts such as "2s", "500ms", "5m", "9
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 
 from streamjobs.errors import ConfigError
 
@@ -135,27 +135,77 @@ class WindowSection(Section):
     )
 
 
-class ScalingSection(Section):
+class ScalingTable(Section):
     method: Literal["standard", "none"] = Field(default="standard", description="running mean and variance per key")
     unit_norm: bool = Field(default=False, description="scale every x to length 1 afterwards")
     freeze_after: int = Field(default=0, ge=0, description="rows after which the scale stands still; 0: never")
     clip: float = Field(default=0.0, ge=0, description="cut scaled values at +-clip; 0: off")
 
+    @property
+    def shared(self) -> bool | None:
+        """The population's scale; None where the job file does not say."""
+        stated = getattr(self, "from")
+        return None if stated is None else bool(stated == "population")
 
-class LearnerSection(BaseModel):
-    model_config = ConfigDict(extra="allow", frozen=True)
-    name: str = Field(
-        description="a learner of the registry; its settings stand beside it. One that predicts by itself (without a "
-        "[head]) may also have task, classes, max_classes and targets here, as in [head]"
+
+if TYPE_CHECKING:
+    ScalingSection = ScalingTable
+else:  # `from` is the right word in a job file and cannot be written as an attribute in Python
+    ScalingSection = create_model(
+        "ScalingSection",
+        __base__=ScalingTable,
+        **{
+            "from": (
+                Literal["key", "population"] | None,
+                Field(
+                    default=None,
+                    description="whose scale: each key's own, or that of [population], which stands still; absent: the "
+                    "population's where there is one",
+                ),
+            )
+        },
     )
 
 
-class HeadSection(LearnerSection):
-    name: str = Field(description="a learner that predicts, such as rls; its settings stand beside it")
+class PopulationSection(Section):
+    file: str = Field(
+        description="what 'streamjobs fit' learned from other people: scale, map and starting head, shared by all keys"
+    )
+
+
+class NamedSection(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str
+
+
+class LearnerSection(NamedSection):
+    name: str = Field(
+        description="a learner of the registry; its settings stand beside it. One that predicts by itself (without a "
+        "[head]) may also have task, classes, max_classes, targets, smooth and fallback here, as in [head]"
+    )
+    freeze: bool | None = Field(
+        default=None, description="the map stands still; always so with [population], and only there"
+    )
+
+
+class HeadSection(NamedSection):
+    name: str = Field(
+        description="a learner that predicts, such as rls; its settings stand beside it. Settings of gated_rls beside rls "
+        "(boost, gate, rate, discount), or a [population], make it gated_rls"
+    )
     task: Literal["classification", "regression"] = Field(default="classification", description="what labels are")
     classes: list[str] | None = Field(default=None, description="the classes in order; absent: learned per key")
-    max_classes: int = Field(default=16, ge=2, le=1024, description="most classes a key may learn")
+    max_classes: int = Field(
+        default=16, ge=2, le=1024, description="most classes a key may learn; with a population, absent: its classes"
+    )
     targets: int = Field(default=1, ge=1, le=1024, description="regression: numbers in a label")
+    smooth: float = Field(
+        default=0.0, ge=0, lt=1, description="classification: share of the row before in the scores that decide; 0: off"
+    )
+    fallback: Literal["last_label", "none"] | None = Field(
+        default=None,
+        description="classification: what is said while a row has no scores; absent: last_label with gated_rls, else none",
+    )
 
 
 class DriftSection(Section):
@@ -198,6 +248,7 @@ class Settings(Section):
     broker: BrokerSection = BrokerSection()
     source: SourceSection
     window: WindowSection | None = None
+    population: PopulationSection | None = None
     scaling: ScalingSection = ScalingSection()
     learner: LearnerSection
     head: HeadSection | None = None

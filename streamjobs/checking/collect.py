@@ -9,12 +9,13 @@ from pydantic import BaseModel
 from algorithms import Learner, SettingError
 from algorithms.chain import Chain
 from algorithms.common.settings import suggestion
-from streamjobs.checking.consistency import PREDICTING, contradictions
-from streamjobs.checking.learners import TASK, made
+from streamjobs.checking.consistency import contradictions
+from streamjobs.checking.learners import made
 from streamjobs.checking.overrides import overridden, section_model
 from streamjobs.checking.places import Path, Places
 from streamjobs.checking.sentences import validated
-from streamjobs.config import HeadSection, LearnerSection, Settings
+from streamjobs.config import HeadSection, LearnerSection, NamedSection, Settings
+from streamjobs.core.parts import PREDICTING, TASK, head_named
 
 
 def check(table: Mapping[str, Any], env: Mapping[str, str], origin: str) -> tuple[Settings | None, list[str]]:
@@ -59,16 +60,21 @@ def _learners(parts: dict[str, Any], table: Mapping[str, Any], places: Places, p
     """The learners of [learner], [head] and [drift] that could be made, by section; adds `task` to the parts."""
     learners: dict[str, Learner] = {}
     learner, head, drift = parts.get("learner"), parts.get("head"), parts.get("drift")
+    population = "population" in table
     if learner is not None:
         own = {name: value for name, value in _extra(learner).items() if name not in TASK}
-        _make("learner", learner.name, own, places, learners, problems)
+        name = learner.name
+        if "head" not in table:
+            name, own = head_named(name, own, population, None)
+        _make("learner", name, own, places, learners, problems)
         if "head" not in table:
             learner = parts["learner"] = _tasked(learner, learners.get("learner"))
             stated = {name: value for name, value in _extra(learner).items() if name in TASK}
             parts["task"], found = validated(HeadSection, "learner", {"name": learner.name, **stated}, places)
             problems += [sentence for _, sentence in found]
     if head is not None:
-        _make("head", head.name, _extra(head), places, learners, problems)
+        name, own = head_named(head.name, _extra(head), population, None)
+        _make("head", name, own, places, learners, problems)
         parts["task"] = head
         problems += _misfits(places, learners.get("learner"), learners.get("head"))
     if drift is not None:
@@ -105,9 +111,9 @@ def _tasked(section: LearnerSection, learner: Learner | None) -> LearnerSection:
     """A learner that predicts by itself says what labels are: by its kind where [learner] does not."""
     if learner is None or learner.kind not in PREDICTING or "task" in _extra(section):
         return section
-    return LearnerSection(name=section.name, task=learner.kind, **_extra(section))
+    return LearnerSection(name=section.name, freeze=section.freeze, task=learner.kind, **_extra(section))
 
 
-def _extra(section: LearnerSection) -> dict[str, Any]:
+def _extra(section: NamedSection) -> dict[str, Any]:
     """The learner's own settings, which stand beside its name."""
     return section.model_extra or {}

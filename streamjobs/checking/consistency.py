@@ -7,21 +7,23 @@ from typing import Any
 
 from algorithms import Learner
 from algorithms.common.settings import suggestion
-from streamjobs.checking.learners import TASK, is_bounded
+from algorithms.heads.gated import GatedRls
+from streamjobs.checking.learners import is_bounded
 from streamjobs.checking.sentences import hidden
 from streamjobs.config import (
     BrokerSection,
     DriftSection,
     HeadSection,
     LearnerSection,
+    ScalingSection,
     SinksSection,
     SourceSection,
     StateSection,
     WindowSection,
 )
+from streamjobs.core.parts import PREDICTING, TASK
 
 MOST_SAMPLES = 100_000  # of one window, as in streamjobs.core.windows
-PREDICTING = ("regression", "classification")
 Found = Iterator[tuple[tuple[str, str], str]]  # (section, setting) and the sentence about it
 
 
@@ -44,6 +46,7 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         rules.append(_task("head" if parts.get("head") else "learner", task))
     if drift := parts.get("drift"):
         rules.append(_drift(drift, parts.get("head"), learners))
+    rules.append(_population(parts, learners))
     if (sinks := parts.get("sinks")) and source:
         rules.append(_sinks(sinks, source, parts, learners))
     return itertools.chain.from_iterable(rules)
@@ -161,7 +164,7 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
 def _task(section: str, task: HeadSection) -> Found:
     stated = {name for name, field in HeadSection.model_fields.items() if getattr(task, name) != field.default}
     if task.task == "regression":
-        for name in ("classes", "max_classes"):
+        for name in ("classes", "max_classes", "smooth", "fallback"):
             if name in stated:
                 yield (section, name), f"{name} has no meaning in a regression; remove it, or set task = 'classification'."
         return
@@ -177,6 +180,39 @@ def _task(section: str, task: HeadSection) -> Found:
             (section, "max_classes"),
             f"max_classes must be at least the number of classes ({len(task.classes)}); got {got}.",
         )
+
+
+def _population(parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Found:
+    population, scaling, learner = parts.get("population"), parts.get("scaling"), parts.get("learner")
+    if population is None:
+        if isinstance(scaling, ScalingSection) and scaling.shared:
+            yield ("scaling", "from"), "from = 'population' needs a [population] with the file that 'streamjobs fit' writes."
+        if learner is not None and learner.freeze:
+            yield ("learner", "freeze"), "freeze = true needs a [population]: without one the map would never learn."
+        return
+    if isinstance(scaling, ScalingSection) and scaling.shared is False:
+        yield ("scaling", "from"), "from must be 'population' or absent: the population's map knows only its own scale."
+    if learner is not None and learner.freeze is False:
+        yield (
+            ("learner", "freeze"),
+            "freeze must be true or absent with [population]; [state] start_from gives each key a map that learns on.",
+        )
+    state, head = parts.get("state"), parts.get("head")
+    if state is not None and state.start_from is not None:
+        yield ("state", "start_from"), "start_from and [population] both say how new keys begin; remove one."
+    name = "learner" if head is None else "head"
+    one = learners.get(name)
+    if one is not None and not isinstance(one, GatedRls) and (head is not None or one.kind in PREDICTING):
+        got = (head or parts["learner"]).name
+        yield (name, "name"), f"{got} cannot begin from a [population]; the head must be 'rls' (or 'gated_rls')."
+    elif head is None and one is not None and one.kind not in PREDICTING:
+        yield (
+            ("population", "file"),
+            f"{parts['learner'].name} gives features only; a [population] needs [head] name = 'rls'.",
+        )
+    task = parts.get("task")
+    if task is not None and task.task != "classification" and isinstance(one, GatedRls):
+        yield (name, "task"), "task must be 'classification' with [population]."
 
 
 def _drift(drift: DriftSection, head: HeadSection | None, learners: Mapping[str, Learner]) -> Found:

@@ -8,8 +8,6 @@ from algorithms import LEARNERS, Learner, SettingError, learner_from
 from algorithms.common.settings import suggestion
 from streamjobs.checking.places import Places
 
-TASK = ("task", "classes", "max_classes", "targets")  # of [head]; a learner that predicts by itself may carry them
-
 
 def made(section: str, name: str, settings: Mapping[str, Any], places: Places) -> tuple[Learner | None, list[str]]:
     """The learner, or every problem of its table (not only the first)."""

@@ -15,18 +15,23 @@ def job_of(path: Path) -> Job:
 
 
 def built(settings: Settings, path: Path) -> Job:
-    """The job of checked settings, with the exported state that new keys begin from."""
-    name = settings.state.start_from
+    """The job of checked settings, with the files that new keys begin from."""
+    name, population = settings.state.start_from, settings.population
+    start = _read(path, "state", "start_from", name, "replay --pool --export FILE") if name else None
+    shared = _read(path, "population", "file", population.file, f"fit {path} --output FILE") if population else None
     try:
-        start = Path(name).read_bytes() if name else None
+        return Job.from_settings(settings, start, shared)
+    except SnapshotError as error:
+        where = f"[state]: start_from {name!r}" if name else f"[population]: file {population and population.file!r}"
+        raise ConfigError(f"{path} {where}: {error}") from None
+    except (ConfigError, SettingError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _read(path: Path, section: str, setting: str, name: str, writer: str) -> bytes:
+    try:
+        return Path(name).read_bytes()
     except OSError as error:
         raise ConfigError(
-            f"{path} [state]: start_from {name!r} cannot be read ({error.strerror}); "
-            "'streamjobs replay --pool --export FILE' writes one."
+            f"{path} [{section}]: {setting} {name!r} cannot be read ({error.strerror}); 'streamjobs {writer}' writes one."
         ) from None
-    try:
-        return Job.from_settings(settings, start)
-    except SnapshotError as error:
-        raise ConfigError(f"{path} [state]: start_from {name!r}: {error}") from None
-    except SettingError as error:
-        raise ConfigError(f"{path}: {error}") from None

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from algorithms import Learner
 from algorithms.common.protocol import unknown
-from streamjobs.core.books import Books, targets_of
+from streamjobs.core.books import Books
 from streamjobs.core.job import Job
 from streamjobs.core.labels import Code, class_code, number_code
 from streamjobs.core.live import Live
 from streamjobs.core.messages import Advanced, Output, Record, Report
+from streamjobs.core.modelling import decided, learned
 from streamjobs.core.order import DUPLICATE, LATE, Order
 from streamjobs.core.outputs import Encoder, dead_letter
 from streamjobs.core.records import Decoded
@@ -186,29 +186,17 @@ def _model(job: Job, live: Live, rows: Rows) -> Modelled:
     """Scaling, learner, drift and books over the rows."""
     n = len(rows.slots)
     slots = np.zeros(n, np.int64) if live.pooled else rows.slots
-    X, nothing = np.ascontiguousarray(rows.X), np.zeros((n, 0))
-    scaling = job.stages.get("scaling")
-    if scaling is not None:
-        assert isinstance(scaling, Learner)
-        scaled = scaling.outputs(n, job.width, 0)
-        scaling.advance(live.work["scaling"], slots, X, nothing, scaled, rows.learn)
-        X = scaled.features
-    classification = job.task == "classification"
-    Y = targets_of(rows.L[:, 0], job.targets) if classification else rows.L if job.task == "regression" else nothing
-    out = job.learner.outputs(n, job.width, job.targets)
-    job.learner.advance(live.work["learner"], slots, X, np.ascontiguousarray(Y), out, rows.learn)
+    out, share = learned(job, live, slots, rows)
     drift, watched = None, out.ls_error
     if job.detector is not None:
         assert job.settings.drift is not None
         watched = out.loss if job.settings.drift.watch == "loss" else out.ls_error
         found = job.detector.outputs(n, 1, 0)
+        nothing = np.zeros((n, 0))
         job.detector.advance(live.work["drift"], slots, watched.reshape(n, 1).copy(), nothing, found, rows.learn)
         drift = found.features
+    said = decided(job, live, slots, rows, out.prediction) if job.task == "classification" else None
     books = job.stages["books"]
     assert isinstance(books, Books)
-    chosen, known = None, np.zeros(n, np.int64)
-    if classification:
-        codes = np.ascontiguousarray(rows.L[:, 0])
-        chosen, known = books.decide(live.work["books"], slots, out.prediction, codes, rows.learn)
-    seq, seen = books.number(live.work["books"], rows.slots if not live.pooled else slots)
-    return Modelled(out, drift, watched, chosen, known, seq, seen)
+    seq, seen = books.number(live.work["books"], slots)
+    return Modelled(out, drift, watched, share, said, seq, seen)

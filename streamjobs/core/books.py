@@ -9,6 +9,8 @@ from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import LEARN_HEAD, Array, Stage, Workspace, unknown
 
+UNASKED = np.zeros((0, 0), np.int8)
+
 
 class BooksState(NamedTuple):
     rows: int  # rows of this key so far: the next row's `seq`
@@ -19,9 +21,10 @@ class BooksState(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Books(Stage):
     classes: int
+    given: int = 0  # the first of them that may be predicted before any label: a population's
 
-    def init(self) -> BooksState:
-        return BooksState(0, 0, np.zeros(self.classes, np.int64))
+    def init(self, seen: int = 0) -> BooksState:
+        return BooksState(0, seen, np.zeros(self.classes, np.int64))
 
     def number(self, work: Workspace, slots: Array) -> tuple[Array, Array]:
         """The number of each row within its key, and how many rows its learner had seen before it; counts on."""
@@ -29,14 +32,17 @@ class Books(Stage):
         _number(work.arrays[0], work.arrays[1], slots, seq, seen)
         return seq, seen
 
-    def decide(self, work: Workspace, slots: Array, scores: Array, codes: Array, learn: Array) -> tuple[Array, Array]:
-        """The predicted class of each row, and how many classes had been labelled before it.
+    def decide(
+        self, work: Workspace, slots: Array, scores: Array, codes: Array, learn: Array, before: Array = UNASKED
+    ) -> tuple[Array, Array]:
+        """The predicted class of each row, and how many classes could have been predicted.
 
-        Predicted is the highest score among those classes, -1 while there is none. `codes (n,)` are the true classes
-        (NaN unknown); after its row a label that is learned counts as labelled.
+        Predicted is the highest score among those labelled before (or given), -1 while there is none. `codes (n,)` are
+        the true classes (NaN unknown); after its row a label that is learned counts as labelled. `before (n, classes)`
+        int8, where it is asked for, becomes 1 for the key's own labels before the row.
         """
         chosen, known = np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
-        _decide(work.arrays[2], slots, scores, codes, learn, chosen, known)
+        _decide(work.arrays[2], slots, scores, codes, learn, chosen, known, self.given, before)
         return chosen, known
 
 
@@ -50,13 +56,15 @@ def _number(rows, before, slots, seq, seen):
 
 
 @compiled
-def _decide(labelled, slots, scores, codes, learn, chosen, known):
+def _decide(labelled, slots, scores, codes, learn, chosen, known, given, before):
     for n in range(len(slots)):
         key = slots[n]
         best, classes = -1, 0
         scored = not missing(scores[n])
         for c in range(scores.shape[1]):
-            if labelled[key, c] > 0:
+            if before.shape[0] > 0:
+                before[n, c] = labelled[key, c] > 0
+            if labelled[key, c] > 0 or c < given:
                 classes += 1
                 if scored and (best < 0 or scores[n, c] > scores[n, best]):
                     best = c

@@ -1,23 +1,28 @@
 """A job: the stages a key's rows pass, made once from the settings, and what identifies its snapshots."""
 
-import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from algorithms import LEARNERS, Learner, learner_from
-from algorithms.common.protocol import Stage
-from streamjobs.config import HeadSection, Settings
+from algorithms import Learner, learner_from
+from algorithms.common.protocol import Stage, State
+from algorithms.heads.gated import GatedRls
+from algorithms.heads.smoothing import Smoothing
+from streamjobs.config import Settings
 from streamjobs.core import snapshot
 from streamjobs.core.books import Books
+from streamjobs.core.fallback import Fallback
 from streamjobs.core.messages import Record
 from streamjobs.core.order import Order
+from streamjobs.core.parts import Parts, describe, parts_of
+from streamjobs.core.population import Population, begun, fitting
+from streamjobs.core.population import decode as decode_population
 from streamjobs.core.records import Decoded, decoder
 from streamjobs.core.snapshot import Snapshot
 from streamjobs.core.warmup import warm_up
 from streamjobs.core.windows import Windows
-from streamjobs.errors import SnapshotError
+from streamjobs.errors import ConfigError, SnapshotError
 
 SIGNAL = ("order", "windows")  # stages that belong to a key's signal: fresh for a new key, also after a warm start
 
@@ -26,11 +31,13 @@ class Job(NamedTuple):
     """Stages by name in the order rows pass them, and the facts around them; made by `Job.from_settings`."""
 
     settings: Settings
-    stages: dict[str, Stage]  # order, windows?, scaling?, learner, drift?, books
-    learner: Learner
+    stages: dict[str, Stage]  # order, windows?, scaling?, map?, learner, drift?, smoothing?, fallback?, books
+    shared: dict[str, State]  # of stages all keys share: the population's scaling and map, which stand still
+    learner: Learner  # a key's own
     detector: Learner | None
+    population: Population | None
     dim: int  # of a sample
-    width: int  # of what the learner sees: dim, or the features of a window
+    width: int  # of a row: dim, or the statistics of a window
     targets: int
     task: str  # classification | regression | none (the learner predicts nothing)
     classes: list[str] | None  # declared ones
@@ -43,69 +50,76 @@ class Job(NamedTuple):
     start: dict[str, Any] | None  # states a new key begins from, and `names`
 
     @classmethod
-    def from_settings(cls, settings: Settings, start: bytes | None = None) -> "Job":
-        """Raises SettingError for what the learners refuse, SnapshotError when `start` belongs to another job."""
-        source = settings.source
-        dim = len(source.fields) if source.fields else source.dim
-        if dim is None:
-            raise ValueError("[source]: state `fields = [...]`, or `dim` beside `x`.")
-        learner = _learner(settings)
-        predicts = learner.kind in ("regression", "classification")
-        head = settings.head or HeadSection(name="none", **_task_of(settings))
-        task = head.task if predicts else "none"
-        targets = {"classification": len(head.classes or ()) or head.max_classes, "regression": head.targets}.get(task, 0)
-        label_width = head.targets if task == "regression" else 1
+    def from_settings(cls, settings: Settings, start: bytes | None = None, population: bytes | None = None) -> "Job":
+        """`start` is an exported state, `population` what the file of [population] holds.
+
+        Raises SettingError for what the learners refuse, SnapshotError for damaged bytes or a start of another job,
+        ConfigError where the population belongs to another job or is missing.
+        """
+        source, parts = settings.source, parts_of(settings)
+        others = _population(settings, parts, population)
+        if parts.task == "classification":
+            known = len(others.names) if others is not None else 0
+            targets = parts.max_classes if parts.max_classes is not None else known
+        else:
+            known, targets = 0, parts.targets if parts.predicts else 0
+        label_width = parts.targets if parts.task == "regression" else 1
 
         stages: dict[str, Stage] = {
             "order": Order(policy=source.late, lateness=source.lateness, duplicates=source.duplicates)
         }
-        width = dim
-        if settings.window:
-            window = settings.window
-            windows = Windows(
-                length=window.length,
-                hop=window.hop or window.length,
-                label="mean" if task == "regression" else "majority",
-                rate=window.rate,
-                gap=window.gap,
-                statistics=window.statistics,
-            )
-            stages["windows"], width = windows, windows.width_for(dim)
-        mirror = settings.window.mirror if settings.window else None
-        scaling = settings.scaling
-        if scaling.method != "none" or scaling.unit_norm or scaling.clip:
-            stages["scaling"] = learner_from("scaling", scaling.model_dump())
-        stages["learner"] = learner
+        if parts.windows is not None:
+            stages["windows"] = parts.windows
+        if parts.scaling is not None:
+            stages["scaling"] = parts.scaling
+        if parts.map is not None:
+            stages["map"] = parts.map
+        stages["learner"] = parts.learner
         detector = _detector(settings)
         if detector is not None:
             stages["drift"] = detector
-        stages["books"] = Books(classes=targets if task == "classification" else 0)
+        if parts.smoothing is not None:
+            stages["smoothing"] = parts.smoothing
+        if parts.falls_back:
+            stages["fallback"] = Fallback()
+        stages["books"] = Books(classes=targets if parts.task == "classification" else 0, given=known)
 
-        described = {"dim": str(dim), "labels": str(targets)}
-        described |= {name: describe(stage) for name, stage in stages.items() if name not in ("order", "books")}
-        if mirror is not None:
-            described["mirror"] = f"{','.join(mirror.columns)} where {mirror.field} = {mirror.when!r}"
-        if head.classes and task == "classification":
-            described["classes"] = ",".join(head.classes)
+        described = {"dim": str(parts.dim), "labels": str(targets)}
+        described |= {name: describe(stage) for name, stage in stages.items() if name not in ("order", "books", "fallback")}
+        if parts.facts["mirror"] != "none":
+            described["mirror"] = parts.facts["mirror"]
+        if parts.classes is not None:
+            described["classes"] = ",".join(parts.classes)
+        if parts.falls_back:
+            described["fallback"] = "last_label"
+        if others is not None:
+            described["population"] = others.fingerprint.hex()
         job = cls(
             settings=settings,
             stages=stages,
-            learner=learner,
+            shared=_shared(others),
+            learner=parts.learner,
             detector=detector,
-            dim=dim,
-            width=width,
+            population=others,
+            dim=parts.dim,
+            width=parts.width,
             targets=targets,
-            task=task,
-            classes=list(head.classes) if head.classes and task == "classification" else None,
+            task=parts.task,
+            classes=parts.classes,
             label_width=label_width,
             model=settings.learner.name + (f"+{settings.head.name}" if settings.head else ""),
-            sinks=_sinks(settings, learner, predicts),
-            decode=decoder(source, dim, mirror),
+            sinks=sinks_of(settings, parts),
+            decode=decoder(source, parts.dim, settings.window.mirror if settings.window else None),
             fingerprint=blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).digest(),
             described=described,
             start=None,
         )
         return job._replace(start=_started(job, start)) if start is not None else job
+
+    @property
+    def own(self) -> dict[str, Stage]:
+        """The stages with a state per key."""
+        return {name: stage for name, stage in self.stages.items() if name not in self.shared}
 
     def init(self, key: bytes) -> dict[str, Any]:
         """The stages' states of a new key, from the warm start where there is one."""
@@ -121,15 +135,21 @@ class Job(NamedTuple):
         """Class names a new key begins with, in the order of their columns."""
         if self.start is not None:
             return list(self.start["names"])
-        return list(self.classes or ())
+        return list(self.population.names if self.population is not None else self.classes or ())
 
     def _empty(self, seed: int) -> dict[str, Any]:
         states: dict[str, Any] = {}
-        for name, stage in self.stages.items():
+        for name, stage in self.own.items():
             if isinstance(stage, (Order, Windows)):
                 states[name] = stage.init(self.dim, self.label_width)
-            elif isinstance(stage, Books):
+            elif isinstance(stage, Smoothing):
+                states[name] = stage.init(targets=self.targets)
+            elif isinstance(stage, Fallback):
                 states[name] = stage.init()
+            elif isinstance(stage, Books):
+                states[name] = stage.init(0 if self.population is None else self.population.rows)
+            elif self.population is not None and isinstance(stage, GatedRls):
+                states[name] = begun(self.population, stage, self.targets)
             else:
                 assert isinstance(stage, Learner)
                 dim = 1 if name == "drift" else self.width
@@ -142,10 +162,10 @@ class Job(NamedTuple):
         states = self._empty(0)
         arrays = sum(len(snapshot.flatten(state)) for state in states.values())
         heads = 256 + 20 * arrays + len(json.dumps(self.described))
-        return heads + sum(stage.bytes_of(states[name]) for name, stage in self.stages.items())
+        return heads + sum(stage.bytes_of(states[name]) for name, stage in self.own.items())
 
     def encode(self, states: dict[str, Any], names: list[str], offsets: snapshot.Offsets) -> bytes:
-        arrays = [array for name in self.stages for array in snapshot.flatten(states[name])]
+        arrays = [array for name in self.own for array in snapshot.flatten(states[name])]
         return snapshot.encode(Snapshot(self.fingerprint, _text(self.described), offsets, names, arrays))
 
     @property
@@ -169,23 +189,7 @@ class Job(NamedTuple):
 
     def compile(self) -> None:
         """Run every compiled loop once, so that the first record does not wait for the compiler."""
-        warm_up(self.stages, self._empty(0), self.dim, self.label_width)
-
-
-def describe(stage: Stage) -> str:
-    """A stage as people write it: its name and the settings that are not their defaults.
-
-    >>> from algorithms import learner_from
-    >>> describe(learner_from("lms", {"step_size": 0.5}))
-    'Lms(step_size=0.5)'
-    """
-    assert dataclasses.is_dataclass(stage)
-    shown = []
-    for field in dataclasses.fields(stage):
-        value = getattr(stage, field.name)
-        if value != field.default:
-            shown.append(f"{field.name}={describe(value) if isinstance(value, Stage) else value!r}")
-    return f"{type(stage).__name__}({', '.join(shown)})"
+        warm_up(self.stages, self._empty(0) | self.shared, self.dim, self.label_width)
 
 
 def _text(described: dict[str, str]) -> str:
@@ -200,25 +204,6 @@ def _table(text: str) -> dict[str, Any]:
     return table if isinstance(table, dict) else {}
 
 
-_TASK = ("task", "classes", "max_classes", "targets")  # settings of a head that a predicting learner may carry itself
-
-
-def _task_of(settings: Settings) -> dict[str, Any]:
-    extra = settings.learner.model_extra or {}
-    return {"task": "regression", **{name: extra[name] for name in _TASK if name in extra}}
-
-
-def _learner(settings: Settings) -> Learner:
-    own = {k: v for k, v in (settings.learner.model_extra or {}).items() if k not in _TASK}
-    if settings.head is None:
-        return learner_from(settings.learner.name, own)
-    head = {"name": settings.head.name, **(settings.head.model_extra or {})}
-    made = LEARNERS.get(settings.head.name)
-    if made is not None and any(field.name == "intercept" for field in dataclasses.fields(made)):  # type: ignore[arg-type]
-        head.setdefault("intercept", True)  # features have no constant column of their own
-    return learner_from("chain", {"extractor": {"name": settings.learner.name, **own}, "head": head})
-
-
 def _detector(settings: Settings) -> Learner | None:
     if settings.drift is None:
         return None
@@ -228,12 +213,13 @@ def _detector(settings: Settings) -> Learner | None:
     return learner_from(str(table.get("name")), {k: v for k, v in table.items() if k != "name"})
 
 
-def _sinks(settings: Settings, learner: Learner, predicts: bool) -> dict[str, str]:
+def sinks_of(settings: Settings, parts: Parts) -> dict[str, str]:
+    """sink -> topic of those a job uses."""
     base, chosen = settings.source.topic, settings.sinks
-    gives_features = learner.kind == "features" or settings.head is not None
+    gives_features = parts.map is not None or parts.learner.kind == "features" or settings.head is not None
     wanted = {
         "features": gives_features,
-        "predictions": predicts,
+        "predictions": parts.predicts,
         "drift": settings.drift is not None,
         "dlq": True,
     }
@@ -243,6 +229,21 @@ def _sinks(settings: Settings, learner: Learner, predicts: bool) -> dict[str, st
         if on and (topic != "" or sink == "dlq"):
             sinks[sink] = topic or f"{base}.{sink}"
     return sinks
+
+
+def _population(settings: Settings, parts: Parts, data: bytes | None) -> Population | None:
+    if settings.population is None:
+        return None
+    if data is None:
+        raise ConfigError("[population]: its file was not read.")
+    return fitting(decode_population(data), parts, settings.population.file)
+
+
+def _shared(population: Population | None) -> dict[str, State]:
+    if population is None:
+        return {}
+    parts = {"scaling": population.scaling, "map": population.map}
+    return {name: taught.state for name, taught in parts.items() if taught is not None}
 
 
 def _started(job: Job, data: bytes) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class Live:
     """The states a partition's rows run through.
 
     read: gives a key's stored snapshot, or None. most_bytes: bound of the arrays (default: the job's [state] cache).
-    pooled: all keys share one model (scaling, learner, drift), each keeps its own signal; to learn a population.
+    pooled: all keys share one model (scaling, learner, drift), each keeps its own signal; to learn a start for new keys.
     """
 
     def __init__(
@@ -36,9 +36,13 @@ class Live:
         self.job, self.read, self.pooled = job, read, pooled
         self.templates = job.init(POOLED)
         self.work: dict[str, Any] = {}
-        for name, stage in job.stages.items():
+        self.shared: dict[str, Any] = {}  # the population's stages: one slot for all keys, never learned, never stored
+        for name, stage in job.own.items():
             self.work[name] = stage.workspace(self.templates[name], slots=FIRST_SLOTS)
         self.slot_bytes = max(1, self.nbytes // FIRST_SLOTS)
+        for name, state in job.shared.items():
+            self.shared[name] = job.stages[name].workspace(state)
+            job.stages[name].load(self.shared[name], 0, state)
         bound = most_bytes if most_bytes is not None else job.settings.state.cache
         self.most_slots = max(FIRST_SLOTS, bound // self.slot_bytes)
         self.slot_of: dict[bytes, int] = {}
@@ -61,7 +65,7 @@ class Live:
 
     @property
     def nbytes(self) -> int:
-        return sum(work.nbytes for work in self.work.values())
+        return sum(work.nbytes for work in (*self.work.values(), *self.shared.values()))
 
     @property
     def dirty_bytes(self) -> int:
@@ -107,7 +111,7 @@ class Live:
         else:
             states, names, offsets = self.job.decode_snapshot(stored)
         slot = self._take(key, names, offsets)
-        for name, stage in self.job.stages.items():
+        for name, stage in self.job.own.items():
             stage.load(self.work[name], slot, states[name])
         self.slot_of[key] = slot
         if parked is not None:
@@ -148,11 +152,11 @@ class Live:
             self.free.append(slot)
 
     def states(self, slot: int) -> dict[str, Any]:
-        return {name: stage.save(self.work[name], slot, self.templates[name]) for name, stage in self.job.stages.items()}
+        return {name: stage.save(self.work[name], slot, self.templates[name]) for name, stage in self.job.own.items()}
 
     def _encode(self, slots: list[int]) -> list[bytes]:
         packs = [
-            pack for name, stage in self.job.stages.items() for pack in packers(stage, self.work[name], self.templates[name])
+            pack for name, stage in self.job.own.items() for pack in packers(stage, self.work[name], self.templates[name])
         ]
         begin, encoded = self.job.snapshot_head, []
         for slot in slots:

@@ -18,7 +18,7 @@ from streamjobs import __version__
 from streamjobs.core.job import Job
 from streamjobs.core.live import Live
 from streamjobs.core.messages import Output, Record, Report
-from streamjobs.core.rows import Modelled, Rows
+from streamjobs.core.rows import Modelled, Rows, Said
 from streamjobs.errors import RecordError
 
 VERSION = __version__.encode()
@@ -46,11 +46,15 @@ class Prediction(msgspec.Struct):
     model: str
     y_hat: str | float | list[float] | None  # class or number(s); null until something has been learned
     score: float | None  # of the chosen class
+    smoothed: float | None  # its score smoothed, which decided; null where [head] smooth is 0
     y: str | float | list[float] | None  # the label that came with the record
     ls_error: float
     drift: bool | None  # this row raised an alarm; null without a detector
     n_seen: int
-    classes: int  # how many classes had been labelled before this row
+    classes: int  # how many classes could have been said: those labelled before this row, or known to the population
+    labelled: list[str] | None  # classes whose label this key's head had learned before this row; null in a regression
+    head: str | None  # frozen (the population's) or adapted (the key's own): which weighs more; null where there is one
+    share: float | None  # weight of the adapted head in the scores, 0 to 1
 
 
 class Drift(msgspec.Struct):
@@ -136,34 +140,54 @@ class Encoder:
     def _predictions(self, slots: list[int], rows: Rows, made: Modelled, report: Report) -> list[bytes]:
         text, model = self.live.text_of, self.job.model
         report.labels += int(np.isfinite(rows.L).all(axis=1).sum())
-        if made.chosen is None:
-            y_hats, scores, ys = _numbers(made.out.prediction), [None] * len(slots), _numbers(rows.L)
+        n = len(slots)
+        smoothed: list[Any] = [None] * n
+        labelled: list[Any] = [None] * n
+        if made.said is None:
+            y_hats, scores, ys, known = _numbers(made.out.prediction), [None] * n, _numbers(rows.L), [0] * n
         else:
-            y_hats, scores, ys = self._classes(slots, rows, made, made.chosen.tolist())
+            y_hats, ys = self._classes(slots, rows, made.said)
+            columns, known = made.said.chosen.tolist(), made.said.known.tolist()
+            scores = _of_column(made.out.prediction, columns)
+            if made.said.smoothed is not None:
+                smoothed = _of_column(made.said.smoothed, columns)
+            labelled = self._labelled(slots, made.said.labelled)
             report.wrong += sum(
                 [y is not None and y_hat is not None and y != y_hat for y, y_hat in zip(ys, y_hats, strict=True)]
             )
-        alarms = [None] * len(slots) if made.drift is None else (made.drift[:, 1] > 0).tolist()
-        columns = (slots, rows.times.tolist(), made.seq.tolist(), y_hats, scores, ys, made.out.ls_error.tolist(), alarms)
+        alarms = [None] * n if made.drift is None else (made.drift[:, 1] > 0).tolist()
+        shares = [None] * n if made.share is None else made.share.tolist()
+        places = (slots, rows.times.tolist(), made.seq.tolist())
+        scored = (y_hats, scores, smoothed, ys, made.out.ls_error.tolist(), alarms)
         return [
-            _json(Prediction(text[s], t, q, model, y_hat, score, y, error, alarm, seen, known))
-            for s, t, q, y_hat, score, y, error, alarm, seen, known in zip(
-                *columns, made.seen.tolist(), made.known.tolist(), strict=True
+            _json(Prediction(text[s], t, q, model, y_hat, score, smooth, y, e, alarm, seen, k, own, _head(share), share))
+            for s, t, q, y_hat, score, smooth, y, e, alarm, seen, k, own, share in zip(
+                *places, *scored, made.seen.tolist(), known, labelled, shares, strict=True
             )
         ]
 
-    def _classes(self, slots: list[int], rows: Rows, made: Modelled, chosen: list[int]) -> tuple[list[Any], ...]:
-        """Names and scores of the chosen classes, and the names of the true ones; None where there is none."""
-        scores: list[Any] = [row[column] for row, column in zip(made.out.prediction.tolist(), chosen, strict=True)]
-        y_hats: list[Any] = []
-        ys: list[Any] = []
-        for n, (slot, column, truth) in enumerate(zip(slots, chosen, rows.L[:, 0].tolist(), strict=True)):
+    def _classes(self, slots: list[int], rows: Rows, said: Said) -> tuple[list[str | None], list[str | None]]:
+        """Names of the classes said and of the true ones; None where there is none."""
+        y_hats: list[str | None] = []
+        ys: list[str | None] = []
+        for slot, column, truth in zip(slots, said.chosen.tolist(), rows.L[:, 0].tolist(), strict=True):
             names = self.live.names[0 if self.live.pooled else slot]
-            if column < 0:
-                scores[n] = None
             y_hats.append(None if column < 0 else names[column])
             ys.append(None if math.isnan(truth) else names[int(truth)])
-        return y_hats, scores, ys
+        return y_hats, ys
+
+    def _labelled(self, slots: list[int], labelled: Array) -> list[list[str]]:
+        """Names of the classes labelled so far; a key's rows mostly share one list."""
+        lists: dict[tuple[int, bytes], list[str]] = {}
+        found = []
+        for n, slot in enumerate(slots):
+            which = labelled[n].tobytes()
+            held = lists.get((slot, which))
+            if held is None:
+                names = self.live.names[0 if self.live.pooled else slot]
+                held = lists[slot, which] = [names[c] for c, is_known in enumerate(which) if is_known]
+            found.append(held)
+        return found
 
     def _drift(self, slots: list[int], rows: Rows, made: Modelled) -> list[bytes]:
         assert made.drift is not None and self.job.settings.drift is not None
@@ -198,3 +222,14 @@ class Encoder:
 def _numbers(rows: Array) -> list[Any]:
     """A regression's number, or numbers, per row; what is unknown is encoded as null."""
     return rows[:, 0].tolist() if rows.shape[1] == 1 else rows.tolist()  # type: ignore[no-any-return]
+
+
+def _of_column(scores: Array, columns: list[int]) -> list[Any]:
+    """Each row's score of its class; None without one."""
+    return [None if column < 0 else row[column] for row, column in zip(scores.tolist(), columns, strict=True)]
+
+
+def _head(share: float | None) -> str | None:
+    if share is None or math.isnan(share):
+        return None
+    return "adapted" if share > 0.5 else "frozen"

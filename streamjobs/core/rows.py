@@ -16,13 +16,22 @@ class Rows(NamedTuple):
     learn: Array  # (n,) int8
 
 
+class Said(NamedTuple):
+    """The class of each row."""
+
+    chosen: Array  # (n,) its column, -1 none
+    smoothed: Array | None  # (n, classes) scores that decided, where they are smoothed
+    known: Array  # (n,) how many classes could have been said
+    labelled: Array  # (n, classes) int8, 1 for those the key had labelled before the row
+
+
 class Modelled(NamedTuple):
     """What the stages made of rows, for the encoder."""
 
     out: Outputs
     drift: Array | None  # (n, 4) statistic, alarm, mean before, mean after
     watched: Array  # (n,) what the detector saw
-    chosen: Array | None  # (n,) predicted class columns, -1 none
-    known: Array  # (n,) how many classes had been labelled before the row
-    seq: Array
-    seen: Array
+    share: Array | None  # (n,) of the adapted head in the scores, where a frozen one stands beside it
+    said: Said | None  # of a classification
+    seq: Array  # (n,)
+    seen: Array  # (n,)

@@ -76,29 +76,40 @@ def decode(data: bytes) -> Snapshot:
     if zlib.crc32(data[:-4]) != _CRC.unpack_from(data, len(data) - 4)[0]:
         raise SnapshotError("snapshot is damaged: its checksum does not fit its bytes.")
     try:
-        return _Reader(data).snapshot()
+        return _snapshot(data)
     except (struct.error, IndexError, ValueError, MemoryError) as problem:
         raise SnapshotError(f"snapshot is damaged although its checksum fits: {problem}.") from problem
 
 
-class _Reader:
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at, self.end = data, _HEAD.size, len(data) - 4
+def _snapshot(data: bytes) -> Snapshot:
+    reader = Reader(data, _HEAD.size)
+    fingerprint = _HEAD.unpack_from(data)[3]
+    description = reader.text()
+    offsets: Offsets = {}
+    for _ in range(reader.number(_U16)):
+        topic = reader.text()
+        partition, offset = _I32I64.unpack_from(data, reader.at)
+        reader.at += _I32I64.size
+        offsets[topic, partition] = offset
+    names = [reader.text() for _ in range(reader.number(_U16))]
+    return Snapshot(fingerprint, description, offsets, names, reader.arrays())
 
-    def snapshot(self) -> Snapshot:
-        fingerprint = _HEAD.unpack_from(self.data)[3]
-        description = self.text()
-        offsets: Offsets = {}
-        for _ in range(self.number(_U16)):
-            topic = self.text()
-            partition, offset = _I32I64.unpack_from(self.data, self.at)
-            self.at += _I32I64.size
-            offsets[topic, partition] = offset
-        names = [self.text() for _ in range(self.number(_U16))]
+
+class Reader:
+    """Numbers, texts and arrays from position `at` on; the last four bytes are the checksum.
+
+    Raises struct.error, IndexError or ValueError where the bytes are not what is asked for.
+    """
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self.data, self.at, self.end = data, at, len(data) - 4
+
+    def arrays(self) -> list[Array]:
+        """A count and the arrays, which end the data."""
         arrays = [self.array() for _ in range(self.number(_U16))]
         if self.at != self.end:
             raise ValueError(f"{self.end - self.at} bytes too many")
-        return Snapshot(fingerprint, description, offsets, names, arrays)
+        return arrays
 
     def number(self, form: struct.Struct) -> int:
         (value,) = form.unpack_from(self.data, self.at)

@@ -7,7 +7,9 @@ import numpy as np
 
 from algorithms import Learner
 from algorithms.common.protocol import LEARN, Stage, unknown
+from algorithms.heads.smoothing import Smoothing
 from streamjobs.core.books import Books, targets_of
+from streamjobs.core.fallback import Fallback
 from streamjobs.core.order import Order
 from streamjobs.core.windows import Windows
 
@@ -25,9 +27,14 @@ def warm_up(stages: Mapping[str, Stage], states: Mapping[str, Any], dim: int, la
         elif isinstance(stage, Windows):
             stage.advance(work, slot, times, X, L, owner, learn)
         elif isinstance(stage, Books):
-            stage.decide(work, slot, unknown((1, stage.classes)), L[:, 0].copy(), learn)
+            scores, before = unknown((1, stage.classes)), np.zeros((1, stage.classes), np.int8)
+            stage.decide(work, slot, scores, L[:, 0].copy(), learn, before)
             stage.number(work, slot)
             targets_of(L[:, 0].copy(), stage.classes)
+        elif isinstance(stage, Smoothing):
+            stage.advance(work, slot, unknown((1, len(state.smoothed))), learn)
+        elif isinstance(stage, Fallback):
+            stage.advance(work, slot, np.full(1, -1), L[:, 0].copy(), learn)
         else:
             assert isinstance(stage, Learner)
             width, targets = stage.dim(state), stage.targets(state)

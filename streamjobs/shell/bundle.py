@@ -44,9 +44,10 @@ class Core(NamedTuple):
 
 
 def core_from(settings: Settings) -> Core:
-    """The real core; `[state] start_from` names the file that new keys begin from.
+    """The real core; `[state] start_from` or `[population] file` names the file that new keys begin from.
 
-    Raises ConfigError for what the stages refuse or a missing start file, SnapshotError for a start of another job.
+    Raises ConfigError for what the stages refuse, a missing file or another job's population, SnapshotError for a start
+    of another job or damaged bytes.
     """
     from pathlib import Path
 
@@ -56,13 +57,17 @@ def core_from(settings: Settings) -> Core:
     from streamjobs.core.live import Live
     from streamjobs.errors import ConfigError
 
+    population = settings.population
+    named, setting = (
+        (population.file, "[population] file") if population else (settings.state.start_from, "[state] start_from")
+    )
     try:
-        named = settings.state.start_from
-        start = Path(named).read_bytes() if named else None
-        job = Job.from_settings(settings, start)
+        held = Path(named).read_bytes() if named else None
+        job = Job.from_settings(settings, None if population else held, held if population else None)
     except OSError as error:
         raise ConfigError(
-            f"[state] start_from: cannot read {named!r} ({error.strerror}). Name an exported state file."
+            f"{setting}: cannot read {named!r} ({error.strerror}). Name a file that 'streamjobs "
+            f"{'fit' if population else 'replay --export'}' wrote."
         ) from None
     except (SettingError, ValueError) as error:
         raise ConfigError(str(error)) from None

@@ -129,9 +129,10 @@ def create(
 
 
 def _sinks(settings: Settings) -> Mapping[str, str]:
-    from streamjobs.core.job import Job  # imports every learner: only where the caller has no job yet
+    from streamjobs.core.job import sinks_of  # imports every learner: only where the caller has no job yet
+    from streamjobs.core.parts import parts_of
 
-    return Job.from_settings(settings).sinks
+    return sinks_of(settings, parts_of(settings))
 
 
 def _connect(servers: str) -> tuple[Any, dict[str, int]]:

@@ -11,14 +11,16 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live import Live
 from streamjobs.errors import SnapshotError
+from tests.core.people import job_of_people
 from tests.core.streams import Worker, record, samples, settings, values
 
 RECORDS = samples(360)
 
 
-@pytest.fixture(scope="module")
-def job() -> Job:
-    return Job.from_settings(settings())
+@pytest.fixture(scope="module", params=["own map", "population"])
+def job(request) -> Job:
+    """What follows holds where every key learns its own scale and map, and where all share a population's."""
+    return Job.from_settings(settings()) if request.param == "own map" else job_of_people()
 
 
 @pytest.fixture(scope="module")
@@ -107,11 +109,11 @@ def test_each_key_alone_gives_what_it_gives_among_others(job, uninterrupted):
 
 
 def test_more_keys_than_room_gives_the_same_states(job):
-    many = samples(3000, keys=100)
+    many = samples(1500, keys=100)
     roomy, tight = Worker(job), Worker(job, most_bytes=1)
     for at in range(0, len(many), 250):
         assert outputs_of(values(roomy.apply(many[at : at + 250]))) == outputs_of(values(tight.apply(many[at : at + 250])))
-        if at % 1000 == 0:
+        if at % 500 == 0:
             tight.checkpoint()
     assert tight.live.keys <= tight.live.most_slots == 16 < roomy.live.keys
     roomy.checkpoint()
@@ -119,10 +121,12 @@ def test_more_keys_than_room_gives_the_same_states(job):
     assert tight.store == roomy.store
 
 
-def test_a_changed_job_is_refused_and_says_what_changed(job, uninterrupted):
-    _, states = uninterrupted
+def test_a_changed_job_is_refused_and_says_what_changed():
+    worker = Worker(Job.from_settings(settings()))
+    worker.apply(RECORDS[:60])
+    worker.checkpoint()
     other = Job.from_settings(settings(learner={"name": "okfeb", "rank": 4, "budget": 5}))
-    live = Live(other, states.get)
+    live = Live(other, worker.store.get)
     with pytest.raises(SnapshotError, match=r"rank=3.*rank=4"):
         advance(other, live, RECORDS[:3])
 
@@ -147,7 +151,8 @@ def test_records_that_cannot_be_used_become_dead_letters_and_change_nothing(job)
     assert worker.live.snapshots() == []
 
 
-def test_a_new_key_starts_from_an_exported_state(job):
+def test_a_new_key_starts_from_an_exported_state():
+    job = Job.from_settings(settings())
     pooled = Worker(job, pooled=True)
     pooled.apply(RECORDS)
     exported = pooled.live.export()

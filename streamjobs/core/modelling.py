@@ -1,0 +1,60 @@
+"""Rows through what learns, each stage in one compiled call over all keys of a batch, and the class said of each row."""
+
+import numpy as np
+
+from algorithms import Learner
+from algorithms.common.protocol import PREDICT_ONLY, Array, Outputs
+from algorithms.heads.gated import GatedRls
+from algorithms.heads.smoothing import Smoothing
+from streamjobs.core.books import Books, targets_of
+from streamjobs.core.fallback import Fallback
+from streamjobs.core.job import Job
+from streamjobs.core.live import Live
+from streamjobs.core.rows import Rows, Said
+
+
+def learned(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Outputs, Array | None]:
+    """What scaling, map and learner made of the rows, and the share of the adapted head (n,) where there are two.
+
+    A population's scaling and map serve all keys at once and learn nothing.
+    """
+    n, X, nothing = len(slots), np.ascontiguousarray(rows.X), np.zeros((len(slots), 0))
+    mapped = None
+    for name in ("scaling", "map"):
+        stage = job.stages.get(name)
+        if stage is None:
+            continue
+        assert isinstance(stage, Learner)
+        mapped = stage.outputs(n, X.shape[1], 0)
+        if name in live.shared:
+            first, idle = np.zeros(n, np.int64), np.full(n, PREDICT_ONLY, np.int8)
+            stage.advance(live.shared[name], first, X, nothing, mapped, idle)
+        else:
+            stage.advance(live.work[name], slots, X, nothing, mapped, rows.learn)
+        X = mapped.features
+    if job.task == "classification":
+        Y = targets_of(rows.L[:, 0], job.targets)
+    else:
+        Y = np.ascontiguousarray(rows.L) if job.task == "regression" else nothing
+    out = job.learner.outputs(n, X.shape[1], job.targets)
+    job.learner.advance(live.work["learner"], slots, X, Y, out, rows.learn)
+    share = out.features[:, 0] if isinstance(job.learner, GatedRls) else None
+    if "map" in job.stages:
+        assert mapped is not None
+        out = mapped._replace(prediction=out.prediction, loss=out.loss)
+    return out, share
+
+
+def decided(job: Job, live: Live, slots: Array, rows: Rows, scores: Array) -> Said:
+    """Scores (n, targets) smoothed, and the class they say among those that may be said."""
+    codes = np.ascontiguousarray(rows.L[:, 0])
+    smoothing, fallback, books = job.stages.get("smoothing"), job.stages.get("fallback"), job.stages["books"]
+    smoothed = None
+    if isinstance(smoothing, Smoothing):
+        scores = smoothed = smoothing.advance(live.work["smoothing"], slots, scores, rows.learn)
+    assert isinstance(books, Books)
+    labelled = np.empty((len(slots), job.targets), np.int8)
+    chosen, known = books.decide(live.work["books"], slots, scores, codes, rows.learn, labelled)
+    if isinstance(fallback, Fallback):
+        fallback.advance(live.work["fallback"], slots, chosen, codes, rows.learn)
+    return Said(chosen, smoothed, known, labelled)

@@ -1,0 +1,62 @@
+"""A job with a population: other people's windows learned as `fit` does, in small."""
+
+import numpy as np
+
+from streamjobs.config import Settings
+from streamjobs.core.books import targets_of
+from streamjobs.core.job import Job
+from streamjobs.core.live import Live
+from streamjobs.core.messages import Stored
+from streamjobs.core.parts import parts_of, without_population
+from streamjobs.core.population import Population, encode
+from tests.core.streams import samples, settings
+
+FILE = "population.state"
+NAMES = ["run", "sit"]
+OTHERS = samples(600, keys=4, seed=9)
+
+
+def of_people(**sections) -> Settings:
+    """The small job with a shared map of 20 prototypes. Sections replace whole tables."""
+    table = {
+        "population": {"file": FILE},
+        "scaling": {"clip": 5.0, "from": "population"},
+        "learner": {"name": "ald", "above": 0.1, "budget": 20, "freeze": True},
+        "head": {"name": "rls", "boost": 10.0, "smooth": 0.3, "fallback": "last_label"},
+    }
+    return settings(**(table | sections))
+
+
+def windows_of(job: Job, records: list[Stored]) -> tuple[np.ndarray, list[object]]:
+    """The rows of width `job.width` of the records' keys, in order, and the label codes by sample's first appearance."""
+    live = Live(job, lambda key: None)
+    decoded = job.decode(records)
+    slots = np.array([live.slot(records[i].key) for i in decoded.owner])
+    codes = np.array([[np.nan if label is None else float(NAMES.index(label))] for label in decoded.labels])
+    learn = np.full(len(slots), 3, np.int8)
+    made = job.stages["windows"].advance(live.work["windows"], slots, decoded.times, decoded.X, codes, decoded.owner, learn)
+    return made.X, made.L[:, 0]
+
+
+def population_of(job_settings: Settings, records: list[Stored] = OTHERS) -> Population:
+    """Scale, map and head of all these records, each in one pass."""
+    parts = parts_of(job_settings)
+    X, codes = windows_of(Job.from_settings(without_population(job_settings)), records)
+    known = np.isfinite(codes)
+    X, codes = X[known], codes[known]
+    scaling = mapping = None
+    if parts.scaling is not None:
+        scaling, _ = parts.scaling.run(parts.scaling.init(dim=parts.width, targets=0, seed=0), X)
+        X = parts.scaling.transform(scaling, X)
+    if parts.map is not None:
+        mapping, _ = parts.map.run(parts.map.init(dim=parts.width, targets=0, seed=0), X)
+        X = parts.map.transform(mapping, X)
+    teacher = parts.teacher
+    head, _ = teacher.run(teacher.init(dim=X.shape[1], targets=len(NAMES), seed=0), X, targets_of(codes, len(NAMES)))
+    labels = np.bincount(codes.astype(int), minlength=len(NAMES))
+    return Population.from_parts(parts, names=NAMES, labels=labels, people=4, scaling=scaling, map=mapping, head=head)
+
+
+def job_of_people(**sections) -> Job:
+    chosen = of_people(**sections)
+    return Job.from_settings(chosen, population=encode(population_of(chosen)))
