@@ -8,10 +8,10 @@ import faust
 from faust.types import TP
 
 from streamjobs.config import Settings
-from streamjobs.shell import client, recovery, topics
+from streamjobs.shell import client, recovery, remedies, topics
 from streamjobs.shell.bundle import Core
 from streamjobs.shell.changelog import Changelog
-from streamjobs.shell.consumer import Transport, lean_records
+from streamjobs.shell.consumer import Transport
 from streamjobs.shell.delivery import Delivery
 from streamjobs.shell.metrics import Metrics
 from streamjobs.shell.producing import BATCH_BYTES, Producer
@@ -46,7 +46,7 @@ class WorkerApp(faust.App):  # type: ignore[misc]
     client: Mapping[str, Any]  # for aiokafka
 
     async def restored(self, partitions: set[int]) -> bool:
-        """Fence, then restore these partitions; False when that failed, which stops the worker."""
+        """Fence, then restore these partitions; False when that failed, which stops the worker, or it stops."""
         try:
             await self.delivery.fence(sorted(partitions))
             tps = [TP(self.changelog, partition) for partition in partitions]
@@ -56,7 +56,8 @@ class WorkerApp(faust.App):  # type: ignore[misc]
                 bounds = {tp.partition: (first[tp], ends[tp]) for tp in tps}
                 await recovery.restore(self.client, self.changelog, bounds, self.store, self.metrics)
         except Exception as error:  # noqa: BLE001 - raised, it would end a Faust service and leave the worker idle
-            self.delivery.fail(error)
+            if not self.delivery.stopping:  # stopping closes what is being opened here
+                self.delivery.fail(error)
             return False
         return True
 
@@ -87,7 +88,7 @@ class Kafka:
 
 def build(settings: Settings, core: Core, metrics: Metrics, partitions: int) -> WorkerApp:
     """The app, ready to be started in the running event loop. partitions: of the input, and so of everything."""
-    lean_records()
+    remedies.apply()
     name, broker = settings.job.name, settings.broker
     folder = Path(settings.state.directory).absolute() / name
     folder.mkdir(parents=True, exist_ok=True)

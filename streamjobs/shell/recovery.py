@@ -13,7 +13,8 @@ import structlog
 from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition
 from faust.tables.manager import TableManager
-from faust.tables.recovery import Recovery
+from faust.tables.recovery import RebalanceAgain, Recovery, ServiceStopped
+from mode import Service
 
 from streamjobs.errors import SetupError
 from streamjobs.shell.metrics import Metrics
@@ -124,18 +125,42 @@ def _position(consumer: Any, tp: TopicPartition) -> int:
 
 
 class OwnRecovery(Recovery):  # type: ignore[misc]
-    """Faust's steps around a rebalance with our restoring in their middle. `app.restored` is what is to be done."""
+    """After each rebalance: fence and restore (`app.restored`), then Faust's own last steps, which let the input begin.
 
-    def need_recovery(self) -> bool:
-        return False
+    Faust's loop in between is not used. It compares the store with the changelog's end before anything is fenced, and
+    stops the worker on a commit marker that is still being written; it waits for a next rebalance that may never come
+    when an answer is IllegalStateError; and it fetches the changelog a second time.
+    """
+
+    @Service.task  # type: ignore[untyped-decorator]
+    async def _restart_recovery(self) -> None:
+        while not self.should_stop:
+            if await self.wait_for_stopped(self.signal_recovery_start):
+                return
+            self.signal_recovery_start.clear()
+            generation = self._generation_id
+            try:
+                await self._wait(self._recover(generation))
+            except RebalanceAgain:
+                continue
+            except ServiceStopped:
+                return
+            except Exception as error:  # noqa: BLE001 - raised, it would end this service and leave the worker idle
+                self.app.delivery.fail(error)
+                return
+
+    async def _recover(self, generation: int) -> None:
+        self._set_recovery_started()
+        if await self.app.restored({tp.partition for tp in self.active_tps}):
+            self.app.flow_control.resume()
+            self.app.consumer.resume_flow()  # `perform_seek` does nothing before
+            if not self.active_tps:  # a spare worker: Faust seeks only where there is something to seek
+                await self.app.consumer.perform_seek()
+            await self.on_recovery_completed(generation)
 
     async def _wait(self, coro: Any, timeout: Any = None) -> None:
         """Without Faust's timeouts: after one it would end this service, and the worker would idle for ever."""
         await super()._wait(coro)
-
-    async def on_recovery_completed(self, generation_id: int = 0) -> None:
-        if await self.app.restored({tp.partition for tp in self.active_tps}):
-            await super().on_recovery_completed(generation_id)
 
 
 class Tables(TableManager):  # type: ignore[misc]

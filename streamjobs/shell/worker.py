@@ -24,6 +24,7 @@ from streamjobs.shell.failures import TimeoutAtStop, failure_line
 from streamjobs.shell.health import Health, Server
 from streamjobs.shell.metrics import Metrics
 from streamjobs.shell.threads import nothing_to_save
+from streamjobs.shell.watchdog import Watchdog
 
 log = structlog.get_logger("streamjobs")
 
@@ -141,9 +142,13 @@ class _Worker:
                 return None
 
     async def _watch(self, app: Any, ends: dict[int, int] | None) -> None:
-        """Tells /health that the loop turns and what the worker does; ends when it has caught up, if it is to."""
-        delivery = app.delivery
+        """Tells /health that the loop turns and what the worker does; ends when it has caught up, if it is to.
+
+        Raises DeliveryError when the worker is stuck.
+        """
+        delivery, watchdog = app.delivery, Watchdog(self.settings, app.delivery, self.metrics)
         while True:
+            await watchdog.look()
             self.health.turned = time.monotonic()
             if self.health.state in ("recovering", "running"):
                 self.health.state = "recovering" if delivery.barrier else "running"

@@ -25,6 +25,7 @@ from streamjobs.shell import topics
 
 PARTITIONS = 4
 ANSWER = 10.0  # seconds
+MARKERS = 10.0  # seconds a broker under load takes to write a commit's markers
 STALE = (KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH)  # answers of a moment
 
 
@@ -75,7 +76,7 @@ class Bed:
         assert producer.flush(60) == 0 and not problems, f"{len(problems)} records refused: {problems[:1]}"
         return count
 
-    def ends(self, topic: str | None = None) -> dict[int, int]:
+    def ends(self, topic: str | None = None, *, committed_only: bool = True) -> dict[int, int]:
         """The offset each partition of a topic (None: the input) ends at; of transactions only what counts."""
         name = topic or self.input
         parts = range(len(self.admin.list_topics(name, timeout=ANSWER).topics[name].partitions))
@@ -83,7 +84,7 @@ class Bed:
         while True:
             asked = self.admin.list_offsets(
                 {TopicPartition(name, number): OffsetSpec.latest() for number in parts},
-                isolation_level=IsolationLevel.READ_COMMITTED,
+                isolation_level=IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED,
             )
             try:
                 return {tp.partition: answer.result(ANSWER).offset for tp, answer in asked.items()}
@@ -164,7 +165,14 @@ class Bed:
         return list(self.read(self.job.sinks[name]))
 
     def snapshots(self) -> dict[tuple[int, bytes], bytes]:
-        """The last snapshot of every (partition, key) in the changelog that counts."""
+        """The last snapshot of every (partition, key) in the changelog that counts.
+
+        A commit is answered before its markers are written: what an ended worker committed may come to count a moment
+        later. What a killed one left open never does, and is not waited for beyond that.
+        """
+        giving_up = time.monotonic() + MARKERS
+        while self.ends(self.changelog) != self.ends(self.changelog, committed_only=False) and time.monotonic() < giving_up:
+            time.sleep(0.05)
         return {(m.partition(), m.key()): m.value() for m in self.read(self.changelog, committed_only=True)}
 
 

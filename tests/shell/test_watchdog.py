@@ -1,0 +1,78 @@
+"""The watchdog: it ends a worker that waits for nothing, and only that."""
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from streamjobs.config import Settings
+from streamjobs.errors import SetupError
+from streamjobs.shell import topics
+from streamjobs.shell.failures import DeliveryError
+from streamjobs.shell.watchdog import Watchdog
+
+SETTINGS = Settings.model_validate(
+    {"broker": {"url": "kafka://nowhere:1"}, "source": {"topic": "in", "dim": 1}, "learner": {"name": "okfeb"}}
+)
+
+
+def watched(
+    looks: int, change: Callable[[Any, Any], None] = lambda delivery, metrics: None, *, barrier: bool = True
+) -> None:
+    """Look so many times without any patience, with a change before each look."""
+    delivery, metrics = SimpleNamespace(barrier=barrier, epoch=1), SimpleNamespace(remaining=5)
+    watchdog = Watchdog(SETTINGS, delivery, metrics, patience=0.0)
+
+    async def look() -> None:
+        for _ in range(looks):
+            change(delivery, metrics)
+            await watchdog.look()
+
+    asyncio.run(look())
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The servers that were asked; they answer."""
+    asked: list[str] = []
+    monkeypatch.setattr(topics, "_connect", asked.append)
+    return asked
+
+
+def test_a_worker_without_partitions_that_nothing_moves_ends(answering: list[str]) -> None:
+    with pytest.raises(
+        DeliveryError, match="the broker answers, but joining the group, fencing or restoring does not go on"
+    ):
+        watched(2)
+    assert answering == ["nowhere:1"]
+
+
+def test_a_worker_at_work_is_left_alone(answering: list[str]) -> None:
+    watched(5, barrier=False)
+    assert not answering
+
+
+def test_restoring_and_rebalancing_are_progress(answering: list[str]) -> None:
+    def restored(delivery: Any, metrics: Any) -> None:
+        metrics.remaining -= 1
+
+    def rebalanced(delivery: Any, metrics: Any) -> None:
+        delivery.epoch += 1
+
+    watched(5, restored)
+    watched(5, rebalanced)
+    assert not answering
+
+
+def test_without_a_broker_it_goes_on_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def silent(servers: str) -> None:
+        asked.append(servers)
+        raise SetupError(f"broker {servers}: no answer")
+
+    monkeypatch.setattr(topics, "_connect", silent)
+    watched(5)
+    assert len(asked) == 4
