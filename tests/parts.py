@@ -46,6 +46,7 @@ PARTS = (
     Part("core", ("tests/core",)),
     Part("shell", ("tests/shell",)),
     Part("cli", ("tests/cli",)),
+    Part("fit", ("tests/fit",)),
     Part("paper", ("tests/paper",), fast=False),
     Part("bench", ("tests/bench",), fast=False),
     Part("kafka", ("tests/kafka",), fast=False, within_seconds=600),

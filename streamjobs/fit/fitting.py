@@ -1,0 +1,238 @@
+"""From recordings to a population's file: what `streamjobs fit` does."""
+
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms import Learner, SettingError
+from algorithms.heads.gated import GatedRls
+from streamjobs.config import Settings, seconds, settings_from
+from streamjobs.core.parts import Parts, parts_of
+from streamjobs.core.population import Population, encode, learner_table
+from streamjobs.errors import ConfigError
+from streamjobs.files import read_table
+from streamjobs.fit import report
+from streamjobs.fit.evaluation import Runs, leave_one_out
+from streamjobs.fit.inputs import Columns, inputs_of
+from streamjobs.fit.learning import Recipe, Way, learned_from
+from streamjobs.fit.progress import Progress
+from streamjobs.fit.reading import Read, read
+from streamjobs.fit.recordings import Recordings, shuffled
+
+SEED = 0  # of the order in which recordings teach, and of who is left out
+PAUSE = "10s"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The command's arguments."""
+
+    job: Path
+    sources: list[str]
+    output: Path | None = None
+    picture: Path | None = None
+    key: str | None = None
+    time: str | None = None
+    recording: str | None = None
+    pause: str | None = None
+    folds: int | None = None
+    shuffles: int = 3
+    label_delay: str = "20s"
+    report: bool = True
+    force: bool = False
+
+
+class Evaluated(NamedTuple):
+    runs: Runs
+    ways: list[Way]
+    late: int  # windows
+    shuffles: int
+
+
+class Fitted(NamedTuple):
+    read: Read
+    evaluated: Evaluated | None
+    population: Population
+    output: Path
+    nbytes: int  # of the file
+    picture: Path | None
+    stated: bool  # the job itself names a population
+
+
+def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], None]) -> Fitted:
+    """Everything, with `say` and `doubt` called as things become known; nothing is written before the end.
+
+    Raises ConfigError and SetupError, one sentence each, for what cannot work.
+    """
+    settings, output, stated = _settings(asked)
+    assert settings.window is not None
+    try:
+        parts = parts_of(settings)
+    except SettingError as error:
+        raise ConfigError(f"{asked.job}: {error}") from None
+    picture = (asked.picture or output.with_name(output.name + ".svg")) if asked.report else None
+    for path in (output, picture):
+        if path is not None:
+            _refuse_taken(path, asked.force)
+    pause = _duration("--pause", asked.pause or PAUSE)
+    hop = settings.window.hop or settings.window.length
+    late = max(1, round(_duration("--label-delay", asked.label_delay) / hop))
+    if asked.recording is not None and asked.pause is not None:
+        raise ConfigError("--recording and --pause both tell recordings apart; give one of them.")
+    columns = Columns(asked.key, asked.time, asked.recording, asked.pause is not None)
+    inputs = inputs_of(settings, asked.sources, columns)
+    recipe, model = recipe_of(parts), settings.learner.name
+    for line in inputs.said:
+        say(line)
+
+    with Progress() as progress:
+        progress.stage("reading samples")
+        found = read(
+            settings,
+            inputs.sources,
+            pause=pause,
+            column=inputs.recording,
+            progress=lambda tally: progress.at(tally.samples),
+        )
+        for line in report.described(found):
+            say(line)
+        say(described(recipe))
+        _refuse_too_little(found.data)
+        for line in report.doubts(found, recipe):
+            doubt(line)
+        evaluated = None
+        if asked.report:
+            evaluated = _evaluate(found.data, report.ways_of(recipe, model), asked, late, progress)
+        progress.stage("learning from everybody")
+        population = population_of(found.data, parts, recipe)
+    if evaluated is not None:
+        say("\n" + report.as_text(found.data, *evaluated) + "\n")
+    data = encode(population)
+    write(output, data)
+    if picture is not None and evaluated is not None:
+        title = f"{settings.job.name}: people nobody has seen"
+        write(picture, report.as_picture(title, found.data, evaluated.runs, evaluated.ways).encode())
+    return Fitted(found, evaluated, population, output, len(data), picture, stated)
+
+
+def _settings(asked: Asked) -> tuple[Settings, Path, bool]:
+    """The job's settings, the file its population goes to, and whether the job names a population itself.
+
+    A job without [population] is fitted as if it named the output.
+    """
+    path, output = asked.job, asked.output
+    table = read_table(path)
+    stated = "population" in table
+    if not stated:
+        if output is None:
+            raise ConfigError(f"{path}: name the file with --output, or in the job as [population] file.")
+        table["population"] = {"file": str(output)}
+    settings = settings_from(table, os.environ, str(path))
+    assert settings.population is not None
+    if settings.window is None:
+        raise ConfigError(f"{path}: fit needs a [window]: activities are told from windows of samples.")
+    if settings.source.label is None and settings.source.format != "raw":
+        raise ConfigError(f"{path} [source]: fit needs the field with the label; state it as label.")
+    return settings, output or Path(settings.population.file), stated
+
+
+def _duration(option: str, text: str) -> float:
+    try:
+        found = float(seconds(text))
+    except (ValueError, TypeError):
+        found = -1.0
+    if not 0 < found < float("inf"):
+        raise ConfigError(f"{option} must be a duration such as '20s' or '500ms'; got {text!r}.")
+    return found
+
+
+def _refuse_taken(path: Path, force: bool) -> None:
+    if path.exists() and not force:
+        raise ConfigError(f"{path}: there is such a file already; --force replaces it.")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise ConfigError(f"{path}: cannot be written there; name a file in a folder that exists.")
+
+
+def _refuse_too_little(data: Recordings) -> None:
+    """Raises ConfigError where there is nobody to learn about, or nothing to tell apart."""
+    people = [data.people[person] for person in np.unique(data.person)]
+    if len(people) < 2:
+        raise ConfigError(
+            f"--input: all labelled windows are of one person ({people[0]!r}); a population needs two or more. "
+            "Name the column that tells people apart with --key."
+        )
+    done = [data.names[c] for c in np.unique(data.activity)]
+    if len(done) < 2:
+        raise ConfigError(f"--input: every window has the same label ({done[0]!r}); there is nothing to tell apart.")
+
+
+def recipe_of(parts: Parts) -> Recipe:
+    """The job's stages behind its windows."""
+    assert isinstance(parts.learner, GatedRls), "settings with [population] have no other head"
+    return Recipe(parts.scaling, parts.map, parts.learner, parts.smoothing.smooth if parts.smoothing else 0.0)
+
+
+def described(recipe: Recipe) -> str:
+    """Which map and head are learned."""
+    head = recipe.head
+    gate = f"gated (boost {head.boost:g}, rate {head.rate:g}, discount {head.discount:g})" if head.gate else "not gated"
+    clip = getattr(recipe.scaling, "clip", 0.0)
+    scale = "none" if recipe.scaling is None else f"everybody's{f', cut at +-{clip:g}' if clip else ''}"
+    return (
+        f"scale: {scale}; map: {_told(recipe.map)}; head: RLS, delta {head.delta:g}, "
+        f"forgetting {head.forgetting:g}, {gate}; scores smoothed by {recipe.smooth:g}"
+    )
+
+
+def _told(mapping: Learner | None) -> str:
+    """ "ald (above 0.1, budget 300, ridge 1e-06)"."""
+    if mapping is None:
+        return "none"
+    table = learner_table(mapping)
+    settings = [f"{name} {value:g}" for name, value in table.items() if isinstance(value, (int, float))]
+    return f"{table['name']} ({', '.join(settings)})"
+
+
+def _evaluate(data: Recordings, ways: list[Way], asked: Asked, late: int, progress: Progress) -> Evaluated:
+    """People left out in turn: all, or some of them, drawn by a fixed seed."""
+    people = np.unique(data.person)
+    if asked.folds is not None and asked.folds < len(people):
+        people = np.sort(np.random.default_rng(SEED).permutation(people)[: asked.folds])
+    progress.stage("leaving each person out", len(people) * asked.shuffles)
+    runs = leave_one_out(data, ways, shuffles=asked.shuffles, people=people.tolist(), late=late, progress=progress.step)
+    return Evaluated(runs, ways, late, asked.shuffles)
+
+
+def population_of(data: Recordings, parts: Parts, recipe: Recipe) -> Population:
+    """What everybody teaches."""
+    everybody = shuffled(data, np.ones(len(data.person), bool), [SEED])
+    learned = learned_from(everybody, recipe, len(data.names))
+    return Population.from_parts(
+        parts,
+        names=data.names,
+        labels=np.bincount(data.activity, minlength=len(data.names)),
+        people=len(np.unique(data.person)),
+        scaling=learned.scaling,
+        map=learned.map,
+        head=learned.head,
+    )
+
+
+def write(path: Path, data: bytes) -> None:
+    """The whole file or nothing; raises ConfigError where it cannot be written."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with beside.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from None
+    finally:
+        beside.unlink(missing_ok=True)

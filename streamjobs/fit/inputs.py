@@ -1,0 +1,102 @@
+"""Where recordings come from: files and topics, as records whose keys are people."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from streamjobs.commands.guessing import KEYS
+from streamjobs.config import Settings
+from streamjobs.core.messages import Stored
+from streamjobs.errors import ConfigError
+from streamjobs.files import records_of, rows_of
+
+RECORDINGS = ("recording", "recording_id", "session", "session_id", "segment", "seg")
+LOOK_AT = 100  # rows, for columns that are not in all of them
+
+
+class Columns(NamedTuple):
+    """Those of the files that a job does not name; None: find one with a usual name."""
+
+    key: str | None
+    time: str | None
+    recording: str | None
+    by_pauses: bool  # no column tells recordings apart
+
+
+class Inputs(NamedTuple):
+    sources: list[Iterator[Stored]]  # a topic or partition of its own each
+    said: list[str]  # which columns are read as what
+    recording: str | None  # the column that follows in the key
+
+
+def inputs_of(settings: Settings, names: Sequence[str], columns: Columns) -> Inputs:
+    """Raises ConfigError for a column that is missing, SetupError where a topic cannot be read."""
+    topics = [name for name in names if name == "topic" or name.startswith("topic:")]
+    paths = [Path(name) for name in names if name not in topics]
+    if topics and paths:
+        raise ConfigError("--input: give files or topics, not both.")
+    if topics:
+        if columns.recording or columns.key or columns.time:
+            raise ConfigError("--key, --time and --recording name columns of a file; a topic's records have their keys.")
+        return Inputs([_topic(settings, name) for name in topics], [], None)
+    if settings.source.format == "raw":
+        raise ConfigError(
+            "--input of a file: [source] format = 'raw' names no column with the label; fit from the topic, "
+            "or with a copy of the job that has format = 'json', fields, time and label."
+        )
+    if settings.source.time is None and columns.time is None:
+        raise ConfigError("windows need times: name the file's column with --time, or in the job as [source] time.")
+    chosen = [_chosen(path, settings, columns) for path in paths]
+    recording = chosen[0].recording
+    if any((one.recording is None) != (recording is None) for one in chosen):
+        raise ConfigError("--input: some files have a column that tells recordings apart and some have none; name --pause.")
+    said = dict.fromkeys(
+        f"people by column {one.key!r}" + (f", recordings by column {one.recording!r}" if one.recording else "")
+        for one in chosen
+    )
+    sources = [_file(path, settings, one) for path, one in zip(paths, chosen, strict=True)]
+    return Inputs(sources, list(said), recording)
+
+
+def _topic(settings: Settings, name: str) -> Iterator[Stored]:
+    from streamjobs.replay.topic import topic_records
+
+    with contextlib.closing(topic_records(settings.broker, name.partition(":")[2] or settings.source.topic)) as records:
+        yield from records
+
+
+def _file(path: Path, settings: Settings, columns: Columns) -> Iterator[Stored]:
+    assert columns.key is not None
+    records = records_of(path, settings.source, columns.key, columns.time, settings.side, columns.recording)
+    for record in records:
+        yield record._replace(topic=str(path))
+
+
+def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
+    """The file's columns; every one that the job or the command line names must be there."""
+    there = list(dict.fromkeys(name for row in itertools.islice(rows_of(path), LOOK_AT) for name in row))
+    if not there:
+        raise ConfigError(f"{path}: there is no record in it; give recordings of two people or more.")
+    source, lower = settings.source, {name.lower(): name for name in reversed(there)}
+    key = columns.key or next((lower[name] for name in KEYS if name in lower), None)
+    if key is None:
+        raise ConfigError(f"{path}: name the column that tells people apart with --key; it has {_listed(there)}.")
+    recording = columns.recording or next((lower[name] for name in RECORDINGS if name in lower), None)
+    needed = [
+        *((name, "for [source] fields" if source.fields else "for [source] x") for name in source.fields or [source.x]),
+        (columns.time or source.time, "for the time"),
+        (source.label, "for the label"),
+        (settings.side, "for the side that [window] mirror looks at"),
+        (columns.key, "for --key"),
+        (columns.recording, "for --recording"),
+    ]
+    for name, what in needed:
+        if name is not None and name not in there:
+            raise ConfigError(f"{path}: no column {name!r} {what}; it has {_listed(there)}.")
+    return Columns(key, columns.time, None if columns.by_pauses else recording, columns.by_pauses)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:20])) + (" ..." if len(names) > 20 else "")

@@ -1,0 +1,59 @@
+"""How far fitting has come: bars on a terminal, a line every 10 seconds elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, TextIO
+
+EVERY = 10.0  # seconds between two lines where there is no terminal
+
+
+class Progress:
+    """`with Progress() as progress: progress.stage("reading"); progress.at(500)`."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self.out = out or sys.stderr
+        self.bars: Any = None
+        self.task: Any = None
+        self.name, self.total, self.done = "", 0, 0
+        self.said = time.monotonic()
+
+    def __enter__(self) -> "Progress":
+        if self.out.isatty():
+            from rich import progress
+            from rich.console import Console
+
+            columns = (
+                progress.TextColumn("{task.description}"),
+                progress.BarColumn(),
+                progress.TextColumn("{task.fields[text]}"),
+                progress.TimeElapsedColumn(),
+            )
+            self.bars = progress.Progress(*columns, console=Console(file=self.out), transient=True)
+            self.bars.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.bars is not None:
+            self.bars.stop()
+
+    def stage(self, name: str, total: int = 0) -> None:
+        """A new thing is done, in `total` steps; 0: nobody knows how many."""
+        self.name, self.total, self.done = name, total, 0
+        if self.bars is not None:
+            if self.task is not None:
+                self.bars.update(self.task, total=1, completed=1)
+            self.task = self.bars.add_task(name, total=total or None, text="")
+
+    def step(self) -> None:
+        self.at(self.done + 1)
+
+    def at(self, done: int) -> None:
+        """So many steps of the stage are done."""
+        self.done = done
+        text = f"{done:,} of {self.total:,}" if self.total else f"{done:,}"
+        if self.bars is not None:
+            self.bars.update(self.task, completed=done, text=text)
+        elif time.monotonic() - self.said >= EVERY:
+            self.said = time.monotonic()
+            print(f"{self.name}: {text}", file=self.out, flush=True)

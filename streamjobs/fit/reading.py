@@ -1,0 +1,192 @@
+"""Recordings of many people made into windows, by the worker's own core: the same samples give the same numbers.
+
+The rows come out of a real `advance`, of a job whose learner hands on what it is given. So decoding, order, mirroring,
+windows and statistics, and whatever a later release adds to them, are what a worker does.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+from streamjobs.config import HeadSection, LearnerSection, ScalingSection, Settings
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Output, Stored
+from streamjobs.errors import ConfigError
+from streamjobs.fit.recordings import Recordings
+from streamjobs.replay.engine import Replay, Tally
+
+MOST_CLASSES = 64  # where the job does not declare its classes
+BETWEEN = "\0"  # person and recording in a key
+KEY_BYTES = 4096
+
+
+class Read(NamedTuple):
+    """What became of the input."""
+
+    data: Recordings  # windows with a label
+    samples: int
+    unlabelled: int  # windows without a label, which are left out
+    unusable: int  # windows whose statistics are no finite numbers, left out as well
+    skipped: dict[str, int]  # samples and windows by reason
+    refused: dict[str, int]  # records by reason
+    refusal: str | None  # the first one, as a worker's dead letter would say it
+    apart: str  # how recordings were told apart
+
+
+class _Rows:
+    """Collects what comes out of the core, window by window."""
+
+    def __init__(self) -> None:
+        self.X: list[Array] = []
+        self.keys: list[str] = []
+        self.ends: list[float] = []
+        self.labels: list[str | None] = []
+        self.refusal: str | None = None
+
+    def take(self, output: Output) -> None:
+        if output.sink == "dlq":
+            self.refusal = self.refusal or dict(output.headers)["streamjobs-error-message"].decode()
+            return
+        value = json.loads(output.value or b"null")
+        if output.sink == "features":
+            self.X.append(np.array(value["z"], dtype=np.float64))  # null, which is no number, becomes NaN
+        else:
+            self.keys.append(value["key"])
+            self.ends.append(value["ts"])
+            self.labels.append(value["y"])
+
+
+def read(
+    settings: Settings,
+    sources: Iterable[Iterable[Stored]],
+    *,
+    pause: float,
+    column: str | None,
+    progress: Callable[[Tally], None] = lambda tally: None,
+) -> Read:
+    """All windows of all sources, each with a topic or partition of its own, or they would hide each other's records.
+
+    Records' keys are a person's, with a recording behind a NUL where `column` is set (its name, for the report).
+
+    Otherwise a recording ends at a pause of more than `pause` seconds between two windows, and where the label changes.
+    Raises ConfigError where nothing can be learned from them.
+    """
+    assert settings.window is not None
+    rows, replay = _Rows(), Replay(Job.from_settings(_handing_on(settings)))
+    for source in sources:
+        replay.run(source, rows.take, progress)
+    tally = replay.tally
+    labelled = [i for i, label in enumerate(rows.labels) if label is not None]
+    usable = [i for i in labelled if np.isfinite(rows.X[i]).all()]
+    _refuse_nothing(rows, tally, settings, labelled)
+    if column is not None:
+        apart, places = f"by column {column!r}", _by_column(rows, usable)
+    else:
+        apart = f"by pauses of more than {pause:g} s and by changes of the label"
+        places = _by_pauses(rows, usable, settings.window.length, pause)
+    head = settings.head or settings.learner
+    declared = getattr(head, "classes", None) or (head.model_extra or {}).get("classes")
+    return Read(
+        _numbered(rows, usable, places, list(declared) if declared else None),
+        tally.samples,
+        len(rows.labels) - len(labelled),
+        len(labelled) - len(usable),
+        dict(tally.skipped),
+        dict(tally.dead_lettered),
+        rows.refusal,
+        apart,
+    )
+
+
+def _handing_on(settings: Settings) -> Settings:
+    """The job up to its windows: features are the statistics as they are, predictions carry the label."""
+    stated = settings.head or settings.learner
+    classes = getattr(stated, "classes", None) or (stated.model_extra or {}).get("classes")
+    head = HeadSection(name="lms", classes=classes, max_classes=max(MOST_CLASSES, len(classes or ())))
+    return Settings(
+        job=settings.job,
+        source=settings.source.model_copy(update={"max_key_bytes": KEY_BYTES}),
+        window=settings.window,
+        scaling=ScalingSection(method="none"),
+        learner=LearnerSection(name="scaling", method="none"),  # type: ignore[call-arg]
+        head=head,
+    )
+
+
+def _refuse_nothing(rows: _Rows, tally: Tally, settings: Settings, labelled: list[int]) -> None:
+    """Raises ConfigError where there is no window, or none with a label."""
+    window = settings.window
+    assert window is not None
+    if tally.dead_lettered.get("too_many_classes"):
+        raise ConfigError(
+            f"--input: field {settings.source.label!r} has more than {MOST_CLASSES} different labels; is it the activity? "
+            "Correct [source] label, or declare [head] classes."
+        )
+    if tally.records == 0:
+        raise ConfigError("--input: there is no record in it; give recordings of two people or more.")
+    if not rows.labels:
+        why = [f"{count:,} {reason}" for reason, count in (tally.dead_lettered + tally.skipped).items()]
+        first = f" The first record refused: {rows.refusal}" if rows.refusal else ""
+        raise ConfigError(
+            f"--input: {tally.samples:,} samples of {tally.records:,} records gave no window of {window.length:g} s at "
+            f"{window.rate:g} Hz ({', '.join(why) or 'too few samples'}); check [window] rate and [source] time.{first}"
+        )
+    if not labelled:
+        raise ConfigError(
+            f"--input: none of {len(rows.labels):,} windows has a label in field {settings.source.label!r}; "
+            "a population learns from labelled recordings."
+        )
+
+
+def _by_column(rows: _Rows, usable: list[int]) -> list[tuple[str, str]]:
+    """(person, recording) of each usable window."""
+    found = []
+    for i in usable:
+        person, _, recording = rows.keys[i].partition(BETWEEN)
+        found.append((person, recording))
+    return found
+
+
+def _by_pauses(rows: _Rows, usable: list[int], length: float, pause: float) -> list[tuple[str, str]]:
+    last: dict[str, tuple[float, str | None]] = {}
+    count: dict[str, int] = {}
+    found = []
+    for i in usable:
+        person, end, label = rows.keys[i], rows.ends[i], rows.labels[i]
+        before, name = last.get(person, (-math.inf, None))
+        if not before < end <= before + length + pause or label != name:
+            count[person] = count.get(person, 0) + 1
+        last[person] = end, label
+        found.append((person, str(count[person])))
+    return found
+
+
+def _numbered(rows: _Rows, usable: list[int], places: list[tuple[str, str]], declared: list[str] | None) -> Recordings:
+    """Numbers for names, which do not depend on the order of the file: everything sorted as people sort."""
+    labels = [rows.labels[i] for i in usable]
+    names = declared or sorted({str(label) for label in labels}, key=natural)
+    people = sorted({person for person, _ in places}, key=natural)
+    recordings = {place: n for n, place in enumerate(sorted(set(places), key=lambda p: (natural(p[0]), natural(p[1]))))}
+    code, number = {name: n for n, name in enumerate(names)}, {person: n for n, person in enumerate(people, 1)}
+    return Recordings(
+        np.array([rows.X[i] for i in usable]),
+        np.array([code[str(label)] for label in labels], np.int64),
+        np.array([number[person] for person, _ in places], np.int64),
+        np.array([recordings[place] for place in places], np.int64),
+        names,
+        ["", *people],
+    )
+
+
+def natural(text: str) -> list[Any]:
+    """Sorts p2 before p10.
+
+    >>> sorted(["p10", "p2", "7"], key=natural)
+    ['7', 'p2', 'p10']
+    """
+    return [(0, int(part), "") if part[0] in "0123456789" else (1, 0, part) for part in re.findall(r"[0-9]+|[^0-9]+", text)]

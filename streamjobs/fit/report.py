@@ -1,0 +1,144 @@
+"""What fitting found, as text for people and as a table for programs."""
+
+from typing import Any
+
+import numpy as np
+
+from streamjobs.fit.evaluation import Runs, accuracy_over_time, by_person, confusion, table
+from streamjobs.fit.learning import Recipe, Way
+from streamjobs.fit.picture import picture
+from streamjobs.fit.reading import Read
+from streamjobs.fit.recordings import Recordings
+
+FIGURES = ("all", "half", "f1", "fresh", "fresh_half")
+LAST, MAJORITY = "last label seen", "majority so far"
+FEW = 5  # people
+CLOSE = 0.005  # accuracy that decides nothing
+
+
+def ways_of(recipe: Recipe, model: str) -> list[Way]:
+    """The job's way first, then what it is compared with."""
+    plain = Recipe(recipe.scaling, None, recipe.head, recipe.smooth)
+    ways = [Way(f"{model}, gated: this job", recipe), Way(f"{model}, frozen head", recipe, "frozen")]
+    if recipe.map is not None:
+        ways += [Way("linear, gated", plain), Way("linear, frozen head", plain, "frozen")]
+    cold = Recipe(recipe.scaling, None, recipe.head)
+    return [*ways, Way("linear, cold, population's scale", cold, "cold")]
+
+
+def described(read: Read) -> list[str]:
+    """What was read, and what was left out of it."""
+    data = read.data
+    classes = [f"{name} {int((data.activity == c).sum()):,}" for c, name in enumerate(data.names)]
+    lines = [
+        f"{read.samples:,} samples of {len(np.unique(data.person))} people in {len(np.unique(data.recording))} recordings "
+        f"(told apart {read.apart}): {len(data.X):,} labelled windows of {data.X.shape[1]} numbers",
+        f"{len(data.names)} activities: {', '.join(classes)}",
+    ]
+    left = [f"{read.unlabelled:,} windows without a label"] if read.unlabelled else []
+    left += [f"{read.unusable:,} windows with statistics that are no numbers"] if read.unusable else []
+    left += [f"{count:,} {reason}" for reason, count in read.skipped.items()]
+    left += [f"{count:,} records refused ({reason})" for reason, count in read.refused.items()]
+    return [*lines, f"left out: {', '.join(left)}"] if left else lines
+
+
+def doubts(read: Read, recipe: Recipe) -> list[str]:
+    """What the data is too thin for, one sentence each."""
+    data, found = read.data, []
+    people = len(np.unique(data.person))
+    if people < FEW and recipe.map is not None:
+        found.append(
+            f"only {people} people: with fewer than about {FEW} choose a linear head ([learner] name = 'rls', without "
+            "[head]) or a novelty dictionary ([learner] name = 'ald'), and trust the figures little."
+        )
+    for c, name in enumerate(data.names):
+        doing = len(np.unique(data.person[data.activity == c]))
+        if doing <= 1:
+            who = "nobody does" if doing == 0 else "only one person does"
+            found.append(f"{who} {name!r}: nobody can be told to do it from other people's recordings.")
+    if read.skipped.get("late", 0) > read.samples // 20:
+        found.append(
+            f"{read.skipped['late']:,} of {read.samples:,} samples are older than those before them; where each recording "
+            "begins at the same time, name the column that tells recordings apart with --recording."
+        )
+    return found
+
+
+def summary(runs: Runs, ways: list[Way]) -> list[str]:
+    """What the figures say, in words."""
+    job = ways[0].name
+    every, half, last = by_person(runs, job, "all"), by_person(runs, job, "half"), by_person(runs, LAST, "all")
+    fresh = by_person(runs, job, "fresh")
+    lines = [
+        f"Somebody new: {every.mean():.1%} of windows right (worst person {every.min():.1%}), {half.mean():.1%} in the "
+        f"second half, {fresh.mean():.1%} before the first label of a recording came. Saying the last label seen: "
+        f"{last.mean():.1%}."
+    ]
+    linear = next((way.name for way in ways[1:] if way.name == "linear, gated"), None)
+    if linear is not None and by_person(runs, linear, "all").mean() >= every.mean() - CLOSE:
+        lines.append(
+            'A linear head does as well on these recordings and is smaller: [learner] name = "rls", without [head].'
+        )
+    return lines
+
+
+def people_table(data: Recordings, runs: Runs, ways: list[Way]) -> str:
+    """A line per person left out: mean of the shuffles."""
+    job, frozen = ways[0].name, ways[1].name
+    left_out = sorted({person for person, _ in runs[job]})
+    names = [data.people[person] if data.people else str(person) for person in left_out]
+    wide = max(6, *(len(name) for name in names)) + 2
+    lines = [f"{'person':<{wide}}{'windows':>8}{'all':>7}{'half':>7}{'F1':>7}{'fresh':>7}{'frozen':>8}{'last label':>12}"]
+    columns = [by_person(runs, job, figure) for figure in ("all", "half", "f1", "fresh")]
+    columns += [by_person(runs, frozen, "all"), by_person(runs, LAST, "all")]
+    for row, (person, name) in enumerate(zip(left_out, names, strict=True)):
+        every, half, f1, fresh, still, last = (float(column[row]) for column in columns)
+        count = int((data.person == person).sum())
+        lines.append(f"{name:<{wide}}{count:>8}{every:7.3f}{half:7.3f}{f1:7.3f}{fresh:7.3f}{still:8.3f}{last:12.3f}")
+    return "\n".join(lines)
+
+
+def as_text(data: Recordings, runs: Runs, ways: list[Way], late: int, shuffles: int) -> str:
+    """The whole report."""
+    title = f"each person left out in turn, {shuffles} shuffle{'s' * (shuffles > 1)}"
+    return "\n".join(
+        [table(title, data, runs, late), "", people_table(data, runs, ways), "", *summary(runs, ways)],
+    )
+
+
+def as_table(data: Recordings, runs: Runs, ways: list[Way], late: int, shuffles: int) -> dict[str, Any]:
+    """The report for programs: figures are means of people, each the mean of the shuffles."""
+    job = ways[0].name
+    left_out = sorted({person for person, _ in runs[job]})
+    found: dict[str, Any] = {
+        "protocol": {"late_windows": late, "shuffles": shuffles, "people_left_out": len(left_out)},
+        "job": job,
+        "ways": {name: {figure: _spread(by_person(runs, name, figure)) for figure in FIGURES} for name in runs},
+        "people": {},
+        "activities": data.names,
+        "confusion": confusion(runs, job, len(data.names)).astype(int).tolist(),
+    }
+    for row, person in enumerate(left_out):
+        name = data.people[person] if data.people else str(person)
+        figures = {figure: _number(by_person(runs, job, figure)[row]) for figure in FIGURES}
+        found["people"][name] = {"windows": int((data.person == person).sum()), **figures}
+    return found
+
+
+def as_picture(title: str, data: Recordings, runs: Runs, ways: list[Way]) -> str:
+    """Confusion matrix of the job's way and accuracy over time beside its controls, as SVG."""
+    job = ways[0].name
+    shown = [job, *(way.name for way in ways[1:]), LAST, MAJORITY]
+    curves = {name: accuracy_over_time([chosen == truth for chosen, truth, _ in runs[name].values()]) for name in shown}
+    return picture(title, data.names, confusion(runs, job, len(data.names)), job, curves)
+
+
+def _spread(values: np.ndarray[Any, Any]) -> dict[str, float | None]:
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return {"mean": None, "sd": None, "worst": None}
+    return {"mean": float(known.mean()), "sd": float(known.std()), "worst": float(known.min())}
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

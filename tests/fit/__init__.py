@@ -1,0 +1,1 @@
+"""The population learned from recordings: reading, protocol, report, files."""

@@ -1,0 +1,194 @@
+"""`streamjobs fit`: the file, the report, the picture, and what is refused with one sentence."""
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+from streamjobs.core.population import decode
+
+from tests.fit.people import ACTIVITIES, JOB, as_csv, command, job_file, jsonl, rows
+
+
+@pytest.fixture(scope="module")
+def table():
+    return list(rows())
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory, table):
+    """One fit with everything: its folder, and the table it printed."""
+    folder = tmp_path_factory.mktemp("fitted")
+    with pytest.MonkeyPatch.context() as patch:
+        said = []
+        patch.setattr("streamjobs.commands.fit.show", said.append)
+        assert command("fit", job_file(folder), "--input", as_csv(folder / "in.csv", table), "--json") == 0
+    return folder, said[0]
+
+
+def fit(folder, table, *words, text=JOB):
+    return command("fit", job_file(folder, text), "--input", jsonl(folder / "in.jsonl", table), *words)
+
+
+def test_the_file_holds_what_everybody_taught(fitted):
+    folder, said = fitted
+    data = (folder / "population.state").read_bytes()
+    population = decode(data)
+    assert population.names == sorted(ACTIVITIES) and population.people == 6
+    assert population.head.state.seen == population.labels.sum() == said["windows"] == 6 * 6 * 39
+    assert population.scaling.state.seen == population.map.state.seen == said["windows"]
+    assert (said["bytes"], said["fingerprint"]) == (len(data), population.fingerprint.hex())
+
+
+def test_the_report_has_every_control_beside_the_job_and_adds_up(fitted):
+    report = fitted[1]["report"]
+    assert list(report["ways"]) == [
+        "majority so far",
+        "last label seen",
+        "bound of cold: class labelled before",
+        "ald, gated: this job",
+        "ald, frozen head",
+        "linear, gated",
+        "linear, frozen head",
+        "linear, cold, population's scale",
+    ]
+    assert list(report["people"]) == [f"p{n}" for n in range(8, 14)]
+    mine = [person["all"] for person in report["people"].values()]
+    spread = report["ways"][report["job"]]["all"]
+    assert spread["mean"] == pytest.approx(sum(mine) / 6) and spread["worst"] == min(mine)
+    assert [sum(row) for row in report["confusion"]] == [3 * 6 * 2 * 39] * 3  # shuffles, people, recordings, windows
+    right = sum(report["confusion"][c][c] for c in range(3)) / (3 * 6 * 6 * 39)
+    assert right == pytest.approx(spread["mean"])
+
+
+def test_people_whom_others_resemble_are_recognised_and_copying_is_not_enough(fitted):
+    ways = fitted[1]["report"]["ways"]
+    assert ways["ald, gated: this job"]["all"]["mean"] > 0.9
+    assert ways["ald, gated: this job"]["fresh"]["mean"] > 0.9
+    assert ways["last label seen"]["fresh"]["mean"] < 0.3
+
+
+def test_the_picture_is_an_svg_with_every_activity_and_every_way(fitted):
+    root = ElementTree.fromstring((fitted[0] / "population.state.svg").read_text())
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert set(ACTIVITIES) < set(texts) and "ald, gated: this job" in texts and "last label seen" in texts
+
+
+def test_neither_the_kind_of_file_nor_the_order_of_people_changes_a_byte(fitted, tmp_path, table):
+    by_person = {}
+    for row in table:
+        by_person.setdefault(row["person"], []).append(row)
+    other = [row for rows_of_one in reversed(by_person.values()) for row in rows_of_one]
+    assert fit(tmp_path, other, "--json") == 0
+    for name in ("population.state", "population.state.svg"):
+        assert (tmp_path / name).read_bytes() == (fitted[0] / name).read_bytes()
+
+
+def test_files_of_single_people_are_one_input(fitted, tmp_path, table, capsys):
+    words = []
+    for person in dict.fromkeys(row["person"] for row in table):
+        mine = [row for row in table if row["person"] == person]
+        words += ["--input", jsonl(tmp_path / f"{person}.jsonl", mine)]
+    assert command("fit", job_file(tmp_path), *words, "--no-report") == 0
+    assert (tmp_path / "population.state").read_bytes() == (fitted[0] / "population.state").read_bytes()
+    assert not (tmp_path / "population.state.svg").exists()
+    assert "Somebody new" not in capsys.readouterr().out
+
+
+def test_the_text_says_what_was_learned_and_what_it_is_worth(tmp_path, table, capsys):
+    assert fit(tmp_path, table[: len(table) // 2], "--shuffles", 1, "--folds", 2) == 0
+    said = capsys.readouterr()
+    for part in (
+        "people by column 'person', recordings by column 'recording'",
+        "3 people in 18 recordings",
+        "3 activities: run 234, sit 234, walk 234",
+        "map: ald (above 0.1, budget 20",
+        "last label seen",
+        "frozen  last label",
+        "Somebody new: ",
+    ):
+        assert part in said.out, part
+    assert sum(line.startswith(("p8", "p9", "p10")) for line in said.out.splitlines()) == 2
+    assert "note: only 3 people" in said.err
+
+
+def test_a_job_without_population_is_told_how_to_use_it(tmp_path, table, capsys):
+    text = JOB.replace('[population]\nfile = "{file}"\n', "")
+    assert fit(tmp_path, table, "--no-report", text=text) == 2
+    assert "name the file with --output" in capsys.readouterr().err
+    assert fit(tmp_path, table, "--no-report", "--output", tmp_path / "mine.state", text=text) == 0
+    assert f'[population]\nfile = "{tmp_path / "mine.state"}"' in capsys.readouterr().out
+    assert decode((tmp_path / "mine.state").read_bytes()).people == 6
+
+
+def test_nothing_is_replaced_without_force(tmp_path, table, capsys):
+    for taken in ("population.state", "population.state.svg"):
+        (tmp_path / taken).write_text("mine")
+        assert fit(tmp_path, table) == 2
+        assert f"{taken}: there is such a file already; --force replaces it." in capsys.readouterr().err
+        assert (tmp_path / taken).read_text() == "mine"
+        (tmp_path / taken).unlink()
+    (tmp_path / "population.state").write_text("mine")
+    assert fit(tmp_path, table, "--no-report", "--force") == 0
+    assert decode((tmp_path / "population.state").read_bytes()).people == 6
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "job.toml", "population.state"]
+
+
+def without(table, *names):
+    return [{name: value for name, value in row.items() if name not in names} for row in table]
+
+
+REFUSED = {
+    "one person": (lambda table: [row for row in table if row["person"] == "p8"], (), JOB, "are of one person ('p8')"),
+    "one activity": (lambda table: [row for row in table if row["activity"] == "sit"], (), JOB, "the same label ('sit')"),
+    "no labels": (lambda table: [{**row, "activity": None} for row in table], (), JOB, "none of 1,404 windows has a label"),
+    "no label column": (lambda table: without(table, "activity"), (), JOB, "no column 'activity' for the label; it has"),
+    "a field that is not there": (lambda table: without(table, "ay"), (), JOB, "no column 'ay' for [source] fields"),
+    "no person": (lambda table: without(table, "person"), (), JOB, "tells people apart with --key; it has 'recording'"),
+    "an unknown key": (lambda table: table, ("--key", "who"), JOB, "no column 'who' for --key"),
+    "an unknown recording": (lambda table: table, ("--recording", "who"), JOB, "no column 'who' for --recording"),
+    "recording and pause": (lambda table: table, ("--recording", "recording", "--pause", "5s"), JOB, "give one of them"),
+    "no time": (lambda table: without(table, "ts"), (), JOB, "no column 'ts' for the time"),
+    "times in another unit": (
+        lambda table: [{**row, "ts": row["ts"] * 1000} for row in table],
+        (),
+        JOB,
+        "gave no window of 2 s at 10 Hz",
+    ),
+    "a wrong duration": (lambda table: table, ("--label-delay", "late"), JOB, "--label-delay must be a duration"),
+    "no window": (
+        lambda table: table,
+        (),
+        JOB.replace('[window]\nlength = "2s"\nhop = "1s"\nrate = 10.0\n', ""),
+        "fit needs a [window]",
+    ),
+    "no label in the job": (
+        lambda table: table,
+        (),
+        JOB.replace('label = "activity"\n', ""),
+        "needs the field with the label",
+    ),
+    "no records": (lambda table: [], (), JOB, "there is no record in it"),
+    "a folder that is not there": (lambda table: table, ("--output", "/nowhere/a.state"), JOB, "a folder that exists"),
+    "a topic and a file": (lambda table: table, ("--input", "topic"), JOB, "give files or topics, not both"),
+    "a number as label": (
+        lambda table: [{**row, "activity": i} for i, row in enumerate(table)],
+        (),
+        JOB,
+        "more than 64 different labels",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_work_is_one_sentence(tmp_path, table, capsys, what):
+    change, words, text, sentence = REFUSED[what]
+    assert fit(tmp_path, change(table), *words, text=text) == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert sentence in said[-1] and "Traceback" not in "".join(said)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "job.toml"]
+
+
+def test_json_alone_is_on_the_output(tmp_path, table, capsys):
+    assert fit(tmp_path, table, "--json", "--no-report") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["report"] is None and found["recordings"] == 36

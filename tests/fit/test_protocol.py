@@ -1,0 +1,115 @@
+"""Leaving one person out: who teaches whom, what the figures are made of, and how it is shown."""
+
+import io
+
+import numpy as np
+import pytest
+
+from algorithms import learner_from
+from algorithms.heads.gated import GatedRls
+from streamjobs.fit.evaluation import accuracy_over_time, by_person, confusion, leave_one_out, table
+from streamjobs.fit.learning import Recipe, Way, learned_from
+from streamjobs.fit.picture import picture
+from streamjobs.fit.progress import Progress
+from streamjobs.fit.recordings import Recordings, shuffled
+
+HEAD = GatedRls(intercept=True)
+RECIPE = Recipe(learner_from("scaling", {"clip": 5.0}), learner_from("ald", {"budget": 20}), HEAD, smooth=0.3)
+WAYS = [Way("gated", RECIPE), Way("frozen", RECIPE, "frozen"), Way("cold", RECIPE, "cold")]
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Four people, three activities, twelve recordings of twenty-five windows each."""
+    random = np.random.default_rng(5)
+    person, recording = np.repeat([1, 2, 3, 4], 300), np.repeat(np.arange(48), 25)
+    activity = recording % 3
+    X = random.normal(size=(1200, 3)) + 4.0 * np.eye(3)[activity] + 0.3 * person[:, None]
+    return Recordings(X, activity, person, recording, ["a", "b", "c"], ["", "Ann", "Bo", "Cy", "Di"])
+
+
+@pytest.fixture(scope="module")
+def runs(data):
+    return leave_one_out(data, WAYS, shuffles=2)
+
+
+def test_the_person_left_out_teaches_nobody(data, runs):
+    """Other labels of person 2 change what the gated head says of 2, and nothing that the frozen one says of 2."""
+    mine = data.person == 2
+    wrong = data._replace(activity=np.where(mine, (data.activity + 1) % 3, data.activity))
+    other = leave_one_out(wrong, WAYS, shuffles=2, people=[2])
+    for shuffle in range(2):
+        assert (other["frozen"][2, shuffle][0] == runs["frozen"][2, shuffle][0]).all()
+        assert (other["gated"][2, shuffle][0] != runs["gated"][2, shuffle][0]).any()
+    third = leave_one_out(wrong, WAYS, shuffles=1, people=[3])
+    assert (third["frozen"][3, 0][0] != runs["frozen"][3, 0][0]).any()
+
+
+def test_each_person_and_shuffle_is_there_once_and_shuffles_differ(data, runs):
+    assert set(runs["gated"]) == {(person, shuffle) for person in (1, 2, 3, 4) for shuffle in (0, 1)}
+    assert all(len(chosen) == len(truth) == 300 for chosen, truth, _ in runs["gated"].values())
+    assert (runs["gated"][1, 0][1] != runs["gated"][1, 1][1]).any()
+
+
+def test_the_same_recordings_give_the_same_decisions_and_the_same_population(data, runs):
+    again = leave_one_out(data, WAYS, shuffles=2)
+    for name, found in runs.items():
+        assert all((again[name][key][0] == found[key][0]).all() for key in found)
+    everybody = shuffled(data, data.person > 0, [0])
+    one, two = learned_from(everybody, RECIPE, 3), learned_from(everybody, RECIPE, 3)
+    assert one.head.P.tobytes() == two.head.P.tobytes() and one.map.prototypes.tobytes() == two.map.prototypes.tobytes()
+
+
+def test_the_map_has_prototypes_of_people_who_come_late(data):
+    """A dictionary that is full after the first recordings would know nobody else."""
+    learned = learned_from(shuffled(data, data.person > 0, [0]), RECIPE, 3)
+    scaled = RECIPE.scaling.transform(learned.scaling, data.X)
+    owners = {int(data.person[np.abs(scaled - one).sum(axis=1).argmin()]) for one in learned.map.prototypes}
+    assert owners == {1, 2, 3, 4} and len(learned.map.prototypes) == 20
+
+
+def test_figures_are_means_of_people_of_their_shuffles(data, runs):
+    mine = [np.mean([runs["gated"][person, s][0] == runs["gated"][person, s][1] for s in (0, 1)]) for person in (1, 2, 3, 4)]
+    np.testing.assert_allclose(by_person(runs, "gated", "all"), mine)
+    row = next(line for line in table("t", data, runs).splitlines() if line.startswith("gated"))
+    assert row.split()[1] == f"{np.mean(mine):.3f}" and row.split()[-2] == f"{np.min(mine):.3f}"
+    matrix = confusion(runs, "gated", 3)
+    assert matrix.sum() == 4 * 2 * 300 and np.trace(matrix) == pytest.approx(np.sum(mine) * 600)
+
+
+def test_accuracy_over_time_goes_as_far_as_half_of_the_runs():
+    rights = [np.ones(100, bool), np.zeros(60, bool), np.ones(20, bool)]
+    assert accuracy_over_time(rights).tolist() == [pytest.approx(2 / 3), 0.5, 0.5]
+    assert accuracy_over_time([np.ones(3, bool)]).size == 0
+
+
+def test_the_picture_takes_names_as_they_are_and_any_number_of_activities():
+    names = ["<b>&", *(f"activity number {n}" for n in range(30))]
+    drawn = picture("a & b", names, np.eye(31), "the <best>", {"short": np.array([]), "one": np.array([0.5, 1.0])})
+    assert "<b>" not in drawn and "&lt;b&gt;&amp;" in drawn and "the &lt;best&gt;" in drawn
+    assert drawn == picture("a & b", names, np.eye(31), "the <best>", {"short": np.array([]), "one": np.array([0.5, 1.0])})
+
+
+def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("streamjobs.fit.progress.time.monotonic", lambda: now[0])
+    out = io.StringIO()
+    with Progress(out) as progress:
+        progress.stage("leaving each person out", 30)
+        for second in range(1, 26):
+            now[0] = float(second)
+            progress.step()
+    assert out.getvalue().splitlines() == ["leaving each person out: 10 of 30", "leaving each person out: 20 of 30"]
+
+
+def test_progress_is_a_bar_on_a_terminal():
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    with Progress(out) as progress:
+        for stage in ("reading samples", "leaving each person out"):
+            progress.stage(stage, 3)
+            progress.step()
+    assert "leaving each person out" in out.getvalue() and "1 of 3" in out.getvalue()
