@@ -1,0 +1,48 @@
+"""A worker that stands on the fitted population gives a new person the decisions of the report."""
+
+import json
+
+import numpy as np
+import pytest
+
+from streamjobs.commands.loading import job_of
+from streamjobs.core.parts import parts_of
+from streamjobs.files import records_of
+from streamjobs.fit.fitting import recipe_of
+from streamjobs.fit.inputs import Columns, inputs_of
+from streamjobs.fit.learning import Learned, decided, features
+from streamjobs.fit.reading import read
+from streamjobs.fit.recordings import Stream
+from streamjobs.replay.engine import Replay
+from tests.fit.people import JOB, command, job_file, jsonl, rows
+
+LINEAR = JOB.replace('name = "ald"\nbudget = 20\n[head]\nname = "rls"\n', 'name = "rls"\n')
+
+
+@pytest.mark.parametrize("text", [JOB, LINEAR], ids=["map and head", "head alone"])
+def test_the_worker_decides_as_the_report_does(tmp_path, text):
+    """The label of a window comes with it here, which the protocol calls 0 windows late."""
+    table = list(rows())
+    new = jsonl(tmp_path / "new.jsonl", [row for row in table if row["person"] == "p13"])
+    others = jsonl(tmp_path / "others.jsonl", [row for row in table if row["person"] != "p13"])
+    path = job_file(tmp_path, text)
+    assert command("fit", path, "--input", others, "--no-report") == 0
+
+    job = job_of(path)
+    said = []
+    Replay(job).run(records_of(new, job.settings.source, "person"), said.append, lambda tally: None)
+    predictions = [json.loads(output.value) for output in said if output.sink == "predictions"]
+
+    inputs = inputs_of(job.settings, [str(new)], Columns(None, None, None, False))
+    data = read(job.settings, inputs.sources, pause=10.0, column=inputs.recording).data
+    population, recipe = job.population, recipe_of(parts_of(job.settings))
+    assert population is not None
+    learned = Learned(
+        population.scaling.state, population.map.state if population.map is not None else None, population.head.state
+    )
+    codes = np.array([population.names.index(data.names[c]) for c in data.activity])
+    stream = Stream(data.X, codes, data.recording, late=0)
+    found = decided(recipe, "gated", learned, stream, features(learned, recipe, stream.X))
+    assert [value["y_hat"] for value in predictions] == [population.names[c] for c in found.chosen]
+    assert len(predictions) == 6 * 39 and predictions[0]["y_hat"] == predictions[0]["y"]
+    assert len({value["y_hat"] for value in predictions}) == 3
