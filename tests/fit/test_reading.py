@@ -76,7 +76,7 @@ def test_the_watch_read_by_the_command_is_the_watch_of_the_figures(tmp_path):
         figures.recording % 1000, segments
     )  # segments have numbers of their own
     assert found.data.X.tobytes() == figures.X[mine].tobytes()
-    assert found.data.activity.tolist() == figures.activity[mine].tolist()
+    assert [int(found.data.names[c]) for c in found.data.activity] == figures.activity[mine].tolist()
     assert found.data.person.tolist() == figures.person[mine].tolist()
     assert (np.diff(found.data.recording) != 0).tolist() == (np.diff(figures.recording[mine]) != 0).tolist()
 
