@@ -209,10 +209,27 @@ class HeadSection(NamedSection):
 
 
 class DriftSection(Section):
+    extractor: dict[str, Any] | None = Field(
+        default=None,
+        description="a learner of its own whose LS error is watched: a table with its name and settings, such as okfeb with "
+        "role = 'track'; absent: the [learner]",
+    )
     detector: str | dict[str, Any] = Field(
         default="page_hinkley", description="a detector, or a table with its name and settings"
     )
     watch: Literal["ls_error", "loss"] = Field(default="ls_error", description="the number per row it watches")
+    beside: list[str | dict[str, Any]] = Field(
+        default=[],
+        description="controls whose LS errors the same detector watches beside it, such as last_points and running_mean: "
+        "names, or tables with a name and settings",
+    )
+    idle: int = Field(
+        default=10,
+        ge=0,
+        le=1_000_000,
+        description="an idle sensor is not drift: samples that repeat the one before more often than this, and their "
+        "windows, are not watched; 0: all are",
+    )
 
 
 class SinksSection(Section):

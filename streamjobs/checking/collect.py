@@ -10,6 +10,7 @@ from algorithms import Learner, SettingError
 from algorithms.chain import Chain
 from algorithms.common.settings import suggestion
 from streamjobs.checking.consistency import contradictions
+from streamjobs.checking.drifting import drift_learners
 from streamjobs.checking.learners import made
 from streamjobs.checking.overrides import overridden, section_model
 from streamjobs.checking.places import Path, Places
@@ -78,12 +79,9 @@ def _learners(parts: dict[str, Any], table: Mapping[str, Any], places: Places, p
         parts["task"] = head
         problems += _misfits(places, learners.get("learner"), learners.get("head"))
     if drift is not None:
-        detector = {"name": drift.detector} if isinstance(drift.detector, str) else drift.detector
-        if isinstance(detector.get("name"), str):
-            own = {name: value for name, value in detector.items() if name != "name"}
-            _make("drift", detector["name"], own, places, learners, problems)
-        else:
-            problems.append(f"{places.of(('drift', 'detector'))}detector must be a name, or a table with a 'name'.")
+        of_drift, wrong = drift_learners(drift, places)
+        learners |= of_drift
+        problems += wrong
     return learners
 
 

@@ -8,11 +8,11 @@ from typing import Any
 from algorithms import Learner
 from algorithms.common.settings import suggestion
 from algorithms.heads.gated import GatedRls
+from streamjobs.checking.drifting import drift_contradictions
 from streamjobs.checking.learners import is_bounded
 from streamjobs.checking.sentences import hidden
 from streamjobs.config import (
     BrokerSection,
-    DriftSection,
     HeadSection,
     LearnerSection,
     ScalingSection,
@@ -45,7 +45,7 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
     if task := parts.get("task"):
         rules.append(_task("head" if parts.get("head") else "learner", task))
     if drift := parts.get("drift"):
-        rules.append(_drift(drift, parts.get("head"), learners))
+        rules.append(drift_contradictions(drift, parts.get("head"), learners))
     rules.append(_population(parts, learners))
     if (sinks := parts.get("sinks")) and source:
         rules.append(_sinks(sinks, source, parts, learners))
@@ -138,6 +138,8 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
     one, head_one = learners.get("learner"), learners.get("head")
     if one is not None and one.kind == "drift":
         yield ("learner", "name"), f"{learner.name} is a drift detector; it belongs into [drift] as 'detector'."
+    if one is not None and one.kind == "features" and one.width_for(8) == 0:
+        yield ("learner", "name"), f"{learner.name} gives no features; it belongs into [drift] as one of 'beside'."
     if one is not None and not is_bounded(one):
         yield (
             ("learner", "name"),
@@ -213,14 +215,6 @@ def _population(parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Fo
     task = parts.get("task")
     if task is not None and task.task != "classification" and isinstance(one, GatedRls):
         yield (name, "task"), "task must be 'classification' with [population]."
-
-
-def _drift(drift: DriftSection, head: HeadSection | None, learners: Mapping[str, Learner]) -> Found:
-    detector, one = learners.get("drift"), learners.get("learner")
-    if detector is not None and detector.kind != "drift":
-        yield ("drift", "detector"), "detector must be a drift detector, such as 'page_hinkley'."
-    if drift.watch == "loss" and head is None and one is not None and one.kind not in PREDICTING:
-        yield ("drift", "watch"), "watch = 'loss' needs predictions; add a [head], or watch 'ls_error'."
 
 
 def _sinks(sinks: SinksSection, source: SourceSection, parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Found:

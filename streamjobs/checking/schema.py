@@ -33,7 +33,11 @@ def json_schema() -> dict[str, Any]:
         model["properties"]["name"] |= {"enum": names}
         model["allOf"] = [_settings_of(name) for name in names]
     detectors = sorted(name for name, learner in LEARNERS.items() if learner.kind == "drift")
-    schema["$defs"]["DriftSection"]["properties"]["detector"]["anyOf"][0] = {"enum": detectors}
+    following = sorted(name for name, learner in LEARNERS.items() if learner.kind == "features")
+    drift = schema["$defs"]["DriftSection"]["properties"]
+    drift["detector"]["anyOf"][0] = {"enum": detectors}
+    drift["beside"]["items"]["anyOf"][0] = {"enum": following}
+    drift["extractor"] |= {"properties": {"name": {"enum": following}}, "required": ["name"]}
     return schema
 
 

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from algorithms.common.protocol import unknown
+from algorithms.common.protocol import LEARN, unknown
 from streamjobs.core.books import Books
+from streamjobs.core.drifting import error_of, watched
+from streamjobs.core.idle import AWAKE, Idle
 from streamjobs.core.job import Job
 from streamjobs.core.labels import Code, class_code, number_code
 from streamjobs.core.live import Live
@@ -160,14 +162,22 @@ def _signal(
     if repeated and order.duplicates == "drop":
         _count(report, "duplicate", repeated)
     now = Rows(ordered.slots, ordered.times, ordered.X, ordered.L, ordered.owner, ordered.learn)
+    idle = job.stages.get("idle")
+    if isinstance(idle, Idle):
+        idle.advance(live.work["idle"], now.slots, now.X, now.learn)
     windows = job.stages.get("windows")
     if windows is None:
-        return now
+        return _told_awake(now, idle is not None)
     assert isinstance(windows, Windows)
     made = windows.advance(live.work["windows"], now.slots, now.times, now.X, now.L, now.owner, now.learn)
     for reason, count in made.skipped.items():
         _count(report, reason, count)
-    return Rows(made.slots, made.times, made.X, made.L, made.owner, made.learn)
+    return _told_awake(Rows(made.slots, made.times, made.X, made.L, made.owner, made.learn), idle is not None)
+
+
+def _told_awake(rows: Rows, marked: bool) -> Rows:
+    """The rows with the bit of idle samples taken out of `learn`."""
+    return rows._replace(learn=rows.learn & LEARN, awake=rows.learn >= AWAKE) if marked else rows
 
 
 def _late(record: Record) -> str:
@@ -186,17 +196,13 @@ def _model(job: Job, live: Live, rows: Rows) -> Modelled:
     """Scaling, learner, drift and books over the rows."""
     n = len(rows.slots)
     slots = np.zeros(n, np.int64) if live.pooled else rows.slots
-    out, share = learned(job, live, slots, rows)
-    drift, watched = None, out.ls_error
-    if job.detector is not None:
-        assert job.settings.drift is not None
-        watched = out.loss if job.settings.drift.watch == "loss" else out.ls_error
-        found = job.detector.outputs(n, 1, 0)
-        nothing = np.zeros((n, 0))
-        job.detector.advance(live.work["drift"], slots, watched.reshape(n, 1).copy(), nothing, found, rows.learn)
-        drift = found.features
+    scaled, out, share = learned(job, live, slots, rows)
+    drift = []
+    if job.settings.drift is not None:
+        error = error_of(out, job.settings.drift)
+        drift = [watched(watch, job.stages, live.work, slots, scaled, rows, error) for watch in job.watches]
     said = decided(job, live, slots, rows, out.prediction) if job.task == "classification" else None
     books = job.stages["books"]
     assert isinstance(books, Books)
     seq, seen = books.number(live.work["books"], slots)
-    return Modelled(out, drift, watched, share, said, seq, seen)
+    return Modelled(out, drift, share, said, seq, seen)

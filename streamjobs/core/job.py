@@ -12,7 +12,9 @@ from algorithms.heads.smoothing import Smoothing
 from streamjobs.config import Settings
 from streamjobs.core import snapshot
 from streamjobs.core.books import Books
+from streamjobs.core.drifting import Watch, drift_stages, idle_stage, watches
 from streamjobs.core.fallback import Fallback
+from streamjobs.core.idle import Idle
 from streamjobs.core.messages import Record
 from streamjobs.core.order import Order
 from streamjobs.core.parts import Parts, describe, parts_of
@@ -24,17 +26,17 @@ from streamjobs.core.warmup import warm_up
 from streamjobs.core.windows import Windows
 from streamjobs.errors import ConfigError, SnapshotError
 
-SIGNAL = ("order", "windows")  # stages that belong to a key's signal: fresh for a new key, also after a warm start
+SIGNAL = ("order", "idle", "windows")  # stages that belong to a key's signal: fresh for a new key, also after a warm start
 
 
 class Job(NamedTuple):
     """Stages by name in the order rows pass them, and the facts around them; made by `Job.from_settings`."""
 
     settings: Settings
-    stages: dict[str, Stage]  # order, windows?, scaling?, map?, learner, drift?, smoothing?, fallback?, books
+    stages: dict[str, Stage]  # order, idle?, windows?, scaling?, map?, learner, of drift, smoothing?, fallback?, books
     shared: dict[str, State]  # of stages all keys share: the population's scaling and map, which stand still
     learner: Learner  # a key's own
-    detector: Learner | None
+    watches: tuple[Watch, ...]  # what is watched for drift
     population: Population | None
     dim: int  # of a sample
     width: int  # of a row: dim, or the statistics of a window
@@ -68,6 +70,7 @@ class Job(NamedTuple):
         stages: dict[str, Stage] = {
             "order": Order(policy=source.late, lateness=source.lateness, duplicates=source.duplicates)
         }
+        stages |= idle_stage(settings.drift)
         if parts.windows is not None:
             stages["windows"] = parts.windows
         if parts.scaling is not None:
@@ -75,9 +78,7 @@ class Job(NamedTuple):
         if parts.map is not None:
             stages["map"] = parts.map
         stages["learner"] = parts.learner
-        detector = _detector(settings)
-        if detector is not None:
-            stages["drift"] = detector
+        stages |= drift_stages(settings.drift)
         if parts.smoothing is not None:
             stages["smoothing"] = parts.smoothing
         if parts.falls_back:
@@ -94,12 +95,13 @@ class Job(NamedTuple):
             described["fallback"] = "last_label"
         if others is not None:
             described["population"] = others.fingerprint.hex()
+        model = settings.learner.name + (f"+{settings.head.name}" if settings.head else "")
         job = cls(
             settings=settings,
             stages=stages,
             shared=_shared(others),
             learner=parts.learner,
-            detector=detector,
+            watches=watches(settings.drift, model),
             population=others,
             dim=parts.dim,
             width=parts.width,
@@ -107,7 +109,7 @@ class Job(NamedTuple):
             task=parts.task,
             classes=parts.classes,
             label_width=label_width,
-            model=settings.learner.name + (f"+{settings.head.name}" if settings.head else ""),
+            model=model,
             sinks=sinks_of(settings, parts),
             decode=decoder(source, parts.dim, settings.window.mirror if settings.window else None),
             fingerprint=blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).digest(),
@@ -142,6 +144,8 @@ class Job(NamedTuple):
         for name, stage in self.own.items():
             if isinstance(stage, (Order, Windows)):
                 states[name] = stage.init(self.dim, self.label_width)
+            elif isinstance(stage, Idle):
+                states[name] = stage.init(self.dim)
             elif isinstance(stage, Smoothing):
                 states[name] = stage.init(targets=self.targets)
             elif isinstance(stage, Fallback):
@@ -152,7 +156,7 @@ class Job(NamedTuple):
                 states[name] = begun(self.population, stage, self.targets)
             else:
                 assert isinstance(stage, Learner)
-                dim = 1 if name == "drift" else self.width
+                dim = 1 if stage.kind == "drift" else self.width
                 states[name] = stage.init(dim=dim, targets=self.targets if name == "learner" else 0, seed=seed)
         return states
 
@@ -204,15 +208,6 @@ def _table(text: str) -> dict[str, Any]:
     return table if isinstance(table, dict) else {}
 
 
-def _detector(settings: Settings) -> Learner | None:
-    if settings.drift is None:
-        return None
-    table = settings.drift.detector
-    if isinstance(table, str):
-        return learner_from(table, {})
-    return learner_from(str(table.get("name")), {k: v for k, v in table.items() if k != "name"})
-
-
 def sinks_of(settings: Settings, parts: Parts) -> dict[str, str]:
     """sink -> topic of those a job uses."""
     base, chosen = settings.source.topic, settings.sinks
@@ -250,8 +245,8 @@ def _started(job: Job, data: bytes) -> dict[str, Any]:
     states, names, _ = job.decode_snapshot(data)
     books = states["books"]
     states["books"] = books._replace(seen=books.seen + books.rows, rows=0)
-    if "drift" in states:
-        states["drift"] = job._empty(0)["drift"]
+    for name in drift_stages(job.settings.drift):  # what was usual for others is no measure of drift
+        del states[name]
     if job.classes is not None and names != job.classes:
         raise SnapshotError(f"the exported state knows the classes {names}, this job declares {job.classes}.")
     return {"states": states, "names": names}

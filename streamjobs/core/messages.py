@@ -63,6 +63,7 @@ class Report:
     labels: int = 0  # rows learned with a label
     wrong: int = 0  # of those, classifications that were wrong
     drift_events: int = 0
+    control_events: dict[str, int] = field(default_factory=dict)  # alarms of the same detector, by control
     ls_errors: list[float] = field(default_factory=list)  # per row, those that apply
     newest_event: float = 0.0  # event time in seconds since 1970 of the newest row, 0 = none
     newest_delay: float = float("nan")  # its record time minus its event time, seconds

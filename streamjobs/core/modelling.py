@@ -13,13 +13,13 @@ from streamjobs.core.live import Live
 from streamjobs.core.rows import Rows, Said
 
 
-def learned(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Outputs, Array | None]:
-    """What scaling, map and learner made of the rows, and the share of the adapted head (n,) where there are two.
+def learned(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Array, Outputs, Array | None]:
+    """The rows scaled, what map and learner made of them, and the share of the adapted head (n,) where there are two.
 
     A population's scaling and map serve all keys at once and learn nothing.
     """
     n, X, nothing = len(slots), np.ascontiguousarray(rows.X), np.zeros((len(slots), 0))
-    mapped = None
+    scaled, mapped = X, None
     for name in ("scaling", "map"):
         stage = job.stages.get(name)
         if stage is None:
@@ -32,6 +32,7 @@ def learned(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Outputs, Ar
         else:
             stage.advance(live.work[name], slots, X, nothing, mapped, rows.learn)
         X = mapped.features
+        scaled = X if name == "scaling" else scaled
     if job.task == "classification":
         Y = targets_of(rows.L[:, 0], job.targets)
     else:
@@ -42,7 +43,7 @@ def learned(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Outputs, Ar
     if "map" in job.stages:
         assert mapped is not None
         out = mapped._replace(prediction=out.prediction, loss=out.loss)
-    return out, share
+    return scaled, out, share
 
 
 def decided(job: Job, live: Live, slots: Array, rows: Rows, scores: Array) -> Said:

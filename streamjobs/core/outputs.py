@@ -15,6 +15,7 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs import __version__
+from streamjobs.core.drifting import named
 from streamjobs.core.job import Job
 from streamjobs.core.live import Live
 from streamjobs.core.messages import Output, Record, Report
@@ -23,6 +24,7 @@ from streamjobs.errors import RecordError
 
 VERSION = __version__.encode()
 _json = msgspec.json.Encoder().encode
+_NO_CONTROLS: dict[str, Any] = {}
 
 
 class Features(msgspec.Struct):
@@ -57,7 +59,15 @@ class Prediction(msgspec.Struct):
     share: float | None  # weight of the adapted head in the scores, 0 to 1
 
 
-class Drift(msgspec.Struct):
+class Beside(msgspec.Struct):
+    """What the same detector says of a control."""
+
+    value: float  # the control's LS error
+    statistic: float
+    alarm: bool
+
+
+class Drift(msgspec.Struct, omit_defaults=True):
     """A record of the drift topic, one for every row."""
 
     key: str
@@ -65,13 +75,15 @@ class Drift(msgspec.Struct):
     seq: int
     model: str
     detector: str
+    extractor: str  # the learner whose error the detector watches: the job's own, or one that only follows
     watch: str
-    value: float  # what the detector saw
+    value: float  # what the detector saw; null where nothing was there to see, as of an idle sensor
     statistic: float
     alarm: bool
     before: float  # mean before the suspected change
     after: float
     n_seen: int
+    beside: dict[str, Beside] = {}  # by control; absent without any
 
 
 def dead_letter(record: Record, error: RecordError) -> Output:
@@ -155,7 +167,7 @@ class Encoder:
             report.wrong += sum(
                 [y is not None and y_hat is not None and y != y_hat for y, y_hat in zip(ys, y_hats, strict=True)]
             )
-        alarms = [None] * n if made.drift is None else (made.drift[:, 1] > 0).tolist()
+        alarms = (made.drift[0].found[:, 1] > 0).tolist() if made.drift else [None] * n
         shares = [None] * n if made.share is None else made.share.tolist()
         places = (slots, rows.times.tolist(), made.seq.tolist())
         scored = (y_hats, scores, smoothed, ys, made.out.ls_error.tolist(), alarms)
@@ -190,29 +202,39 @@ class Encoder:
         return found
 
     def _drift(self, slots: list[int], rows: Rows, made: Modelled) -> list[bytes]:
-        assert made.drift is not None and self.job.settings.drift is not None
-        text, model = self.live.text_of, self.job.model
-        table = self.job.settings.drift.detector
-        detector, watch = table if isinstance(table, str) else str(table["name"]), self.job.settings.drift.watch
+        drift = self.job.settings.drift
+        assert drift is not None
+        own, *controls = zip(self.job.watches, made.drift, strict=True)
+        text = self.live.text_of
+        names = self.job.model, named(drift.detector)[0], own[0].name, drift.watch
+        beside: list[dict[str, Beside]] = [{} for _ in slots] if controls else [_NO_CONTROLS] * len(slots)
+        for watch, seen in controls:
+            for one, value, (statistic, alarm, *_) in zip(beside, seen.value.tolist(), seen.found.tolist(), strict=True):
+                one[watch.name] = Beside(value, statistic, alarm > 0)
         columns = (
             slots,
             rows.times.tolist(),
             made.seq.tolist(),
-            made.watched.tolist(),
-            made.drift.tolist(),
+            own[1].value.tolist(),
+            own[1].found.tolist(),
             made.seen.tolist(),
+            beside,
         )
         return [
-            _json(Drift(text[s], t, q, model, detector, watch, v, d[0], d[1] > 0, d[2], d[3], c))
-            for s, t, q, v, d, c in zip(*columns, strict=True)
+            _json(Drift(text[s], t, q, *names, v, d[0], d[1] > 0, d[2], d[3], c, b))
+            for s, t, q, v, d, c, b in zip(*columns, strict=True)
         ]
 
     def _count(self, rows: Rows, made: Modelled, report: Report) -> None:
         report.rows += len(rows.slots)
         errors = made.out.ls_error
         report.ls_errors += errors[np.isfinite(errors)].tolist()
-        if made.drift is not None:
-            report.drift_events += int((made.drift[:, 1] > 0).sum())
+        for index, (watch, seen) in enumerate(zip(self.job.watches, made.drift, strict=True)):
+            alarms = int((seen.found[:, 1] > 0).sum())
+            if index == 0:
+                report.drift_events += alarms
+            else:
+                report.control_events[watch.name] = report.control_events.get(watch.name, 0) + alarms
         newest = int(rows.times.argmax())
         if rows.times[newest] > report.newest_event:
             report.newest_event = float(rows.times[newest])

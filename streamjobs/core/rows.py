@@ -14,6 +14,14 @@ class Rows(NamedTuple):
     L: Array  # (n, label width) label codes, NaN unknown
     owner: Array  # (n,) int64
     learn: Array  # (n,) int8
+    awake: Array | None = None  # (n,) bool: not of an idle sensor; None where nobody asks
+
+
+class Watched(NamedTuple):
+    """What a drift detector saw of rows, and what it said."""
+
+    value: Array  # (n,) NaN: not watched
+    found: Array  # (n, 4) statistic, alarm, mean before, mean after
 
 
 class Said(NamedTuple):
@@ -29,8 +37,7 @@ class Modelled(NamedTuple):
     """What the stages made of rows, for the encoder."""
 
     out: Outputs
-    drift: Array | None  # (n, 4) statistic, alarm, mean before, mean after
-    watched: Array  # (n,) what the detector saw
+    drift: list[Watched]  # first what the job goes by, then the controls; none without a detector
     share: Array | None  # (n,) of the adapted head in the scores, where a frozen one stands beside it
     said: Said | None  # of a classification
     seq: Array  # (n,)

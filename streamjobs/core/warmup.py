@@ -10,6 +10,7 @@ from algorithms.common.protocol import LEARN, Stage, unknown
 from algorithms.heads.smoothing import Smoothing
 from streamjobs.core.books import Books, targets_of
 from streamjobs.core.fallback import Fallback
+from streamjobs.core.idle import Idle
 from streamjobs.core.order import Order
 from streamjobs.core.windows import Windows
 
@@ -26,6 +27,8 @@ def warm_up(stages: Mapping[str, Stage], states: Mapping[str, Any], dim: int, la
             stage.advance(work, slot, times, X, L, owner)
         elif isinstance(stage, Windows):
             stage.advance(work, slot, times, X, L, owner, learn)
+        elif isinstance(stage, Idle):
+            stage.advance(work, slot, X, learn.copy())
         elif isinstance(stage, Books):
             scores, before = unknown((1, stage.classes)), np.zeros((1, stage.classes), np.int8)
             stage.decide(work, slot, scores, L[:, 0].copy(), learn, before)

@@ -116,6 +116,33 @@ def test_without_fields_or_dim_the_sentence_says_what_to_state():
             {"head": None, "drift": {"watch": "loss"}},
             "[drift]: watch = 'loss' needs predictions; add a [head], or watch 'ls_error'.",
         ),
+        ({"drift": {"extractor": {"rank": 3}}}, "[drift]: extractor must be a table with a 'name'."),
+        ({"drift": {"beside": [{"rank": 3}]}}, "[drift]: each of beside must be a name, or a table with a 'name'."),
+        (
+            {"drift": {"extractor": {"name": "rls"}}},
+            "[drift]: extractor must be a learner with an LS error, such as 'okfeb'; rls has none.",
+        ),
+        (
+            {"drift": {"beside": ["last_points", {"name": "last_points", "rank": 3}]}},
+            "[drift]: beside: controls must differ; 'last_points' stands there 2 times.",
+        ),
+        (
+            {"drift": {"beside": ["last_points", "page_hinkley"]}},
+            "[drift]: beside must be a learner with an LS error, such as 'okfeb'; page_hinkley has none.",
+        ),
+        (
+            {"drift": {"beside": ["lastpoints"]}},
+            "[drift]: unknown learner 'lastpoints'; did you mean 'last_points'?",
+        ),
+        (
+            {"drift": {"watch": "loss", "extractor": {"name": "okfeb"}}},
+            "[drift]: watch = 'loss' is of the [learner]'s predictions; remove extractor, or watch 'ls_error'.",
+        ),
+        (
+            {"drift": {"watch": "loss", "beside": ["last_points"]}},
+            "[drift]: controls have an LS error and no loss; remove beside, or watch 'ls_error'.",
+        ),
+        ({"drift": {"idle": -1}}, "[drift]: idle must be 0 or more; got -1."),
         (
             {"broker": {"url": "localhost:9092"}},
             "[broker]: url must be kafka://host:port[,host:port]; got 'localhost:9092'.",
@@ -195,6 +222,11 @@ def test_a_job_without_labels_is_advised_and_runs():
     made = table()
     del made["source"]["label"]
     assert any("predictions stay null until labels come" in sentence for sentence in advice(settings_from(made)))
+
+
+def test_a_learner_without_features_is_refused():
+    (found,) = problems({**table(learner=None, head=None), "learner": {"name": "running_mean"}})
+    assert found == "job.toml [learner]: running_mean gives no features; it belongs into [drift] as one of 'beside'."
 
 
 def test_every_setting_has_a_description_and_every_learner_its_settings_in_the_schema():

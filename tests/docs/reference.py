@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import click
+import msgspec
 import typer
 
 from algorithms import LEARNERS
@@ -14,10 +15,12 @@ from algorithms.common.protocol import Learner
 from streamjobs.cli import app
 from streamjobs.config import Settings
 from streamjobs.core.job import Job
+from streamjobs.core.outputs import Drift, Features, Prediction
 from streamjobs.errors import REASONS
 from streamjobs.shell.metrics import METRICS, PREFIX
 from streamjobs.shell.topics import changelog
 
+RECORDS = {"features": Features, "predictions": Prediction, "drift": Drift}
 BEGIN, END = "<!-- reference:{} -->", "<!-- /reference:{} -->"
 
 
@@ -127,13 +130,23 @@ def topics() -> str:
         "input": "`[source] topic`: the records, keyed by person, device or machine",
         "features": "coordinates and LS error of every row",
         "predictions": "prediction, and the label where it is known",
-        "drift": "alarms of the detector",
+        "drift": "what the detector says of every row, and beside it of the controls",
         "dlq": "records that could not be used, untouched, with headers that say why",
         "state": "compacted: every key's newest snapshot",
     }
+    for role, record in RECORDS.items():
+        fields = ", ".join(f"`{field.name}`{_within(field.type)}" for field in msgspec.structs.fields(record))
+        said[role] += f"; JSON with {fields}"
     rows = [(f"`{topic}`", role, said[role]) for role, topic in default_topics().items()]
     reasons = ", ".join(f"`{reason}`" for reason in REASONS)
     return _table(("topic", "role", "what is in it"), rows) + f"\n\nReasons of dead letters: {reasons}."
+
+
+def _within(kind: Any) -> str:
+    """The fields of a record that stands in another one, by name."""
+    inner = [one for one in typing.get_args(kind) if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+    told = [", ".join(f"`{field.name}`" for field in msgspec.structs.fields(one)) for one in inner]
+    return f" (by name: {told[0]})" if told else ""
 
 
 def metrics() -> str:
@@ -167,7 +180,8 @@ def _one(option: dict[str, Any]) -> str:
     kind = option.get("type", "object" if "$ref" in option else "any")
     word = {"integer": "integer", "number": "number", "string": "text", "boolean": "`true`, `false`"}.get(kind, kind)
     if kind == "array":
-        word = "list of " + {"string": "texts"}.get(option.get("items", {}).get("type"), "values")
+        inner = [one.get("type") for one in option.get("items", {}).get("anyOf", [option.get("items", {})])]
+        word = "list of " + " or ".join({"string": "texts", "object": "tables"}.get(one, "values") for one in inner)
     if kind == "object":
         word = "table"
     ends = [
@@ -182,7 +196,7 @@ def _default(name: str, field: dict[str, Any], model: dict[str, Any]) -> str:
     if name in model.get("required", ()):
         return "needed"
     value = field.get("default")
-    if value is None:
+    if value is None or value == []:
         return ""
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"

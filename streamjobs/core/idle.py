@@ -1,0 +1,59 @@
+"""Samples of an idle sensor: one that goes on repeating its last sample, bit for bit, has nothing to say about drift.
+
+A sensor that lies still still measures noise; one that sleeps, hangs or was unplugged repeats itself.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.protocol import Array, Stage, require
+
+AWAKE = 4  # a bit of a sample's `learn`, beside those that say who learns; windows keep it where all their samples have it
+
+
+class IdleState(NamedTuple):
+    sample: Array  # (dim,) the last one
+    repeats: int  # how many like it came after the first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idle(Stage):
+    """Tells idle samples: those that repeat the one before for more than the `after`-th time.
+
+    >>> idle = Idle(after=1)
+    >>> work = idle.workspace(idle.init(dim=1))
+    >>> idle.load(work, 0, idle.init(dim=1))
+    >>> learn = np.full(5, 3, np.int8)
+    >>> idle.advance(work, np.zeros(5, np.int64), np.array([[2.0], [7.0], [7.0], [7.0], [2.0]]), learn)
+    >>> learn & AWAKE > 0
+    array([ True,  True,  True, False,  True])
+    """
+
+    after: int  # repeats of a sample that are taken for chance
+
+    def __post_init__(self) -> None:
+        require(self, "after", self.after >= 1, "1 or more")
+
+    def init(self, dim: int) -> IdleState:
+        return IdleState(np.zeros(dim), 0)
+
+    def advance(self, work: Any, slots: Array, X: Array, learn: Array) -> None:
+        """Adds the bit AWAKE to `learn` (n,) of every sample X (n, dim) that is not idle."""
+        _loop(tuple(work), slots, X, learn, self.after)
+
+
+@compiled
+def _loop(work, slots, X, learn, after):
+    samples, repeats, _ = work
+    for n in range(len(X)):
+        key, same = slots[n], True
+        for j in range(X.shape[1]):
+            if X[n, j] != samples[key, j]:
+                samples[key, j] = X[n, j]
+                same = False
+        repeats[key] = repeats[key] + 1 if same else 0
+        if repeats[key] <= after:
+            learn[n] |= AWAKE
