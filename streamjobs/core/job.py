@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from algorithms import Learner, learner_from
+from algorithms import Learner
 from algorithms.common.protocol import Stage, State
 from algorithms.heads.gated import GatedRls
 from algorithms.heads.smoothing import Smoothing
