@@ -150,7 +150,8 @@ def test_a_snapshot_holds_the_head_and_not_what_is_shared(job, population):
     worker = Worker(job)
     worker.apply(RECORDS)
     states, names, _ = job.decode_snapshot(dict(worker.live.snapshots())[b"p0"])
-    assert set(states) == {"order", "windows", "learner", "drift", "smoothing", "fallback", "books"} and names == NAMES
+    own = {"order", "idle", "windows", "learner", "drift", "smoothing", "fallback", "books"}
+    assert set(states) == own and names == NAMES
     assert states["learner"].frozen.tobytes() == population.head.state.weights.tobytes()
 
 
