@@ -74,6 +74,7 @@ class Metrics:
         self.last_commit = 0.0  # seconds since 1970, 0: none yet
         self.started = time.time()
         self.remaining = 0  # changelog records still to be read
+        self.totals = {"records": 0, "redelivered": 0, "dead_lettered": 0}  # for the last line of the log
         self.end_of: Callable[[int], int | None] = lambda partition: None  # an input partition's end, set by the app
         self._partitions: Mapping[int, Partition] = {}
         self._made: dict[str, Any] = {}
@@ -118,7 +119,10 @@ class Metrics:
 
     def advanced(self, report: Report, seconds: float) -> None:
         """One call of `advance`."""
-        made = self._made
+        made, totals = self._made, self.totals
+        totals["records"] += report.records
+        totals["redelivered"] += report.redelivered
+        totals["dead_lettered"] += sum(report.dead_lettered.values())
         self._stages["advance"].observe(seconds)
         self._consumed.inc(report.records)
         self._bytes.inc(report.bytes)

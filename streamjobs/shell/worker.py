@@ -128,7 +128,7 @@ class _Worker:
             for task in ending:
                 task.cancel()
             await asyncio.gather(*ending, return_exceptions=True)
-        log.info("stopped", dropped_batches=app.delivery.dropped)
+        log.info("stopped", dropped_batches=app.delivery.dropped, **self.metrics.totals)
 
     async def _until(self, ending: "list[asyncio.Future[Any]]", starting: "asyncio.Future[Any]") -> BaseException | None:
         """Until one of them ends other than by having started; gives what it failed on."""

@@ -1,8 +1,10 @@
-"""The long fault run on a broker of its own, printed as it goes; ends with code 1 when anything failed.
+"""The fault suite on three real brokers with two workers; exit code 1 when anything failed.
 
-python -m tests.faults                      everything
-python -m tests.faults --kills 20 kill wipe    these scenarios, this many kills
-python -m tests.faults --planted            also a worker without fencing, which the zombie scenario must notice
+python -m tests.faults                           every case once
+python -m tests.faults --list                    their names
+python -m tests.faults sigkill zombie --times 3  these, three passes
+python -m tests.faults --planted                 workers with planted bugs, which the suite must notice
+python -m tests.faults --soak 2h                 random faults, and the slope of the workers' memory
 """
 
 import argparse
@@ -10,101 +12,103 @@ import os
 import sys
 import tempfile
 import time
-import traceback
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from streamjobs.errors import SetupError
-from streamjobs.shell.broker import Broker
-from tests.faults.scenarios import frozen, joins, kills
-from tests.kafka.bed import Bed
+from tests.faults.bugs import BUGS
+from tests.faults.soak import duration, soak
+from tests.faults.stream import EACH, people
+from tests.faults.suite import CASES, Row, run, table
+from tests.faults.trial import JOB, Place
+from tests.kafka.bed import toml
+from tests.kafka.cluster import Cluster
 from tests.kafka.fixtures import cleaning_up_on_sigterm
-from tests.kafka.load import SOURCE
-from tests.kafka.planted import program
-from tests.kafka.truth import verify
-
-JOB = {"source": SOURCE, "head": {"name": "rls"}, "drift": {"detector": "page_hinkley"}}
-SLOW = {"checkpoint": "3s"}  # so that a frozen worker has much that is not saved
-
-Scenario = tuple[dict, Callable[[Bed], list[str]], bool]  # [state], what is done, whether outputs may be repeated
-
-
-def scenarios(options: argparse.Namespace) -> dict[str, Scenario]:
-    count, turns, seed = options.kills, options.turns, options.seed
-    return {
-        "kill": ({}, lambda bed: kills(bed, count, seed), True),
-        "kill-session": ({}, lambda bed: kills(bed, max(2, count // 4), seed + 1, static=False), True),
-        "wipe": ({}, lambda bed: kills(bed, max(2, count // 2), seed + 2, wipe=True), True),
-        "join": ({}, lambda bed: joins(bed, turns, seed + 3), False),
-        "mixed": ({}, lambda bed: joins(bed, turns, seed + 4, kills_too=True), True),
-        "frozen": (SLOW, lambda bed: frozen(bed, seed + 5, until_finished=False), True),
-        "zombie": (SLOW, lambda bed: frozen(bed, seed + 6, until_finished=True), True),
-    }
+from tests.kafka.nursery import Nursery
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Long fault tests on a real Kafka.")
-    parser.add_argument("what", nargs="*", help="scenarios; absent: all")
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--turns", type=int, default=8, help="joins and leaves")
-    parser.add_argument("--rounds", type=int, default=3, help="how often frozen and zombie are done")
-    parser.add_argument("--seed", type=int, default=100)
-    parser.add_argument("--planted", action="store_true", help="also a worker without fencing")
-    options = parser.parse_args()
-    known = scenarios(options)
-    unknown = set(options.what) - set(known)
-    if unknown:
-        parser.error(f"unknown scenario {sorted(unknown)[0]!r}; there are: {', '.join(known)}")
-    failed = 0
+    options = _options()
+    if options.list:
+        for name, do in CASES.items():
+            print(f"{name:<11} {(do.__doc__ or '').strip()}")
+        return 0
     try:
-        with (
-            cleaning_up_on_sigterm(),
-            tempfile.TemporaryDirectory(prefix="streamjobs-faults-") as folder,
-            Broker() as broker,
-        ):
-            for name in options.what or known:
-                for turn in range(options.rounds if name in ("frozen", "zombie") else 1):
-                    bed_name, (state, do, repeats) = f"{name}-{turn}", scenarios(options)[name]
-                    bed = Bed(broker.bootstrap, Path(folder), bed_name, **JOB, state=state)
-                    failed += not _one(bed, do, repeats)
-                    options.seed += 50
+        with cleaning_up_on_sigterm(), placed(options.keep) as place:
             if options.planted:
-                bed = Bed(broker.bootstrap, Path(folder), "unfenced", **JOB, state=SLOW)
-                failed += not _noticed(bed, options.seed)
+                return _planted(place, options)
+            if options.soak:
+                return soak(place, options.soak, options.seed)
+            return _passes(place, options)
     except SetupError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    print("every fault happened and did no harm" if not failed else f"{failed} scenarios FAILED")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Faults on three real Kafka brokers.")
+    parser.add_argument("what", nargs="*", help="cases; absent: all")
+    parser.add_argument("--list", action="store_true", help="only their names")
+    parser.add_argument("--times", type=int, default=1, help="passes")
+    parser.add_argument("--planted", action="store_true", help="workers with planted bugs instead")
+    parser.add_argument("--soak", type=duration, metavar="TIME", help="random faults for so long, such as 2h or 90m")
+    parser.add_argument("--seed", type=int, default=100)
+    parser.add_argument("--each", type=int, default=EACH, help="records of each of the 200 keys")
+    parser.add_argument("--keep", type=Path, help="a folder for all data and logs, which stays")
+    options = parser.parse_args()
+    known = BUGS if options.planted else CASES
+    unknown = set(options.what) - set(known)
+    if unknown:
+        parser.error(f"unknown case {sorted(unknown)[0]!r}; there are: {', '.join(known)}")
+    return options
+
+
+@contextmanager
+def placed(keep: Path | None = None) -> Iterator[Place]:
+    """Three nodes and a nursery in a folder that is removed afterwards, unless another one is given."""
+    with tempfile.TemporaryDirectory(prefix="streamjobs-faults-") as temporary:
+        folder = keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        job = folder / "compiled.toml"
+        learner = {"learner": {"name": "okfeb", "rank": 3, "budget": 5}}
+        job.write_text(toml({**JOB, **learner, "source": JOB["source"] | {"topic": "none"}}), encoding="utf-8")
+        with Cluster(folder) as cluster, Nursery(folder, job) as nursery:
+            yield Place(cluster, folder, nursery)
+
+
+def _passes(place: Place, options: argparse.Namespace) -> int:
+    begun, failed = time.monotonic(), 0
+    for turn in range(options.times):
+        seed, rows = options.seed + turn, []
+        records = people(seed, each=options.each)
+        started = time.monotonic()
+        for name in options.what or CASES:
+            print(f"pass {turn + 1}: {name} (load {os.getloadavg()[0]:.1f})", flush=True)
+            rows.append(run(name, CASES[name], place, records, seed))
+            print("\n".join(table(rows[-1:])[1:]), flush=True)
+        failed += sum(bool(row.problems) for row in rows)
+        _tell(rows, f"pass {turn + 1}", time.monotonic() - started)
+    print(f"{time.monotonic() - begun:.0f} s in all; {f'{failed} cases FAILED' if failed else 'every fault did no harm'}")
     return 1 if failed else 0
 
 
-def _one(bed: Bed, do: Callable[[Bed], list[str]], repeats: bool) -> bool:
-    begin = time.monotonic()
-    print(f"{bed.name} (load {os.getloadavg()[0]:.1f})", flush=True)
-    try:
-        for line in do(bed):
-            print(f"  {line}")
-        for sink, found in verify(bed, repeats=repeats).items():
-            print(f"  {sink}: {found}")
-    except Exception:  # noqa: BLE001 - the other scenarios are wanted as well
-        traceback.print_exc()
-        return False
-    records = sum(bed.ends().values())
-    print(f"  {records} records, all final states as in the replay, {time.monotonic() - begin:.0f} s", flush=True)
-    return True
+def _planted(place: Place, options: argparse.Namespace) -> int:
+    """Each bug must be found by the audit: a case that could not be carried through proves nothing."""
+    begun, missed, rows = time.monotonic(), 0, []
+    records = people(options.seed, each=options.each)
+    for name in options.what or BUGS:
+        rows.append(run(name, BUGS[name], place, records, options.seed))
+        noticed = rows[-1].audited and bool(rows[-1].problems)
+        missed += not noticed
+        print(f"{name}: {'noticed' if noticed else 'NOT noticed'}", flush=True)
+    _tell(rows, "planted bugs (every one must fail)", time.monotonic() - begun)
+    return 1 if missed else 0
 
 
-def _noticed(bed: Bed, seed: int) -> bool:
-    """The zombie scenario fails with a worker whose changelog is not fenced."""
-    print(f"{bed.name}: the zombie scenario must fail with it", flush=True)
-    try:
-        frozen(bed, seed, until_finished=True, program=program("unfenced"), fenced=False)
-        verify(bed, repeats=True)
-    except AssertionError as error:
-        print(f"  noticed: {str(error)[:200]}")
-        return True
-    print("  NOT noticed")
-    return False
+def _tell(rows: list[Row], what: str, seconds: float) -> None:
+    print(f"\n{what}, {seconds:.0f} s")
+    print("\n".join(table(rows)) + "\n", flush=True)
 
 
 if __name__ == "__main__":

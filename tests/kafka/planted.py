@@ -1,38 +1,52 @@
-"""Workers with a planted fault: python -m tests.kafka.planted FAULT JOB.toml. Some are crashes, some are bugs.
+"""Workers with a planted fault: python -m tests.kafka.planted FAULT[:N] JOB.toml. Some are crashes, some are bugs.
 
-dies-after-STAGE  SIGKILL right after a stage of a checkpoint (outputs, changelog, store, commit): any worker may die so.
+dies-after-STAGE  SIGKILL right after a stage of a checkpoint (outputs, changelog, store, commit), of the Nth one that
+                  has it: any worker may die so.
 commits-first     commits an offset before its states are stored, and dies in between.
 forgets-offsets   a restored key does not know which records it has applied.
+drops-on-revoke   what is applied and not safe when partitions are taken away is forgotten, and its offset committed.
+letters-last      dead letters are sent after the offset is committed, and it dies in between.
 unfenced          its changelog is written by producers that do not exclude another worker's.
+clock-jumps       its wall clock jumps by days.
 """
 
 import os
 import signal
 import sys
+import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from streamjobs.core.live import Live
+from streamjobs.core.messages import Output
 from streamjobs.core.snapshot import Offsets
 from streamjobs.files import load_job
 from streamjobs.shell import app
 from streamjobs.shell.changelog import Changelog
 from streamjobs.shell.checkpoint import Checkpoints
+from streamjobs.shell.delivery import Delivery
+from streamjobs.shell.producing import Outbox
 from streamjobs.shell.worker import run
+
+Plant = Callable[[int], None]
 
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def dies_after(stage: str) -> Callable[[], None]:
-    def plant() -> None:
+def dies_after(stage: str) -> Plant:
+    def plant(count: int) -> None:
         real = Checkpoints._step
+        left = [count]
 
         def step(self: Any, done: str, begun: float) -> float:
             if done == stage:
-                die()
+                left[0] -= 1
+                if not left[0]:
+                    os.write(2, f"planted death after {stage}\n".encode())
+                    die()
             return real(self, done, begun)
 
         Checkpoints._step = step  # type: ignore[method-assign]
@@ -40,7 +54,7 @@ def dies_after(stage: str) -> Callable[[], None]:
     return plant
 
 
-def commits_first() -> None:
+def commits_first(_: int) -> None:
     async def take(self: Any) -> bool:
         if self.partition.next > self.partition.committed:
             await self._commit(self.partition.number, self.partition.next)
@@ -50,7 +64,7 @@ def commits_first() -> None:
     Checkpoints.take = take  # type: ignore[method-assign]
 
 
-def forgets_offsets() -> None:
+def forgets_offsets(_: int) -> None:
     real = Live._enter
 
     def enter(self: Any, key: bytes) -> int:
@@ -61,7 +75,7 @@ def forgets_offsets() -> None:
     Live._enter = enter  # type: ignore[method-assign]
 
 
-def unfenced() -> None:
+def unfenced(_: int) -> None:
     class Unfenced(Changelog):
         def __init__(self, client: Any, name: str, topic: str, partition: int) -> None:
             super().__init__(client, f"{name}-{uuid.uuid4()}", topic, partition)
@@ -69,19 +83,64 @@ def unfenced() -> None:
     app.Changelog = Unfenced  # type: ignore[misc]
 
 
-FAULTS: dict[str, Callable[[], None]] = {
-    **{f"dies-after-{stage}": dies_after(stage) for stage in ("outputs", "changelog", "store", "commit")},
+def drops_on_revoke(_: int) -> None:
+    real = Delivery.revoke
+
+    async def revoke(self: Any, why: str) -> None:
+        if why != "stop":
+            for one in self.held.values():
+                await self.outside.commit(one.partition.number, one.partition.next)
+                one.partition.next = one.partition.committed
+        await real(self, why)
+
+    Delivery.revoke = revoke  # type: ignore[method-assign]
+
+
+def letters_last(_: int) -> None:
+    send, take, letters = Outbox.send, Checkpoints.take, []
+
+    async def without(self: Any, outputs: Sequence[Output]) -> None:
+        letters.extend(output for output in outputs if output.sink == "dlq")
+        await send(self, [output for output in outputs if output.sink != "dlq"])
+
+    async def then_letters(self: Any) -> bool:
+        taken = await take(self)
+        if letters:
+            die()
+        return taken
+
+    Outbox.send, Checkpoints.take = without, then_letters  # type: ignore[method-assign]
+
+
+def clock_jumps(_: int) -> None:
+    """Every second the wall clock is right, two days ahead, or two days behind."""
+    real, begun = time.time, time.monotonic()
+    time.time = lambda: real() + (0.0, 172_800.0, -172_800.0)[int(time.monotonic() - begun) % 3]
+
+
+STAGES = ("outputs", "changelog", "store", "commit")
+FAULTS: dict[str, Plant] = {
+    **{f"dies-after-{stage}": dies_after(stage) for stage in STAGES},
     "commits-first": commits_first,
     "forgets-offsets": forgets_offsets,
     "unfenced": unfenced,
+    "drops-on-revoke": drops_on_revoke,
+    "letters-last": letters_last,
+    "clock-jumps": clock_jumps,
 }
 
 
-def program(fault: str) -> tuple[str, ...]:
+def program(fault: str, count: int = 1) -> tuple[str, ...]:
     """For `Worker(bed, program=...)`."""
-    return ("-m", "tests.kafka.planted", fault)
+    return ("-m", "tests.kafka.planted", f"{fault}:{count}")
+
+
+def plant(what: str) -> None:
+    """FAULT[:N], in this process."""
+    name, _, count = what.partition(":")
+    FAULTS[name](int(count or 1))
 
 
 if __name__ == "__main__":
-    FAULTS[sys.argv[1]]()
+    plant(sys.argv[1])
     sys.exit(run(load_job(sys.argv[2])))

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.kafka.bed import Bed, until
+from tests.kafka.nursery import Child, Nursery
 
+RUN = ("-m", "streamjobs", "run")
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -20,16 +22,22 @@ class Worker:
     """`python -m streamjobs run` for a bed's job; every `name` has a state directory and a log of its own.
 
     env: further environment variables.  program: another program to run instead, with the job file as argument.
+    nursery: where it is forked instead of started anew.
     """
 
     def __init__(
-        self, bed: Bed, name: str = "a", *, program: Sequence[str] = ("-m", "streamjobs", "run"), **env: str
+        self, bed: Bed, name: str = "a", *, program: Sequence[str] = RUN, nursery: Nursery | None = None, **env: str
     ) -> None:
         self.bed, self.name = bed, name
         self.state = bed.folder / f"{bed.name}-{name}-state"
         self.log = bed.folder / f"{bed.name}-{name}.log"
         self.begins_at = self.log.stat().st_size if self.log.exists() else 0
         variables = {"STREAMJOBS_STATE__DIRECTORY": str(self.state), "PYTHONUNBUFFERED": "1", **env}
+        self.process: subprocess.Popen[bytes] | Child
+        if nursery is not None:
+            words = program[-1:] if program == RUN else ("planted", program[-1])
+            self.process = nursery.start((*words, str(bed.path)), variables, self.log)
+            return
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, *program, str(bed.path)],

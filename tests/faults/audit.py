@@ -1,0 +1,188 @@
+"""What came out of a case beside what must: outputs, dead letters, states, local stores, counters and logs.
+
+The truth is the input as the broker holds it, through the core in one process without interruption. An audit may be
+held again after more records: it goes on from where the last one ended.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import rocksdict
+
+from streamjobs.core.advance import advance
+from streamjobs.core.live import Live
+from streamjobs.core.messages import Report, Stored
+from streamjobs.shell.store import PREFIX
+from tests.faults.stream import NOTE, PERSON
+from tests.kafka.bed import PARTITIONS, Bed
+from tests.kafka.truth import AT_ONCE, Answer, Comparison, compared, identity
+from tests.kafka.workers import Worker
+
+Key = tuple[int, bytes]  # partition, key
+
+
+@dataclass
+class Verdict:
+    """`problems` is empty when nothing was lost, doubled where it may not be, disordered, wrong or told."""
+
+    records: int = 0
+    missing: int = 0  # outputs and dead letters
+    doubled: int = 0  # outputs that came again
+    disordered: int = 0
+    states: int = 0  # final states other than the replay's
+    problems: list[str] = field(default_factory=list)
+
+
+class Audit:
+    """repeats: whether outputs may come again (with the same bytes), as after a crash."""
+
+    def __init__(self, bed: Bed) -> None:
+        self.bed = bed
+        self.report = Report()  # the truth about the counters
+        self._lives = {number: Live(bed.job, lambda key: None) for number in range(PARTITIONS)}
+        self._read: dict[str, dict[int, int]] = {}  # topic -> how far it was read
+        self.truth: dict[Key, bytes] = {}
+        self.stored: dict[Key, bytes | None] = {}
+
+    def _new(self, topic: str, *, committed_only: bool = False) -> list:
+        start = self._read.setdefault(topic, {})
+        found = list(self.bed.read(topic, committed_only=committed_only, start=start))
+        for message in found:
+            start[message.partition()] = message.offset() + 1
+        return found
+
+    def hold(
+        self, *, repeats: bool, expect: int, unread: Iterable[tuple[int, int]] = (), records: Sequence[Stored] = ()
+    ) -> Verdict:
+        """Compare everything. expect: records there must be.
+
+        records: the input where it cannot be read any more; unread: partition and offset of those nobody can have read.
+        """
+        bed = self.bed
+        lost = set(unread)
+        inputs = list(records) or [
+            Stored(m.topic(), m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value(), tuple(m.headers() or ()))
+            for m in self._new(bed.input)
+        ]
+        verdict = Verdict(len(inputs))
+        if len(inputs) != expect:
+            verdict.problems.append(f"the input holds {len(inputs)} records, {expect} were sent")
+        wanted = self._replay([record for record in inputs if (record.partition, record.offset) not in lost])
+        claimed: Counter[tuple[int, int]] = Counter()
+        for sink in bed.job.sinks:
+            messages = self._new(bed.job.sinks[sink])
+            found = compared(messages, wanted[sink])
+            self._add(verdict, sink, found, repeats)
+            if sink in ("predictions", "dlq"):
+                claimed.update({place(identity(m.headers())) for m in messages})
+        self._places(verdict, inputs, lost, claimed)
+        self._states(verdict)
+        if bed.committed() != (ends := bed.ends()):
+            verdict.problems.append(f"committed {bed.committed()}, but the input ends at {ends}")
+        return verdict
+
+    def _replay(self, records: Sequence[Stored]) -> dict[str, dict[bytes, Answer]]:
+        wanted: dict[str, dict[bytes, Answer]] = defaultdict(dict)
+        self.accounted: set[tuple[int, int]] = set()
+        for partition, live in self._lives.items():
+            mine = [record for record in records if record.partition == partition]
+            for at in range(0, len(mine), AT_ONCE):
+                made, report = advance(self.bed.job, live, mine[at : at + AT_ONCE])
+                add(self.report, report)
+                for output in made:
+                    name = identity(output.headers)
+                    assert name not in wanted[output.sink], f"two outputs of {output.sink} have the id {name!r}"
+                    answer = partition, output.key, output.value, output.timestamp, tuple(output.headers)
+                    wanted[output.sink][name] = answer
+                    if output.sink in ("predictions", "dlq"):
+                        self.accounted.add(place(name))
+            self.truth.update({(partition, key): snapshot for key, snapshot in live.snapshots()})
+        return wanted
+
+    def _add(self, verdict: Verdict, sink: str, found: Comparison, repeats: bool) -> None:
+        verdict.missing += found.missing
+        verdict.doubled += found.repeated
+        verdict.disordered += found.disordered
+        if not found.faithful or (found.repeated and not repeats):
+            verdict.problems.append(f"{sink}: {found}")
+
+    def _places(self, verdict: Verdict, inputs: Sequence[Stored], lost: set[tuple[int, int]], claimed: Counter) -> None:
+        """Every input is in exactly one place: an output, a dead letter, or (by the job's own policy) neither."""
+        for record in inputs:
+            at = record.partition, record.offset
+            if claimed[at] != (1 if at in self.accounted and at not in lost else 0):
+                verdict.problems.append(f"input {at} is in {claimed[at]} of output and dead letter")
+                return
+
+    def _states(self, verdict: Verdict) -> None:
+        self.bed.settled()
+        self.stored.update({(m.partition(), m.key()): m.value() for m in self._new(self.bed.changelog, committed_only=True)})
+        stored = {key: data for key, data in self.stored.items() if data is not None}
+        differing = [key for key in self.truth.keys() | stored.keys() if self.truth.get(key) != stored.get(key)]
+        verdict.states = len(differing)
+        if differing:
+            verdict.problems.append(f"{len(differing)} of {len(self.truth)} final states differ from the replay's")
+
+    def stores(self, folders: Iterable[Path]) -> list[str]:
+        """The local stores of stopped workers beside the changelog: of each partition the one that is furthest."""
+        furthest: dict[int, tuple[int, dict[bytes, bytes]]] = {}
+        for folder in folders:
+            for number, (offset, held) in opened(folder).items():
+                if number not in furthest or offset > furthest[number][0]:
+                    furthest[number] = offset, held
+        if not furthest:
+            return ["no local store was found"]
+        problems = []
+        for number, (_, held) in sorted(furthest.items()):
+            rebuilt = {
+                key: data for (partition, key), data in self.stored.items() if partition == number and data is not None
+            }
+            if held != rebuilt:
+                problems.append(f"partition {number}: the local store differs from what the changelog gives")
+        if set(furthest) != {number for number, _ in self.stored}:
+            problems.append(f"local stores of partitions {sorted(furthest)}, the changelog has others")
+        return problems
+
+
+def place(name: bytes) -> tuple[int, int]:
+    """Partition and offset of a `streamjobs-id`: topic-partition-offset[-i]; topics of cases have no dash in them."""
+    _, partition, offset, *_ = name.decode().split("-")
+    return int(partition), int(offset)
+
+
+def add(total: Report, one: Report) -> None:
+    for name in ("records", "samples", "rows", "labels", "wrong", "drift_events", "keys_created"):
+        setattr(total, name, getattr(total, name) + getattr(one, name))
+    for counts, more in ((total.dead_lettered, one.dead_lettered), (total.skipped, one.skipped)):
+        for reason, count in more.items():
+            counts[reason] = counts.get(reason, 0) + count
+
+
+def opened(folder: Path) -> dict[int, tuple[int, dict[bytes, bytes]]]:
+    """partition -> (changelog offset it reaches, snapshots by key) of a stopped worker's state directory."""
+    found = {}
+    for path in folder.rglob("*.db"):
+        number = int(path.stem.rpartition("-")[2])
+        store = rocksdict.Rdict(str(path), rocksdict.Options(raw_mode=True), access_type=rocksdict.AccessType.read_only())
+        try:
+            held, offset = {}, -1
+            for key, value in store.items():
+                if key.startswith(PREFIX):
+                    held[key[len(PREFIX) :]] = value
+                else:
+                    offset = int(value)
+            found[number] = offset, held
+        finally:
+            store.close()
+    return found
+
+
+def told(workers: Iterable[Worker], further: Sequence[str] = ()) -> list[str]:
+    """Logs that name a person or hold a secret."""
+    problems = []
+    for log in {worker.log for worker in workers}:
+        text = log.read_text(errors="replace")
+        problems += [f"{log.name} holds {word!r}" for word in (PERSON, NOTE, *further) if word in text]
+    return problems

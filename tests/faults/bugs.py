@@ -1,0 +1,84 @@
+"""Workers with planted bugs, each in a case that must end with problems found by the audit."""
+
+from collections.abc import Callable
+
+from tests.faults.inputs import MOST, poisoned
+from tests.faults.processes import unsaved
+from tests.faults.trial import Trial
+from tests.kafka.bed import until
+from tests.kafka.planted import program
+from tests.kafka.workers import Worker
+
+
+def dies(trial: Trial, fault: str) -> None:
+    """A worker with this fault works until it has killed itself."""
+    worker = trial.begin("a", static=True, program=program(fault))
+    code = worker.process.wait(180)
+    assert code == -9, f"it ended with {code}:\n{worker.text()[-2000:]}"
+    assert trial.bed.behind() > 0, "it died after its work was done"
+    trial.prove(f"{fault} at work until its death")
+
+
+def acknowledges_before_writing(trial: Trial) -> None:
+    trial.make_bed()
+    trial.pour(10)
+    dies(trial, "commits-first")
+    trial.work("a", static=True)
+
+
+def skips_the_offset_check(trial: Trial) -> None:
+    trial.make_bed()
+    trial.pour(10)
+    dies(trial, "dies-after-store")
+    trial.work("a", static=True, program=program("forgets-offsets"))
+    trial.prove("forgets-offsets took over")
+
+
+def drops_on_revoke(trial: Trial) -> None:
+    trial.make_bed(state={"checkpoint": "3s"})
+    trial.pour(40)
+    first = trial.work("a", program=program("drops-on-revoke"))
+    trial.progress()
+    trial.work("b")
+    until(lambda: bool(first.events("partitions made safe and left")), "the first one's partitions taken away", 120)
+    trial.prove("partitions taken from drops-on-revoke")
+
+
+def letters_after_commit(trial: Trial) -> None:
+    trial.make_bed(source={"max_bytes": MOST})
+    poisoned(trial)
+    trial.pour(10)
+    dies(trial, "letters-last")
+    trial.work("a", static=True)
+
+
+def writes_unfenced(trial: Trial) -> None:
+    trial.make_bed(state={"checkpoint": "3s"})
+    sleeper = trial.work("a", program=program("unfenced"))
+    pouring = trial.pour(20)
+    trial.progress()
+    until(lambda: unsaved(trial) > 20, "more answered than committed", 120, every=0.01)
+    sleeper.freeze()
+    other = trial.begin("b", program=program("unfenced"))
+    other.ready()
+    trial.alone()
+    pouring.finish()
+    trial.bed.until_done([other], 300)
+    before = trial.bed.ends(trial.bed.changelog)
+    sleeper.wake()
+    until(lambda: trial.bed.ends(trial.bed.changelog) != before or ended(sleeper), "the woken worker writes", 120)
+    trial.prove("a zombie's write to the changelog was not refused")
+
+
+def ended(worker: Worker) -> bool:
+    assert worker.process.poll() is None, f"it ended without writing:\n{worker.text()[-2000:]}"
+    return False
+
+
+BUGS: dict[str, Callable[[Trial], None]] = {
+    "commits-first": acknowledges_before_writing,
+    "forgets-offsets": skips_the_offset_check,
+    "drops-on-revoke": drops_on_revoke,
+    "letters-last": letters_after_commit,
+    "unfenced": writes_unfenced,
+}

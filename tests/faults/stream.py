@@ -1,0 +1,92 @@
+"""The records of a case, 500 of each of 200 people, and a thread that pours them into the input while faults happen."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.kafka.bed import PARTITIONS, Bed, Sent, new_producer, send
+
+KEYS, EACH = 200, 500
+START = 1_700_000_000.0  # event time of the first sample, seconds since 1970
+STEP = 0.02  # seconds of event time between a person's samples
+SOURCE = {"dim": 4, "time": "ts", "label": "label"}  # of the job file
+
+PERSON = "person-4711-"  # every key begins so
+NOTE = "canary-31415"  # in every value and in a header; none of the two may ever be logged
+AT_PACE = 0.85  # of the records are poured within the seconds a case asks for
+TRICKLE = 300.0  # seconds for the rest of them, unless it is wanted at once
+
+
+def people(seed: int, *, keys: int = KEYS, each: int = EACH, start: float = START) -> list[Sent]:
+    """Noisy walks with a label at every third sample, in random order of people; person k is in partition k % 4."""
+    rnd = np.random.default_rng(seed)
+    walks = np.round(np.cumsum(rnd.normal(0, 0.2, (keys, each, 4)), axis=1) * 0.5 + rnd.normal(0, 1, (keys, 1, 4)), 4)
+    steps, records = [0] * keys, []
+    for key in rnd.permutation(np.repeat(np.arange(keys), each)).tolist():
+        step = steps[key]
+        steps[key] += 1
+        at = start + step * STEP
+        body: dict[str, Any] = {"x": walks[key, step].tolist(), "ts": at, "note": NOTE}
+        if step % 3 == 0:
+            body["label"] = "up" if body["x"][0] > 0 else "down"
+        records.append(sent(key, body, at))
+    return records
+
+
+def sent(key: int, body: dict[str, Any], at: float) -> Sent:
+    name = f"{PERSON}{key}".encode()
+    return Sent(name, json.dumps(body).encode(), key % PARTITIONS, round(at * 1000), [("trace", NOTE.encode())])
+
+
+class Pour(threading.Thread):
+    """Sends most of the records within `seconds`; the rest trickles until `finish`, so that no fault meets an idle job."""
+
+    def __init__(self, bed: Bed, records: Sequence[Sent], seconds: float) -> None:
+        super().__init__(daemon=True, name="pour")
+        self.bed, self.records, self.seconds = bed, records, seconds
+        self.refused: list[str] = []
+        self.acknowledged = 0
+        self._enough, self._given_up = threading.Event(), threading.Event()
+
+    def run(self) -> None:
+        producer = new_producer(self.bed.bootstrap, **{"message.timeout.ms": 300_000, "linger.ms": 5})
+        for record in self._paced():
+            send(producer, self.bed.input, record, self._answered)
+            if self._given_up.is_set():
+                break
+        producer.flush(300 if not self._given_up.is_set() else 5)
+
+    def _paced(self) -> Iterator[Sent]:
+        due, count = time.monotonic(), len(self.records)
+        fast, slow = self.seconds / (AT_PACE * count), TRICKLE / ((1 - AT_PACE) * count)
+        for number, record in enumerate(self.records):
+            yield record
+            due += fast if number < AT_PACE * count else slow
+            ahead = due - time.monotonic()
+            if ahead > 0.02 and not self._enough.is_set():
+                self._enough.wait(ahead)
+            elif ahead < -1.0:
+                due = time.monotonic()  # after a pause of the whole machine: no burst
+
+    def _answered(self, error: Any, _: Any) -> None:
+        if error is not None:
+            self.refused.append(str(error))
+        else:
+            self.acknowledged += 1
+
+    def finish(self) -> int:
+        """All that is left at once; waits until the last one is acknowledged and gives how many were."""
+        self._enough.set()
+        self.join(300)
+        assert not self.is_alive(), "the records could not be delivered within 300 s"
+        assert not self.refused, f"{len(self.refused)} records were refused, such as {self.refused[0]}"
+        return self.acknowledged
+
+    def give_up(self) -> None:
+        self._given_up.set()
+        self._enough.set()
+        self.join(60)

@@ -1,0 +1,93 @@
+"""The cases by name, and how one is run from its bed to its row of the table."""
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tests.faults import brokers, disks, inputs, network, processes, refusals
+from tests.faults.trial import Place, Trial
+from tests.kafka.bed import Sent
+
+Do = Callable[[Trial], None]
+
+CASES: dict[str, Do] = {
+    "sigterm": processes.sigterm,
+    "sigkill": processes.sigkill,
+    "points": processes.points,
+    "zombie": processes.zombie,
+    "joins": processes.joins,
+    "leader": brokers.leader,
+    "controller": brokers.controller,
+    "rolling": brokers.rolling,
+    "twodown": brokers.two_down,
+    "latency": network.latency,
+    "narrow": network.narrow,
+    "blackhole": network.black_hole,
+    "resets": network.resets,
+    "halfopen": network.half_open,
+    "wiped": disks.wiped,
+    "truncated": disks.truncated,
+    "full": disks.full,
+    "poison": inputs.poison,
+    "clocks": inputs.clocks,
+    "disorder": inputs.disorder,
+    "retention": inputs.retention,
+    "output": refusals.output,
+    "letters": refusals.letters,
+    "snapshot": refusals.snapshot,
+}
+
+
+@dataclass
+class Row:
+    """What came of a case; passed where `problems` is empty."""
+
+    case: str
+    proof: str = ""
+    records: int = 0
+    missing: int = 0
+    doubled: int = 0
+    disordered: int = 0
+    states: int = 0
+    seconds: float = 0.0
+    problems: list[str] = field(default_factory=list)
+    audited: bool = False  # it came through to its audit
+
+
+def run(name: str, do: Do, place: Place, records: Sequence[Sent], seed: int) -> Row:
+    """A case with a bed of its own; afterwards the cluster is whole again."""
+    begun, row = time.monotonic(), Row(name)
+    trial = Trial(place, f"{name}{seed}", records, seed)
+    try:
+        do(trial)
+        trial.finish()
+        row.proof = "; ".join(trial.proofs)
+        verdict = trial.hold()
+        row.audited = True
+        row.records, row.missing, row.doubled = verdict.records, verdict.missing, verdict.doubled
+        row.disordered, row.states, row.problems = verdict.disordered, verdict.states, verdict.problems
+    except Exception as error:  # noqa: BLE001 - the other cases are wanted as well
+        row.problems.append(f"{type(error).__name__}: {error}")
+        row.proof = "; ".join(trial.proofs)
+        traceback.print_exc()
+    finally:
+        network.mended(trial)
+        trial.close()
+    place.cluster.whole()
+    row.seconds = time.monotonic() - begun
+    return row
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """Lines for people to read."""
+    lines = [
+        f"{'case':<11} {'records':>7} {'missing':>7} {'doubled':>7} {'order':>5} {'states':>6} {'s':>5}  proof of the fault"
+    ]
+    for row in rows:
+        lines.append(
+            f"{row.case:<11} {row.records:>7} {row.missing:>7} {row.doubled:>7} {row.disordered:>5} {row.states:>6} "
+            f"{row.seconds:>5.0f}  {row.proof}"
+        )
+        lines += [f"  FAILED {problem}" for problem in row.problems]
+    return lines
