@@ -33,6 +33,10 @@ FETCH_BYTES = 16 << 20  # most of one fetch, over all its partitions
 WAIT = 0.25  # seconds one call waits for records, and fetching waits for room
 
 
+def _tell_deleted(tp: TP, records: int) -> None:
+    log.warning("records were deleted before this job read them", topic=tp.topic, partition=tp.partition, records=records)
+
+
 class Batch(NamedTuple):
     """Looks like a ConsumerRecord to Faust; its value are the records, its offset the last one's."""
 
@@ -97,6 +101,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         self._fetching = asyncio.Lock()  # no fetch is in flight across a seek
         self.passing = False  # whether `passed` is kept, see `Delivery.finished`
         self.passed: dict[int, tuple[int, int]] = {}
+        self._due: dict[TP, int] = {}  # the offset each input partition is to go on with
         super().__init__(*arguments, **named)
 
     @property
@@ -137,6 +142,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                 return
             if at:
                 await super().seek_wait(at)
+            self._due = dict(at)
             self.passed.clear()
             for tp, offset in at.items():
                 self._committed_offset[tp] = offset
@@ -178,12 +184,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                     f"{ends[partition]}; it was deleted or made anew. Give the job a new [job] name, or restore the topic."
                 )
             if committed < first[partition]:
-                log.warning(
-                    "records were deleted before this job read them",
-                    topic=tp.topic,
-                    partition=tp.partition,
-                    records=first[partition] - committed,
-                )
+                _tell_deleted(tp, first[partition] - committed)
             at[tp] = max(committed, first[partition])
         if unknown:
             await thread.call_thread(thread.commit_exactly, unknown)
@@ -209,6 +210,8 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             fetched = await super()._getmany(active, min(timeout, WAIT))
             if self.passing:
                 self._note(self._source(active), fetched)
+            for tp in self._source(fetched):
+                await self._missed(tp, fetched[tp])
         return {tp: self._batched(tp, records, epoch) for tp, records in fetched.items() if records}
 
     def _note(self, source: set[TP], fetched: Mapping[TP, Any]) -> None:
@@ -217,6 +220,18 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             records, (_, before) = fetched.get(tp), self.passed.get(tp.partition, (0, 0))
             position = self.position_of(tp.partition)
             self.passed[tp.partition] = (position or 0, records[-1].offset + 1 if records else before)
+
+    async def _missed(self, tp: TP, records: list[Any]) -> None:
+        """Says what the topic has deleted before it was fetched here: aiokafka goes on with what is left, silently."""
+        due, begin = self._due.get(tp), records[0].offset if records else 0
+        if due is not None and begin > due:  # or a marker, or compacted records: those are no loss
+            partition = TopicPartition(*tp)
+            consumer = self._thread._ensure_consumer()
+            first = (await self._thread.call_thread(consumer.beginning_offsets, [partition]))[partition]
+            if first > due:
+                _tell_deleted(tp, min(first, begin) - due)
+        if records:
+            self._due[tp] = max(records[-1].offset + 1, self.position_of(tp.partition) or 0)
 
     async def _hold(self) -> None:
         if self._delivery.barrier:

@@ -1,14 +1,17 @@
 """Before anything is consumed: is there a broker, are the topics there, do their partitions fit, are we allowed."""
 
+import time
 from typing import NamedTuple
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamjobs.config import Settings
 from streamjobs.errors import SetupError
 from streamjobs.shell import client, rights, topics
 from streamjobs.shell.bundle import JobLike
+
+ENDS_WITHIN = 30.0  # seconds; electing a leader takes some of them
 
 
 class Found(NamedTuple):
@@ -38,11 +41,18 @@ def _roles(settings: Settings, job: JobLike) -> dict[str, str]:
 
 
 def _ends(admin: AdminClient, settings: Settings, partitions: int) -> dict[int, int]:
+    """Asked again for a while: a partition whose leader has just gone has none for some seconds."""
     wanted = {TopicPartition(settings.source.topic, number): OffsetSpec.latest() for number in range(partitions)}
-    try:
+    begun = time.monotonic()
+    while True:
         asked = admin.list_offsets(wanted, request_timeout=topics.ANSWER_WITHIN)
-        return {tp.partition: answer.result(topics.ANSWER_WITHIN).offset for tp, answer in asked.items()}
-    except (KafkaException, TimeoutError) as error:
-        raise SetupError(
-            f"topic {settings.source.topic} (input): cannot ask for its end ({error}); see that this worker may read it."
-        ) from None
+        try:
+            return {tp.partition: answer.result(topics.ANSWER_WITHIN).offset for tp, answer in asked.items()}
+        except (KafkaException, TimeoutError) as error:
+            lasting = isinstance(error, KafkaException) and error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+            if lasting or time.monotonic() - begun > ENDS_WITHIN:
+                raise SetupError(
+                    f"topic {settings.source.topic} (input): cannot ask for its end ({topics._text(error)}); "
+                    "see that this worker may read it and that each of its partitions has a leader."
+                ) from None
+        time.sleep(0.5)

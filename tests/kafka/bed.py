@@ -3,7 +3,7 @@
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -122,8 +122,8 @@ class Bed:
 
         until(done, f"{self.name}: every input offset committed", within, every=0.1)
 
-    def read(self, topic: str, *, committed_only: bool = False) -> Iterator[Any]:
-        """Every message of a topic from the beginning, partition by partition in order."""
+    def read(self, topic: str, *, committed_only: bool = False, start: Mapping[int, int] | None = None) -> Iterator[Any]:
+        """Every message of a topic from the beginning (or from these offsets), partition by partition in order."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -139,7 +139,7 @@ class Bed:
         )
         held: dict[int, list[Any]] = {number: [] for number in self.ends(topic)}
         try:
-            consumer.assign([TopicPartition(topic, number, 0) for number in held])
+            consumer.assign([TopicPartition(topic, number, (start or {}).get(number, 0)) for number in held])
             ended: set[int] = set()
             while len(ended) < len(held):
                 for message in consumer.consume(1000, 0.02):

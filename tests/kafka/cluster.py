@@ -30,12 +30,12 @@ _SHARED = {
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
-    "controller.quorum.election.timeout.ms": "500",
-    "controller.quorum.fetch.timeout.ms": "1000",
+    "controller.quorum.election.timeout.ms": "1000",
+    "controller.quorum.fetch.timeout.ms": "2000",
     "controller.quorum.election.backoff.max.ms": "500",
-    "controller.quorum.request.timeout.ms": "1000",
-    "replica.lag.time.max.ms": "3000",
-    "broker.session.timeout.ms": "3000",
+    "controller.quorum.request.timeout.ms": "2000",
+    "replica.lag.time.max.ms": "6000",
+    "broker.session.timeout.ms": "6000",  # nodes that have to wait for a processor are not cut off at once
     "log.retention.check.interval.ms": "2000",
 }
 
