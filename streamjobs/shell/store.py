@@ -5,12 +5,19 @@ they reach, so both are there or neither is. Without the write-ahead log (restor
 write; `flush` must come in between, or a crash would keep the newer offset and lose the restored snapshots.
 """
 
-from collections.abc import Iterable, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import rocksdict
+import structlog
 from faust.stores.rocksdb import RocksDBOptions
+
+from streamjobs.errors import StreamjobsError
+
+log = structlog.get_logger("streamjobs")
 
 Items = Iterable[tuple[bytes, bytes | None]]  # key, snapshot; None deletes
 
@@ -19,6 +26,8 @@ BLOCK_CACHE = 64 << 20  # bytes, shared by all partitions; Faust's default is 2 
 WRITE_BUFFER = 16 << 20  # bytes of a partition
 WRITE_BUFFERS = 64 << 20  # bytes of all partitions together
 OPEN_FILES = 256  # of a partition
+CORRUPT = "Corruption"  # what RocksDB's messages about damaged files begin with
+DAMAGED = "DAMAGED"  # a file in a store that was found damaged while in use
 
 
 class Store(Protocol):
@@ -59,6 +68,10 @@ class MemoryStore:
         self.offsets = {partition: offset for partition, offset in self.offsets.items() if partition in partitions}
 
 
+class StoreError(StreamjobsError):
+    """The disk does not do what it has to; nothing is acknowledged after it, and the changelog has everything."""
+
+
 class RocksStore:
     """Faust's RocksDB store of a table, used below the table: the table finds the partition by the current event.
 
@@ -70,7 +83,8 @@ class RocksStore:
         faust_store.rocksdb_options = SharedOptions()
 
     def get(self, partition: int, key: bytes) -> bytes | None:
-        found: bytes | None = self._faust._db_for_partition(partition).get(PREFIX + key)
+        with self._told(partition):
+            found: bytes | None = self._faust._db_for_partition(partition).get(PREFIX + key)
         return found
 
     def write(self, partition: int, items: Items, offset: int, *, logged: bool = True) -> None:
@@ -83,14 +97,35 @@ class RocksStore:
         batch.put(self._faust.offset_key, b"%d" % offset)
         options = rocksdict.WriteOptions()
         options.disable_wal = not logged
-        self._faust._db_for_partition(partition).write(batch, options)
+        with self._told(partition):
+            self._faust._db_for_partition(partition).write(batch, options)
 
     def flush(self, partition: int) -> None:
-        self._faust._db_for_partition(partition).flush(wait=True)
+        with self._told(partition):
+            self._faust._db_for_partition(partition).flush(wait=True)
 
     def reached(self, partition: int) -> int | None:
-        found = self._faust._db_for_partition(partition).get(self._faust.offset_key)
+        with self._told(partition):
+            found = self._faust._db_for_partition(partition).get(self._faust.offset_key)
         return None if found is None else int(found)
+
+    @contextmanager
+    def _told(self, partition: int) -> Iterator[None]:
+        """RocksDB's plain exceptions as errors that say what to do. One found damaged is opened anew at the next start."""
+        try:
+            yield
+        except Exception as error:
+            text = str(error).partition("\n")[0]
+            if CORRUPT in text:
+                (self._faust.partition_path(partition) / DAMAGED).touch()
+                raise StoreError(
+                    f"local store of partition {partition}: damaged ({text}). "
+                    "Start again: it is then rebuilt from the changelog, which has everything."
+                ) from error
+            raise StoreError(
+                f"local store of partition {partition}: cannot be used ({text}). Nothing is lost, the changelog has "
+                "everything; see that the disk of [state] directory has room and may be written, then start again."
+            ) from error
 
     def keep(self, partitions: Sequence[int]) -> None:
         """Faust closes what is revoked."""
@@ -105,7 +140,17 @@ class SharedOptions(RocksDBOptions):  # type: ignore[misc]
         self._buffers = rocksdict.WriteBufferManager(WRITE_BUFFERS, False)
 
     def open(self, path: Path, *, read_only: bool = False) -> Any:
-        return rocksdict.Rdict(str(path), options=self.as_options())
+        """A store that is damaged is removed and begins empty: it is a copy, and restoring fills it again."""
+        if (path / DAMAGED).exists():
+            shutil.rmtree(path)
+        try:
+            return rocksdict.Rdict(str(path), options=self.as_options())
+        except Exception as error:
+            if CORRUPT not in str(error):
+                raise
+            log.warning("local store damaged: rebuilt from the changelog", store=path.name)
+            shutil.rmtree(path)
+            return rocksdict.Rdict(str(path), options=self.as_options())
 
     def as_options(self) -> Any:
         options = rocksdict.Options(raw_mode=True)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from streamjobs.shell.store import MemoryStore, RocksStore, SharedOptions
+from streamjobs.shell.store import MemoryStore, RocksStore, SharedOptions, StoreError
 
 OFFSET_KEY = b"__faust\0offset__"
 
@@ -20,9 +20,12 @@ class FaustStore:
     def __init__(self, folder):
         self.folder, self.handles, self.rocksdb_options = folder, {}, None
 
+    def partition_path(self, partition):
+        return self.folder / f"{partition}.db"
+
     def _db_for_partition(self, partition):
         if partition not in self.handles:
-            self.handles[partition] = self.rocksdb_options.open(self.folder / f"{partition}.db")
+            self.handles[partition] = self.rocksdb_options.open(self.partition_path(partition))
         return self.handles[partition]
 
 
@@ -54,6 +57,48 @@ def test_memory_forgets_partitions_that_went_elsewhere():
     store.write(1, [(b"a", b"1")], 7)
     store.keep([1])
     assert store.reached(0) is None and store.get(0, b"a") is None and store.reached(1) == 7
+
+
+def filled(folder: Path) -> RocksStore:
+    store = RocksStore(FaustStore(folder))
+    store.write(0, [(b"%d" % number, bytes(1000)) for number in range(100)], 7)
+    store.flush(0)
+    return store
+
+
+def test_a_store_with_a_truncated_table_begins_empty_to_be_restored(tmp_path):
+    filled(tmp_path)._faust.handles.pop(0).close()
+    (table,) = tmp_path.rglob("*.sst")
+    with table.open("r+b") as file:
+        file.truncate(table.stat().st_size // 2)
+    store = RocksStore(FaustStore(tmp_path))
+    assert store.reached(0) is None and store.get(0, b"1") is None
+    store.write(0, [(b"1", b"again")], 9)
+    assert (store.get(0, b"1"), store.reached(0)) == (b"again", 9)
+
+
+def test_a_store_found_damaged_in_use_says_so_and_is_rebuilt_at_the_next_start(tmp_path):
+    filled(tmp_path)._faust.handles.pop(0).close()
+    (table,) = tmp_path.rglob("*.sst")
+    data = bytearray(table.read_bytes())
+    data[: len(data) // 2] = bytes(len(data) // 2)  # its size is right, its blocks are not
+    table.write_bytes(data)
+    store = RocksStore(FaustStore(tmp_path))
+    with pytest.raises(StoreError, match=r"partition 0: damaged .*Start again"):
+        store.get(0, b"1")
+    store._faust.handles.pop(0).close()
+    assert RocksStore(FaustStore(tmp_path)).reached(0) is None
+
+
+def test_a_full_disk_is_said_with_what_to_do(tmp_path):
+    code = (
+        "import resource, sys; from pathlib import Path; from tests.shell.test_store import *\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))\n"
+        "try: filled(Path(sys.argv[1]))\n"
+        "except StoreError as error: print(error)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert "partition 0: cannot be used" in told.stdout and "File too large" in told.stdout and "has room" in told.stdout
 
 
 def test_all_partitions_share_one_block_cache(tmp_path):
