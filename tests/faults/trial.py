@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeVar
 from confluent_kafka import KafkaException
 from prometheus_client.parser import text_string_to_metric_families
 
-from streamjobs.core.messages import Stored
 from tests.faults.audit import Audit, Verdict, told
 from tests.faults.stream import SOURCE, Pour
 from tests.kafka.bed import Bed, Sent, until
@@ -82,9 +81,7 @@ class Trial:
         self.counted: dict[Worker, dict[str, float]] = {}  # the counters of lives that ended with all their work safe
         self.program: Sequence[str] = RUN
         self.repeats = True  # outputs may come again, as after a crash
-        self.unread: set[tuple[int, int]] = set()
-        self.before: list[Stored] = []  # the input, where it cannot be read at the end
-        self.kept: dict[int, int] = {}  # the first offsets of the input that are still there
+        self.keeps: Any = None  # the input as it was before some of it was deleted
         self.bed: Any = None
         self.pouring: Pour | None = None
 
@@ -203,7 +200,8 @@ class Trial:
         """The audit of everything, and whether the fault happened at all."""
         assert self.proofs, "nothing proves that the fault happened"
         expect = len(self.records) if self.pouring is not None else sum(self.bed.ends().values())
-        verdict = self.audit.hold(repeats=self.repeats, expect=expect, unread=self.unread, records=self.before)
+        unread, records = (self.keeps.unread(), self.keeps.read()) if self.keeps is not None else ((), ())
+        verdict = self.audit.hold(repeats=self.repeats, expect=expect, unread=unread, records=records)
         verdict.problems += self.audit.stores({worker.state for worker in self.lives})
         verdict.problems += told(self.lives, [SECRET])
         verdict.problems += self._counters()

@@ -154,11 +154,11 @@ class Bed:
             consumer.close()
         return itertools.chain(*held.values())
 
-    def inputs(self) -> list[Stored]:
-        """The input as the broker holds it, partition by partition in offset order."""
+    def inputs(self, start: Mapping[int, int] | None = None) -> list[Stored]:
+        """The input as the broker holds it, partition by partition in offset order; from these offsets on."""
         return [
             Stored(m.topic(), m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value(), tuple(m.headers() or ()))
-            for m in self.read(self.input)
+            for m in self.read(self.input, start=start)
         ]
 
     def sink(self, name: str) -> list[Any]:

@@ -48,7 +48,7 @@ def alter(bed: Bed, topic: str, name: str, value: str) -> None:
     until(applied, f"{topic}: {name} = {value}")
 
 
-def ended(worker: Worker, within: float = 40.0) -> tuple[int, list[str]]:
+def ended(worker: Worker, within: float = 120.0) -> tuple[int, list[str]]:
     """Exit code, and the lines that are no log events."""
     try:
         code = worker.process.wait(within)
@@ -190,6 +190,23 @@ def test_offsets_beyond_the_end_of_the_input_end_it_with_code_3(make_bed: MakeBe
     bed.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(bed.name, offsets)])[bed.name].result(10)
     code, lines = ended(Worker(bed, program=HASH))
     assert code == 3 and len(lines) == 1 and f"{bed.input}[2]" in lines[0] and "made anew" in lines[0]
+
+
+def test_records_deleted_while_it_works_are_said_and_the_rest_is_processed(make_bed: MakeBed) -> None:
+    bed = hash_bed(make_bed, "deleted")
+    bed.produce(numbers(40))
+    with working(bed, program=HASH) as worker:
+        bed.until_done([worker])
+        worker.freeze()
+        bed.produce(numbers(400))
+        upto = [TopicPartition(bed.input, partition, 60) for partition in range(PARTITIONS)]
+        for answer in bed.admin.delete_records(upto).values():
+            answer.result(10)
+        worker.wake()
+        bed.until_done([worker])
+        assert worker.stop() == 0
+        told = sum(event["records"] for event in worker.events("records were deleted before this job read them"))
+    assert told > 0 and told == 440 - len(bed.sink("predictions"))
 
 
 def test_lost_offsets_are_said_and_nothing_is_learned_twice(make_bed: MakeBed) -> None:
