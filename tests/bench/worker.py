@@ -148,31 +148,52 @@ class Bench:
         return self.backlog("faust", singles(n), n, ("-m", "tests.bench.peers", "faust"), **FULL)
 
     def latency(self, rate: int = 2000) -> dict:
-        """From just before produce to the output in a reader's hands, at a steady rate of single samples."""
+        """From just before produce to the output in a reader's hands, at a steady rate of single samples.
+
+        In two paces: by a producer with Kafka's usual linger of 5 ms, and each record in a request of its own, which costs
+        the broker most. Beside it what the records themselves take to reach the reader, without any worker.
+        """
         seconds = 3 if self.quick else 20
+        floor = self._ages("the input itself", self.bed("floor", **FULL), rate, 2 if self.quick else 5, linger=5)
+        usual = self._aged("producer's linger 5 ms", rate, seconds, linger=5)
+        alone = self._aged("a request for each record", rate, seconds, linger=0)
+        return {"floor": floor, "usual": usual, "alone": alone}
+
+    def _aged(self, pace: str, rate: int, seconds: float, *, linger: int) -> dict:
         bed = self.bed("latency", **FULL)
         worker = Worker(bed)
-        found: list[float] = []
-        enough = threading.Event()
-        reader = threading.Thread(target=_read_ages, args=(bed, found, enough))
         try:
             worker.ready()
             time.sleep(1.0)
-            reader.start()
-            cpu = worker.cpu()
-            sent = _steady(bed, rate, seconds)
-            used = worker.cpu() - cpu
-            until(lambda: len(found) >= sent, lambda: f"{sent} outputs, {len(found)} came", 30)
-            code = worker.stop()
+            result = self._ages(pace, bed, rate, seconds, linger=linger, worker=worker)
+            assert worker.stop() == 0
+        finally:
+            worker.end()
+        return result
+
+    def _ages(self, pace: str, bed: Bed, rate: int, seconds: float, *, linger: int, worker: Worker | None = None) -> dict:
+        found: list[float] = []
+        enough = threading.Event()
+        topic = bed.job.sinks["predictions"] if worker is not None else bed.input
+        reader = threading.Thread(target=_read_ages, args=(bed, topic, found, enough))
+        reader.start()
+        try:
+            before = worker.cpu() if worker is not None else 0.0
+            busy, begin = _busy(), time.monotonic()
+            sent = _steady(bed, rate, seconds, linger=linger)
+            cores = (_busy() - busy) / (time.monotonic() - begin)
+            used = worker.cpu() - before if worker is not None else 0.0
+            until(lambda: len(found) >= sent, lambda: f"{sent} records, {len(found)} came", 30)
         finally:
             enough.set()
-            worker.end()
+            reader.join()
         kept = sorted(found[len(found) // 10 :])  # without the first tenth: connections and caches warm up
         at = {q: 1000 * kept[min(len(kept) - 1, int(q * len(kept)))] for q in (0.5, 0.95, 0.99)}
         print(
-            f"latency at {rate:,}/s: p50 {at[0.5]:.1f}  p95 {at[0.95]:.1f}  p99 {at[0.99]:.1f}  max {1000 * kept[-1]:.0f}"
-            f" ms, {used / sent * 1e6:.0f} us CPU a record  ({sent:,} sent, {len(found):,} outputs counted, exit {code}; "
-            f"{surroundings()})",
+            f"latency at {rate:,}/s, {pace}: p50 {at[0.5]:.1f}  p95 {at[0.95]:.1f}  p99 {at[0.99]:.1f}  "
+            f"max {1000 * kept[-1]:.0f} ms"
+            + (f", {used / sent * 1e6:.0f} us CPU a record" if worker is not None else "")
+            + f"  ({sent:,} sent, {len(found):,} counted; {cores:.1f} of {os.cpu_count()} cores busy, {surroundings()})",
             flush=True,
         )
         return {"p50": at[0.5], "p99": at[0.99], "counted": len(found), "sent": sent}
@@ -235,9 +256,15 @@ class Bench:
         return {"keys/s": rate, "keys": restored["keys_written"], "held": len(held)}
 
 
-def _steady(bed: Bed, rate: int, seconds: float, enough: threading.Event | None = None) -> int:
-    """Single samples whose event time is the moment they are sent; gives how many."""
-    producer, pool = new_producer(bed.bootstrap, **{"linger.ms": 0}), bodies()
+def _busy() -> float:
+    """CPU seconds this machine's cores have been busy with anything since it started."""
+    user, nice, system, _, _, irq, soft, steal = (int(n) for n in Path("/proc/stat").read_text().split()[1:9])
+    return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _steady(bed: Bed, rate: int, seconds: float, enough: threading.Event | None = None, *, linger: int = 0) -> int:
+    """Single samples, evenly spaced, whose event time is the moment they are sent; gives how many."""
+    producer, pool = new_producer(bed.bootstrap, **{"linger.ms": linger}), bodies()
     begin, number = time.time(), 0
     while number < rate * seconds and not (enough is not None and enough.is_set()):
         ahead = begin + number / rate - time.time()
@@ -255,12 +282,12 @@ def _ignore(error: Any, message: Any) -> None:
     assert error is None, error
 
 
-def _read_ages(bed: Bed, found: list[float], enough: threading.Event) -> None:
-    """How old each output was when it came: now less its timestamp (the event time in whole milliseconds)."""
+def _read_ages(bed: Bed, topic: str, found: list[float], enough: threading.Event) -> None:
+    """How old each record was when it came: now less its timestamp (the event time in whole milliseconds)."""
     consumer = Consumer(
         {"bootstrap.servers": bed.bootstrap, "group.id": "ages", "fetch.queue.backoff.ms": 2, "fetch.wait.max.ms": 50}
     )
-    consumer.assign([TopicPartition(bed.job.sinks["predictions"], number, 0) for number in range(PARTITIONS)])
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     while not enough.is_set():
         message = consumer.poll(0.05)  # not consume(n, t): that waits t for n messages
         if message is not None and message.error() is None:
