@@ -9,6 +9,11 @@ array([[1.]])
 from collections.abc import Mapping
 from typing import Any
 
+from algorithms.adaptive.exkrls import Exkrls
+from algorithms.adaptive.klms import Klms
+from algorithms.adaptive.knlms import Knlms
+from algorithms.adaptive.krls import Krls
+from algorithms.adaptive.qklms import Qklms
 from algorithms.chain import Chain
 from algorithms.common.protocol import (
     Array,
@@ -24,6 +29,7 @@ from algorithms.common.settings import build, suggestion
 from algorithms.drift.adwin import Adwin
 from algorithms.drift.page_hinkley import PageHinkley
 from algorithms.drift.window_ratio import WindowRatio
+from algorithms.heads.exrls import Exrls
 from algorithms.heads.gated import GatedRls
 from algorithms.heads.lms import Lms
 from algorithms.heads.logistic import Logistic
@@ -31,6 +37,9 @@ from algorithms.heads.nlms import Nlms
 from algorithms.heads.pa import Pa
 from algorithms.heads.pegasos import Pegasos
 from algorithms.heads.rls import Rls
+from algorithms.maps.gauss_quadrature import GaussQuadrature
+from algorithms.maps.rff import Rff
+from algorithms.maps.taylor import Taylor
 from algorithms.prototypes.ald import Ald
 from algorithms.prototypes.random_prototypes import RandomPrototypes
 from algorithms.scaling import Scaling
@@ -42,7 +51,13 @@ LEARNERS: dict[str, type[Learner]] = {
     "adwin": Adwin,
     "ald": Ald,
     "chain": Chain,
+    "exkrls": Exkrls,
+    "exrls": Exrls,
     "gated_rls": GatedRls,
+    "gauss_quadrature": GaussQuadrature,
+    "klms": Klms,
+    "knlms": Knlms,
+    "krls": Krls,
     "last_points": LastPoints,
     "lms": Lms,
     "logistic": Logistic,
@@ -51,10 +66,13 @@ LEARNERS: dict[str, type[Learner]] = {
     "pa": Pa,
     "page_hinkley": PageHinkley,
     "pegasos": Pegasos,
+    "qklms": Qklms,
     "random_prototypes": RandomPrototypes,
+    "rff": Rff,
     "rls": Rls,
     "running_mean": RunningMean,
     "scaling": Scaling,
+    "taylor": Taylor,
     "window_ratio": WindowRatio,
 }
 

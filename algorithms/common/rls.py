@@ -14,7 +14,7 @@ def learn(weights, bias, P, x, y, prediction, z, u, gain, along, forgetting, del
     """gain = P z / (lambda + z'P z), w += gain (y - prediction)', P = (P - gain z'P) / lambda.
 
     z is x, with the constant input (1, never written) behind it where P has a row for it; u, gain (len(P)) and
-    along (targets) are room to work in. A step that would leave the range is not taken.
+    along (targets) are room to work in. A step that would leave the range is not taken; False then.
     """
     size = len(P)
     for i in range(x.size):
@@ -29,14 +29,16 @@ def learn(weights, bias, P, x, y, prediction, z, u, gain, along, forgetting, del
     for i in range(size):
         gain[i] = u[i] / total
         u[i] /= np.sqrt(total)
-    if largest(along) * largest(gain) < LARGEST_STEP and total < LARGEST_STEP * LARGEST_STEP:
-        for i in range(x.size):
-            for t in range(y.size):
-                weights[i, t] += gain[i] * along[t]
-        if size > x.size:
-            for t in range(y.size):
-                bias[t] += gain[x.size] * along[t]
-        _downdate(P, u, forgetting, delta)
+    if not (largest(along) * largest(gain) < LARGEST_STEP and total < LARGEST_STEP * LARGEST_STEP):
+        return False
+    for i in range(x.size):
+        for t in range(y.size):
+            weights[i, t] += gain[i] * along[t]
+    if size > x.size:
+        for t in range(y.size):
+            bias[t] += gain[x.size] * along[t]
+    _downdate(P, u, forgetting, delta)
+    return True
 
 
 @compiled

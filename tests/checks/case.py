@@ -41,8 +41,9 @@ class Case:
         return self.learner.run(self.init(seed), *self.stream(n, seed))[0]
 
     def workspace(self, states: list[Any], extra: int, slots: int | None = None) -> Workspace:
-        """States in slots 0, 1, ..; room for `extra` more rows where a learner is unbounded."""
-        work = self.learner.workspace(states[0], slots=slots or len(states), extra=extra)
+        """States in slots 0, 1, ..; room for `extra` more rows of each where a learner is unbounded."""
+        held = max((len(getattr(state, field)) for state in states for field in self.learner.stored[:1]), default=0)
+        work = self.learner.workspace(states[0], slots=slots or len(states), extra=extra + held)
         for slot, state in enumerate(states):
             self.learner.load(work, slot, state)
         return work

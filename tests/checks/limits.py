@@ -32,7 +32,10 @@ def check_the_state_is_plain_arrays_and_numbers(case: Case) -> None:
 
 
 def check_state_bytes_is_an_upper_bound(case: Case) -> None:
-    """Under a hostile stream a bounded learner keeps to its bound, an unbounded one to at most a row's worth a row."""
+    """Under a hostile stream a bounded learner keeps to its bound, an unbounded one to at most a row's worth a row.
+
+    Stored fields that are a triangle over the stored samples count as such: a number for each two of them.
+    """
     X, Y = case.hostile(400)
     bound = case.learner.state_bytes(case.dim, case.targets)
     state = case.init()
@@ -42,7 +45,7 @@ def check_state_bytes_is_an_upper_bound(case: Case) -> None:
         if case.learner.bounded:
             assert nbytes(state) <= bound, f"{nbytes(state)} bytes after {n + 20} rows, the bound is {bound}"
         else:
-            fair = start + (n + 20) * 8 * (case.dim + 8 * (case.targets + rows + 4))
+            fair = start + (n + 20) * 8 * (case.dim + 8 * (case.targets + rows + 4)) + _triangles(case.learner, state)
             assert nbytes(state) <= fair, f"{nbytes(state)} bytes after {n + 20} rows is more than a row's worth a row"
 
 
@@ -120,6 +123,13 @@ def check_wrong_shapes_are_refused_with_one_sentence(case: Case) -> None:
             assert clear, f"not one clear sentence: {text!r}"
         else:
             raise AssertionError(f"X {badX.shape} with Y {badY.shape} was taken, dim is {case.dim}")
+
+
+def _triangles(learner: Any, state: Any) -> int:
+    """Bytes of fields with a number for each two stored samples, as the first stored field counts them."""
+    held = len(getattr(state, learner.stored[0])) if learner.stored else 0
+    fields = [getattr(state, field) for field in learner.stored[1:]]
+    return sum(value.nbytes for value in fields if value.ndim == 1 and len(value) == held * (held + 1) // 2 > held)
 
 
 def _stored(learner: Any) -> set[str]:

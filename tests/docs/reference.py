@@ -72,12 +72,15 @@ def _rows(model: dict[str, Any], definitions: dict[str, Any], before: str) -> It
                 yield from _rows(definitions[option["$ref"].rpartition("/")[2]], definitions, f"{before}{name}.")
 
 
+_KINDS = {"chain": "its head's", "knlms": "regression or classification"}  # where settings decide
+
+
 def learners() -> str:
     rows = []
     for name, cls in sorted(LEARNERS.items()):
         hints = typing.get_type_hints(cls)
         own = [f"`{field.name}` {_hint(hints[field.name])}{_given(field)}" for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
-        kind = cls.kind if isinstance(cls.kind, str) else "its head's"
+        kind = cls.kind if isinstance(cls.kind, str) else _KINDS[name]
         rows.append((f"`{name}`", kind, _first_sentence(cls.__doc__ or ""), "; ".join(own) or "none"))
     return _table(("name", "kind", "what", "settings (default)"), rows)
 

@@ -1,0 +1,133 @@
+"""What the kernel filters share: an expansion f(x) = sum_i weights[i] kappa(dictionary[i], x), and limits of a step."""
+
+from typing import Any
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.kernels import Code, fill_row, value
+from algorithms.common.linalg import distance2, distances2, missing, put, remove_row
+from algorithms.common.protocol import Array, Learner
+
+LARGEST_STEP = 1e150  # a step beyond is refused: what is left of the floating-point range bounds 10^150 more of them
+
+
+def check_counts(owner: Learner, counts: Array, budget: int) -> None:
+    """Raise ValueError unless every stored sample of a state has its weights, within the budget (0 = unlimited)."""
+    held, weighted = counts[:2].tolist()
+    if held != weighted or (budget and held > budget):
+        most = f"up to {budget}" if budget else "any number of"
+        raise ValueError(
+            f"{type(owner).__name__}: expected {most} stored samples, each with its weights, "
+            f"got {held} samples and {weighted} rows of weights."
+        )
+
+
+@compiled
+def evaluate(k: Array, weights: Array, count: int, prediction: Array) -> bool:
+    """prediction = weights' k; all NaN and False where that is out of range."""
+    for t in range(prediction.size):
+        prediction[t] = 0.0
+    for i in range(count):
+        for t in range(prediction.size):
+            prediction[t] += k[i] * weights[i, t]
+    if prediction.size and missing(prediction):
+        for t in range(prediction.size):
+            prediction[t] = np.nan
+        return False
+    return True
+
+
+@compiled
+def largest(a: Array) -> float:
+    """max |a_i|, 0 for none."""
+    top = 0.0
+    for i in range(a.size):
+        top = max(top, abs(a[i]))
+    return top
+
+
+@compiled
+def lightest(code: Code, dictionary: Array, weights: Array, count: int) -> int:
+    """The sample whose term is smallest in the kernel's space, argmin |weights[i]|^2 kappa(x_i, x_i); first of equals."""
+    least, found = np.inf, 0
+    for i in range(count):
+        size = 0.0
+        for t in range(weights.shape[1]):
+            size += weights[i, t] * weights[i, t]
+        if code[0] > 1.0:
+            size *= value(code, dictionary[i], dictionary[i])
+        if size < least:
+            least, found = size, i
+    return found
+
+
+@compiled
+def enter(code, dictionary, weights, count, x, along, budget):
+    """Store x with the weights `along`; over budget the lightest leaves. Gives the new count."""
+    put(dictionary[count], x)
+    put(weights[count], along)
+    if budget == 0 or count < budget:
+        return count + 1
+    leaving = lightest(code, dictionary, weights, count + 1)
+    remove_row(dictionary, leaving, count + 1)
+    remove_row(weights, leaving, count + 1)
+    return count
+
+
+@compiled
+def lms_loop(
+    work: Any,
+    slots: Array,
+    X: Array,
+    Y: Array,
+    learn: Array,
+    out: Any,
+    code: Code,
+    step_size: Any,
+    quantum: Any,
+    budget: Any,
+) -> None:
+    """Kernel least mean squares; a sample within `quantum` of a stored one only moves that weight (below 0: never)."""
+    dictionaries, all_weights, seen, counts = work
+    room = dictionaries.shape[1]
+    k, along = np.empty(room), np.empty(Y.shape[1])
+    for n in range(len(X)):
+        key, x, y, prediction = slots[n], X[n], Y[n], out.prediction[n]
+        dictionary, weights, count = dictionaries[key], all_weights[key], counts[key, 0]
+        if missing(x):
+            continue
+
+        # Predict with what earlier rows taught.
+        fill_row(code, dictionary, count, x, k)
+        within = evaluate(k, weights, count, prediction)
+        if not missing(y):
+            out.loss[n] = distance2(y, prediction)
+
+        # The error, in the direction of x.
+        if not learn[n] & 2:
+            continue
+        seen[key] += 1
+        if missing(y) or not within:
+            continue
+        for t in range(y.size):
+            along[t] = step_size * (y[t] - prediction[t])
+        if not largest(along) < LARGEST_STEP:
+            continue
+
+        # Quantise: the nearest stored sample absorbs it.
+        if quantum >= 0.0 and count > 0:
+            distances2(dictionary, count, x, k)
+            nearest = 0
+            for i in range(1, count):
+                if k[i] < k[nearest]:
+                    nearest = i
+            if k[nearest] <= quantum:
+                for t in range(y.size):
+                    weights[nearest, t] += along[t]
+                continue
+
+        # Otherwise x is stored.
+        after = enter(code, dictionary, weights, count, x, along, budget)
+        out.admitted[n], out.evicted[n] = 1, after == count
+        counts[key, 0], counts[key, 1] = after, after

@@ -1,0 +1,229 @@
+"""Extended kernel recursive least squares (Ex-KRLS): a Kalman filter whose state is the function itself.
+
+Source: Liu, Park, Wang, Principe (2009), IEEE TSP 57(10):3801-3814, the extended KRLS for tracking, A = alpha I.
+Symbols: alpha = transition, beta = forgetting, q = state_noise, lambda = ridge, a = weights, D = dictionary,
+k = kernel row of x, s_i = beta^i rho(i - 1) = noise.
+Model: f_i = alpha f_(i-1) + noise of variance q in every direction, y_i = f_i(x_i) + noise of variance 1; f_0 has variance
+1 / lambda in every direction.
+One row: z = Q k; r = s + kappa(x, x) - k'z; a = alpha [a - z e / r; e / r];
+c = alpha^2 / (alpha^2 + q s); Q = c [Q + z z'/r, -z/r; -z'/r, 1/r]; s = beta s / (alpha^2 + q s).
+Cost of a row: O(m d + 2 m^2), with a full budget O(m^3).  State: m (d + targets) + m (m + 1) / 2 + 2 numbers, m <= budget.
+Readings: rho(0) = lambda, so rho(1) = lambda / (alpha^2 + beta lambda q); the printed rho(1) contradicts the recursion.
+beta^i and rho appear only as their product, which does not underflow. Time passes with rows that have a target.
+Departs from the source: s stays within 10^-9 and 10^9 of its start, with a budget above a third of it (forgetting winds
+up otherwise: f would go through every row). A budget: when it is full the sample leaves without which f changes least,
+argmin |a_i|^2 / [inv(K)]_ii, the newcomer included; the others take over, and what was known across their span is
+forgotten. Without a budget (0) every row is stored and jobs refuse it. A state built by hand without Q has
+inv(K + lambda I), that of a filter at rest.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.adaptive.common import LARGEST_STEP, check_counts, evaluate, largest
+from algorithms.adaptive.common_matrix import take_over, triangle_rows
+from algorithms.common.compiled import compiled
+from algorithms.common.gram_factor import (
+    extend,
+    factor,
+    most_redundant,
+    remove_from_triangle,
+    triangle_product,
+    unwhiten,
+    whiten,
+)
+from algorithms.common.kernels import Kernel, fill_row, value
+from algorithms.common.linalg import distance2, dot, missing, put, remove_row
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+
+JITTER = 1e-8  # on the diagonal of the gram matrix where its inverse decides who leaves
+RANGE = 1e9  # of s, up and down from its start, ...
+WIND_UP = 3.0  # ... with a budget down: what leaves comes back as unknown, and is not to be taken for anything
+
+
+class ExkrlsState(NamedTuple):
+    dictionary: Array  # (m, dim) stored samples, oldest first
+    weights: Array  # (m, targets)
+    Q: Array  # (m (m + 1) / 2,) lower triangle by rows; the covariance of f is proportional to kappa - k'Q k
+    noise: float  # s, variance of a target beside that of f
+    seen: int  # rows so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exkrls(Learner):
+    """Regression that tracks a function which drifts as a random walk, or fades where transition is below 1.
+
+    >>> learner = Exkrls(ridge=1.0, state_noise=0.0, transition=1.0, kernel=Kernel(bandwidth=1.0))
+    >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [0.0], [99.0]], [[2.0], [2.0], [2.0]])
+    >>> out.prediction.ravel(), state.weights.ravel().round(3)  # ridge regression: (K + I)^-1 y
+    (array([0., 1., 0.]), array([0.667, 0.667, 1.   ]))
+    """
+
+    kind: ClassVar[str] = "regression"
+    stored: ClassVar[tuple[str, ...]] = ("dictionary", "weights", "Q")
+
+    kernel: Kernel = field(default_factory=Kernel)
+    transition: float = 1.0  # in (0, 1]; f fades by this factor a row
+    forgetting: float = 1.0  # in (0, 1]; weight of a row after n more rows is forgetting^n
+    state_noise: float = 1e-4  # 0 or more; variance that f gains a row
+    ridge: float = 0.1  # above 0; 1 / variance of f at the start
+    budget: int = 0  # most stored samples; 0: unlimited, which jobs refuse
+
+    def __post_init__(self) -> None:
+        require(self, "transition", 0 < self.transition <= 1, "in (0, 1]")
+        require(self, "forgetting", 0 < self.forgetting <= 1, "in (0, 1]")
+        require(self, "state_noise", 0 <= self.state_noise < np.inf, "0 or more")
+        require(self, "ridge", 0 < self.ridge < np.inf, "above 0")
+        require(self, "budget", self.budget >= 0, "0 or more")
+
+    def room(self, field: str) -> int | None:
+        most = self.budget + 1  # a new sample enters before one leaves
+        return (most * (most + 1) // 2 if field == "Q" else most) if self.budget else None
+
+    def _rows(self, state: ExkrlsState, extra: int) -> dict[str, int]:
+        return triangle_rows(Learner._rows(self, state, extra), "Q")
+
+    def init(self, *, dim: int, targets: int, seed: int) -> ExkrlsState:
+        return ExkrlsState(np.empty((0, dim)), np.empty((0, targets)), np.empty(0), self.forgetting * float(self.ridge), 0)
+
+    def dim(self, state: ExkrlsState) -> int:
+        return int(state.dictionary.shape[1])
+
+    def targets(self, state: ExkrlsState) -> int:
+        return int(state.weights.shape[1])
+
+    def caches(self, state: ExkrlsState, rows: Mapping[str, int]) -> tuple[Array, ...]:
+        side = rows["dictionary"] if self.budget else 0
+        return (np.zeros((side, side)),)
+
+    def derive(self, work: Work, slot: int) -> None:
+        dictionaries, _, triangles, _, _, counts, factors = work
+        check_counts(self, counts[slot], self.budget)
+        code, dictionary, held = self.kernel.code, dictionaries[slot], int(counts[slot, 0])
+        if counts[slot, 2] != held * (held + 1) // 2:
+            U = np.zeros((len(dictionary), len(dictionary)))
+            factor(code, dictionary, 0, held, float(self.ridge), U)
+            _invert(U, held, triangles[slot])
+            counts[slot, 2] = held * (held + 1) // 2
+        if self.budget:
+            factor(code, dictionary, 0, held, JITTER, factors[slot])
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        start = self.forgetting * float(self.ridge)
+        least = start / (WIND_UP if self.budget else RANGE)
+        model = (float(self.transition), float(self.forgetting), float(self.state_noise), least, start * RANGE)
+        _loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, model, self.budget)
+
+
+@compiled
+def _loop(work, slots, X, Y, learn, out, code, model, budget):
+    dictionaries, all_weights, triangles, noise, seen, counts, factors = work
+    room = dictionaries.shape[1]
+    k, z, along = np.empty(room), np.empty(room), np.empty(Y.shape[1])
+    alpha, beta, q, least, most = model
+    for n in range(len(X)):
+        key, x, y, prediction = slots[n], X[n], Y[n], out.prediction[n]
+        dictionary, weights, Q, s = dictionaries[key], all_weights[key], triangles[key], noise[key]
+        count = counts[key, 0]
+        kxx = value(code, x, x)
+        if missing(x) or not np.isfinite(kxx):
+            continue
+
+        # Predict with what earlier rows taught.
+        fill_row(code, dictionary, count, x, k)
+        within = evaluate(k, weights, count, prediction)
+        if not missing(y):
+            out.loss[n] = distance2(y, prediction)
+        if not learn[n] & 2:
+            continue
+        seen[key] += 1
+        if missing(y) or not within:
+            continue
+
+        # The innovation and its variance.
+        triangle_product(Q, count, k, z)
+        r = s + max(kxx - dot(k[:count], z[:count]), 0.0)
+        for t in range(y.size):
+            along[t] = (y[t] - prediction[t]) / r
+        if not largest(along) * max(largest(z[:count]), 1.0) < LARGEST_STEP or not r < LARGEST_STEP:
+            continue
+
+        # f moves towards y, and one step on in time.
+        for i in range(count):
+            for t in range(y.size):
+                weights[i, t] = alpha * (weights[i, t] - z[i] * along[t])
+        for t in range(y.size):
+            weights[count, t] = alpha * along[t]
+        put(dictionary[count], x)
+        z[count] = -1.0
+        keep = alpha * alpha / (alpha * alpha + q * s)
+        _update(Q, count, z, r, keep)
+        noise[key] = min(max(beta * s / (alpha * alpha + q * s), least), most)
+        out.admitted[n] = 1
+
+        # Over budget the most redundant leaves.
+        if budget > 0:
+            put(z, k[:count])
+            U = factors[key]
+            whiten(U, count, z)
+            extend(U, count, z, kxx, JITTER)
+        count += 1
+        if budget > 0 and count > budget:
+            leaving = most_redundant(U, weights, count, z)
+            take_over(weights, leaving, count, z)
+            _project(Q, leaving, count, z)
+            remove_row(dictionary, leaving, count)
+            remove_row(weights, leaving, count)
+            remove_from_triangle(Q, leaving, count)
+            count -= 1
+            factor(code, dictionary, leaving, count, JITTER, U)
+            out.evicted[n] = 1
+        counts[key, 0], counts[key, 1], counts[key, 2] = count, count, count * (count + 1) // 2
+
+
+@compiled
+def _update(Q, count, z, r, keep):
+    """Q = keep ([Q, 0; 0, 0] + z z' / r), z having -1 in its last place."""
+    at = count * (count + 1) // 2
+    for j in range(count + 1):
+        Q[at + j] = 0.0
+    at = 0
+    for i in range(count + 1):
+        scale = z[i] / r
+        for j in range(i + 1):
+            Q[at + j] = keep * (Q[at + j] + scale * z[j])
+        at += i + 1
+
+
+@compiled
+def _project(Q, leaving, count, along):
+    """Q of the others once they express what leaves: Q_ij + c_i Q_vj + Q_iv c_j + c_i c_j Q_vv, c = along."""
+    column = np.empty(count)
+    for j in range(count):
+        top, low = max(j, leaving), min(j, leaving)
+        column[j] = Q[top * (top + 1) // 2 + low]
+    own = column[leaving]
+    for i in range(count):
+        if i == leaving:
+            continue
+        at = i * (i + 1) // 2
+        for j in range(i + 1):
+            if j != leaving:
+                Q[at + j] += along[i] * column[j] + column[i] * along[j] + along[i] * along[j] * own
+
+
+@compiled
+def _invert(U, count, triangle):
+    """The lower triangle of U^-1 U'^-1."""
+    column = np.empty(count)
+    for i in range(count):
+        for j in range(count):
+            column[j] = 1.0 if j == i else 0.0
+        whiten(U, count, column)
+        unwhiten(U, count, column)
+        at = i * (i + 1) // 2
+        for j in range(i + 1):
+            triangle[at + j] = column[j]

@@ -1,0 +1,65 @@
+"""Kernel least mean squares (KLMS): every sample is stored, weighted by its error.
+
+Source: Liu, Pokharel, Principe (2008), IEEE TSP 56(2):543-554, Algorithm 1; a comparator of paper 002, Fig. 4.
+Symbols: eta = step_size, e_i = error of row i, a_i = eta e_i = weights.
+Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m = rows so far or budget.
+Departs from the source: a budget. When it is full the lightest term leaves, argmin |a_i|^2 kappa(x_i, x_i), the newcomer
+included, so that the function changes least; an exact repeat of a stored sample then adds to that sample's weight, which
+is the same function. Without a budget (0) nothing leaves and the state grows with the stream: for study, jobs refuse it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.adaptive.common import check_counts, lms_loop
+from algorithms.common.kernels import Kernel
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+
+
+class KlmsState(NamedTuple):
+    dictionary: Array  # (m, dim) stored samples, oldest first
+    weights: Array  # (m, targets)
+    seen: int  # rows so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Klms(Learner):
+    """Regression by stochastic gradient steps in the kernel's space; stable while step_size kappa(x, x) < 2.
+
+    >>> learner = Klms(step_size=0.5, kernel=Kernel(bandwidth=1.0))
+    >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [0.0], [99.0]], [[2.0], [2.0], [2.0]])
+    >>> out.prediction.ravel(), state.weights.ravel()
+    (array([0., 1., 0.]), array([1. , 0.5, 1. ]))
+    """
+
+    kind: ClassVar[str] = "regression"
+    stored: ClassVar[tuple[str, ...]] = ("dictionary", "weights")
+
+    kernel: Kernel = field(default_factory=Kernel)
+    step_size: float = 0.2  # above 0; share of the error that a step closes at x itself, where kappa(x, x) = 1
+    budget: int = 0  # most stored samples; 0: unlimited, which jobs refuse
+
+    def __post_init__(self) -> None:
+        require(self, "step_size", 0 < self.step_size < np.inf, "above 0")
+        require(self, "budget", self.budget >= 0, "0 or more")
+
+    def room(self, field: str) -> int | None:
+        return self.budget + 1 if self.budget else None  # a new sample enters before one leaves
+
+    def init(self, *, dim: int, targets: int, seed: int) -> KlmsState:
+        return KlmsState(np.empty((0, dim)), np.empty((0, targets)), 0)
+
+    def dim(self, state: KlmsState) -> int:
+        return int(state.dictionary.shape[1])
+
+    def targets(self, state: KlmsState) -> int:
+        return int(state.weights.shape[1])
+
+    def derive(self, work: Work, slot: int) -> None:
+        check_counts(self, work[3][slot], self.budget)
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        quantum = 0.0 if self.budget else -1.0
+        lms_loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, float(self.step_size), quantum, self.budget)

@@ -1,0 +1,143 @@
+"""Kernel normalised least mean squares (KNLMS) on a dictionary kept incoherent.
+
+Source: Richard, Bermudez, Honeine (2009), IEEE TSP 57(3):1058-1067, KNLMS; with loss = "hinge" the online dictionary learner
+that paper 000 compares with in Fig. 9.
+Symbols: eta = step_size, mu_0 = coherence_below, epsilon = ridge, h = kernel row of x, alpha = weights.
+Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m <= budget.
+Readings: x is stored where max |kappa(x, x_j)| / sqrt(kappa(x, x) kappa(x_j, x_j)) <= mu_0 and a target is known, whatever
+the error; then every weight moves, alpha += eta e h / (epsilon + |h|^2). hinge: e = y - f where y f < 1, else 0; y = +-1.
+Departs from the source: a budget. When it is full the lightest term leaves, argmin |alpha_i|^2 kappa(x_i, x_i), the
+newcomer included. Without a budget (0) only bounded inputs keep the dictionary finite, so jobs refuse it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from algorithms.adaptive.common import LARGEST_STEP, check_counts, enter, evaluate, largest
+from algorithms.common.compiled import compiled
+from algorithms.common.kernels import Kernel, fill_row, value
+from algorithms.common.linalg import distance2, missing, norm2
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+
+
+class KnlmsState(NamedTuple):
+    dictionary: Array  # (m, dim) stored samples, oldest first
+    weights: Array  # (m, targets)
+    seen: int  # rows so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knlms(Learner):
+    """Regression, or with loss = "hinge" classification, by normalised steps along the whole kernel row.
+
+    >>> learner = Knlms(step_size=0.5, ridge=0.0, coherence_below=0.5, kernel=Kernel(bandwidth=1.0))
+    >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [0.1], [9.0]], [[2.0], [2.0], [2.0]])
+    >>> out.admitted, state.weights.ravel().round(3)
+    (array([1, 0, 1], dtype=int8), array([1.505, 1.   ]))
+    """
+
+    stored: ClassVar[tuple[str, ...]] = ("dictionary", "weights")
+
+    kernel: Kernel = field(default_factory=Kernel)
+    step_size: float = 0.2  # in (0, 2); share of the error that a step closes
+    coherence_below: float = 0.5  # 0 to 1; x is stored up to this coherence with what is stored
+    ridge: float = 0.01  # 0 or more; added to |h|^2
+    loss: Literal["squared", "hinge"] = "squared"  # hinge: targets are -1/+1 or 0/1, one column per class
+    budget: int = 0  # most stored samples; 0: unlimited, which jobs refuse
+
+    def __post_init__(self) -> None:
+        require(self, "step_size", 0 < self.step_size < 2, "in (0, 2)")
+        require(self, "coherence_below", 0 <= self.coherence_below <= 1, "0 to 1")
+        require(self, "ridge", 0 <= self.ridge < np.inf, "0 or more")
+        require(self, "loss", self.loss in ("squared", "hinge"), "squared or hinge")
+        require(self, "budget", self.budget >= 0, "0 or more")
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return "classification" if self.loss == "hinge" else "regression"
+
+    def room(self, field: str) -> int | None:
+        return self.budget + 1 if self.budget else None  # a new sample enters before one leaves
+
+    def init(self, *, dim: int, targets: int, seed: int) -> KnlmsState:
+        return KnlmsState(np.empty((0, dim)), np.empty((0, targets)), 0)
+
+    def dim(self, state: KnlmsState) -> int:
+        return int(state.dictionary.shape[1])
+
+    def targets(self, state: KnlmsState) -> int:
+        return int(state.weights.shape[1])
+
+    def derive(self, work: Work, slot: int) -> None:
+        check_counts(self, work[3][slot], self.budget)
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        step_size, below, ridge = float(self.step_size), float(self.coherence_below), float(self.ridge)
+        hinge, code = self.loss == "hinge", self.kernel.code
+        _loop(tuple(work), slots, X, Y, learn, out, code, step_size, below, ridge, hinge, self.budget)
+
+
+@compiled
+def _loop(work, slots, X, Y, learn, out, code, step_size, below, ridge, hinge, budget):
+    dictionaries, all_weights, seen, counts = work
+    h, error, first = np.empty(dictionaries.shape[1]), np.empty(Y.shape[1]), np.empty(Y.shape[1])
+    for n in range(len(X)):
+        key, x, y, prediction = slots[n], X[n], Y[n], out.prediction[n]
+        dictionary, weights, count = dictionaries[key], all_weights[key], counts[key, 0]
+        kxx = value(code, x, x)
+        if missing(x) or not np.isfinite(kxx):
+            continue
+
+        # Predict with what earlier rows taught.
+        fill_row(code, dictionary, count, x, h)
+        within = evaluate(h, weights, count, prediction)
+        if not missing(y):
+            out.loss[n] = _errors(y, prediction, hinge, error)
+
+        # The coherence rule: what the dictionary does not resemble enters, with weight 0 before the step.
+        if not learn[n] & 2:
+            continue
+        seen[key] += 1
+        if missing(y) or not within:
+            continue
+        fresh = kxx > 0.0 and _incoherent(code, dictionary, count, h, kxx, below)
+        length = ridge + norm2(h[:count]) + (kxx * kxx if fresh else 0.0)
+        scale = step_size / length if length > 0.0 else 0.0
+        if not largest(error) * scale * max(kxx, largest(h[:count]), 1.0) < LARGEST_STEP:
+            continue
+        for i in range(count):
+            for t in range(y.size):
+                weights[i, t] += scale * error[t] * h[i]
+        if fresh:
+            for t in range(y.size):
+                first[t] = scale * error[t] * kxx
+            after = enter(code, dictionary, weights, count, x, first, budget)
+            out.admitted[n], out.evicted[n] = 1, after == count
+            counts[key, 0], counts[key, 1] = after, after
+
+
+@compiled
+def _errors(y, prediction, hinge, error):
+    """What each target's function lacks at x; gives the loss."""
+    if not hinge:
+        for t in range(y.size):
+            error[t] = y[t] - prediction[t]
+        return distance2(y, prediction)
+    total = 0.0
+    for t in range(y.size):
+        side = 1.0 if y[t] > 0.0 else -1.0
+        lack = max(0.0, 1.0 - side * prediction[t])
+        error[t] = side * lack
+        total += lack
+    return total
+
+
+@compiled
+def _incoherent(code, dictionary, count, h, kxx, below):
+    for i in range(count):
+        size = kxx * value(code, dictionary[i], dictionary[i]) if code[0] > 1.0 else 1.0
+        if not h[i] * h[i] <= below * below * size:
+            return False
+    return True

@@ -1,0 +1,207 @@
+"""Kernel recursive least squares (KRLS) on an ALD dictionary: least squares of all rows, solved anew with each.
+
+Source: Engel, Mannor, Meir (2004), IEEE TSP 52(8):2275-2285, Fig. 1; a comparator of paper 002, Fig. 7.
+Symbols: nu = ald_above, lambda = forgetting, D = dictionary, alpha = weights, K = gram matrix of D, k = kernel row of x,
+a = inv(K) k, delta = kappa(x, x) - k'a, P = inv(A'A) with the rows a so far in A.
+Cost of a row: O(m d + 3 m^2), with an eviction O(m^3).  State: m (d + targets) + m (m + 1) / 2 + 1 numbers, m <= budget.
+Departs from the source: exponential forgetting, P / lambda a row, paused while the trace of P would exceed 10^4 m; a budget.
+When it is full the sample leaves without which f changes least, argmin |alpha_i|^2 / [inv(K)]_ii, the newcomer included:
+the others take over, so that f keeps its values on them, and P, the covariance of those values, loses its row and column.
+P is downdated by u u' with u = P a / sqrt(lambda + a'P a) and a state holds its lower triangle; without one (a state built
+by hand) it is I. Without a budget (0) a state grows with the square of its dictionary: jobs refuse it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.adaptive.common import LARGEST_STEP, check_counts, evaluate, largest
+from algorithms.adaptive.common_matrix import identity, take_over, triangle_rows
+from algorithms.common.compiled import compiled
+from algorithms.common.gram_factor import (
+    extend,
+    factor,
+    most_redundant,
+    remove_from_triangle,
+    triangle_product,
+    unwhiten,
+    whiten,
+)
+from algorithms.common.kernels import Kernel, fill_row, value
+from algorithms.common.linalg import distance2, dot, missing, norm2, put, remove_row
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+
+WIND_UP = 1e4  # most growth of P's trace, in units of its size
+
+
+class KrlsState(NamedTuple):
+    dictionary: Array  # (m, dim) stored samples, oldest first
+    weights: Array  # (m, targets)
+    P: Array  # (m (m + 1) / 2,) lower triangle by rows
+    seen: int  # rows so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Krls(Learner):
+    """Least-squares regression on the span of the samples that those before them do not span.
+
+    >>> learner = Krls(ald_above=0.1, kernel=Kernel(bandwidth=1.0))
+    >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [9.0], [0.0]], [[2.0], [5.0], [4.0]])
+    >>> out.ls_error.round(3), state.weights.ravel().round(3)  # two rows at 0: their mean
+    (array([1., 1., 0.]), array([3., 5.]))
+    """
+
+    kind: ClassVar[str] = "regression"
+    stored: ClassVar[tuple[str, ...]] = ("dictionary", "weights", "P")
+
+    kernel: Kernel = field(default_factory=Kernel)
+    ald_above: float = 0.01  # above 0; residual from which x is stored, on the scale of kappa(x, x)
+    forgetting: float = 1.0  # in (0, 1]; weight of a row after n more rows is forgetting^n
+    budget: int = 0  # most stored samples; 0: unlimited, which jobs refuse
+
+    def __post_init__(self) -> None:
+        require(self, "ald_above", 0 < self.ald_above < np.inf, "above 0")
+        require(self, "forgetting", 0 < self.forgetting <= 1, "in (0, 1]")
+        require(self, "budget", self.budget >= 0, "0 or more")
+
+    def room(self, field: str) -> int | None:
+        most = self.budget + 1  # a new sample enters before one leaves
+        return (most * (most + 1) // 2 if field == "P" else most) if self.budget else None
+
+    def _rows(self, state: KrlsState, extra: int) -> dict[str, int]:
+        return triangle_rows(Learner._rows(self, state, extra), "P")
+
+    def init(self, *, dim: int, targets: int, seed: int) -> KrlsState:
+        return KrlsState(np.empty((0, dim)), np.empty((0, targets)), np.empty(0), 0)
+
+    def dim(self, state: KrlsState) -> int:
+        return int(state.dictionary.shape[1])
+
+    def targets(self, state: KrlsState) -> int:
+        return int(state.weights.shape[1])
+
+    def caches(self, state: KrlsState, rows: Mapping[str, int]) -> tuple[Array, ...]:
+        return (np.zeros((rows["dictionary"], rows["dictionary"])),)
+
+    def derive(self, work: Work, slot: int) -> None:
+        dictionaries, _, triangles, _, counts, factors = work
+        check_counts(self, counts[slot], self.budget)
+        held = int(counts[slot, 0])
+        if counts[slot, 2] != held * (held + 1) // 2:
+            identity(triangles[slot], held)
+            counts[slot, 2] = held * (held + 1) // 2
+        factor(self.kernel.code, dictionaries[slot], 0, held, 0.0, factors[slot])
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        above, forgetting = float(self.ald_above), float(self.forgetting)
+        _loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, above, forgetting, self.budget)
+
+
+@compiled
+def _loop(work, slots, X, Y, learn, out, code, above, forgetting, budget):
+    dictionaries, all_weights, triangles, seen, counts, factors = work
+    room = dictionaries.shape[1]
+    k, z, a, u, along = np.empty(room), np.empty(room), np.empty(room), np.empty(room), np.empty(Y.shape[1])
+    for n in range(len(X)):
+        key, x, y, prediction = slots[n], X[n], Y[n], out.prediction[n]
+        dictionary, weights, P, U = dictionaries[key], all_weights[key], triangles[key], factors[key]
+        count = counts[key, 0]
+        kxx = value(code, x, x)
+        if missing(x) or not np.isfinite(kxx):
+            continue
+
+        # Predict with what earlier rows taught; the residual of linear dependence.
+        fill_row(code, dictionary, count, x, k)
+        within = evaluate(k, weights, count, prediction)
+        put(z, k[:count])
+        whiten(U, count, z)
+        delta = max(kxx - norm2(z[:count]), 0.0)
+        out.ls_error[n] = delta if np.isfinite(delta) else np.nan
+        if not missing(y):
+            out.loss[n] = distance2(y, prediction)
+        if not learn[n] & 2:
+            continue
+        seen[key] += 1
+        if missing(y) or not within or not np.isfinite(delta):
+            continue
+        for t in range(y.size):
+            along[t] = y[t] - prediction[t]
+        put(a, z[:count])
+        unwhiten(U, count, a)
+
+        # What the dictionary spans: a step of least squares.
+        if delta <= above:
+            triangle_product(P, count, a, u)
+            total = forgetting + dot(a[:count], u[:count])
+            if not total >= forgetting:  # rounding left P indefinite
+                identity(P, count)
+                triangle_product(P, count, a, u)
+                total = forgetting + dot(a[:count], u[:count])
+            put(a, u[:count])
+            whiten(U, count, a)
+            unwhiten(U, count, a)
+            if largest(along) * max(largest(a[:count]), 1.0) < LARGEST_STEP * total and total < LARGEST_STEP:
+                for i in range(count):
+                    for t in range(y.size):
+                        weights[i, t] += a[i] / total * along[t]
+                _downdate(P, count, u, total, forgetting)
+            continue
+
+        # What it does not span enters: f goes through the new sample.
+        if not largest(along) * max(largest(a[:count]), 1.0) < LARGEST_STEP * min(delta, 1.0):
+            continue
+        for t in range(y.size):
+            along[t] /= delta
+        for i in range(count):
+            for t in range(y.size):
+                weights[i, t] -= a[i] * along[t]
+        put(dictionary[count], x)
+        put(weights[count], along)
+        _forget(P, count, forgetting)
+        at = count * (count + 1) // 2
+        for j in range(count):
+            P[at + j] = 0.0
+        P[at + count] = 1.0
+        extend(U, count, z, kxx, 0.0)
+        count += 1
+        out.admitted[n] = 1
+
+        # Over budget the most redundant leaves.
+        if budget > 0 and count > budget:
+            leaving = most_redundant(U, weights, count, a)
+            take_over(weights, leaving, count, a)
+            remove_row(dictionary, leaving, count)
+            remove_row(weights, leaving, count)
+            remove_from_triangle(P, leaving, count)
+            count -= 1
+            factor(code, dictionary, leaving, count, 0.0, U)
+            out.evicted[n] = 1
+        counts[key, 0], counts[key, 1], counts[key, 2] = count, count, count * (count + 1) // 2
+
+
+@compiled
+def _downdate(P, count, u, total, forgetting):
+    """P = (P - u u' / total) / forgetting, forgetting as far as the limit of P allows."""
+    root = np.sqrt(total)
+    for i in range(count):
+        u[i] /= root
+    at = 0
+    for i in range(count):
+        for j in range(i + 1):
+            P[at + j] -= u[i] * u[j]
+        at += i + 1
+    _forget(P, count, forgetting)
+
+
+@compiled
+def _forget(P, count, forgetting):
+    if forgetting == 1.0:
+        return
+    trace = 0.0
+    for i in range(count):
+        trace += P[i * (i + 1) // 2 + i]
+    if trace <= WIND_UP * forgetting * count:
+        for at in range(count * (count + 1) // 2):
+            P[at] /= forgetting

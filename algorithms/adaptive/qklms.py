@@ -1,0 +1,67 @@
+"""Quantized kernel least mean squares (QKLMS): a sample near a stored one only moves that one's weight.
+
+Source: Chen, Zhao, Zhu, Principe (2012), IEEE TNNLS 23(1):22-32, the QKLMS algorithm; a comparator of paper 002, Fig. 4.
+Symbols: eta = step_size, epsilon_U^2 = quantum (on the squared distance), C = dictionary, alpha = weights.
+Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m <= budget.
+Departs from the source: a budget. When it is full the lightest term leaves, argmin |alpha_i|^2 kappa(x_i, x_i), the
+newcomer included. Without a budget (0) nothing leaves: inputs that keep moving on grow the state, so jobs refuse it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.adaptive.common import check_counts, lms_loop
+from algorithms.common.kernels import Kernel
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+
+
+class QklmsState(NamedTuple):
+    dictionary: Array  # (m, dim) stored samples, oldest first
+    weights: Array  # (m, targets)
+    seen: int  # rows so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Qklms(Learner):
+    """Kernel LMS regression on a dictionary that grows only where the input is new.
+
+    >>> learner = Qklms(step_size=0.5, quantum=0.01, budget=50, kernel=Kernel(bandwidth=1.0))
+    >>> state = learner.init(dim=1, targets=1, seed=0)
+    >>> state, out = learner.run(state, [[0.0], [5.0], [0.0]], [[2.0], [2.0], [2.0]])
+    >>> out.prediction.ravel().round(3), state.weights.ravel().round(3)
+    (array([0., 0., 1.]), array([1.5, 1. ]))
+    """
+
+    kind: ClassVar[str] = "regression"
+    stored: ClassVar[tuple[str, ...]] = ("dictionary", "weights")
+
+    kernel: Kernel = field(default_factory=Kernel)
+    step_size: float = 0.2  # above 0; share of the error that a step closes at x itself, where kappa(x, x) = 1
+    quantum: float = 0.1  # 0 or more; squared distance within which x counts as stored
+    budget: int = 0  # most stored samples; 0: unlimited, which jobs refuse
+
+    def __post_init__(self) -> None:
+        require(self, "step_size", 0 < self.step_size < np.inf, "above 0")
+        require(self, "quantum", 0 <= self.quantum < np.inf, "0 or more")
+        require(self, "budget", self.budget >= 0, "0 or more")
+
+    def room(self, field: str) -> int | None:
+        return self.budget + 1 if self.budget else None  # a new sample enters before one leaves
+
+    def init(self, *, dim: int, targets: int, seed: int) -> QklmsState:
+        return QklmsState(np.empty((0, dim)), np.empty((0, targets)), 0)
+
+    def dim(self, state: QklmsState) -> int:
+        return int(state.dictionary.shape[1])
+
+    def targets(self, state: QklmsState) -> int:
+        return int(state.weights.shape[1])
+
+    def derive(self, work: Work, slot: int) -> None:
+        check_counts(self, work[3][slot], self.budget)
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        step_size, quantum = float(self.step_size), float(self.quantum)
+        lms_loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, step_size, quantum, self.budget)

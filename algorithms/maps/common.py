@@ -1,0 +1,42 @@
+"""What fixed maps share: a state that only counts, waves cos(w'x + b), and the memory of the map of a setting."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.linalg import missing
+from algorithms.common.protocol import Array
+
+LARGEST_WIDTH = 20_000  # most features of a row
+
+
+class MapState(NamedTuple):
+    dim: int  # length of x
+    seen: int  # rows so far; the map is a matter of settings
+
+
+@compiled
+def waves_loop(
+    work: Any, slots: Array, X: Array, learn: Array, out: Any, frequencies: Array, phases: Array, amplitude: Any
+) -> None:
+    """Features amplitude cos(w'x + b) for each row w of `frequencies`; without phases cos(w'x), and behind them sin(w'x)."""
+    _, seen, _ = work
+    for n in range(len(X)):
+        x, features = X[n], out.features[n]
+        if missing(x):
+            continue
+        seen[slots[n]] += learn[n] & 1
+        count = len(frequencies)
+        for i in range(count):
+            w, angle = frequencies[i], 0.0
+            for j in range(x.size):
+                angle += w[j] * x[j]
+            if phases.size:
+                features[i] = amplitude * np.cos(angle + phases[i])
+            else:
+                features[i] = amplitude * np.cos(angle)
+                features[count + i] = amplitude * np.sin(angle)
+        if missing(features):  # x is so far out that w'x is no number
+            for i in range(features.size):
+                features[i] = np.nan
