@@ -1,15 +1,13 @@
-"""What the kernel filters share: an expansion f(x) = sum_i weights[i] kappa(dictionary[i], x), and limits of a step."""
+"""What the kernel filters share: an expansion f(x) = sum_i weights[i] kappa(dictionary[i], x)."""
 
 from typing import Any
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Code, fill_row, value
-from algorithms.common.linalg import distance2, distances2, missing, put, remove_row
+from algorithms.common.kernels import Code, fill_row_and_distances, value
+from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing, put, remove_row
 from algorithms.common.protocol import Array, Learner
-
-LARGEST_STEP = 1e150  # a step beyond is refused: what is left of the floating-point range bounds 10^150 more of them
 
 
 def check_counts(owner: Learner, counts: Array, budget: int) -> None:
@@ -36,15 +34,6 @@ def evaluate(k: Array, weights: Array, count: int, prediction: Array) -> bool:
             prediction[t] = np.nan
         return False
     return True
-
-
-@compiled
-def largest(a: Array) -> float:
-    """max |a_i|, 0 for none."""
-    top = 0.0
-    for i in range(a.size):
-        top = max(top, abs(a[i]))
-    return top
 
 
 @compiled
@@ -91,7 +80,7 @@ def lms_loop(
     """Kernel least mean squares; a sample within `quantum` of a stored one only moves that weight (below 0: never)."""
     dictionaries, all_weights, seen, counts = work
     room = dictionaries.shape[1]
-    k, along = np.empty(room), np.empty(Y.shape[1])
+    k, gaps2, along = np.empty(room), np.empty(room), np.empty(Y.shape[1])
     for n in range(len(X)):
         key, x, y, prediction = slots[n], X[n], Y[n], out.prediction[n]
         dictionary, weights, count = dictionaries[key], all_weights[key], counts[key, 0]
@@ -99,7 +88,7 @@ def lms_loop(
             continue
 
         # Predict with what earlier rows taught.
-        fill_row(code, dictionary, count, x, k)
+        fill_row_and_distances(code, dictionary, count, x, k, gaps2)
         within = evaluate(k, weights, count, prediction)
         if not missing(y):
             out.loss[n] = distance2(y, prediction)
@@ -117,12 +106,11 @@ def lms_loop(
 
         # Quantise: the nearest stored sample absorbs it.
         if quantum >= 0.0 and count > 0:
-            distances2(dictionary, count, x, k)
             nearest = 0
             for i in range(1, count):
-                if k[i] < k[nearest]:
+                if gaps2[i] < gaps2[nearest]:
                     nearest = i
-            if k[nearest] <= quantum:
+            if gaps2[nearest] <= quantum:
                 for t in range(y.size):
                     weights[nearest, t] += along[t]
                 continue

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.common import LARGEST_STEP, check_counts, evaluate, largest
+from algorithms.adaptive.common import check_counts, evaluate
 from algorithms.adaptive.common_matrix import take_over, triangle_rows
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import (
@@ -36,7 +36,7 @@ from algorithms.common.gram_factor import (
     whiten,
 )
 from algorithms.common.kernels import Kernel, fill_row, value
-from algorithms.common.linalg import distance2, dot, missing, put, remove_row
+from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, put, remove_row
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
 
 JITTER = 1e-8  # on the diagonal of the gram matrix where its inverse decides who leaves

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.common import LARGEST_STEP, check_counts, enter, evaluate, largest
+from algorithms.adaptive.common import check_counts, enter, evaluate
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
-from algorithms.common.linalg import distance2, missing, norm2
+from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing, norm2
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
 
 

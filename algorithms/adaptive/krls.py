@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.common import LARGEST_STEP, check_counts, evaluate, largest
+from algorithms.adaptive.common import check_counts, evaluate
 from algorithms.adaptive.common_matrix import identity, take_over, triangle_rows
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import (
@@ -30,7 +30,7 @@ from algorithms.common.gram_factor import (
     whiten,
 )
 from algorithms.common.kernels import Kernel, fill_row, value
-from algorithms.common.linalg import distance2, dot, missing, norm2, put, remove_row
+from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, norm2, put, remove_row
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
 
 WIND_UP = 1e4  # most growth of P's trace, in units of its size

@@ -42,6 +42,24 @@ def learn(weights, bias, P, x, y, prediction, z, u, gain, along, forgetting, del
 
 
 @compiled
+def move_on(weights, bias, P, transition, noise, delta):
+    """After a row of a Kalman filter: w = transition w, P = transition^2 P + noise I; noise pauses as forgetting does."""
+    for t in range(bias.size):
+        bias[t] *= transition
+        for i in range(len(weights)):
+            weights[i, t] *= transition
+    trace = 0.0
+    for i in range(len(P)):
+        trace += P[i, i]
+    if not trace + noise * len(P) <= WIND_UP * delta * len(P):
+        noise = 0.0
+    for i in range(len(P)):
+        for j in range(len(P)):
+            P[i, j] *= transition * transition
+        P[i, i] += noise
+
+
+@compiled
 def _product(P, z, u):
     """u = P z; gives z'u. By rows of P, so that the compiler can use vector instructions without changing the sums."""
     for j in range(z.size):

@@ -15,12 +15,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from algorithms.common import rls
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Workspace, require
-from algorithms.heads import common_rls as rls
+from algorithms.common.rls import packed, unpacked
 from algorithms.heads.common import carry, score, squared_loss
-from algorithms.heads.common_rls import WIND_UP, packed, unpacked
 
 
 class ExrlsState(NamedTuple):
@@ -108,25 +108,7 @@ def _loop(work, slots, X, Y, learn, out, basis, model):
                 seen[key] += 1
                 known = not missing(y) and not missing(prediction)
                 if known and rls.learn(weights, bias, P, x, y, prediction, z, u, gain, along, forgetting, delta):
-                    _move_on(weights, bias, P, transition, forgetting * state_noise, delta)
+                    rls.move_on(weights, bias, P, transition, forgetting * state_noise, delta)
         if basis.moved.size > 0 and basis.moved[n] != 0:
             carry(basis, n, weights)
             rls.carry_covariance(basis.transfer[n], P, delta)
-
-
-@compiled
-def _move_on(weights, bias, P, transition, noise, delta):
-    """w = alpha w, P = alpha^2 P + noise I."""
-    for t in range(bias.size):
-        bias[t] *= transition
-        for i in range(len(weights)):
-            weights[i, t] *= transition
-    trace = 0.0
-    for i in range(len(P)):
-        trace += P[i, i]
-    if not trace + noise * len(P) <= WIND_UP * delta * len(P):
-        noise = 0.0
-    for i in range(len(P)):
-        for j in range(len(P)):
-            P[i, j] *= transition * transition
-        P[i, i] += noise
