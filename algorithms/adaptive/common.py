@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Code, fill_row_and_distances, value
+from algorithms.common.kernels import Code, fill_row, fill_row_and_distances, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing, put, remove_row
 from algorithms.common.protocol import Array, Learner
 
@@ -52,13 +52,29 @@ def lightest(code: Code, dictionary: Array, weights: Array, count: int) -> int:
 
 
 @compiled
-def enter(code, dictionary, weights, count, x, along, budget):
-    """Store x with the weights `along`; over budget the lightest leaves. Gives the new count."""
+def hand_over(code, dictionary, weights, count, leaving, k):
+    """The stored sample most like the leaving one takes over its term's projection, w_j += w kappa_vj / kappa_jj."""
+    fill_row(code, dictionary, count, dictionary[leaving], k)
+    heir, most, share = leaving, 0.0, 0.0
+    for j in range(count):
+        own = value(code, dictionary[j], dictionary[j]) if code[0] > 1.0 else 1.0
+        alike = k[j] * k[j] / own if own > 0.0 else 0.0
+        if j != leaving and alike > most:
+            heir, most, share = j, alike, k[j] / own
+    if heir != leaving:
+        for t in range(weights.shape[1]):
+            weights[heir, t] += share * weights[leaving, t]
+
+
+@compiled
+def enter(code, dictionary, weights, count, x, along, budget, k):
+    """Store x with the weights `along`; over budget the lightest leaves. Gives the new count; k is room to work in."""
     put(dictionary[count], x)
     put(weights[count], along)
     if budget == 0 or count < budget:
         return count + 1
     leaving = lightest(code, dictionary, weights, count + 1)
+    hand_over(code, dictionary, weights, count + 1, leaving, k)
     remove_row(dictionary, leaving, count + 1)
     remove_row(weights, leaving, count + 1)
     return count
@@ -116,6 +132,6 @@ def lms_loop(
                 continue
 
         # Otherwise x is stored.
-        after = enter(code, dictionary, weights, count, x, along, budget)
+        after = enter(code, dictionary, weights, count, x, along, budget, k)
         out.admitted[n], out.evicted[n] = 1, after == count
         counts[key, 0], counts[key, 1] = after, after

@@ -4,8 +4,9 @@ Source: Liu, Pokharel, Principe (2008), IEEE TSP 56(2):543-554, Algorithm 1; a c
 Symbols: eta = step_size, e_i = error of row i, a_i = eta e_i = weights.
 Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m = rows so far or budget.
 Departs from the source: a budget. When it is full the lightest term leaves, argmin |a_i|^2 kappa(x_i, x_i), the newcomer
-included, so that the function changes least; an exact repeat of a stored sample then adds to that sample's weight, which
-is the same function. Without a budget (0) nothing leaves and the state grows with the stream: for study, jobs refuse it.
+included, and the stored sample most like it takes over its projection, a_j += a_i kappa_ij / kappa_jj: without that small
+corrections, light as they are, would all be lost. An exact repeat of a stored sample then adds to that sample's weight,
+which is the same function. Without a budget (0) nothing leaves and the state grows with the stream: jobs refuse it.
 """
 
 from dataclasses import dataclass, field

@@ -7,7 +7,8 @@ Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m <= bud
 Readings: x is stored where max |kappa(x, x_j)| / sqrt(kappa(x, x) kappa(x_j, x_j)) <= mu_0 and a target is known, whatever
 the error; then every weight moves, alpha += eta e h / (epsilon + |h|^2). hinge: e = y - f where y f < 1, else 0; y = +-1.
 Departs from the source: a budget. When it is full the lightest term leaves, argmin |alpha_i|^2 kappa(x_i, x_i), the
-newcomer included. Without a budget (0) only bounded inputs keep the dictionary finite, so jobs refuse it.
+newcomer included, and the sample most like it takes over its projection. Without a budget (0) only bounded inputs keep
+the dictionary finite, so jobs refuse it.
 """
 
 from dataclasses import dataclass, field
@@ -113,7 +114,7 @@ def _loop(work, slots, X, Y, learn, out, code, step_size, below, ridge, hinge, b
         if fresh:
             for t in range(y.size):
                 first[t] = scale * error[t] * kxx
-            after = enter(code, dictionary, weights, count, x, first, budget)
+            after = enter(code, dictionary, weights, count, x, first, budget, h)
             out.admitted[n], out.evicted[n] = 1, after == count
             counts[key, 0], counts[key, 1] = after, after
 

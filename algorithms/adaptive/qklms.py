@@ -4,7 +4,8 @@ Source: Chen, Zhao, Zhu, Principe (2012), IEEE TNNLS 23(1):22-32, the QKLMS algo
 Symbols: eta = step_size, epsilon_U^2 = quantum (on the squared distance), C = dictionary, alpha = weights.
 Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m <= budget.
 Departs from the source: a budget. When it is full the lightest term leaves, argmin |alpha_i|^2 kappa(x_i, x_i), the
-newcomer included. Without a budget (0) nothing leaves: inputs that keep moving on grow the state, so jobs refuse it.
+newcomer included, and the stored sample most like it takes over its projection, alpha_j += alpha_i kappa_ij / kappa_jj.
+Without a budget (0) nothing leaves: inputs that keep moving on grow the state, so jobs refuse it.
 """
 
 from dataclasses import dataclass, field

@@ -30,7 +30,12 @@ def qklms(kernel: Kernel, X: Array, Y: Array, *, step_size: float, quantum: floa
             continue
         chosen, W = [*chosen, n], np.vstack([W, step])
         if budget and len(chosen) > budget:
-            leaving = int(((W**2).sum(axis=1) * np.diag(kernel(X[chosen], X[chosen]))).argmin())
+            K = kernel(X[chosen], X[chosen])
+            leaving = int(((W**2).sum(axis=1) * np.diag(K)).argmin())
+            alike = K[leaving] ** 2 / np.diag(K)
+            alike[leaving] = -1
+            heir = int(alike.argmax())
+            W[heir] += W[leaving] * K[leaving, heir] / K[heir, heir]
             del chosen[leaving]
             W = np.delete(W, leaving, axis=0)
     return np.array(said), chosen, W
