@@ -44,6 +44,7 @@ from algorithms.prototypes.ald import Ald
 from algorithms.prototypes.random_prototypes import RandomPrototypes
 from algorithms.scaling import Scaling
 from algorithms.subspace.last_points import LastPoints
+from algorithms.subspace.okfe import Okfe
 from algorithms.subspace.okfeb import Okfeb
 from algorithms.subspace.running_mean import RunningMean
 
@@ -62,6 +63,7 @@ LEARNERS: dict[str, type[Learner]] = {
     "lms": Lms,
     "logistic": Logistic,
     "nlms": Nlms,
+    "okfe": Okfe,
     "okfeb": Okfeb,
     "pa": Pa,
     "page_hinkley": PageHinkley,

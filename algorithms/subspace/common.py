@@ -40,6 +40,15 @@ def fill_gram(code: Code, support: Array, count: int, gram: Array) -> None:
 
 
 @compiled
+def fill_image(code: Code, support: Array, count: int, factor: Array, image: Array) -> None:
+    """image = K A without the gram matrix in memory."""
+    k = np.empty(count)
+    for i in range(count):
+        fill_row(code, support, count, support[i], k)
+        mix(factor, count, k, image[i])
+
+
+@compiled
 def is_repeat(gram: Array, count: int, k: Array, kxx: float) -> bool:
     """True when phi(x) lies within 1e-6 |phi(x)| of a stored sample: an idle sensor, nothing new to store."""
     for i in range(count):
@@ -51,8 +60,14 @@ def is_repeat(gram: Array, count: int, k: Array, kxx: float) -> bool:
 @compiled
 def refresh(gram, factor, count, ridge, image, inner, solver, rotation):
     """Everything that follows from gram and factor, always from scratch: the same bits in a loop and after a restart."""
-    rank = factor.shape[1]
     transposed_product(gram, factor, count, count, image)
+    settle(factor, count, ridge, image, inner, solver, rotation)
+
+
+@compiled
+def settle(factor, count, ridge, image, inner, solver, rotation):
+    """The same where image = K A is there already."""
+    rank = factor.shape[1]
     transposed_product(factor, image, count, rank, inner)
     cholesky(inner, rank, ridge, 0.0, LOST, solver)
     cholesky(inner, rank, 0.0, 0.0, LOST_DIRECTION, rotation)

@@ -13,7 +13,7 @@ JITTER = 1e-10  # of the gram matrix before it is inverted, relative to its diag
 
 
 class Rules(NamedTuple):
-    """Settings as compiled code reads them."""
+    """Settings as compiled code reads them; from `evict` on those of a budget."""
 
     parametric: bool
     step_rule: int  # index in STEP_RULES
@@ -21,16 +21,16 @@ class Rules(NamedTuple):
     step_floor: float
     ridge: float
     recede: bool
-    evict: int  # index in EVICTIONS
-    decay: float
-    by_admission: bool  # ages count admissions, not evictions
-    budget: int
-    averaged: bool  # censor by the moving average
-    below: float  # censoring threshold otherwise; negative = off
-    window: int
     seed_size: int
     kpca: bool
-    on_support: bool  # features z = K^(1/2) A q
+    evict: int = 0  # index in EVICTIONS
+    decay: float = 1.0
+    by_admission: bool = True  # ages count admissions, not evictions
+    budget: int = 0
+    averaged: bool = False  # censor by the moving average
+    below: float = -1.0  # censoring threshold otherwise; negative = off
+    window: int = 100
+    on_support: bool = False  # features z = K^(1/2) A q
 
 
 @compiled

@@ -54,6 +54,10 @@ EXAMPLES: dict[str, list[Example]] = {
     "lms": [Example({"step_size": 0.05, "ridge": 0.01}, targets=2)],
     "logistic": [Example(targets=3, labels="onehot")],
     "nlms": [Example(targets=2)],
+    "okfe": [
+        Example({"rank": 3, "step_rule": "over_n", "step_size": 10.0, "seed_size": 6, "seed_factor": "random"}),
+        Example({"rank": 3, "update": "nonparametric", "recede": True, "kernel": POLYNOMIAL}),
+    ],
     "okfeb": [
         Example({"rank": 3, "budget": 6, "role": "head"}),
         Example({"rank": 3, "budget": 6, "role": "track", "evict": "redundancy", "seed_size": 4}),

@@ -1,0 +1,270 @@
+"""Online kernel feature extraction without a budget (OK-FE): every row is stored. For study; jobs refuse it.
+
+Source: Sheikholeslami, Berberidis, Giannakis, "Large-scale kernel-based feature extraction via low-rank subspace
+tracking on a budget", Alg. 2 (parametric update, (16)) and Alg. 3 (nonparametric update, (19b)).
+Symbols: A = factor, L = Phi A, lambda = ridge, mu = step length, l = ls_error (without the factor 1/2), image = K A.
+Cost of a row: O(n d + n r^2) for Alg. 2; Alg. 3 adds O(n^2), and its (lambda/n) term O(n^2 r).
+State: n (d + 2 r + 1) numbers after n rows. Alg. 3 keeps the gram matrix in memory besides, n^2 numbers.
+Departs from the source: seeds with several rows (one row is a rank-1 trap for ever), none of them an exact repeat; the
+(lambda/n) term is off by default and |q| is floored (it explodes on far data). K A is carried along and never built
+anew, so a row of Alg. 2 does not cost O(n^2).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.kernels import Kernel, fill_row, value
+from algorithms.common.linalg import missing, norm2, put
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, Workspace, require
+from algorithms.subspace import common as sub
+from algorithms.subspace import common_budget as bud
+from algorithms.subspace.common_budget import STEP_RULES, Rules
+
+
+class OkfeState(NamedTuple):
+    support: Array  # (n, dim) all rows, oldest first
+    factor: Array  # (n, rank) A; no rows while seeding
+    image: Array  # (n, rank) K A, carried along; of no rows in a state made by hand
+    age: Array  # (n,) int64 rows stored since
+    recent: Array  # (<= 100,) last LS errors, oldest first
+    curvature: float  # sum of gamma_n (Proposition 2)
+    seed: int
+    seen: int  # rows so far, those of the seed included
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Okfe(Learner):
+    """Features u = R q of rank `rank`, from all rows so far; the unbudgeted form of `okfeb`.
+
+    >>> learner = Okfe(rank=2, step_rule="over_n", step_size=10.0)
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> state, out = learner.run(learner.init(dim=3, targets=0, seed=0), X)
+    >>> state.support.shape, state.factor.shape, out.features.shape
+    ((100, 3), (100, 2), (100, 2))
+    """
+
+    stored: ClassVar[tuple[str, ...]] = ("support", "factor", "image", "age", "recent")
+    moves: ClassVar[bool] = True
+
+    kernel: Kernel = field(default_factory=Kernel)
+    rank: int = 10  # 1 or more
+    ridge: float = 1e-3  # above 0
+    update: Literal["parametric", "nonparametric"] = "parametric"  # (16) or (19b)
+    step_rule: Literal["inverse_norm", "over_n", "over_n2", "lipschitz", "constant"] = "inverse_norm"
+    step_size: float = 1.0  # the constant c of every step rule
+    step_floor: float = 0.05  # smallest |q| of inverse_norm; 0 = none
+    recede: bool = False  # the (lambda/n) term of (16) and (19b)
+    seed_size: int | None = None  # rows that plant the first factor, rank or more; None = rank
+    seed_factor: Literal["kpca", "random"] = "kpca"
+
+    def __post_init__(self) -> None:
+        require(self, "rank", self.rank >= 1, "1 or more")
+        require(self, "ridge", 0 < self.ridge < np.inf, "above 0")
+        require(self, "update", self.update in ("parametric", "nonparametric"), "'parametric' or 'nonparametric'")
+        require(self, "step_rule", self.step_rule in STEP_RULES, "one of " + ", ".join(STEP_RULES))
+        require(self, "step_size", 0 < self.step_size < np.inf, "above 0")
+        require(self, "step_floor", 0 <= self.step_floor < np.inf, "0 or more")
+        require(self, "seed_size", self.seed_size is None or self.seed_size >= self.rank, f"rank ({self.rank}) or more")
+        require(self, "seed_factor", self.seed_factor in ("kpca", "random"), "'kpca' or 'random'")
+
+    @property
+    def width(self) -> int:
+        return self.rank
+
+    @property
+    def rules(self) -> Rules:
+        """The settings as compiled code reads them."""
+        return Rules(
+            parametric=self.update == "parametric",
+            step_rule=STEP_RULES.index(self.step_rule),
+            step_size=float(self.step_size),
+            step_floor=float(self.step_floor),
+            ridge=float(self.ridge),
+            recede=self.recede,
+            seed_size=self.seed_size or self.rank,
+            kpca=self.seed_factor == "kpca",
+        )
+
+    def room(self, field: str) -> int | None:
+        return self.rules.window if field == "recent" else None
+
+    def init(self, *, dim: int, targets: int, seed: int) -> OkfeState:
+        return OkfeState(
+            support=np.empty((0, dim)),
+            factor=np.empty((0, self.rank)),
+            image=np.empty((0, self.rank)),
+            age=np.empty(0, np.int64),
+            recent=np.empty(0),
+            curvature=0.0,
+            seed=seed,
+            seen=0,
+        )
+
+    def dim(self, state: OkfeState) -> int:
+        return int(state.support.shape[1])
+
+    def workspace(self, state: OkfeState, *, slots: int = 1, extra: int = 0) -> Workspace:
+        shortest = min(len(state.factor), len(state.image), len(state.age))
+        return Learner.workspace(self, state, slots=slots, extra=extra + len(state.support) - shortest)
+
+    def caches(self, state: OkfeState, rows: Mapping[str, int]) -> tuple[Array, ...]:
+        m, r = self.rules.seed_size if self.update == "parametric" else rows["support"], self.rank
+        return tuple(np.zeros(shape) for shape in ((m, m), (r, r), (r, r), (r, r)))
+
+    def derive(self, work: Work, slot: int) -> None:
+        support, factor, image, age = (array[slot] for array in work[:4])
+        counts, gram, inner, solver, rotation = (array[slot] for array in work[8:])
+        held = int(counts[0])
+        if counts[1] not in (0, held):
+            raise ValueError(f"Okfe: the state stores {held} samples but a factor of {counts[1]} rows.")
+        if counts[3] != held:  # a state made by hand
+            age[:held] = np.arange(held)[::-1]
+            counts[3] = held
+        seeded = held > 0 and counts[1] == held
+        if self.update == "nonparametric" or not seeded:
+            sub.fill_gram(self.kernel.code, support, held, gram)
+        if not seeded:
+            return
+        if counts[2] != held:
+            sub.fill_image(self.kernel.code, support, held, factor, image)
+            counts[2] = held
+        sub.settle(factor, held, float(self.ridge), image, inner, solver, rotation)
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        _loop(tuple(work), slots, X, learn, out, basis, self.kernel.code, self.rules)
+
+
+@compiled
+def _loop(work, slots, X, learn, out, basis, code, rules):
+    supports, factors, images, ages, recents, curvature, seeds, seen, counts, grams, inners, solvers, rotations = work
+    room, rank = factors.shape[1], factors.shape[2]
+    k, b, q = np.empty(room), np.empty(rank), np.empty(rank)
+    trial, moved, turned = np.empty((room, rank)), np.empty((room, rank)), np.empty((rank, rank))
+    along, turn = np.empty(room), np.empty(room)
+
+    for n in range(len(X)):
+        key, x = slots[n], X[n]
+        kxx = value(code, x, x)
+        if missing(x) or not np.isfinite(kxx):
+            continue
+        support, factor, image, age, count = supports[key], factors[key], images[key], ages[key], counts[key, 0]
+        gram, inner, solver, rotation = grams[key], inners[key], solvers[key], rotations[key]
+        fill_row(code, support, count, x, k)
+        learns = learn[n] & 1
+
+        # Seed: the first rows that are not copies wait, then plant the factor.
+        if counts[key, 1] != count or count == 0:
+            if not learns:
+                continue
+            seen[key] += 1
+            if sub.is_repeat(gram, count, k, kxx):
+                continue
+            sub.extend_gram(gram, count, k, kxx)
+            _store(support, age, counts[key], x)
+            out.admitted[n] = 1
+            if count + 1 >= rules.seed_size:
+                sub.plant(gram, count + 1, factor, rules.kpca, seeds[key], seen[key])
+                sub.fill_image(code, support, count + 1, factor, image)
+                sub.settle(factor, count + 1, rules.ridge, image, inner, solver, rotation)
+                counts[key, 1] = count + 1
+                counts[key, 2] = count + 1
+            continue
+
+        # Project phi(x) on what earlier rows taught, (11b).
+        ls_error = sub.project(factor, count, inner, solver, k, kxx, b, q)
+        out.ls_error[n] = ls_error
+        if not np.isfinite(ls_error):
+            seen[key] += learns
+            continue
+        sub.coordinates(rotation, q, out.features[n])
+        if not learns:
+            continue
+        seen[key] += 1
+        counts[key, 4] = bud.remember(recents[key], counts[key, 4], rules.window, ls_error)
+
+        # Update A with x as its last row, on trial: a step that would leave the finite numbers is not taken.
+        k[count] = kxx
+        put(image[count], b)  # K(x, S) A
+        if not rules.parametric:
+            sub.extend_gram(gram, count, k, kxx)
+        length = np.sqrt(norm2(q))
+        step, bent = bud.step_length(rules, length, seen[key], curvature[key], gram, count, kxx)
+        bud.updated(rules, step, seen[key], factor, image, count, k, kxx, b, q, trial)
+        _follow(rules, step, seen[key], gram, image, count + 1, k, q, along, turn, moved)
+        if not (bud.sound(trial, count + 1) and bud.sound(moved, count + 1)):
+            continue
+        listens = basis.moved.size > 0
+        if listens:
+            sub.cross(trial, image, count + 1, turned)
+            sub.leave_basis(rotation, turned)
+        curvature[key] = bent
+        _store(support, age, counts[key], x)
+        for i in range(count + 1):
+            put(factor[i], trial[i])
+            put(image[i], moved[i])
+        counts[key, 1] = count + 1
+        counts[key, 2] = count + 1
+        out.admitted[n] = 1
+        sub.settle(factor, count + 1, rules.ridge, image, inner, solver, rotation)
+        if listens and sub.enter_basis(rotation, turned):
+            sub.announce(basis, n, turned)
+
+
+@compiled
+def _store(support, age, counts, x):
+    count = counts[0]
+    put(support[count], x)
+    for i in range(count):
+        age[i] += 1
+    age[count] = 0
+    counts[0] = count + 1
+    counts[3] = count + 1
+
+
+@compiled
+def _follow(rules, step, n, gram, image, m, k, q, along, turn, moved):
+    """K A after (16) or (19a), in `moved`: the change of A times K, which of (16) needs no gram matrix."""
+    for i in range(m):
+        along[i] = -k[i]
+        for c in range(q.size):
+            along[i] += image[i, c] * q[c]
+    _push(rules, gram, m, along, turn)
+    for i in range(m):
+        for c in range(q.size):
+            moved[i, c] = image[i, c] - step * turn[i] * q[c]
+    if not rules.recede:
+        return
+    pull = step * rules.ridge / n
+    for c in range(q.size):
+        for i in range(m):
+            along[i] = image[i, c]
+        _push(rules, gram, m, along, turn)
+        for i in range(m):
+            moved[i, c] -= pull * turn[i]
+
+
+@compiled
+def _push(rules, gram, m, along, turn):
+    """turn = along for (16), K along for (19b), whose step of A is K times that of (16); four rows at a time."""
+    if rules.parametric:
+        for i in range(m):
+            turn[i] = along[i]
+        return
+    whole = m - m % 4
+    for i in range(0, whole, 4):
+        row1, row2, row3, row4 = gram[i], gram[i + 1], gram[i + 2], gram[i + 3]
+        total1, total2, total3, total4 = 0.0, 0.0, 0.0, 0.0
+        for j in range(m):
+            total1 += row1[j] * along[j]
+            total2 += row2[j] * along[j]
+            total3 += row3[j] * along[j]
+            total4 += row4[j] * along[j]
+        turn[i], turn[i + 1], turn[i + 2], turn[i + 3] = total1, total2, total3, total4
+    for i in range(whole, m):
+        turn[i] = 0.0
+        for j in range(m):
+            turn[i] += gram[i, j] * along[j]
