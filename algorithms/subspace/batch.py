@@ -45,7 +45,7 @@ def bkfe(kernel: Kernel, X: Array, rank: int, *, ridge: float = 1e-3, iterations
 
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
     >>> learned = bkfe(Kernel(bandwidth=2.0), X, 5)
-    >>> learned.factor.shape, bool(ls_fit(gram(Kernel(bandwidth=2.0), X, X), learned.factor) < 0.02)
+    >>> learned.factor.shape, bool(ls_fit(gram(Kernel(bandwidth=2.0), X, X), learned.factor) < 0.1)
     ((60, 5), True)
     """
     K = gram(kernel, X, X)

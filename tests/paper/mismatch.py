@@ -1,4 +1,4 @@
-"""Kernel mismatch of features over moving windows: (1/n) |K - U U'|_F, the features frozen at the window's end."""
+"""Kernel mismatch over moving windows, the features frozen at the window's end."""
 
 from typing import Any
 
@@ -7,13 +7,10 @@ from numpy.typing import NDArray
 
 from algorithms import Learner
 from algorithms.common.kernels import Kernel, gram
+from algorithms.subspace import batch
+from algorithms.subspace.batch import mismatch
 
 Array = NDArray[Any]
-
-
-def mismatch(kernel: Kernel, X: Array, U: Array) -> float:
-    """Of one window of rows X with features U."""
-    return float(np.linalg.norm(gram(kernel, X, X) - U @ U.T) / len(X))
 
 
 def tracked(learner: Learner, kernel: Kernel, X: Array, *, window: int = 100, every: int = 20, seed: int = 0) -> float:
@@ -30,9 +27,7 @@ def tracked(learner: Learner, kernel: Kernel, X: Array, *, window: int = 100, ev
 
 def kpca(kernel: Kernel, X: Array, rank: int, *, window: int = 100, every: int = 20) -> float:
     """The same for kernel PCA of all rows at once: the best approximation of rank `rank` of the whole matrix."""
-    K = gram(kernel, X, X)
-    values, vectors = np.linalg.eigh(K)
-    U = vectors[:, -rank:] * np.sqrt(np.maximum(values[-rank:], 0.0))
+    K, U = gram(kernel, X, X), batch.kpca(kernel, X, rank).features(kernel, X)
     ends = range(window, len(X) + 1, every)
     gaps = [np.linalg.norm(K[e - window : e, e - window : e] - U[e - window : e] @ U[e - window : e].T) for e in ends]
     return float(np.mean(gaps) / window)

@@ -1,7 +1,10 @@
-"""OK-FEB, Fig. 1: LS fit of the batch solver and of the unbudgeted online updates on two noisy spheres.
+"""OK-FE, Fig. 1: LS fit of the batch solver and of the unbudgeted online updates on two noisy spheres.
 
-Rank 7, gamma 100, ridge 1e-3, 5000 rows. The batch solver's floor is that of kernel PCA; Alg. 2 is written out here in
-O(n r) a row for this figure. The LS fit is the mean of |phi(x) - L q(x)|^2 over all rows, with the last L.
+Rank 7, gamma 100, ridge 1e-3, 5000 rows, five data sets. The LS fit is the mean of |phi(x) - L q(x)|^2 over the rows.
+The batch solver reaches the floor of kernel PCA. Alg. 2 is `okfe` with mu = c/n: seeded with 5 r random rows it reaches
+the targets; seeded with only r rows (the setting's default) directions that the seed lacks are still missing at the end.
+Alg. 3 moves only with a constant of about 1e4 (mu = c/n^2); 2000 rows, because it costs O(n^2) a row.
+`--quick`: one data set, 1500 rows. The picture shows the fit to the rows so far.
 """
 
 import sys
@@ -9,63 +12,79 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.linalg import eigsh
 
+from algorithms import learner_from
 from algorithms.common.kernels import Kernel, gram
+from algorithms.subspace.batch import bkfe, kpca, ls_fit
+from tests.paper.pictures import curves
 from tests.paper.spheroids import two_spheres
 
 RANK, RIDGE = 7, 1e-3
 KERNEL = Kernel(bandwidth=50**0.5)
+TARGETS = {10.0: 1.15, 100.0: 1.08}
 
 
-def batch(K: NDArray[Any], iterations: int = 50) -> float:
-    """Alg. 1, the alternating solver, from a random start; gives the LS fit."""
-    A = np.random.default_rng(0).normal(size=(len(K), RANK)) / len(K) ** 0.5
-    for _ in range(iterations):
-        Q = np.linalg.solve(A.T @ K @ A + RIDGE * np.eye(RANK), A.T @ K)
-        A = Q.T @ np.linalg.inv(Q @ Q.T + RIDGE * np.eye(RANK))
-    return fit(A, K)
+def batch(X: NDArray[Any]) -> float:
+    """Alg. 1's LS fit after the paper's 50 iterations."""
+    return ls_fit(gram(KERNEL, X, X), bkfe(KERNEL, X, RANK, ridge=RIDGE, iterations=50).factor, RIDGE)
 
 
-def fit(A: NDArray[Any], K: NDArray[Any]) -> float:
-    KA = K @ A
-    G = A.T @ KA
-    Q = np.linalg.solve(G + RIDGE * np.eye(RANK), KA.T)
-    return float(np.mean(np.diag(K) - 2 * (KA * Q.T).sum(axis=1) + (Q * (G @ Q)).sum(axis=0)))
+def floor(X: NDArray[Any]) -> float:
+    """What kernel PCA leaves of the rows."""
+    U = kpca(KERNEL, X, RANK).features(KERNEL, X)
+    return float(1 - (U**2).sum() / len(X))
 
 
-def parametric(K: NDArray[Any], constant: float, seed: int) -> float:
-    """Alg. 2 (16) with mu = constant / n from RANK random rows; gives the LS fit of the last A."""
-    A = np.zeros((len(K), RANK))
-    A[:RANK] = np.random.default_rng(seed).normal(scale=0.1, size=(RANK, RANK))
-    G = A[:RANK].T @ K[:RANK, :RANK] @ A[:RANK]
-    for n in range(RANK, len(K)):
-        b = A[:n].T @ K[:n, n]
-        q = np.linalg.solve(G + RIDGE * np.eye(RANK), b)
-        mu = constant / (n + 1)
-        turn = np.eye(RANK) - mu * (np.outer(q, q) + RIDGE / (n + 1) * np.eye(RANK))
-        A[:n] = A[:n] @ turn
-        A[n] = mu * q
-        G = (
-            turn.T @ G @ turn
-            + mu * np.outer(turn.T @ b, q)
-            + mu * np.outer(q, turn.T @ b)
-            + mu**2 * K[n, n] * np.outer(q, q)
-        )
-    return fit(A, K)
+def okfe(X: NDArray[Any], constant: float, seed: int, seed_size: int, update: str = "parametric") -> NDArray[Any]:
+    """The last factor, (rows, RANK); rows are stored in order."""
+    settings = {"rank": RANK, "ridge": RIDGE, "kernel": KERNEL, "recede": update == "parametric", "update": update}
+    settings |= {"step_rule": "over_n" if update == "parametric" else "over_n2", "step_size": constant}
+    settings |= {"seed_size": seed_size, "seed_factor": "random"}
+    learner = learner_from("okfe", settings)
+    return learner.run(learner.init(dim=3, targets=0, seed=seed), X)[0].factor
+
+
+def ratios(data_sets: int, rows: int, seed_size: int) -> dict[float, float]:
+    """Constant -> mean over data sets of Alg. 2's LS fit over Alg. 1's."""
+    found: dict[float, list[float]] = {constant: [] for constant in TARGETS}
+    for seed in range(data_sets):
+        X = two_spheres(seed, rows)
+        K, best = gram(KERNEL, X, X), batch(X)
+        for constant, fits in found.items():
+            fits.append(ls_fit(K, okfe(X, constant, seed, seed_size), RIDGE) / best)
+    return {constant: float(np.mean(fits)) for constant, fits in found.items()}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    K = gram(KERNEL, *[two_spheres(0)] * 2)
-    leading = eigsh(K, k=RANK, return_eigenvectors=False)
-    floor = float((np.trace(K) - leading.sum()) / len(K))
-    print(f"kernel PCA floor {floor:.3e}, batch (Alg. 1) {batch(K):.3e}   target 5.95e-4, both")
-    for constant, target in ((10.0, 1.15), (100.0, 1.08)):
-        ratios = [parametric(K, constant, seed) / floor for seed in range(3)]
-        print(f"Alg. 2, mu = {constant:g}/n: {np.mean(ratios):.3f}x the floor   target <= {target}x")
-    print("Alg. 3 (okfe) is not part of this script yet")
+    quick = "--quick" in (arguments or [])
+    data_sets, rows = (1, 1500) if quick else (5, 5000)
+    X = two_spheres(0, rows)
+    print(f"batch (Alg. 1) {batch(X):.3e}, kernel PCA {floor(X[:2000]):.3e} (first 2000)   target 5.95e-4, both")
+    for seed_size in (5 * RANK, RANK):
+        for constant, ratio in ratios(data_sets, rows, seed_size).items():
+            print(f"Alg. 2, {constant:g}/n, seed of {seed_size}: {ratio:.3f}x batch   target <= {TARGETS[constant]}x")
+    few = X[:600] if quick else X[:2000]
+    K, best = gram(KERNEL, few, few), batch(few)
+    for constant in (1.0, 100.0, 1e4):
+        ratio = ls_fit(K, okfe(few, constant, 0, 5 * RANK, "nonparametric"), RIDGE) / best
+        print(f"Alg. 3, {constant:g}/n^2, {len(few)} rows: {ratio:.3f}x batch   target: moves with 1e4 only")
+    ends = [n for n in (50, 100, 200, 400, 800, 1500, 3000) if n <= rows]
+    lines = {"Alg. 1": [batch(X[:n]) for n in ends]}
+    for constant in TARGETS:
+        lines[f"Alg. 2, {constant:g}/n"] = [
+            ls_fit(gram(KERNEL, X[:n], X[:n]), okfe(X[:n], constant, 0, 5 * RANK), RIDGE) for n in ends
+        ]
+    lines["Alg. 3, 1e4/n^2"] = [
+        ls_fit(gram(KERNEL, X[:n], X[:n]), okfe(X[:n], 1e4, 0, 5 * RANK, "nonparametric"), RIDGE) for n in ends if n <= 800
+    ]
+    print(
+        curves(
+            arguments, "000-fig1", "LS fit, two spheres, rank 7", "rows", "LS fit to the rows so far", ends, lines, log=True
+        )
+    )
+    print("reproduces: Alg. 2 comes to the batch solver; does not: Alg. 3 with a constant near 1, a seed of r rows at 100/n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
