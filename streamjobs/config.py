@@ -135,6 +135,31 @@ class WindowSection(Section):
     )
 
 
+class LabelsSection(Section):
+    wait: Seconds = Field(
+        default=0.0,
+        description="rows wait this long in event time for labels that come later, in records with time and label and "
+        "without x (duration, or seconds); 0: labels come with their samples",
+    )
+    within: Seconds | None = Field(
+        default=None,
+        description="furthest the time of such a label may lie from its row's `ts` (duration, or seconds); absent: half "
+        "the hop of windows, 0 for samples",
+    )
+    delay: Seconds = Field(
+        default=0.0,
+        description="a label that came with its samples is learned this much later in event time, as if it had come late "
+        "(duration, or seconds)",
+    )
+    most: int | None = Field(
+        default=None,
+        ge=1,
+        le=100_000,
+        description="most rows of a key that wait, then the oldest leaves; absent: as many windows as `wait` or `delay` "
+        "covers, 1000 for samples",
+    )
+
+
 class ScalingTable(Section):
     method: Literal["standard", "none"] = Field(default="standard", description="running mean and variance per key")
     unit_norm: bool = Field(default=False, description="scale every x to length 1 afterwards")
@@ -170,6 +195,11 @@ else:  # `from` is the right word in a job file and cannot be written as an attr
 class PopulationSection(Section):
     file: str = Field(
         description="what 'streamjobs fit' learned from other people: scale, map and starting head, shared by all keys"
+    )
+    replaces: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]] | None = Field(
+        default=None,
+        description="fingerprints of populations before this one, as 'streamjobs state migrate' shows them: their keys keep "
+        "offsets, signal and waiting rows, and begin anew with this one's head; absent: they are an error",
     )
 
 
@@ -264,6 +294,7 @@ class Settings(Section):
     job: JobSection = JobSection()
     broker: BrokerSection = BrokerSection()
     source: SourceSection
+    labels: LabelsSection = LabelsSection()
     window: WindowSection | None = None
     population: PopulationSection | None = None
     scaling: ScalingSection = ScalingSection()

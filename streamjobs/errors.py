@@ -59,4 +59,5 @@ REASONS = (
     "late",  # where `late = "dlq"`
     "bad_label",
     "too_many_classes",
+    "unmatched_label",  # a label alone that met no waiting row of its time
 )

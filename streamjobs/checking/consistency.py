@@ -14,6 +14,7 @@ from streamjobs.checking.sentences import hidden
 from streamjobs.config import (
     BrokerSection,
     HeadSection,
+    LabelsSection,
     LearnerSection,
     ScalingSection,
     SinksSection,
@@ -47,6 +48,8 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
     if drift := parts.get("drift"):
         rules.append(drift_contradictions(drift, parts.get("head"), learners))
     rules.append(_population(parts, learners))
+    if (labels := parts.get("labels")) and source:
+        rules.append(_labels(labels, source, parts, learners))
     if (sinks := parts.get("sinks")) and source:
         rules.append(_sinks(sinks, source, parts, learners))
     return itertools.chain.from_iterable(rules)
@@ -215,6 +218,28 @@ def _population(parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Fo
     task = parts.get("task")
     if task is not None and task.task != "classification" and isinstance(one, GatedRls):
         yield (name, "task"), "task must be 'classification' with [population]."
+
+
+def _labels(
+    labels: LabelsSection, source: SourceSection, parts: Mapping[str, Any], learners: Mapping[str, Learner]
+) -> Found:
+    on = next((name for name in ("wait", "delay") if getattr(labels, name) > 0), None)
+    if on is None:
+        for name in ("within", "most"):
+            if getattr(labels, name) is not None:
+                yield ("labels", name), f"{name} has no meaning without wait or delay; state how long rows wait."
+        return
+    if source.format == "raw" and labels.wait > 0:
+        yield ("labels", "wait"), "wait has no meaning in raw records: a label cannot come without x; use json or msgpack."
+    elif source.label is None and source.format != "raw":
+        yield ("labels", on), f"{on} needs the name of the field with the label; state [source] label."
+    elif source.time is None and source.format != "raw":
+        yield ("labels", on), f"{on} needs the name of the field with the event time; state [source] time."
+    one, drift = learners.get("learner"), parts.get("drift")
+    if parts.get("head") is None and one is not None and one.kind not in PREDICTING:
+        yield ("labels", on), f"{on} has nobody who learns labels; add a [head]."
+    if drift is not None and drift.watch == "loss":
+        yield ("drift", "watch"), "watch = 'loss' misses labels that are learned later; with [labels] watch 'ls_error'."
 
 
 def _sinks(sinks: SinksSection, source: SourceSection, parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Found:

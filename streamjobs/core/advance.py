@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from algorithms.common.protocol import LEARN, unknown
+from algorithms.common.protocol import LEARN, Array, Outputs, unknown
 from streamjobs.core.books import Books
 from streamjobs.core.drifting import error_of, watched
 from streamjobs.core.idle import AWAKE, Idle
@@ -17,11 +17,12 @@ from streamjobs.core.job import Job
 from streamjobs.core.labels import Code, class_code, number_code
 from streamjobs.core.live import Live
 from streamjobs.core.messages import Advanced, Output, Record, Report
-from streamjobs.core.modelling import decided, learned
+from streamjobs.core.modelling import decided, learned, remember
 from streamjobs.core.order import DUPLICATE, LATE, Order
 from streamjobs.core.outputs import Encoder, dead_letter
 from streamjobs.core.records import Decoded
-from streamjobs.core.rows import Modelled, Rows
+from streamjobs.core.rows import Modelled, Rows, picked
+from streamjobs.core.waiting import Met, Waiting
 from streamjobs.core.windows import Windows
 from streamjobs.errors import RecordError
 
@@ -41,11 +42,15 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
     at, created = 0, live.created
     while at < len(decoded.owner):
         live.tick()
-        at, rows = _admit(job, live, records, decoded, at, letters, report)
-        rows = _signal(job, live, records, rows, letters, report)
-        if len(rows.slots):
-            made = _model(job, live, rows)
-            Encoder(job, live, records).add(rows, made, outputs, report)
+        at, rows, alone = _admit(job, live, records, decoded, at, letters, report)
+        samples = rows if alone is None else picked(rows, ~alone)
+        report.samples += len(samples.slots)
+        came = _signal(job, live, records, samples, letters, report)
+        now, met = _meet(job, live, records, came, picked(rows, slice(0) if alone is None else alone), letters, report)
+        if len(now.slots):
+            made = _model(job, live, came, now, met, report)
+            if len(came.slots):
+                Encoder(job, live, records).add(came, made, outputs, report)
     for index, error in sorted(letters, key=lambda letter: letter[0]):
         report.dead_lettered[error.reason] = report.dead_lettered.get(error.reason, 0) + 1
         outputs.append(dead_letter(records[index], error))
@@ -61,10 +66,10 @@ def _admit(
     at: int,
     letters: list[tuple[int, RecordError]],
     report: Report,
-) -> tuple[int, Rows]:
+) -> tuple[int, Rows, Array | None]:
     """Samples from `at` on with their keys' slots and label codes, as many as the live states have room for.
 
-    Gives where it stopped, and the samples of records that are new to their key and usable.
+    Gives where it stopped, the samples of records that are new to their key and usable, and which are labels alone.
     """
     owner, labels = decoded.owner, decoded.labels
     firsts = [at, *(at + 1 + np.flatnonzero(owner[at + 1 :] != owner[at:-1])).tolist()]  # where each record begins
@@ -115,13 +120,13 @@ def _admit(
         decoded.X[begin:at],
         L,
         owner[begin:at],
-        np.zeros(0, np.int8),  # who learns is decided by the order stage
+        np.zeros(at - begin, np.int8),  # who learns is decided by the order stage
     )
+    alone = decoded.alone[begin:at] if decoded.alone is not None else None
     if not all(taken):
         keep = np.repeat(np.array(taken, bool), lengths)
-        rows = Rows(rows.slots[keep], rows.times[keep], rows.X[keep], rows.L[keep], rows.owner[keep], rows.learn)
-    report.samples += len(rows.slots)
-    return at, rows
+        rows, alone = picked(rows, keep), None if alone is None else alone[keep]
+    return at, rows, alone
 
 
 def _codes(job: Job, live: Live, slot: int, labels: list[object]) -> list[Code] | None:
@@ -192,16 +197,54 @@ def _count(report: Report, reason: str, count: int) -> None:
         report.skipped[reason] = report.skipped.get(reason, 0) + count
 
 
-def _model(job: Job, live: Live, rows: Rows) -> Modelled:
-    """Scaling, learner, drift and books over the rows."""
-    n = len(rows.slots)
-    slots = np.zeros(n, np.int64) if live.pooled else rows.slots
-    scaled, out, share = learned(job, live, slots, rows)
+def _meet(
+    job: Job,
+    live: Live,
+    records: Sequence[Record],
+    came: Rows,
+    labels: Rows,
+    letters: list[tuple[int, RecordError]],
+    report: Report,
+) -> tuple[Rows, Met | None]:
+    """Rows that came and, between them, those that a late label lets learn."""
+    waiting = job.stages.get("waiting")
+    if waiting is None:
+        return came, None
+    assert isinstance(waiting, Waiting)
+    met = waiting.advance(live.work["waiting"], came, labels)
+    for reason, count in met.skipped.items():
+        _count(report, reason, count)
+    missed = labels.owner[met.missed]
+    useful = set(labels.owner[~met.missed].tolist())
+    for index in dict.fromkeys(missed.tolist()):
+        if index in useful:
+            _count(report, "unmatched_label", int((missed == index).sum()))
+        else:
+            letters.append((index, RecordError("unmatched_label", _unmatched(records[index], waiting), "waiting")))
+    return met.rows, met
+
+
+def _unmatched(record: Record, waiting: Waiting) -> str:
+    return (
+        f"topic {record.topic}[{record.partition}] offset {record.offset}: expected a label within {waiting.within:g} s of "
+        f"the time of a row that waits for one (for {waiting.wait:g} s, {waiting.most} of a key at most), met none."
+    )
+
+
+def _model(job: Job, live: Live, came: Rows, now: Rows, met: Met | None, report: Report) -> Modelled:
+    """Scaling, learner, drift and books over the rows `now`; gives what was made of those that `came` among them."""
+    slots = np.zeros(len(now.slots), np.int64) if live.pooled else now.slots
+    scaled, out, share = learned(job, live, slots, now)
+    said = decided(job, live, slots, now, out.prediction) if job.task == "classification" else None
+    if met is not None:
+        remember(job, live, now, met, said, report)
+        own = met.source >= 0
+        slots, scaled, out = slots[own], scaled[own], Outputs(*(array[own] for array in out))
+        share, said = None if share is None else share[own], None if said is None else said.of(own)
     drift = []
     if job.settings.drift is not None:
         error = error_of(out, job.settings.drift)
-        drift = [watched(watch, job.stages, live.work, slots, scaled, rows, error) for watch in job.watches]
-    said = decided(job, live, slots, rows, out.prediction) if job.task == "classification" else None
+        drift = [watched(watch, job.stages, live.work, slots, scaled, came, error) for watch in job.watches]
     books = job.stages["books"]
     assert isinstance(books, Books)
     seq, seen = books.number(live.work["books"], slots)

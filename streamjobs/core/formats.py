@@ -5,6 +5,9 @@ numbers each, `time` as n numbers (in MessagePack also as little-endian f64 byte
 a list of n values. A list is always read as one value per sample in a frame and as the numbers of one label otherwise.
 MessagePack also takes numbers as little-endian bytes, f32 unless the message says `"dtype": "f8"`.
 
+Where rows wait for labels, a record with time and label and none of the numbers of x is a label that comes later, or
+several: `time` and `label` as lists, or one of them for all. The time is that of the row it belongs to, its `ts`.
+
 Where a job mirrors, the field that says how the sensor is worn must be in every record, one value for all its samples.
 Mirrored samples are ordinary ones from here on: after a change of side within a key's stream both sides stand in one
 frame, so windows run on over it.
@@ -23,7 +26,7 @@ from algorithms.common.protocol import Array
 from streamjobs.config import MirrorSection, SourceSection
 from streamjobs.core.messages import Record
 from streamjobs.core.raw import read_raw
-from streamjobs.core.samples import Frame, Problem, Sample, check_count, labels_of, numbers_of
+from streamjobs.core.samples import Frame, LateLabels, Problem, Sample, check_count, labels_of, numbers_of
 from streamjobs.errors import ConfigError
 
 UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # of [source] time_unit, per second
@@ -34,17 +37,54 @@ _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Label = str | int | float | bool | list[Any] | None
 
 
-Parse = Callable[[Record], Sample | Frame]
+Parse = Callable[[Record], Sample | Frame | LateLabels]
 
 
-def parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None) -> Parse:
+def parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False) -> Parse:
     """The function that reads one record's value; it raises Problem and nothing else.
 
-    `mirror` needs named fields, in JSON or MessagePack.
+    `mirror` needs named fields, in JSON or MessagePack; `late` (labels may come alone) named time and label there.
     """
     if source.format == "raw":
         return lambda record: read_raw(record, source.max_samples, dim)
-    return _typed(source, dim, mirror)
+    typed = _typed(source, dim, mirror)
+    return _or_late(typed, source) if late else typed
+
+
+def _or_late(samples: Parse, source: SourceSection) -> Parse:
+    """Tells records that hold labels alone from broken ones: none of the fields of x is there."""
+    module = msgspec.msgpack if source.format == "msgpack" else msgspec.json
+    fields, scale = source.fields or [source.x], UNITS[source.time_unit]
+    given: list[Any] = [(f"f{i}", msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for i in range(len(fields))]
+    timed = _Integer | float | list[_Integer | float]
+    rename = {f"f{i}": name for i, name in enumerate(fields)} | {"time": str(source.time), "label": str(source.label)}
+    decode = module.Decoder(
+        msgspec.defstruct("Late", [("time", timed), ("label", _Label), *given], rename=rename, gc=False)
+    ).decode
+
+    def parse(record: Record) -> Sample | Frame | LateLabels:
+        try:
+            return samples(record)
+        except Problem as problem:
+            try:
+                message = decode(record.value)
+            except _UNDECODABLE:
+                raise problem from None
+            alone = all(getattr(message, name) is msgspec.UNSET for name, *_ in given)
+            if not alone or message.label is None or (type(message.label) is list and None in message.label):
+                raise
+        return _late_labels(message.time, message.label, scale, source.max_samples)
+
+    return parse
+
+
+def _late_labels(time: Any, label: Any, scale: float, max_samples: int) -> LateLabels:
+    n = max(len(part) if isinstance(part, list) else 1 for part in (time, label))
+    check_count(n, max_samples)
+    times = np.array(time if isinstance(time, list) else [time] * n, dtype=np.float64) / scale
+    if len(times) != n:
+        raise Problem("bad_time", f"expected {n} times for {n} labels, got {len(times)}")
+    return LateLabels(times, labels_of(label, n))
 
 
 def _typed(source: SourceSection, dim: int, mirror: MirrorSection | None) -> Parse:

@@ -16,24 +16,27 @@ from streamjobs.core.drifting import Watch, drift_stages, idle_stage, watches
 from streamjobs.core.fallback import Fallback
 from streamjobs.core.idle import Idle
 from streamjobs.core.messages import Record
+from streamjobs.core.migrating import carried, carries
 from streamjobs.core.order import Order
 from streamjobs.core.parts import Parts, describe, parts_of
 from streamjobs.core.population import Population, begun, fitting
 from streamjobs.core.population import decode as decode_population
 from streamjobs.core.records import Decoded, decoder
 from streamjobs.core.snapshot import Snapshot
+from streamjobs.core.waiting import Waiting
 from streamjobs.core.warmup import warm_up
 from streamjobs.core.windows import Windows
 from streamjobs.errors import ConfigError, SnapshotError
 
-SIGNAL = ("order", "idle", "windows")  # stages that belong to a key's signal: fresh for a new key, also after a warm start
+SIGNAL = ("order", "idle", "windows", "waiting")  # of a key's signal: fresh for a new key, also after a warm start
 
 
 class Job(NamedTuple):
     """Stages by name in the order rows pass them, and the facts around them; made by `Job.from_settings`."""
 
     settings: Settings
-    stages: dict[str, Stage]  # order, idle?, windows?, scaling?, map?, learner, of drift, smoothing?, fallback?, books
+    # order, idle?, windows?, waiting?, scaling?, map?, learner, of drift, smoothing?, fallback?, books
+    stages: dict[str, Stage]
     shared: dict[str, State]  # of stages all keys share: the population's scaling and map, which stand still
     learner: Learner  # a key's own
     watches: tuple[Watch, ...]  # what is watched for drift
@@ -73,6 +76,8 @@ class Job(NamedTuple):
         stages |= idle_stage(settings.drift)
         if parts.windows is not None:
             stages["windows"] = parts.windows
+        if parts.waiting is not None:
+            stages["waiting"] = parts.waiting
         if parts.scaling is not None:
             stages["scaling"] = parts.scaling
         if parts.map is not None:
@@ -111,7 +116,7 @@ class Job(NamedTuple):
             label_width=label_width,
             model=model,
             sinks=sinks_of(settings, parts),
-            decode=decoder(source, parts.dim, settings.window.mirror if settings.window else None),
+            decode=decoder(source, parts.dim, settings.window.mirror if settings.window else None, settings.labels.wait > 0),
             fingerprint=blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).digest(),
             described=described,
             start=None,
@@ -146,6 +151,8 @@ class Job(NamedTuple):
                 states[name] = stage.init(self.dim, self.label_width)
             elif isinstance(stage, Idle):
                 states[name] = stage.init(self.dim)
+            elif isinstance(stage, Waiting):
+                states[name] = stage.init(self.width, self.label_width)
             elif isinstance(stage, Smoothing):
                 states[name] = stage.init(targets=self.targets)
             elif isinstance(stage, Fallback):
@@ -181,7 +188,7 @@ class Job(NamedTuple):
         """Raises SnapshotError when the bytes are damaged or another job wrote them; the message says what differs."""
         held = snapshot.decode(data)
         if held.fingerprint != self.fingerprint:
-            raise SnapshotError(snapshot.difference(_table(held.description), self.described))
+            return self._migrated(held)
         states, at = {}, 0
         for name, like in self._empty(0).items():
             count = len(snapshot.flatten(like))
@@ -191,6 +198,24 @@ class Job(NamedTuple):
             raise SnapshotError(f"snapshot holds {len(held.arrays)} arrays, this job expects {at}.")
         return states, held.names, held.offsets
 
+    def _migrated(self, held: Snapshot) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
+        """The state of a key of another population, where this one replaces it."""
+        written, population = snapshot.table_of(held.description), self.settings.population
+        old = written.get("population")
+        if population is None or old is None or old == self.described["population"]:
+            raise SnapshotError(snapshot.difference(written, self.described))
+        if carries(written, self.described, population.replaces or ()):
+            assert self.population is not None
+            states, names = carried(held, self._empty(0), self.population.names)
+            return states, names, held.offsets
+        if carries(written, self.described, [old]):
+            raise SnapshotError(
+                f"snapshot was written with population {old}; this job runs population {self.described['population']}. "
+                f"Put the old file back, or set [population] replaces = [{old!r}]: then keys begin anew with the new "
+                "population's head ('streamjobs state migrate JOB --population' shows what that means for how many)."
+            )
+        raise SnapshotError(snapshot.difference(written, self.described))
+
     def compile(self) -> None:
         """Run every compiled loop once, so that the first record does not wait for the compiler."""
         warm_up(self.stages, self._empty(0) | self.shared, self.dim, self.label_width)
@@ -198,14 +223,6 @@ class Job(NamedTuple):
 
 def _text(described: dict[str, str]) -> str:
     return json.dumps(described, separators=(",", ":"))
-
-
-def _table(text: str) -> dict[str, Any]:
-    try:
-        table = json.loads(text)
-    except ValueError:
-        return {}
-    return table if isinstance(table, dict) else {}
 
 
 def sinks_of(settings: Settings, parts: Parts) -> dict[str, str]:

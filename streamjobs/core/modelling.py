@@ -10,7 +10,9 @@ from streamjobs.core.books import Books, targets_of
 from streamjobs.core.fallback import Fallback
 from streamjobs.core.job import Job
 from streamjobs.core.live import Live
+from streamjobs.core.messages import Report
 from streamjobs.core.rows import Rows, Said
+from streamjobs.core.waiting import Met, Waiting
 
 
 def learned(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Array, Outputs, Array | None]:
@@ -59,3 +61,15 @@ def decided(job: Job, live: Live, slots: Array, rows: Rows, scores: Array) -> Sa
     if isinstance(fallback, Fallback):
         fallback.advance(live.work["fallback"], slots, chosen, codes, rows.learn)
     return Said(chosen, smoothed, known, labelled)
+
+
+def remember(job: Job, live: Live, now: Rows, met: Met, said: Said | None, report: Report) -> None:
+    """Count late labels against what was said at the time, and keep what was said of rows that wait."""
+    waiting = job.stages["waiting"]
+    assert isinstance(waiting, Waiting)
+    chosen = np.full(len(now.slots), -1) if said is None else said.chosen
+    waiting.remember(live.work["waiting"], now.slots, chosen)
+    report.labels += int(met.late.sum())
+    if said is not None:
+        then = np.where(met.origin >= 0, chosen[met.origin], met.said)
+        report.wrong += int(((then >= 0) & (then != now.L[:, 0]) & met.late).sum())

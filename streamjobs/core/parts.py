@@ -4,6 +4,7 @@ With [population] the scale and the map are shared by all keys and stand still, 
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -12,9 +13,11 @@ from algorithms.common.protocol import SettingError, Stage
 from algorithms.heads.gated import GatedRls
 from algorithms.heads.smoothing import Smoothing
 from streamjobs.config import HeadSection, ScalingSection, Settings
+from streamjobs.core.waiting import Waiting
 from streamjobs.core.windows import Windows
 
 TASK = ("task", "classes", "max_classes", "targets", "smooth", "fallback")  # of [head]; a predicting learner may have them
+MOST_WAITING = 100_000  # rows of a key
 PREDICTING = ("regression", "classification")
 _TAUGHT = ("forgetting", "delta", "intercept")  # settings in which a person's head and the population's must agree
 
@@ -25,6 +28,7 @@ class Parts(NamedTuple):
     dim: int  # of a sample
     width: int  # of what scaling and map see: dim, or the statistics of a window
     windows: Windows | None
+    waiting: Waiting | None  # where labels may come later
     scaling: Learner | None
     map: Learner | None  # with [population]: shared by all keys; None where x goes straight into the head
     learner: Learner  # a key's own: with [population] the head, else everything
@@ -62,6 +66,7 @@ def parts_of(settings: Settings) -> Parts:
         dim=dim,
         width=windows.width_for(dim) if windows else dim,
         windows=windows,
+        waiting=_waiting(settings),
         scaling=_scaling(settings),
         map=mapping,
         learner=learner,
@@ -165,6 +170,19 @@ def _windows(settings: Settings, label: str) -> Windows | None:
         gap=window.gap,
         statistics=window.statistics,
     )
+
+
+def _waiting(settings: Settings) -> Waiting | None:
+    labels, window = settings.labels, settings.window
+    if labels.wait <= 0 and labels.delay <= 0:
+        return None
+    hop = (window.hop or window.length) if window else None
+    within, most = labels.within, labels.most
+    if within is None:
+        within = hop / 2 if hop else 0.0
+    if most is None:
+        most = min(math.ceil(max(labels.wait, labels.delay) / hop) + 1, MOST_WAITING) if hop else 1000
+    return Waiting(wait=labels.wait, delay=labels.delay, within=within, most=most)
 
 
 def _facts(settings: Settings, windows: Windows | None) -> dict[str, str]:

@@ -13,7 +13,7 @@ from algorithms.common.protocol import Array
 from streamjobs.config import MirrorSection, SourceSection
 from streamjobs.core.formats import UNITS, parser
 from streamjobs.core.messages import Record
-from streamjobs.core.samples import MAX_LABEL, Frame, Problem, Sample, label_of
+from streamjobs.core.samples import MAX_LABEL, Frame, LateLabels, Problem, Sample, label_of
 from streamjobs.errors import RecordError
 
 MAX_HEADERS = 100  # of a record
@@ -28,12 +28,18 @@ class Decoded(NamedTuple):
     times: Array  # (n,) float64 event time, seconds since 1970
     X: Array  # (n, dim) float64, finite, C order
     labels: list[object]  # n: None, text, int, float, bool, or a list of floats
+    alone: Array | None  # (n,) bool, labels without samples (X is zero there); None where there are none
     errors: list[tuple[int, RecordError]]  # index into the records and why it gives no samples
 
 
-def decoder(source: SourceSection, dim: int, mirror: MirrorSection | None = None) -> Callable[[Sequence[Record]], Decoded]:
-    """A function that decodes a batch of records by `[source]`; it never raises for what a record holds."""
-    parse = parser(source, dim, mirror)
+def decoder(
+    source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False
+) -> Callable[[Sequence[Record]], Decoded]:
+    """A function that decodes a batch of records by `[source]`; it never raises for what a record holds.
+
+    late: records may hold labels alone, for rows that wait for them.
+    """
+    parse = parser(source, dim, mirror, late)
     scale = UNITS[source.time_unit] if source.time is not None else 1000.0
     max_bytes, max_key_bytes = source.max_bytes, source.max_key_bytes
 
@@ -50,6 +56,11 @@ def decoder(source: SourceSection, dim: int, mirror: MirrorSection | None = None
                 if isinstance(parsed, Frame):
                     samples.frame(index, parsed)
                     continue
+                if isinstance(parsed, LateLabels):
+                    samples.alone.append(index)
+                    n = len(parsed.times)
+                    samples.frame(index, Frame(np.zeros((n, dim)), parsed.times, parsed.labels))
+                    continue
                 label = parsed[2]
                 if label is not None and (type(label) is not str or len(label) > MAX_LABEL):
                     parsed = parsed[0], parsed[1], label_of(label)
@@ -57,7 +68,10 @@ def decoder(source: SourceSection, dim: int, mirror: MirrorSection | None = None
                 add_index(index)
             except Problem as problem:
                 errors[index] = _located(record, problem)
-        return _checked(samples.joined(dim), records, errors, source)
+        checked = _checked(samples.joined(dim), records, errors, source)
+        if not samples.alone:
+            return checked
+        return checked._replace(alone=np.isin(checked.owner, np.array(samples.alone, np.int64)))
 
     return decode
 
@@ -75,11 +89,12 @@ class _Joined(NamedTuple):
 class _Samples:
     """Collects samples in record order: runs of single ones become one array, a frame is one already."""
 
-    __slots__ = ("index", "labels", "parts", "records", "scale", "single", "timed")
+    __slots__ = ("alone", "index", "labels", "parts", "records", "scale", "single", "timed")
 
     def __init__(self, records: Sequence[Record], scale: float, timed: bool) -> None:
         self.records, self.scale, self.timed = records, scale, timed
         self.single: list[Sample] = []
+        self.alone: list[int] = []  # records that hold labels alone
         self.index: list[int] = []  # of their records
         self.parts: list[tuple[Array, Array, Array, Array]] = []  # owner, times, X, stamps
         self.labels: list[object] = []
@@ -124,7 +139,7 @@ class _Samples:
 def _checked(samples: _Joined, records: Sequence[Record], errors: dict[int, RecordError], source: SourceSection) -> Decoded:
     owner, times, X, labels, stamps = samples
     if _all_good(samples, source):
-        return Decoded(owner, times, X, labels, sorted(errors.items()))
+        return Decoded(owner, times, X, labels, None, sorted(errors.items()))
     in_range = np.asarray((np.abs(X) <= source.max_abs).all(axis=1))  # false for NaN as well
     in_time = (times >= 0.0) & (times < END_OF_TIME)
     early = (stamps <= 0.0) | (times <= stamps + source.future)
@@ -147,7 +162,7 @@ def _checked(samples: _Joined, records: Sequence[Record], errors: dict[int, Reco
         keep = ~np.isin(owner, np.array(list(errors), np.int64))  # a frame goes whole
         labels = [label for label, kept in zip(labels, keep, strict=True) if kept]
         owner, times, X = owner[keep], times[keep], X[keep]
-    return Decoded(owner, times, X, labels, sorted(errors.items()))
+    return Decoded(owner, times, X, labels, None, sorted(errors.items()))
 
 
 def _all_good(samples: _Joined, source: SourceSection) -> bool:

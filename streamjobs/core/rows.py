@@ -24,6 +24,12 @@ class Watched(NamedTuple):
     found: Array  # (n, 4) statistic, alarm, mean before, mean after
 
 
+def picked(rows: Rows, which: Array | slice) -> Rows:
+    """Those where `which (n,)` bool is true, or of a slice."""
+    awake = None if rows.awake is None else rows.awake[which]
+    return Rows(*(column[which] for column in rows[:6]), awake)
+
+
 class Said(NamedTuple):
     """The class of each row."""
 
@@ -31,6 +37,10 @@ class Said(NamedTuple):
     smoothed: Array | None  # (n, classes) scores that decided, where they are smoothed
     known: Array  # (n,) how many classes could have been said
     labelled: Array  # (n, classes) int8, 1 for those the key had labelled before the row
+
+    def of(self, which: Array) -> "Said":
+        smoothed = None if self.smoothed is None else self.smoothed[which]
+        return Said(self.chosen[which], smoothed, self.known[which], self.labelled[which])
 
 
 class Modelled(NamedTuple):

@@ -30,6 +30,13 @@ class Frame(NamedTuple):
     labels: list[object]  # n
 
 
+class LateLabels(NamedTuple):
+    """n labels that come without samples, for rows that wait for them."""
+
+    times: Array  # (n,) seconds
+    labels: list[object]  # n
+
+
 def label_of(label: object) -> object:
     """A label as it may go on: None, text, a finite number, or finite numbers; raises Problem for anything else."""
     if label is None or isinstance(label, bool):

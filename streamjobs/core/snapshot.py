@@ -11,6 +11,7 @@ Layout, little-endian:
 Never pickle: nothing stored is executed. What cannot be trusted is a SnapshotError and nothing is overwritten.
 """
 
+import json
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
@@ -79,6 +80,20 @@ def decode(data: bytes) -> Snapshot:
         return _snapshot(data)
     except (struct.error, IndexError, ValueError, MemoryError) as problem:
         raise SnapshotError(f"snapshot is damaged although its checksum fits: {problem}.") from problem
+
+
+def described_by(data: bytes) -> dict[str, Any]:
+    """What ran when a snapshot was written, by name; raises SnapshotError as `decode` does."""
+    return table_of(decode(data).description)
+
+
+def table_of(description: str) -> dict[str, Any]:
+    """A snapshot's description by name; empty where it is not one."""
+    try:
+        table = json.loads(description)
+    except ValueError:
+        return {}
+    return table if isinstance(table, dict) else {}
 
 
 def _snapshot(data: bytes) -> Snapshot:

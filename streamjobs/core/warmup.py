@@ -12,6 +12,8 @@ from streamjobs.core.books import Books, targets_of
 from streamjobs.core.fallback import Fallback
 from streamjobs.core.idle import Idle
 from streamjobs.core.order import Order
+from streamjobs.core.rows import Rows
+from streamjobs.core.waiting import Waiting
 from streamjobs.core.windows import Windows
 
 
@@ -29,6 +31,10 @@ def warm_up(stages: Mapping[str, Stage], states: Mapping[str, Any], dim: int, la
             stage.advance(work, slot, times, X, L, owner, learn)
         elif isinstance(stage, Idle):
             stage.advance(work, slot, X, learn.copy())
+        elif isinstance(stage, Waiting):
+            one = Rows(slot, times, np.zeros((1, state.X.shape[1])), L, owner, learn)
+            stage.advance(work, one, one)
+            stage.remember(work, slot, owner)
         elif isinstance(stage, Books):
             scores, before = unknown((1, stage.classes)), np.zeros((1, stage.classes), np.int8)
             stage.decide(work, slot, scores, L[:, 0].copy(), learn, before)

@@ -1,5 +1,7 @@
 """A job with a population: other people's windows learned as `fit` does, in small."""
 
+import json
+
 import numpy as np
 
 from streamjobs.config import Settings
@@ -9,7 +11,7 @@ from streamjobs.core.live import Live
 from streamjobs.core.messages import Stored
 from streamjobs.core.parts import parts_of, without_population
 from streamjobs.core.population import Population, encode
-from tests.core.streams import samples, settings
+from tests.core.streams import START, record, samples, settings
 
 FILE = "population.state"
 NAMES = ["run", "sit"]
@@ -25,6 +27,24 @@ def of_people(**sections) -> Settings:
         "head": {"name": "rls", "boost": 10.0, "smooth": 0.3, "fallback": "last_label"},
     }
     return settings(**(table | sections))
+
+
+def late_labels(records: list[Stored], after: float = 3.0) -> list[Stored]:
+    """The same samples of all keys but p0 without labels; each window's label comes `after` seconds behind its end."""
+    stream: list[Stored] = []
+    windows: dict[bytes, list[tuple[float, str]]] = {}
+    for one in records:
+        body = json.loads(one.value)
+        if one.key != b"p0":
+            body.pop("activity", None)
+        stream.append(record(len(stream), one.key, body))
+        step, waiting = round((body["ts"] - START) * 10), windows.setdefault(one.key, [])
+        if step % 5 == 4 and step >= 9:  # windows of 1 s every half: their ends
+            waiting.append((START + (step + 1) * 0.1, "run" if (step // 40) % 2 else "sit"))
+        while one.key != b"p0" and waiting and waiting[0][0] + after <= body["ts"]:
+            time, label = waiting.pop(0)
+            stream.append(record(len(stream), one.key, {"ts": time, "activity": label}))
+    return stream
 
 
 def windows_of(job: Job, records: list[Stored]) -> tuple[np.ndarray, list[object]]:

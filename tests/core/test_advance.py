@@ -1,6 +1,7 @@
 """The core as a worker uses it: crashes, redelivery, batches, bounded memory, dead letters, warm starts."""
 
 import json
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -10,23 +11,45 @@ from hypothesis import strategies as st
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live import Live
+from streamjobs.core.messages import Stored
 from streamjobs.errors import SnapshotError
-from tests.core.people import job_of_people
+from tests.core.people import job_of_people, late_labels
 from tests.core.streams import Worker, record, samples, settings, values
 
 RECORDS = samples(360)
 
 
-@pytest.fixture(scope="module", params=["own map", "population"])
-def job(request) -> Job:
-    """What follows holds where every key learns its own scale and map, and where all share a population's."""
-    return Job.from_settings(settings()) if request.param == "own map" else job_of_people()
+class Case(NamedTuple):
+    job: Job
+    records: list[Stored]
+
+
+@pytest.fixture(scope="module", params=["own map", "population", "late labels"])
+def case(request) -> Case:
+    """What follows holds where every key learns its own scale and map, where all share a population's, and where a
+    person's labels come late or are held back."""
+    if request.param == "own map":
+        return Case(Job.from_settings(settings()), RECORDS)
+    if request.param == "population":
+        return Case(job_of_people(), RECORDS)
+    labels = {"wait": "10s", "delay": "1s", "most": 8}
+    return Case(job_of_people(labels=labels), late_labels(RECORDS))
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(job) -> tuple[list, dict]:
+def job(case) -> Job:
+    return case.job
+
+
+@pytest.fixture(scope="module")
+def records(case) -> list[Stored]:
+    return case.records
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(job, records) -> tuple[list, dict]:
     worker = Worker(job)
-    outputs = values(worker.apply(RECORDS))
+    outputs = values(worker.apply(records))
     worker.checkpoint()
     return outputs, worker.store
 
@@ -38,19 +61,20 @@ def test_the_stream_gives_all_three_kinds_of_output(uninterrupted):
     assert "dlq" not in sinks
     last = json.loads([output[2] for output in outputs if output[0] == "predictions"][-1])
     assert last["y_hat"] in ("run", "sit") and last["classes"] == 2 and last["ls_error"] >= 0
+    assert sorted(last["labelled"]) == ["run", "sit"]
 
 
-def test_replay_after_a_crash_at_any_record_repeats_outputs_exactly(job, uninterrupted):
+def test_replay_after_a_crash_at_any_record_repeats_outputs_exactly(job, records, uninterrupted):
     wanted, states = uninterrupted
-    for crash in range(0, len(RECORDS), 7):
+    for crash in range(0, len(records), 7):
         worker = Worker(job)
-        before = values(worker.apply(RECORDS[:crash]))
+        before = values(worker.apply(records[:crash]))
         stored = crash // 2  # the checkpoint before it: a fresh worker at that point
         safe = Worker(job)
-        safe.apply(RECORDS[:stored])
+        safe.apply(records[:stored])
         safe.checkpoint()
         again = Worker(job, dict(safe.store))
-        after = values(again.apply(RECORDS[stored:]))
+        after = values(again.apply(records[stored:]))
         again.checkpoint()
         done = {output[4][0][1] + output[0].encode(): output for output in before}
         for output in after:
@@ -60,10 +84,10 @@ def test_replay_after_a_crash_at_any_record_repeats_outputs_exactly(job, uninter
         assert again.store == states
 
 
-def test_a_crash_after_every_single_record_changes_nothing(job, uninterrupted):
+def test_a_crash_after_every_single_record_changes_nothing(job, records, uninterrupted):
     wanted, states = uninterrupted
     worker, outputs = Worker(job), []
-    for one in RECORDS:
+    for one in records:
         outputs += values(worker.apply([one]))
         worker.checkpoint()
         worker.crash()
@@ -75,34 +99,34 @@ def outputs_of(outputs):
     return sorted(outputs, key=lambda o: (o[4][0][1], o[0]))
 
 
-def test_redelivered_records_train_nobody_twice(job, uninterrupted):
+def test_redelivered_records_train_nobody_twice(job, records, uninterrupted):
     _, states = uninterrupted
     worker = Worker(job)
-    worker.apply(RECORDS)
-    again = advance(job, worker.live, RECORDS[100:])
-    assert again.outputs == [] and again.report.redelivered == len(RECORDS) - 100
+    worker.apply(records)
+    again = advance(job, worker.live, records[100:])
+    assert again.outputs == [] and again.report.redelivered == len(records) - 100
     worker.checkpoint()
     assert worker.store == states
 
 
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=12))
 @how(max_examples=15, deadline=None)
-def test_any_split_into_batches_gives_the_same_bits(job, uninterrupted, sizes):
+def test_any_split_into_batches_gives_the_same_bits(job, records, uninterrupted, sizes):
     wanted, states = uninterrupted
     worker, outputs, at = Worker(job), [], 0
-    for size in [*sizes, len(RECORDS)]:
-        outputs += values(worker.apply(RECORDS[at : at + size]))
+    for size in [*sizes, len(records)]:
+        outputs += values(worker.apply(records[at : at + size]))
         at += size
     worker.checkpoint()
     assert outputs_of(outputs) == outputs_of(wanted)
     assert worker.store == states
 
 
-def test_each_key_alone_gives_what_it_gives_among_others(job, uninterrupted):
+def test_each_key_alone_gives_what_it_gives_among_others(job, records, uninterrupted):
     wanted, states = uninterrupted
     for key in (b"p0", b"p1", b"p2"):
         worker = Worker(job)
-        alone = values(worker.apply([r for r in RECORDS if r.key == key]))
+        alone = values(worker.apply([r for r in records if r.key == key]))
         worker.checkpoint()
         assert alone == [output for output in wanted if output[1] == key]
         assert worker.store[key] == states[key]
@@ -164,10 +188,10 @@ def test_a_new_key_starts_from_an_exported_state():
     assert cold[0]["y_hat"] is None and cold[0]["n_seen"] == 0
 
 
-def test_a_pooled_model_keeps_each_keys_signal_apart(job):
+def test_a_pooled_model_keeps_each_keys_signal_apart(job, records):
     pooled, single = Worker(job, pooled=True), Worker(job)
-    a = pooled.apply(RECORDS)
-    b = single.apply(RECORDS)
+    a = pooled.apply(records)
+    b = single.apply(records)
     assert [(o.key, o.timestamp) for o in a if o.sink == "features"] == [
         (o.key, o.timestamp) for o in b if o.sink == "features"
     ]
@@ -194,9 +218,9 @@ def test_class_names_are_each_keys_own(job):
     assert dict(outputs[-1].headers)["streamjobs-error-reason"] == b"too_many_classes"
 
 
-def test_a_snapshot_packed_from_the_arrays_is_that_of_the_saved_state(job):
+def test_a_snapshot_packed_from_the_arrays_is_that_of_the_saved_state(job, records):
     worker = Worker(job)
-    worker.apply(RECORDS[:200])
+    worker.apply(records[:200])
     live = worker.live
     packed = dict(live.snapshots())
     for key, slot in live.slot_of.items():
