@@ -27,7 +27,8 @@ class Watched(NamedTuple):
 def picked(rows: Rows, which: Array | slice) -> Rows:
     """Those where `which (n,)` bool is true, or of a slice."""
     awake = None if rows.awake is None else rows.awake[which]
-    return Rows(*(column[which] for column in rows[:6]), awake)
+    slots, times, X, L, owner, learn, _ = rows
+    return Rows(slots[which], times[which], X[which], L[which], owner[which], learn[which], awake)
 
 
 class Said(NamedTuple):
