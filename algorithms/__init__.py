@@ -43,6 +43,10 @@ from algorithms.maps.taylor import Taylor
 from algorithms.prototypes.ald import Ald
 from algorithms.prototypes.random_prototypes import RandomPrototypes
 from algorithms.scaling import Scaling
+from algorithms.spectral.ispeed import Ispeed
+from algorithms.spectral.sispeed import Sispeed
+from algorithms.spectral.sparse_speed import SparseSpeed
+from algorithms.spectral.speed import Speed
 from algorithms.subspace.last_points import LastPoints
 from algorithms.subspace.okfe import Okfe
 from algorithms.subspace.okfeb import Okfeb
@@ -59,6 +63,7 @@ LEARNERS: dict[str, type[Learner]] = {
     "klms": Klms,
     "knlms": Knlms,
     "krls": Krls,
+    "ispeed": Ispeed,
     "last_points": LastPoints,
     "lms": Lms,
     "logistic": Logistic,
@@ -75,6 +80,9 @@ LEARNERS: dict[str, type[Learner]] = {
     "running_mean": RunningMean,
     "scaling": Scaling,
     "taylor": Taylor,
+    "sispeed": Sispeed,
+    "sparse_speed": SparseSpeed,
+    "speed": Speed,
     "window_ratio": WindowRatio,
 }
 

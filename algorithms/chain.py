@@ -5,7 +5,8 @@ Symbols: T = transfer, the change of basis of a row.
 Cost of a row: the extractor's and the head's.  State: both states.
 Readings: a head learns from features taken with what earlier rows taught the extractor, and not from a row whose features
 are not ready (NaN). Where the extractor turns its basis as it learns, the head carries its weights over (`Basis`). Rows go
-through in chunks, which bounds the memory for the changes of basis and nothing else: the same bits for any split.
+through in chunks, which bounds the memory for the changes of basis and nothing else: the same bits for any split. An
+extractor that brings a head of its own leaves it away.
 """
 
 from collections.abc import Iterator
@@ -70,6 +71,7 @@ class Chain(Learner):
     head: Learner  # predicts from them
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "extractor", self.extractor.headless)
         if self.extractor.kind == "drift":
             reject(self, "extractor", "a learner that gives features", type(self.extractor).__name__)
         if self.head.kind not in ("regression", "classification"):

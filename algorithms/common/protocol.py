@@ -201,6 +201,11 @@ class Learner(Stage):
     moves: ClassVar[bool] = False  # the basis of the features turns as it learns
 
     @property
+    def headless(self) -> "Learner":
+        """What it is as the extractor of a chain: a learner that brings a head of its own leaves it away."""
+        return self
+
+    @property
     def width(self) -> int:
         """Number of features of a row; 0 for what gives none."""
         return 0

@@ -16,6 +16,7 @@ Settings = dict[str, Any]
 LAPLACIAN = {"name": "laplacian", "bandwidth": 2.0}
 POLYNOMIAL = {"name": "polynomial", "degree": 2, "offset": 1.0}
 OKFEB = {"name": "okfeb", "rank": 6, "budget": 10, "role": "head"}
+SISPEED = {"rank": 4, "seed_size": 8, "budget": 12, "novelty": 0.2}
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"extractor": {"name": "ald", "budget": 20}, "head": {"name": "rls"}}, targets=2),
         Example({"extractor": {"name": "random_prototypes", "budget": 8}, "head": {"name": "rls"}}, targets=2),
         Example({"extractor": {**OKFEB, "role": "track"}, "head": {"name": "exrls"}}),
+        Example({"extractor": {"name": "sispeed", **SISPEED}, "head": {"name": "rls"}}),
     ],
     "exkrls": [Example({"budget": 8, "transition": 0.9999, "forgetting": 0.99}, targets=2)],
     "exrls": [Example({"transition": 0.9999, "forgetting": 0.98, "intercept": True}, targets=2)],
@@ -51,6 +53,10 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"budget": 30, "coherence_below": 0.9, "kernel": POLYNOMIAL}),
     ],
     "krls": [Example({"budget": 8, "forgetting": 0.98}, targets=2), Example({"budget": 40, "ald_above": 0.1})],
+    "ispeed": [
+        Example({"rank": 4, "seed_size": 6, "budget": 12, "solver": "rank_one", "head": "rls"}),
+        Example({"rank": 4, "seed_size": 6, "budget": 0, "order": "lms_first"}, targets=2),
+    ],
     "lms": [Example({"step_size": 0.05, "ridge": 0.01}, targets=2)],
     "logistic": [Example(targets=3, labels="onehot")],
     "nlms": [Example(targets=2)],
@@ -75,6 +81,18 @@ EXAMPLES: dict[str, list[Example]] = {
     "running_mean": [Example({"decay": 0.98, "kernel": LAPLACIAN}), Example({"kernel": POLYNOMIAL})],
     "scaling": [Example({"unit_norm": True, "clip": 2.0}), Example({"freeze_after": 20})],
     "taylor": [Example({"degree": 3})],
+    "sispeed": [
+        Example({**SISPEED, "solver": "ritz", "head": "rls", "forgetting": 0.98}, targets=2),
+        Example({**SISPEED, "evict": "widen", "transfer": "nearest", "order": "lms_first", "kernel": LAPLACIAN}),
+        Example({**SISPEED, "evict": "close_pair", "head": "exrls", "kernel": POLYNOMIAL, "novelty": 0.5}),
+        Example({**SISPEED, "evict": "oldest", "head": "none", "solver": "rank_one"}),
+        Example({**SISPEED, "evict": "stop", "transfer": "truncate"}),
+    ],
+    "sparse_speed": [Example({"rank": 4, "map_size": 20, "head": "rls"}, targets=2)],
+    "speed": [
+        Example({"rank": 4, "map_size": 10}),
+        Example({"rank": 12, "map_size": 12, "head": "exrls", "state_noise": 0.001}, targets=2),
+    ],
     "window_ratio": [Example({"short": 5, "long": 20})],
 }
 WITH_DEFAULTS: dict[str, Example] = {}  # how the default settings are checked, where not as Example() says

@@ -148,7 +148,10 @@ def check_a_listener_to_the_basis_changes_nothing(case: Case) -> None:
 
 
 def is_composite(learner: Learner) -> bool:
-    return any(isinstance(getattr(learner, name, None), Learner) for name in getattr(learner, "__dataclass_fields__", ()))
+    """It holds other learners, or brings a head of its own: an extractor that learns on bit 1 and a head that does on bit 2."""
+    return learner.headless is not learner or any(
+        isinstance(getattr(learner, name, None), Learner) for name in getattr(learner, "__dataclass_fields__", ())
+    )
 
 
 def _with_bad_rows(X: Array, Y: Array) -> tuple[Array, Array, Array]:

@@ -1,0 +1,56 @@
+"""Spectral eigenfunction decomposition (SPEED): a linear filter on a fixed map made from the first rows.
+
+Source: Li, Principe, "Spectral eigenfunction decomposition for kernel adaptive filtering", (19) and Alg. 1-3.
+Symbols: Psi = the eigenmap Lambda^(-1/2) V', m = rank, n = map_size, eta = step_size, lambda = forgetting, A = transition.
+Cost of a row: O(n (d + rank)), with rls and exrls O(rank^2) more; the row that completes the map O(n^3).
+State: n (d + targets + 1) + rank targets numbers, before the map n (d + targets) and n bytes.
+Departs from the source: Alg. 3 as printed applies A twice to the gain; here it is the Kalman form. An eigenvalue below
+1e-12 of the first gives a feature of 0. Gram matrices are not centred. The first rows wait and give no prediction; when the
+last has come, the head learns them in order. P is kept finite as in `rls`.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from algorithms.common.kernels import Kernel
+from algorithms.common.protocol import Learner, require
+from algorithms.spectral import common as family
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed(Learner):
+    """Linear filtering on the leading eigenfunctions of a kernel, whose map the first `map_size` rows fix for good.
+
+    >>> learner = Speed(rank=2, map_size=4, step_size=0.5)
+    >>> X = [[0.0], [1.0], [2.0], [3.0], [1.0], [1.0]]
+    >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), X, [[2.0]] * 6)
+    >>> out.prediction.round(2).ravel(), state.dictionary.shape, state.values.shape
+    (array([ nan,  nan,  nan,  nan, 1.87, 1.93]), (4, 1), (4, 1))
+    """
+
+    stored: ClassVar[tuple[str, ...]] = family.STORED
+    kinds: ClassVar[str] = "regression, or features for a head"
+
+    kernel: Kernel = field(default_factory=Kernel)
+    rank: int  # features: leading eigenfunctions, at most map_size
+    map_size: int  # first rows, from which the map is made
+    novelty: float = 0.0  # 0 or more; squared distance to those before from which a row counts for the map; repeats never do
+    head: Literal["lms", "rls", "exrls", "none"] = "lms"  # "none": features only
+    step_size: float = 0.1  # of lms, above 0
+    forgetting: float = 1.0  # of rls and exrls, in (0, 1]; weight of a row after n more rows is forgetting^n
+    delta: float = 100.0  # of rls and exrls, above 0; start of P, 1 / ridge
+    transition: float = 1.0  # of exrls, in (0, 1]; the state's transition is this times the identity
+    state_noise: float = 1e-4  # of exrls, 0 or more
+
+    def __post_init__(self) -> None:
+        family.check_head(self)
+        require(self, "map_size", 1 <= self.map_size <= 100_000, "1 to 100000")
+        require(self, "rank", self.rank <= self.map_size, f"at most map_size ({self.map_size})")
+
+    kind = property(family.kind)  # type: ignore[assignment]
+    headless = property(family.headless)  # type: ignore[assignment]
+    width = property(family.width)  # type: ignore[assignment]
+    init, dim, targets = family.init, family.dim, family.targets  # type: ignore[assignment]
+    room, _rows, caches, derive = family.room, family.rows, family.caches, family.derive  # type: ignore[assignment]
+    workspace, load, save = family.workspace, family.load, family.save  # type: ignore[assignment]
+    loop = family.run_loop  # type: ignore[assignment]
