@@ -1,6 +1,10 @@
-"""For every test: hypothesis draws the same examples in every run, takes its time and keeps no files."""
+"""For every test: one BLAS thread; hypothesis draws the same examples in every run, takes its time and keeps no files."""
 
-import hypothesis
+from streamjobs.shell.threads import one_thread
+
+one_thread()  # before anything imports numpy
+
+import hypothesis  # noqa: E402
 
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("fixed")

@@ -54,8 +54,8 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "krls": [Example({"budget": 8, "forgetting": 0.98}, targets=2), Example({"budget": 40, "ald_above": 0.1})],
     "ispeed": [
-        Example({"rank": 4, "seed_size": 6, "budget": 12, "solver": "rank_one", "head": "rls"}),
-        Example({"rank": 4, "seed_size": 6, "budget": 0, "order": "lms_first"}, targets=2),
+        Example({"rank": 8, "seed_size": 4, "budget": 16, "solver": "rank_one", "head": "rls", "delta": 1.0}),
+        Example({"rank": 4, "seed_size": 6, "budget": 12, "order": "lms_first"}, targets=2),
     ],
     "lms": [Example({"step_size": 0.05, "ridge": 0.01}, targets=2)],
     "logistic": [Example(targets=3, labels="onehot")],
@@ -82,13 +82,15 @@ EXAMPLES: dict[str, list[Example]] = {
     "scaling": [Example({"unit_norm": True, "clip": 2.0}), Example({"freeze_after": 20})],
     "taylor": [Example({"degree": 3})],
     "sispeed": [
-        Example({**SISPEED, "solver": "ritz", "head": "rls", "forgetting": 0.98}, targets=2),
+        Example(
+            {**SISPEED, "rank": 8, "seed_size": 4, "budget": 16, "solver": "ritz", "head": "rls", "delta": 1.0}, targets=2
+        ),
         Example({**SISPEED, "evict": "widen", "transfer": "nearest", "order": "lms_first", "kernel": LAPLACIAN}),
-        Example({**SISPEED, "evict": "close_pair", "head": "exrls", "kernel": POLYNOMIAL, "novelty": 0.5}),
+        Example({**SISPEED, "rank": 9, "seed_size": 3, "evict": "close_pair", "head": "exrls", "kernel": POLYNOMIAL}),
         Example({**SISPEED, "evict": "oldest", "head": "none", "solver": "rank_one"}),
         Example({**SISPEED, "evict": "stop", "transfer": "truncate"}),
     ],
-    "sparse_speed": [Example({"rank": 4, "map_size": 20, "head": "rls"}, targets=2)],
+    "sparse_speed": [Example({"rank": 8, "map_size": 12, "head": "rls", "delta": 0.1}, targets=2)],
     "speed": [
         Example({"rank": 4, "map_size": 10}),
         Example({"rank": 12, "map_size": 12, "head": "exrls", "state_noise": 0.001}, targets=2),

@@ -148,7 +148,7 @@ def check_a_listener_to_the_basis_changes_nothing(case: Case) -> None:
 
 
 def is_composite(learner: Learner) -> bool:
-    """It holds other learners, or brings a head of its own: an extractor that learns on bit 1 and a head that does on bit 2."""
+    """It holds other learners, or brings a head of its own: an extractor for bit 1 and a head for bit 2."""
     return learner.headless is not learner or any(
         isinstance(getattr(learner, name, None), Learner) for name in getattr(learner, "__dataclass_fields__", ())
     )

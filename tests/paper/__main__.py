@@ -10,6 +10,10 @@ import importlib
 import sys
 from pathlib import Path
 
+from streamjobs.shell.threads import one_thread
+
+one_thread()  # before anything imports numpy
+
 
 def scripts() -> dict[str, str]:
     """Name and first line of every module here that has a `main`."""

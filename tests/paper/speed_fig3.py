@@ -1,15 +1,15 @@
 """siSPEED, Fig. 3: the distance of its subspace to that of the batch map of all 2000 rows, over its sparse updates.
 
 Root of the sum of squared principal angles (40), m = 20, seeded with 100 rows, novelty .06. Target: <= 1e-10 at the end.
-`eigh` starts from scratch at every admission and shows what the measure itself resolves; `rank_one` (the paper's way) has
-made hundreds of updates by then, and `ritz` keeps 40 eigenpairs only.
+`eigh` starts from scratch at every admission and shows what the measure resolves; `rank_one` (the paper's way) has made
+hundreds of updates by then, and `ritz` keeps 40 eigenpairs only.
 """
 
 import sys
 
 import numpy as np
 
-from algorithms.spectral.common_map import map_of
+from algorithms.spectral.common_map import Fields
 from tests.paper import mackey_glass
 from tests.paper.speed_common import NOVELTY, canvas, line, made, options, save, told
 from tests.reference.speed import eigenmap, gaussian, novel, subspace_distance
@@ -21,19 +21,20 @@ def distances(solver: str, seed: int, points: int) -> tuple[list[int], list[floa
     """Dictionary sizes, and the distance to the batch subspace there; the last is the end."""
     X = mackey_glass.trial(seed).X
     batch = novel(X, NOVELTY)
-    target = eigenmap(gaussian(batch, batch), RANK)[0]
+    K = gaussian(batch, batch)
+    target = eigenmap(K, RANK)[0].T
     learner = made("sispeed", rank=RANK, novelty=NOVELTY, budget=0, solver=solver, head="none")
     state, sizes, found = learner.init(dim=X.shape[1], targets=0, seed=0), [], []
     for block in np.split(np.arange(len(X)), np.unique(np.geomspace(100, len(X), points).astype(int))[:-1]):
         state, _ = learner.run(state, X[block])
-        D = state.dictionary
-        if solver == "eigh":
-            psi = eigenmap(gaussian(D, D), RANK)[0]
-        else:
-            psi = map_of(state.eigenvalues, state.vectors.reshape(len(D), -1), RANK)[0].T
-        sizes.append(len(D))
-        found.append(subspace_distance(D, psi, batch, target))
-    assert len(state.dictionary) == len(batch)
+        m = len(state.dictionary)
+        assert (state.dictionary == batch[:m]).all()
+        psi, work = np.zeros((len(batch), RANK)), learner.workspace(state)
+        learner.load(work, 0, state)
+        psi[:m] = Fields(*work).map[0, :m]
+        sizes.append(m)
+        found.append(subspace_distance(K, psi, target))
+    assert m == len(batch)
     return sizes, found
 
 

@@ -35,25 +35,14 @@ def relative_error(K: Array, guess: Array) -> float:
     return float(np.sqrt(np.mean((np.abs(K - guess) / np.abs(K)) ** 2)))
 
 
-def angles(D1: Array, D2: Array, rank: int) -> float:
-    """Distance (40) of the subspaces spanned by the leading eigenfunctions of two dictionaries.
+def subspace_distance(K: Array, A1: Array, A2: Array) -> float:
+    """Root of the sum of squared principal angles (40) between Phi A1 and Phi A2, A'KA = I of both.
 
-    From the sines, which keep the small angles that cosines lose: sin theta are the singular values of U2 - U1 U1'U2.
+    From the sines, which keep the small angles that cosines lose: they are the lengths of what is left of U2 by U1.
     """
-    psi1, psi2 = (eigenmap(gaussian(D, D), rank)[0] for D in (D1, D2))
-    return subspace_distance(D1, psi1, D2, psi2)
-
-
-def subspace_distance(D1: Array, psi1: Array, D2: Array, psi2: Array) -> float:
-    both = np.concatenate([D1, D2])
-    A1 = np.concatenate([psi1.T, np.zeros((len(D2), len(psi1)))])  # U1 = Phi(both) A1
-    A2 = np.concatenate([np.zeros((len(D1), len(psi2))), psi2.T])
-    K = gaussian(both, both)
-    values, vectors = np.linalg.eigh(K)
-    root = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T  # K = root' root
-    Q1, Q2 = (np.linalg.qr(root @ A)[0] for A in (A1, A2))
-    sines = np.linalg.svd(Q2 - Q1 @ (Q1.T @ Q2), compute_uv=False)
-    return float(np.sqrt((np.arcsin(np.minimum(sines, 1.0)) ** 2).sum()))
+    rest = A2 - A1 @ (A1.T @ K @ A2)
+    sines2 = np.linalg.eigvalsh(rest.T @ K @ rest)
+    return float(np.sqrt((np.arcsin(np.sqrt(np.clip(sines2, 0, 1))) ** 2).sum()))
 
 
 @dataclass
