@@ -60,10 +60,10 @@ LEARNERS: dict[str, type[Learner]] = {
     "exrls": Exrls,
     "gated_rls": GatedRls,
     "gauss_quadrature": GaussQuadrature,
+    "ispeed": Ispeed,
     "klms": Klms,
     "knlms": Knlms,
     "krls": Krls,
-    "ispeed": Ispeed,
     "last_points": LastPoints,
     "lms": Lms,
     "logistic": Logistic,
@@ -79,10 +79,10 @@ LEARNERS: dict[str, type[Learner]] = {
     "rls": Rls,
     "running_mean": RunningMean,
     "scaling": Scaling,
-    "taylor": Taylor,
     "sispeed": Sispeed,
     "sparse_speed": SparseSpeed,
     "speed": Speed,
+    "taylor": Taylor,
     "window_ratio": WindowRatio,
 }
 

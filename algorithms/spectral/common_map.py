@@ -46,8 +46,13 @@ def gram_of(kernel: Kernel, dictionary: Array) -> Array | None:
 
 
 def set_map(fields: Fields, slot: int, learner: Any, m: int, values: Array, V: Array) -> None:
-    """Psi' and Lambda of the first m samples from eigenpairs, which stay in the state where the solver goes on from them."""
+    """Psi' and Lambda of the first m samples from eigenpairs."""
     fields.map[slot, :m], fields.spectrum[slot] = map_of(values, V, learner.rank)
+    store(fields, slot, learner, values, V)
+
+
+def store(fields: Fields, slot: int, learner: Any, values: Array, V: Array) -> None:
+    """Eigenpairs into the state, where the solver goes on from them."""
     kept = learner.moves and learner.solver != "eigh"
     if kept:
         fields.vectors[slot, : V.size] = V.ravel()
@@ -138,7 +143,7 @@ def admit(fields: Fields, slot: int, learner: Any, x: Array, z: Array) -> Array 
             values, V = rank_one(values, V, k[:m], k[m])
         else:
             values, V = ritz(fields.gram[slot, :m, :m], values, V, k[:m], k[m], pairs(learner, left))
-    rows, _ = map_of(values, V, learner.rank)
+    rows, spectrum = map_of(values, V, learner.rank)
     T = np.ascontiguousarray(rows.T @ before)
     if not np.isfinite(T).all():
         return None
@@ -151,7 +156,8 @@ def admit(fields: Fields, slot: int, learner: Any, x: Array, z: Array) -> Array 
             fields.gram[slot, :left, :left] = K
         elif k is not None:
             fields.gram[slot, m, :left] = fields.gram[slot, :left, m] = k
-    set_map(fields, slot, learner, left, values, V)
+    fields.map[slot, :left], fields.spectrum[slot] = rows, spectrum
+    store(fields, slot, learner, values, V)
     fields.weights[slot] = T @ fields.weights[slot]
     if fields.P.shape[1]:
         rls.carry_covariance(T, fields.P[slot], float(learner.delta))

@@ -36,7 +36,6 @@ class Sispeed(Learner):
 
     stored: ClassVar[tuple[str, ...]] = family.STORED
     moves: ClassVar[bool] = True
-    kinds: ClassVar[str] = "regression, or features for a head"
 
     kernel: Kernel = field(default_factory=Kernel)
     rank: int = 30  # features: leading eigenfunctions, at most budget

@@ -27,7 +27,6 @@ class SparseSpeed(Learner):
     """
 
     stored: ClassVar[tuple[str, ...]] = family.STORED
-    kinds: ClassVar[str] = "regression, or features for a head"
 
     kernel: Kernel = field(default_factory=Kernel)
     rank: int  # features: leading eigenfunctions, at most map_size

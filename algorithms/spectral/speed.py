@@ -29,7 +29,6 @@ class Speed(Learner):
     """
 
     stored: ClassVar[tuple[str, ...]] = family.STORED
-    kinds: ClassVar[str] = "regression, or features for a head"
 
     kernel: Kernel = field(default_factory=Kernel)
     rank: int  # features: leading eigenfunctions, at most map_size

@@ -68,6 +68,8 @@ def _learners(parts: dict[str, Any], table: Mapping[str, Any], places: Places, p
         if "head" not in table:
             name, own = head_named(name, own, population, None)
         _make("learner", name, own, places, learners, problems)
+        if "head" in table and "learner" in learners:
+            learners["learner"] = learners["learner"].headless  # [head] takes the place of one it may bring
         if "head" not in table:
             learner = parts["learner"] = _tasked(learner, learners.get("learner"))
             stated = {name: value for name, value in _extra(learner).items() if name in TASK}

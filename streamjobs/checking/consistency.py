@@ -154,6 +154,8 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
             for name in sorted(set(TASK) & set(learner.model_extra or {})):
                 yield ("learner", name), f"{name} belongs into [head]: {learner.name} gives features and predicts nothing."
         return
+    if one is not None and "head" in (learner.model_extra or {}):
+        yield ("learner", "head"), "head has no meaning beside a [head] section; remove one of the two."
     if one is not None and one.kind in PREDICTING:
         yield (
             ("head", "name"),

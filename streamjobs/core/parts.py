@@ -141,7 +141,7 @@ def _learners(settings: Settings) -> tuple[Learner | None, Learner]:
         raise SettingError(
             f"[population] needs the head 'rls' (or 'gated_rls'); {settings.head.name} cannot begin from one."
         )
-    return learner_from(settings.learner.name, own), made
+    return learner_from(settings.learner.name, own).headless, made
 
 
 def _task_of(settings: Settings, learner: Learner) -> dict[str, Any]:

@@ -47,16 +47,16 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"gate": False, "fallback": "none"}, targets=3),
     ],
     "gauss_quadrature": [Example({"features": 40})],
+    "ispeed": [
+        Example({"rank": 8, "seed_size": 4, "budget": 16, "solver": "rank_one", "head": "rls", "delta": 1.0}),
+        Example({"rank": 8, "seed_size": 4, "budget": 16, "order": "lms_first", "step_size": 0.5}, targets=2),
+    ],
     "klms": [Example({"budget": 8, "step_size": 0.5}, targets=2)],
     "knlms": [
         Example({"budget": 8, "loss": "hinge"}, targets=3),
         Example({"budget": 30, "coherence_below": 0.9, "kernel": POLYNOMIAL}),
     ],
     "krls": [Example({"budget": 8, "forgetting": 0.98}, targets=2), Example({"budget": 40, "ald_above": 0.1})],
-    "ispeed": [
-        Example({"rank": 8, "seed_size": 4, "budget": 16, "solver": "rank_one", "head": "rls", "delta": 1.0}),
-        Example({"rank": 4, "seed_size": 6, "budget": 12, "order": "lms_first"}, targets=2),
-    ],
     "lms": [Example({"step_size": 0.05, "ridge": 0.01}, targets=2)],
     "logistic": [Example(targets=3, labels="onehot")],
     "nlms": [Example(targets=2)],
@@ -80,7 +80,6 @@ EXAMPLES: dict[str, list[Example]] = {
     "rls": [Example({"forgetting": 0.98, "intercept": True}, targets=2)],
     "running_mean": [Example({"decay": 0.98, "kernel": LAPLACIAN}), Example({"kernel": POLYNOMIAL})],
     "scaling": [Example({"unit_norm": True, "clip": 2.0}), Example({"freeze_after": 20})],
-    "taylor": [Example({"degree": 3})],
     "sispeed": [
         Example(
             {**SISPEED, "rank": 8, "seed_size": 4, "budget": 16, "solver": "ritz", "head": "rls", "delta": 1.0}, targets=2
@@ -95,6 +94,7 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"rank": 4, "map_size": 10}),
         Example({"rank": 12, "map_size": 12, "head": "exrls", "state_noise": 0.001}, targets=2),
     ],
+    "taylor": [Example({"degree": 3})],
     "window_ratio": [Example({"short": 5, "long": 20})],
 }
 WITH_DEFAULTS: dict[str, Example] = {}  # how the default settings are checked, where not as Example() says

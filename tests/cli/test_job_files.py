@@ -7,10 +7,12 @@ import pytest
 from pydantic import Field
 
 from algorithms import LEARNERS
+from algorithms.chain import Chain
 from streamjobs.checking.places import Places
 from streamjobs.checking.sentences import validated
 from streamjobs.commands.showing import MASK, without_secrets
 from streamjobs.config import Section, Settings, advice, json_schema, settings_from
+from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
 from streamjobs.files import load_job
 from tests.cli.jobs import JOB
@@ -170,6 +172,16 @@ def test_a_learner_that_predicts_by_itself_takes_no_head():
         {**table(learner=None, drift=None, head=None), "learner": plain | {"max_classes": 4, "task": "classification"}}
     )
     assert settings.head is None
+
+
+def test_a_learner_that_brings_a_head_leaves_it_for_one_in_the_job_file():
+    settings = settings_from(table(learner={"name": "sispeed", "rank": 4, "budget": 9}, head={"name": "rls"}))
+    learner = Job.from_settings(settings).learner
+    assert isinstance(learner, Chain) and (learner.extractor.kind, learner.head.kind) == ("features", "regression")
+    found = problems(table(learner={"name": "sispeed", "rank": 4, "budget": 9, "head": "rls"}, head={"name": "rls"}))
+    assert found == ["job.toml [learner]: head has no meaning beside a [head] section; remove one of the two."]
+    found = problems(table(learner={"name": "sispeed", "rank": 4, "budget": 0}, head={"name": "rls"}))
+    assert "keeps every sample it has seen; a job runs bounded learners only" in found[0]
 
 
 def test_a_mistyped_name_does_not_also_count_as_missing_numbers():

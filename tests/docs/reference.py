@@ -72,7 +72,11 @@ def _rows(model: dict[str, Any], definitions: dict[str, Any], before: str) -> It
                 yield from _rows(definitions[option["$ref"].rpartition("/")[2]], definitions, f"{before}{name}.")
 
 
-_KINDS = {"chain": "its head's", "knlms": "regression or classification"}  # where settings decide
+_KINDS = {  # where settings decide
+    "chain": "its head's",
+    "knlms": "regression or classification",
+    **dict.fromkeys(("ispeed", "sispeed", "sparse_speed", "speed"), "regression, or features for a [head]"),
+}
 
 
 def learners() -> str:
