@@ -39,7 +39,7 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
     report.bytes = sum(len(record.value) for record in records if record.value is not None)
     decoded = job.decode(records)
     letters = list(decoded.errors)
-    at, created = 0, live.created
+    at, created, left = 0, live.created, live.left
     while at < len(decoded.owner):
         live.tick()
         at, rows, alone = _admit(job, live, records, decoded, at, letters, report)
@@ -55,6 +55,7 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
         report.dead_lettered[error.reason] = report.dead_lettered.get(error.reason, 0) + 1
         outputs.append(dead_letter(records[index], error))
     report.keys_created = live.created - created
+    report.keys_evicted = live.left - left
     return Advanced(outputs, report)
 
 

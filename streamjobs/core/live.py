@@ -13,6 +13,7 @@ import numpy as np
 from streamjobs.core.job import SIGNAL, Job
 from streamjobs.core.packing import packers
 from streamjobs.core.snapshot import Offsets, assemble
+from streamjobs.core.standing import Standing, Told, budget_used, standing
 
 FIRST_SLOTS = 16
 POOLED = b""  # the key whose model every key shares in a pooled replay
@@ -55,7 +56,9 @@ class Live:
         self.now = 0
         self.dirty: set[int] = set()
         self.parked: dict[bytes, bytes] = {}
-        self.created = 0  # keys that began here since the last report
+        self.created = 0  # keys that began here
+        self.left = 0  # keys that left for want of room
+        self.told = Told(FIRST_SLOTS)
         if pooled:
             self.slot(POOLED)
 
@@ -71,6 +74,15 @@ class Live:
     def dirty_bytes(self) -> int:
         """About how many bytes the next `snapshots` gives; an upper bound."""
         return len(self.dirty) * self.slot_bytes + sum(map(len, self.parked.values()))
+
+    def standing(self, since: int) -> Standing:
+        """How the live keys stand, those with a record in a batch after the `since`-th; for metrics."""
+        if "map" in self.shared:
+            share = budget_used(self.job.stages["map"], self.shared["map"], self.job.shared["map"], [0])
+        else:
+            slots = [0] if self.pooled else list(self.slot_of.values())
+            share = budget_used(self.job.learner, self.work["learner"], self.templates["learner"], slots)
+        return standing(self.told, self.used, self.keys, since, share)
 
     def tick(self) -> None:
         """A new batch begins: slots used from here on are the last to leave."""
@@ -122,6 +134,7 @@ class Live:
         text = key.decode("utf-8", "backslashreplace")
         if self.free:
             slot = self.free.pop()
+            self.told.clear(slot)
             self.key_of[slot], self.text_of[slot], self.names[slot], self.offsets[slot] = key, text, names, offsets
             return slot
         slot = len(self.key_of)
@@ -130,6 +143,7 @@ class Live:
             for work in self.work.values():
                 work.grow(slots)
             self.used = np.concatenate([self.used, np.zeros(slots - slot, np.int64)])
+            self.told.grow(slots)
         self.key_of.append(key)
         self.text_of.append(text)
         self.names.append(names)
@@ -150,6 +164,8 @@ class Live:
         for slot in leaving.tolist():
             del self.slot_of[self.key_of[slot]]
             self.free.append(slot)
+        self.used[leaving] = 0
+        self.left += len(leaving)
 
     def states(self, slot: int) -> dict[str, Any]:
         return {name: stage.save(self.work[name], slot, self.templates[name]) for name, stage in self.job.own.items()}

@@ -48,6 +48,14 @@ class Output(NamedTuple):
     headers: list[tuple[str, bytes]]  # begins with ("streamjobs-id", b"topic-partition-offset[-i]")
 
 
+class Worst(NamedTuple):
+    """The row of a batch that its model spans least."""
+
+    ls_error: float
+    key_hash: str  # of the record's key, 16 hexadecimal digits; tells rows of a key together without naming it
+    time: float  # event time, seconds since 1970
+
+
 @dataclass(slots=True)
 class Report:
     """What one call of `advance` did, for metrics and logs; counts are plain ints, never keyed by a record key."""
@@ -60,11 +68,14 @@ class Report:
     dead_lettered: dict[str, int] = field(default_factory=dict)  # by reason
     skipped: dict[str, int] = field(default_factory=dict)  # samples by reason: late, duplicate, ...
     keys_created: int = 0
+    keys_evicted: int = 0  # that left the live states for want of room; they come back from the store
     labels: int = 0  # rows learned with a label
+    label_delay: float = float("nan")  # of the newest such row: its label's record time minus its event time, seconds
     wrong: int = 0  # of those, classifications that were wrong
     drift_events: int = 0
     control_events: dict[str, int] = field(default_factory=dict)  # alarms of the same detector, by control
     ls_errors: list[float] = field(default_factory=list)  # per row, those that apply
+    worst: "Worst | None" = None  # the row with the largest of them
     newest_event: float = 0.0  # event time in seconds since 1970 of the newest row, 0 = none
     newest_delay: float = float("nan")  # its record time minus its event time, seconds
 

@@ -7,6 +7,7 @@ that caused it, with -i behind it where one record gave several rows; readers dr
 import math
 from collections import Counter
 from collections.abc import Sequence
+from hashlib import blake2b
 from itertools import repeat
 from typing import Any
 
@@ -18,7 +19,7 @@ from streamjobs import __version__
 from streamjobs.core.drifting import named
 from streamjobs.core.job import Job
 from streamjobs.core.live import Live
-from streamjobs.core.messages import Output, Record, Report
+from streamjobs.core.messages import Output, Record, Report, Worst
 from streamjobs.core.rows import Modelled, Rows, Said
 from streamjobs.errors import RecordError
 
@@ -151,7 +152,12 @@ class Encoder:
 
     def _predictions(self, slots: list[int], rows: Rows, made: Modelled, report: Report) -> list[bytes]:
         text, model = self.live.text_of, self.job.model
-        report.labels += int(np.isfinite(rows.L).all(axis=1).sum())
+        labels = np.flatnonzero(np.isfinite(rows.L).all(axis=1))
+        if len(labels):
+            report.labels += len(labels)
+            newest = int(labels[-1])
+            stamp = self.records[int(rows.owner[newest])].timestamp / 1000.0
+            report.label_delay = stamp - float(rows.times[newest])
         n = len(slots)
         smoothed: list[Any] = [None] * n
         labelled: list[Any] = [None] * n
@@ -225,14 +231,32 @@ class Encoder:
             for s, t, q, v, d, c, b in zip(*columns, strict=True)
         ]
 
+    def _spanned(self, rows: Rows, errors: Array, report: Report) -> None:
+        known = np.flatnonzero(np.isfinite(errors))
+        if not len(known):
+            return
+        of_known = errors[known]
+        report.ls_errors += of_known.tolist()
+        self.live.told.errors[rows.slots[known]] = of_known  # of a key's rows the last one stays
+        worst = int(known[of_known.argmax()])
+        if report.worst is None or errors[worst] > report.worst.ls_error:
+            key = self.records[int(rows.owner[worst])].key or b""
+            digest = blake2b(key, digest_size=8).hexdigest()
+            report.worst = Worst(float(errors[worst]), digest, float(rows.times[worst]))
+
     def _count(self, rows: Rows, made: Modelled, report: Report) -> None:
+        told = self.live.told
         report.rows += len(rows.slots)
-        errors = made.out.ls_error
-        report.ls_errors += errors[np.isfinite(errors)].tolist()
+        self._spanned(rows, made.out.ls_error, report)
+        if self.job.settings.head is not None or self.job.learner.kind == "features":
+            told.features = made.out.features
         for index, (watch, seen) in enumerate(zip(self.job.watches, made.drift, strict=True)):
-            alarms = int((seen.found[:, 1] > 0).sum())
+            at = seen.found[:, 1] > 0
+            alarms = int(at.sum())
             if index == 0:
                 report.drift_events += alarms
+                if alarms:
+                    told.alarmed[rows.slots[at]] = self.live.now
             else:
                 report.control_events[watch.name] = report.control_events.get(watch.name, 0) + alarms
         newest = int(rows.times.argmax())

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 from streamjobs.config import Settings
 from streamjobs.core.messages import Advanced, Record
+from streamjobs.core.standing import Standing
 
 Read = Callable[[bytes], bytes | None]  # gives a key's stored snapshot
 
@@ -33,6 +34,9 @@ class LiveLike(Protocol):
     def keys(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
+    @property
+    def now(self) -> int: ...  # batches so far
+    def standing(self, since: int) -> Standing: ...  # of keys with a record in a batch after the `since`-th
 
 
 class Core(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import choose_encoder
 
 from streamjobs.config import MetricsSection
 from streamjobs.errors import SetupError
@@ -102,8 +102,8 @@ class Server:
         return app
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        body = generate_latest(self._health.metrics.registry)
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+        encode, kind = choose_encoder(request.headers.get("Accept", ""))  # exemplars are in OpenMetrics only
+        return web.Response(body=encode(self._health.metrics.registry), headers={"Content-Type": kind})
 
     async def _answer(self, request: web.Request) -> web.Response:
         status, body = self._health.answer()

@@ -3,17 +3,18 @@
 Labels are bounded (topic, partition, reason, stage); never a key: 50,000 keys would make a 54 MB scrape.
 """
 
+import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import HistogramMetricFamily
 
 from streamjobs import __version__
 from streamjobs.core.messages import Report
+from streamjobs.core.standing import Standing, together
 from streamjobs.errors import REASONS
+from streamjobs.shell.collectors import Many, Standings
 from streamjobs.shell.partition import Partition
 
 
@@ -44,11 +45,30 @@ METRICS: tuple[Metric, ...] = (
     Metric("records_produced_total", "counter", "outputs handed to the broker", ("topic",)),
     Metric("stage_duration_seconds", "histogram", "of one call of advance, or a checkpoint's step", ("stage",), SECONDS),
     Metric("event_delay_seconds", "histogram", "event time of a batch's newest sample to its record time", (), DELAYS),
-    Metric("ls_error_ratio", "histogram", "LS error per row", (), RATIOS),
+    Metric(
+        "clock_skew_seconds",
+        "gauge",
+        "how far a batch's newest event time lies ahead of its record time; 0: no clock is fast",
+    ),
+    Metric("ls_error_ratio", "histogram", "LS error per row; exemplars have a hash of the key", (), RATIOS),
+    Metric("worst_ls_error_ratio", "gauge", "largest newest LS errors of active keys, rank 1 to 10", ("rank",)),
     Metric("drift_events_total", "counter", "alarms of the drift detector", ("detector",)),
+    Metric("drift_control_events_total", "counter", "alarms of the same detector on a control beside it", ("control",)),
     Metric("keys", "gauge", "keys whose states are live in this worker"),
+    Metric("keys_active", "gauge", "of those, keys with a record in the last 5 minutes"),
+    Metric("keys_in_drift", "gauge", "of the active keys, those with a drift alarm in the last 5 minutes"),
     Metric("keys_created_total", "counter", "keys that began here"),
+    Metric("keys_evicted_total", "counter", "keys that left the live states for want of room, until their next record"),
+    Metric("model_budget_used_ratio", "gauge", "stored samples to their limit, mean of the live keys; NaN: it stores none"),
+    Metric("model_rank", "gauge", "features in use, mean of the newest rows; NaN: the model gives none"),
     Metric("labels_total", "counter", "rows that came with a label"),
+    Metric(
+        "label_delay_seconds",
+        "histogram",
+        "event time of a batch's newest labelled row to its label's record time",
+        (),
+        DELAYS,
+    ),
     Metric("prediction_errors_total", "counter", "labelled rows that were predicted wrong", ("kind",)),
     Metric("consumer_lag_records", "gauge", "records not yet committed, up to the end", ("topic", "partition")),
     Metric("state_bytes", "gauge", "bytes of live states in memory", ("store",)),
@@ -67,9 +87,16 @@ METRICS: tuple[Metric, ...] = (
 
 
 class Metrics:
-    """`topic` is the input topic, `model` and `detector` name the job."""
+    """`topic` is the input topic, `model`, `detector` and `controls` (of drift) name the job."""
 
-    def __init__(self, topic: str = "", model: str = "", detector: str = "", sinks: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        topic: str = "",
+        model: str = "",
+        detector: str = "",
+        sinks: Iterable[str] = (),
+        controls: Iterable[str] = (),
+    ) -> None:
         self.registry = CollectorRegistry()
         self.last_commit = 0.0  # seconds since 1970, 0: none yet
         self.started = time.time()
@@ -78,14 +105,19 @@ class Metrics:
         self.end_of: Callable[[int], int | None] = lambda partition: None  # an input partition's end, set by the app
         self._partitions: Mapping[int, Partition] = {}
         self._made: dict[str, Any] = {}
+        gauges = {metric.name: (PREFIX + metric.name, metric.help) for metric in METRICS}
         for metric in METRICS:
-            self._made[metric.name] = self._make(metric)
+            if metric.name not in Standings.NAMES:
+                self._made[metric.name] = self._make(metric)
+        self.registry.register(Standings(gauges, self.standing))
         self._topic, self._model, self._detector = topic, model, detector
         self._made["build_info"].labels(__version__).set(1)
         for reason in REASONS:
             self._made["records_dead_lettered_total"].labels(reason)
         for reason in SKIPPED:
             self._made["samples_skipped_total"].labels(reason)
+        for control in controls:
+            self._made["drift_control_events_total"].labels(control)
         for sink in sinks:
             self._made["records_produced_total"].labels(sink)
         self._stages = {stage: self._made["stage_duration_seconds"].labels(stage) for stage in STAGES}
@@ -117,6 +149,10 @@ class Metrics:
     def partitions(self) -> list[Partition]:
         return list(self._partitions.values())
 
+    def standing(self) -> Standing:
+        """How the keys of all partitions stand."""
+        return together([partition.standing() for partition in self.partitions()])
+
     def advanced(self, report: Report, seconds: float) -> None:
         """One call of `advance`."""
         made, totals = self._made, self.totals
@@ -136,17 +172,24 @@ class Metrics:
             made["samples_skipped_total"].labels(reason).inc(count)
         if report.keys_created:
             made["keys_created_total"].inc(report.keys_created)
+        if report.keys_evicted:
+            made["keys_evicted_total"].inc(report.keys_evicted)
         if report.labels:
             made["labels_total"].inc(report.labels)
             self._wrong.inc(report.wrong)
+            if math.isfinite(report.label_delay):
+                made["label_delay_seconds"].observe(max(0.0, report.label_delay))
         if report.drift_events and self._drift is not None:
             self._drift.inc(report.drift_events)
+        for control, alarms in report.control_events.items():
+            made["drift_control_events_total"].labels(control).inc(alarms)
         if report.ls_errors:
-            made["ls_error_ratio"].observe(report.ls_errors)
+            made["ls_error_ratio"].observe(report.ls_errors, report.worst)
         if report.newest_event > 0:
             made["last_record_timestamp_seconds"].set(report.newest_event)
-        if report.newest_delay == report.newest_delay:
+        if math.isfinite(report.newest_delay):
             made["event_delay_seconds"].observe(max(0.0, report.newest_delay))
+            made["clock_skew_seconds"].set(max(0.0, -report.newest_delay))
 
     def produced(self, topic: str, records: int) -> None:
         self._made["records_produced_total"].labels(topic).inc(records)
@@ -188,23 +231,3 @@ class Metrics:
         self._made["recovery_remaining_records"].set(remaining)
         if seconds is not None:
             self._made["recovery_duration_seconds"].set(seconds)
-
-
-class Many:
-    """A histogram that takes a batch of values at once: one observe per value would cost more than the value did."""
-
-    def __init__(self, name: str, text: str, buckets: Sequence[float]) -> None:
-        self.name, self.text = name, text
-        self._edges = np.asarray(buckets)
-        self._counts = np.zeros(len(buckets) + 1, np.int64)
-        self._sum = 0.0
-
-    def observe(self, values: Sequence[float]) -> None:
-        found = np.searchsorted(self._edges, values)
-        self._counts += np.bincount(found, minlength=len(self._counts))
-        self._sum += float(np.sum(values))
-
-    def collect(self) -> list[HistogramMetricFamily]:
-        reached = np.cumsum(self._counts).tolist()
-        names = [repr(edge) for edge in self._edges.tolist()] + ["+Inf"]
-        return [HistogramMetricFamily(self.name, self.text, list(zip(names, reached, strict=True)), self._sum)]

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from streamjobs.core.messages import Output, Record, Report
+from streamjobs.core.standing import Standing
 from streamjobs.shell.bundle import Core
+from streamjobs.shell.recent import Recent
 from streamjobs.shell.room import Room
 
 MOST_AT_ONCE = 5_000  # records handed over together
@@ -73,6 +75,7 @@ class Partition:
         self.due = asyncio.Event()
         self.closing = False
         self._read, self._advanced = read, advanced
+        self._recent = Recent()
         self._queue: deque[Records] = deque()
         self._wake, self._relieved = asyncio.Event(), asyncio.Event()
         self._cut_at = start  # `next` at the last cut
@@ -82,6 +85,10 @@ class Partition:
         """A state that left the live ones between cut and store is not in the store yet."""
         held = self.storing.get(key)
         return held if held is not None else self._read(self.number, key)
+
+    def standing(self) -> Standing:
+        """How its keys stand; may be asked from another thread."""
+        return self.live.standing(self._recent.before(time.perf_counter()))
 
     def offer(self, records: Records) -> None:
         """Queue a fetched batch."""
@@ -132,7 +139,9 @@ class Partition:
             begun = time.perf_counter()
             made, report = self.core.advance(self.core.job, self.live, records[at : at + SLICE])
             outputs += made
-            self._advanced(report, time.perf_counter() - begun)
+            ended = time.perf_counter()
+            self._recent.note(ended, self.live.now)
+            self._advanced(report, ended - begun)
         self.next = max(self.next, records[-1].offset + 1)
         if self.next - self._cut_at >= self.bounds.records or self.live.dirty_bytes >= self.bounds.bytes:
             self.due.set()

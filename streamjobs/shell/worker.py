@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from streamjobs.config import Settings
+from streamjobs.core.drifting import named
 from streamjobs.errors import StreamjobsError
 from streamjobs.shell import logs
 from streamjobs.shell.bundle import Core, core_from
@@ -61,12 +62,13 @@ def _failed(error: BaseException, code: int, debug: bool) -> int:
 def _run(settings: Settings, core: Core, *, once: bool) -> None:
     from streamjobs.shell.probe import Found, probe
 
-    detector = settings.drift.detector if settings.drift is not None else ""
+    drift = settings.drift
     metrics = Metrics(
         settings.source.topic,
         core.job.model,
-        detector if isinstance(detector, str) else str(detector.get("name")),
+        named(drift.detector)[0] if drift is not None else "",
         core.job.sinks.values(),
+        [named(control)[0] for control in drift.beside] if drift is not None else (),
     )
     health = Health(metrics)
     server = Server(settings.metrics, health)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamjobs.core.messages import Advanced, Output, Record, Report
+from streamjobs.core.standing import Standing
 from streamjobs.errors import SnapshotError
 from streamjobs.shell.bundle import Core
 
@@ -37,6 +38,10 @@ class HashLive:
         self.job, self.read, self.most_keys = job, read, most_keys
         self.states: dict[bytes, list[int]] = {}
         self.dirty: set[bytes] = set()
+        self.now = 0
+
+    def standing(self, since: int) -> Standing:
+        return Standing(active=len(self.states) if self.now > since else 0, keys=len(self.states))
 
     @property
     def keys(self) -> int:
@@ -85,6 +90,7 @@ def fold(state: list[int], seq: int) -> bytes:
 
 def advance(job: HashJob, live: HashLive, records: Sequence[Record]) -> Advanced:
     outputs, report, bad = [], Report(records=len(records)), 0
+    live.now += 1
     for record in records:
         header = [("streamjobs-id", b"%s-%d-%d" % (record.topic.encode(), record.partition, record.offset))]
         report.bytes += len(record.value or b"")

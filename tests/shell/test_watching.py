@@ -2,23 +2,29 @@
 
 import asyncio
 import json
+import math
 import urllib.error
 import urllib.request
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from streamjobs.config import MetricsSection
-from streamjobs.core.messages import Report
+from streamjobs.core.messages import Report, Worst
+from streamjobs.core.standing import Standing
 from streamjobs.errors import REASONS, SetupError
 from streamjobs.shell.health import STALLED, Health, Server
 from streamjobs.shell.metrics import METRICS, PREFIX, RATIOS, Metrics
+from streamjobs.shell.recent import LATELY, Recent
+from tests.shell.fake_core import HashJob, HashLive
 from tests.shell.fakes import Worker, stream
 
 
-def get(port, path):
+def get(port, path, headers=None):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers or {})
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=5) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -67,6 +73,67 @@ def test_a_report_is_counted():
     assert value(PREFIX + "ls_error_ratio_bucket", {"le": repr(RATIOS[3])}) == 2
     assert value(PREFIX + "ls_error_ratio_bucket", {"le": repr(RATIOS[4])}) == 4
     assert value(PREFIX + "ls_error_ratio_bucket", {"le": "+Inf"}) == 6
+
+
+def test_what_a_report_says_of_drift_labels_and_clocks_moves_its_metrics():
+    metrics = Metrics("in", "okfeb", "page_hinkley", controls=["last_points", "running_mean"])
+    value = metrics.registry.get_sample_value
+    assert value(PREFIX + "drift_control_events_total", {"control": "running_mean"}) == 0
+    report = Report(drift_events=2, control_events={"last_points": 3}, keys_evicted=4, labels=1, label_delay=20.5)
+    report.newest_event, report.newest_delay = 100.0, -7.5  # a device's clock is 7.5 s fast
+    metrics.advanced(report, 0.001)
+    assert value(PREFIX + "drift_events_total", {"detector": "page_hinkley"}) == 2
+    assert value(PREFIX + "drift_control_events_total", {"control": "last_points"}) == 3
+    assert value(PREFIX + "drift_control_events_total", {"control": "running_mean"}) == 0
+    assert value(PREFIX + "keys_evicted_total") == 4
+    assert (value(PREFIX + "label_delay_seconds_count"), value(PREFIX + "label_delay_seconds_sum")) == (1, 20.5)
+    assert value(PREFIX + "clock_skew_seconds") == 7.5 and value(PREFIX + "event_delay_seconds_sum") == 0
+    report.newest_delay, report.labels, report.label_delay = 3.0, 0, float("nan")
+    metrics.advanced(report, 0.001)
+    assert value(PREFIX + "clock_skew_seconds") == 0 and value(PREFIX + "event_delay_seconds_sum") == 3.0
+    assert value(PREFIX + "label_delay_seconds_count") == 1
+
+
+def test_exemplars_show_the_hash_of_a_key_to_those_who_ask_for_openmetrics(served):
+    health, port = served
+    health.metrics.advanced(Report(ls_errors=[0.01, 0.7], worst=Worst(0.7, "00112233aabbccdd", 1700000000.0)), 0.001)
+    assert "aabbccdd" not in get(port, "/metrics")[1]
+    _, text = get(port, "/metrics", {"Accept": "application/openmetrics-text; version=1.0.0"})
+    (family,) = [one for one in openmetrics(text) if one.name == PREFIX + "ls_error_ratio"]
+    (marked,) = [sample for sample in family.samples if sample.exemplar]
+    assert marked.exemplar.labels == {"key_hash": "00112233aabbccdd"}
+    assert (marked.exemplar.value, float(marked.exemplar.timestamp)) == (0.7, 1700000000.0)
+    assert float(marked.labels["le"]) == min(edge for edge in RATIOS if edge >= 0.7)
+
+
+def test_gauges_of_the_keys_say_how_they_stand_at_the_scrape():
+    class One:
+        def __init__(self, standing):
+            self.live, self.standing = HashLive(HashJob({}), {}.get), lambda: standing
+
+    metrics = Metrics("in", "okfeb")
+    value = metrics.registry.get_sample_value
+    assert value(PREFIX + "keys_active") == 0 and math.isnan(value(PREFIX + "model_rank"))
+    first = Standing(active=3, drifting=1, worst=(0.9, 0.2), budget_used=1.0, rank=10.0, keys=3)
+    second = Standing(active=1, drifting=1, worst=(0.5,), budget_used=0.6, rank=6.0, keys=1)
+    metrics._partitions = {0: One(first), 1: One(second), 2: One(Standing())}
+    assert (value(PREFIX + "keys_active"), value(PREFIX + "keys_in_drift")) == (4, 2)
+    assert [value(PREFIX + "worst_ls_error_ratio", {"rank": rank}) for rank in "1234"] == [0.9, 0.5, 0.2, None]
+    assert value(PREFIX + "model_budget_used_ratio") == pytest.approx(0.9)
+    assert value(PREFIX + "model_rank") == pytest.approx(9.0)
+
+
+def test_batches_count_as_recent_for_five_minutes():
+    recent = Recent()
+    assert recent.before(50.0) == 0
+    for second in range(0, 1000, 10):
+        recent.note(float(second), second)
+    assert recent.before(995.0) == 690  # the last mark that is five minutes old
+    assert recent.before(990.0 + LATELY) == 990  # nothing since
+    assert len(recent._marks) <= LATELY / 10 + 2
+    fresh = Recent()
+    fresh.note(10.0, 5)
+    assert fresh.before(20.0) == 0
 
 
 def test_the_states_of_a_worker_answer_with_the_right_status(served):

@@ -1,0 +1,86 @@
+"""How the live keys of a partition stand: for metrics, looked at now and then, kept up by a few array writes a batch.
+
+Nothing here is part of a state: it begins anew with the live states and is never stored.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import Array, Stage
+
+WORST = 10  # keys with the largest LS errors
+
+
+class Standing(NamedTuple):
+    """Of the live keys of a partition, or of several together."""
+
+    active: int = 0  # keys with a record lately
+    drifting: int = 0  # of those, keys with an alarm lately
+    worst: tuple[float, ...] = ()  # largest newest LS errors of active keys, at most WORST, largest first
+    budget_used: float = float("nan")  # stored samples to budget, mean of the keys; NaN where the model stores none
+    rank: float = float("nan")  # features in use, mean of the newest rows; NaN where it gives none
+    keys: int = 0
+
+
+class Told:
+    """What the newest rows of each slot said."""
+
+    def __init__(self, slots: int) -> None:
+        self.errors = np.full(slots, np.nan)  # newest LS error
+        self.alarmed = np.zeros(slots, np.int64)  # batch of the last alarm, 0 none
+        self.features: Array | None = None  # (n, width) of the newest batch
+
+    def grow(self, slots: int) -> None:
+        more = slots - len(self.errors)
+        self.errors = np.concatenate([self.errors, np.full(more, np.nan)])
+        self.alarmed = np.concatenate([self.alarmed, np.zeros(more, np.int64)])
+
+    def clear(self, slot: int) -> None:
+        """Another key takes the slot."""
+        self.errors[slot], self.alarmed[slot] = np.nan, 0
+
+
+def standing(told: Told, used: Array, keys: int, since: int, budget_used: float) -> Standing:
+    """How keys stand whose slots were used, or alarmed, in a batch after the `since`-th."""
+    errors, alarmed = told.errors, told.alarmed  # another thread may look while they grow
+    size = min(len(used), len(errors), len(alarmed))
+    active = used[:size] > since
+    known = errors[:size][active]
+    known = np.sort(known[np.isfinite(known)])[::-1][:WORST]
+    features, rank = told.features, float("nan")
+    if features is not None and features.size:
+        rank = float((np.isfinite(features) & (features != 0.0)).sum(axis=1).mean())
+    drifting = int((active & (alarmed[:size] > since)).sum())
+    return Standing(int(active.sum()), drifting, tuple(known.tolist()), budget_used, rank, keys)
+
+
+def budget_used(stage: Stage, work: Any, like: Any, slots: list[int]) -> float:
+    """Stored samples to their limit, mean over the slots; of a chain its extractor's. NaN without samples or slots."""
+    extractor = getattr(stage, "extractor", None)
+    if extractor is not None:
+        stage, work, like = extractor, work.extractor, like.extractor
+    if not stage.stored or not slots:
+        return float("nan")
+    limit = getattr(stage, "budget", 0) or stage.room(stage.stored[0])
+    return float(work.arrays[len(like)][slots, 0].mean() / limit) if limit else float("nan")
+
+
+def together(parts: list[Standing]) -> Standing:
+    """Several partitions as one; means are weighted by keys."""
+    worst = sorted((error for part in parts for error in part.worst), reverse=True)[:WORST]
+    return Standing(
+        sum(part.active for part in parts),
+        sum(part.drifting for part in parts),
+        tuple(worst),
+        _mean([(part.budget_used, part.keys) for part in parts]),
+        _mean([(part.rank, part.keys) for part in parts]),
+        sum(part.keys for part in parts),
+    )
+
+
+def _mean(values: list[tuple[float, int]]) -> float:
+    known = [(value, weight) for value, weight in values if math.isfinite(value) and weight > 0]
+    weights = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) / weights if weights else float("nan")
