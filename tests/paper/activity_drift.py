@@ -181,7 +181,7 @@ def draw(out: Path, title: str, watched: Watched, curves: dict[str, list[tuple[f
     right.plot(at, values[at], "v", color="tab:red", label="alarm")
     right.set(xlabel="windows (1 s each); lines: another recording begins", title="one person", ylim=(0, None))
     right.legend(fontsize=7)
-    path = out / f"activity-drift-{title}.png"
+    path = out / f"activity-drift-{title.replace(', ', '-').replace(' ', '-')}.png"
     figure.savefig(path, dpi=110, bbox_inches="tight")
     pyplot.close(figure)
     return path
@@ -206,7 +206,7 @@ def main(arguments: list[str] | None = None) -> int:
             watched = run(data, scale, 1 if options.quick else SHUFFLES)
             curves = {name: swept(watched, name) for name in watched}
             print(told(title, scale, watched, curves), flush=True)
-            print("drawn:", draw(out, f"{title}-{scale}", watched, curves), flush=True)
+            print("drawn:", draw(out, f"{title}, {scale} scale", watched, curves), flush=True)
     return 0
 
 
