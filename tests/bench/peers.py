@@ -57,6 +57,10 @@ class SimpleLive:
     keys = property(lambda self: len(self.states))
     nbytes = property(lambda self: SIZE * len(self.states))
     dirty_bytes = property(lambda self: SIZE * len(self.dirty))
+    now = 0
+
+    def standing(self, since: int) -> Standing:
+        return Standing(keys=len(self.states))
 
     def snapshots(self) -> list[tuple[bytes, bytes]]:
         taken = [(key, bytes(self.states[key])) for key in self.dirty]
