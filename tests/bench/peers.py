@@ -17,6 +17,7 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live import Live
 from streamjobs.core.messages import Advanced, Output, Record, Report, Stored
+from streamjobs.core.standing import Standing
 from streamjobs.files import load_job
 from streamjobs.shell.bundle import Core
 from streamjobs.shell.worker import run
