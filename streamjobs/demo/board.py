@@ -1,74 +1,69 @@
 """What the screen shows of each person, kept up to date by the worker's outputs; no terminal here."""
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamjobs.demo.recordings import PAUSE
+from streamjobs.demo.controls import Control
 
 STRIP = 28  # windows shown of each person
-RIGHT, WRONG, SILENT = "right", "wrong", "silent"  # silent: nothing predicted yet
+RIGHT, WRONG = "right", "wrong"
 
 
 @dataclass(slots=True)
 class Score:
-    """Windows predicted before their label was learned, and what copying the label before would have given."""
+    """Windows, and how many of them were told right by whom."""
 
     windows: int = 0
-    right: int = 0
-    copied: int = 0  # right by the label seen last
+    right: int = 0  # by the worker
+    frozen: int = 0  # by the population's head alone
+    cold: int = 0  # by a head that began with nothing
+    last: int = 0  # by the last label that had come
 
-    def add(self, hit: bool, copy_hit: bool) -> None:
+    def add(self, truth: str, said: str | None, control: Control, seq: int) -> None:
         self.windows += 1
-        self.right += hit
-        self.copied += copy_hit
+        self.right += said == truth
+        self.frozen += control.frozen[seq] == truth
+        self.cold += control.cold[seq] == truth
+        self.last += control.last[seq] == truth
 
 
 @dataclass(slots=True)
 class Person:
     name: str
+    control: Control
     exercise: str = ""  # the newest window's true one
     predicted: str | None = None
     all: Score = field(default_factory=Score)
-    new: Score = field(default_factory=Score)  # the first window of a set: no label of it has been seen
-    back: Score = field(default_factory=Score)  # of those, where the exercise has been done before
-    done: set[str] = field(default_factory=set)
-    ls_error: float | None = None  # running mean of the last windows
-    drifts: int = 0
-    strip: deque[tuple[str, bool]] = field(default_factory=lambda: deque(maxlen=STRIP))  # (verdict, drift mark)
-    last_label: str | None = None
-    last_ts: float | None = None
+    first: Score = field(default_factory=Score)  # before any label of the person had come
+    half: Score = field(default_factory=Score)  # the second half of the person's windows
+    share: float = 0.0  # weight of the person's own head, 0 to 1
+    strip: deque[str] = field(default_factory=lambda: deque(maxlen=STRIP))  # verdicts
 
     def take(self, prediction: dict[str, Any]) -> None:
         """One record of the predictions topic."""
-        truth, guess, ts = prediction["y"], prediction["y_hat"], prediction["ts"]
-        begins = self.last_ts is None or ts - self.last_ts > PAUSE / 2
+        truth, said, seq = prediction["y"], prediction["y_hat"], prediction["seq"]
         scores = [self.all]
-        if begins:
-            scores.append(self.new)
-            if truth in self.done:
-                scores.append(self.back)
+        if not prediction["labelled"]:
+            scores.append(self.first)
+        if seq >= len(self.control.frozen) // 2:
+            scores.append(self.half)
         for score in scores:
-            score.add(guess == truth, self.last_label == truth)
-        self.exercise, self.predicted = truth, guess
-        self.done.add(truth)
-        if prediction["ls_error"] is not None:
-            old = self.ls_error if self.ls_error is not None else prediction["ls_error"]
-            self.ls_error = 0.8 * old + 0.2 * prediction["ls_error"]
-        self.drifts += bool(prediction["drift"])
-        verdict = SILENT if guess is None else RIGHT if guess == truth else WRONG
-        self.strip.append((verdict, bool(prediction["drift"])))
-        self.last_label, self.last_ts = truth, ts
+            score.add(truth, said, self.control, seq)
+        self.exercise, self.predicted = truth, said
+        self.share = prediction["share"] if prediction["labelled"] else 0.0
+        self.strip.append(RIGHT if said == truth else WRONG)
 
 
 @dataclass(slots=True)
 class Board:
     """Everybody, and the figures over all."""
 
+    controls: Mapping[str, Control]
     people: dict[str, Person] = field(default_factory=dict)
     played: int = 0  # samples sent
     features: int = 0
-    drift_records: int = 0
     dead_letters: int = 0
     delays: list[float] = field(default_factory=list)  # seconds from sending a window's last sample to its prediction
 
@@ -76,28 +71,28 @@ class Board:
         """One output record; `delay` where it is known."""
         if sink == "predictions":
             assert record is not None
-            self.people.setdefault(record["key"], Person(record["key"])).take(record)
+            key = record["key"]
+            self.people.setdefault(key, Person(key, self.controls[key])).take(record)
             if delay is not None:
                 self.delays.append(delay)
         elif sink == "features":
             self.features += 1
-        elif sink == "drift":
-            self.drift_records += 1
         else:
             self.dead_letters += 1
+
+    @property
+    def expected(self) -> int:
+        """Windows to come in all."""
+        return sum(len(control.frozen) for control in self.controls.values())
 
     @property
     def windows(self) -> int:
         return sum(person.all.windows for person in self.people.values())
 
     def total(self, which: str) -> Score:
-        """The score `all`, `new` or `back` over everybody."""
+        """The score `all`, `first` or `half` over everybody."""
         scores: list[Score] = [getattr(person, which) for person in self.people.values()]
-        return Score(
-            sum(score.windows for score in scores),
-            sum(score.right for score in scores),
-            sum(score.copied for score in scores),
-        )
+        return Score(*(sum(getattr(score, name) for score in scores) for name in Score.__slots__))
 
     def delay(self, share: float) -> float | None:
         """The delay that this share of predictions stayed below, in seconds."""

@@ -8,7 +8,9 @@ from streamjobs.core.job import Job
 from streamjobs.files import load_job
 
 FILE = Path(__file__).parent / "job.toml"
+POPULATION = Path(__file__).parent / "population.state"
+SETTINGS = {"STREAMJOBS_POPULATION__FILE": str(POPULATION)}  # the demo runs in any folder
 
 
 def demo_job(env: Mapping[str, str]) -> Job:
-    return built(load_job(FILE, env), FILE)
+    return built(load_job(FILE, {**SETTINGS, **env}), FILE)

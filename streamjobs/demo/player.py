@@ -7,7 +7,8 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from streamjobs.demo.recordings import PAUSE, RATE, samples, sets
+from streamjobs.core.messages import Stored
+from streamjobs.demo.recordings import NEW, PAUSE, samples
 
 PARTITIONS = 4
 TICK = 0.02  # seconds between bursts
@@ -34,6 +35,12 @@ class Player(threading.Thread):
     def speed(self) -> float:
         """How much faster than life."""
         return self.length / self.seconds
+
+    @property
+    def records(self) -> list[Stored]:
+        """Everything that is sent, as records."""
+        now = round(time.time() * 1000)
+        return [Stored(self.topic, part, n, now, key, value) for n, (_, part, key, value) in enumerate(self.ready)]
 
     def run(self) -> None:
         try:
@@ -72,11 +79,7 @@ def _messages(newest: float) -> list[tuple[float, int, bytes, bytes]]:
     found = []
     for sample in played:
         body = {**sample.body, "ts": round(begin + sample.at, 3)}
-        found.append((sample.at, sample.person % PARTITIONS, key_of(sample.person).encode(), json.dumps(body).encode()))
+        found.append(
+            (sample.at, NEW.index(sample.person) % PARTITIONS, key_of(sample.person).encode(), json.dumps(body).encode())
+        )
     return found
-
-
-def windows_to_come(length: float = 2.0, hop: float = 1.0) -> int:
-    """How many windows the recordings hold."""
-    circuits = sets().values()
-    return sum(int((len(one.X) / RATE - length) / hop + 1e-9) + 1 for circuit in circuits for one in circuit)

@@ -10,23 +10,28 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from streamjobs.demo.board import RIGHT, SILENT, STRIP, Board, Person, Score
+from streamjobs.demo.board import RIGHT, STRIP, Board, Person, Score
 from streamjobs.demo.recordings import EXERCISES
 
-BAR = 8  # cells of the LS error's bar
+BAR = 8  # cells of the bar of the person's own head
 WIDE = 121  # columns of a terminal from which on names and bars fit
-TAKEN = {True: 107, False: 68}  # columns beside the strip, where wide and where not
+TAKEN = {True: 107, False: 64}  # columns beside the strip, where wide and where not
 LINE_EVERY = 5.0  # seconds, where the output is no terminal
-CELLS = {RIGHT: ("■", "green"), SILENT: ("·", "bright_black")}
+PLAIN = (  # what the controls are
+    ("frozen", "the population's head alone, which never adapts"),
+    ("cold", "a head that begins with nothing but the population's scale and map"),
+    ("last", "the last label that had come"),
+)
 HONEST = (
-    "Labels arrive with the data here: a window is predicted first, then learned. So the label before is a hard control "
-    "('copy'), and the honest column is 'new set': the first window after a change, where there is nothing to copy."
+    "Nobody here taught anything: five other people did (streamjobs fit). Labels come 20 s late, when the set of 10 s they "
+    "belong to is over: repeating the last one helps nobody. frozen: " + PLAIN[0][1] + "; cold: " + PLAIN[1][1] + "; "
+    "last: " + PLAIN[2][1] + "."
 )
 
 
-def percent(score: Score, copied: bool = False) -> str:
+def percent(score: Score, who: str = "right") -> str:
     """ "84 %", or "-" before there is anything to count."""
-    return f"{100 * (score.copied if copied else score.right) / score.windows:.0f} %" if score.windows else "-"
+    return f"{100 * int(getattr(score, who)) / score.windows:.0f} %" if score.windows else "-"
 
 
 def milliseconds(delay: float | None) -> str:
@@ -34,11 +39,10 @@ def milliseconds(delay: float | None) -> str:
 
 
 def strip(person: Person, cells: int) -> Text:
-    """The newest windows: right or wrong; a window that raised a drift alarm is a triangle."""
+    """The newest windows: right or wrong."""
     text = Text()
-    for verdict, drift in list(person.strip)[-cells:]:
-        cell, color = CELLS.get(verdict, ("■", "red"))
-        text.append("▲" if drift else cell, style="yellow" if drift else color)
+    for verdict in list(person.strip)[-cells:]:
+        text.append("■", style="green" if verdict == RIGHT else "red")
     return text
 
 
@@ -47,12 +51,11 @@ def table(board: Board, width: int) -> Table:
     wide = width >= WIDE
     grid = Table(box=None, padding=(0, 1), header_style="bold", expand=False)
     cells = min(STRIP, max(8, width - TAKEN[wide]))
-    ls_error, newest = ("LS error", "newest windows") if wide else ("LS", "newest")
-    least = {"does": 19, "predicted": 19, ls_error: 13} if wide else {"does": 4, ls_error: 5}  # nothing jumps about
-    for title in ("person", "does", "predicted", "right", "copy", "new set", ls_error, "drift", newest):
-        right = title in ("right", "copy", "new set", "drift")
-        least_width = least.get(title, cells if title == newest else None)
-        grid.add_column(title, justify="right" if right else "left", no_wrap=True, min_width=least_width)
+    own, newest = ("own head", "newest windows") if wide else ("own", "newest")
+    least = {"does": 19, "predicted": 19, own: 13, newest: cells} if wide else {"does": 4, own: 4, newest: cells}
+    for title in ("person", "does", "predicted", "right", "frozen", "cold", "last", own, newest):
+        right = title in ("right", "frozen", "cold", "last")
+        grid.add_column(title, justify="right" if right else "left", no_wrap=True, min_width=least.get(title))
     names = EXERCISES if wide else {code: code for code in EXERCISES}
     for name in sorted(board.people):
         person = board.people[name]
@@ -60,25 +63,21 @@ def table(board: Board, width: int) -> Table:
         grid.add_row(
             name,
             names.get(person.exercise, person.exercise),
-            Text(names.get(person.predicted or "", "-"), style="green" if hit else "red" if person.predicted else "dim"),
-            percent(person.all),
-            Text(percent(person.all, copied=True), style="dim"),
-            percent(person.new),
-            _bar(person.ls_error, BAR if wide else 0),
-            str(person.drifts) if person.drifts else "",
+            Text(names.get(person.predicted or "", "-"), style="green" if hit else "red"),
+            Text(percent(person.all), style="bold"),
+            *(Text(percent(person.all, who), style="dim") for who, _ in PLAIN),
+            _bar(person.share, BAR if wide else 0),
             strip(person, cells),
         )
     return grid
 
 
-def _bar(ls_error: float | None, length: int) -> Text:
-    if ls_error is None:
-        return Text("seeding" if length else "-", style="dim")
-    full = round(length * min(1.0, max(0.0, ls_error)))
+def _bar(share: float, length: int) -> Text:
+    full = round(length * share)
     return (
         Text("━" * full, style="cyan")
         .append("━" * (length - full), style="bright_black")
-        .append(f"{' ' if length else ''}{ls_error:.2f}")
+        .append(f"{' ' if length else ''}{share:.2f}")
     )
 
 
@@ -110,68 +109,68 @@ class Screen:
             self.console.print(text)
             self.stepped = text
 
-    def draw(self, board: Board, share: float, expected: int) -> None:
-        """share: how much has been played, 0 to 1; expected: windows to come in all."""
+    def draw(self, board: Board, share: float) -> None:
+        """share: how much has been played, 0 to 1."""
         if self.live is not None:
-            self.live.update(self._picture(board, share, expected), refresh=True)
+            self.live.update(self._picture(board, share), refresh=True)
         elif time.monotonic() - self.said >= LINE_EVERY:
             self.said = time.monotonic()
             self.console.print(line(board, self.said - self.begun), soft_wrap=True)
 
-    def _picture(self, board: Board, share: float, expected: int) -> Panel:
+    def _picture(self, board: Board, share: float) -> Panel:
         figures = Table.grid(padding=(0, 2))
         figures.add_row(
             ProgressBar(total=1.0, completed=share, width=24 if self.console.width >= WIDE else 8),
             f"{board.played:,} samples in",
-            f"{board.windows:,} of {expected:,} windows out",
+            f"{board.windows:,} of {board.expected:,} windows out",
             f"after {milliseconds(board.delay(0.5))} (p50), {milliseconds(board.delay(0.99))} (p99)",
         )
-        legend = Text("right: so far, copy: with the label before   ")
-        legend.append("■", "green").append(" right ").append("■", "red").append(" wrong ")
-        legend.append("·").append(" no prediction yet ").append("▲", "yellow").append(" drift alarm")
+        legend = Text("right so far, and what would have been without it   ")
+        legend.append("■", "green").append(" right ").append("■", "red").append(" wrong   ")
+        legend.append("━━", "cyan").append(" weight of the person's own head beside the population's")
         legend.stylize("dim")
         body = Group(table(board, self.console.width), Text(), figures, legend, Text(HONEST, style="dim italic"))
-        title = "streamjobs: ten people at their exercises, one learner each"
+        title = "streamjobs: five people it has never seen, a head of their own each"
         padding = (1, 2) if self.console.width >= WIDE else (0, 0)
         return Panel(body, title=title, subtitle=self.place, border_style="cyan", expand=False, padding=padding)
 
 
 def line(board: Board, elapsed: float) -> str:
     """The same in one line."""
-    everything, new = board.total("all"), board.total("new")
-    drifts = sum(person.drifts for person in board.people.values())
+    everything = board.total("all")
+    beside = "".join(f"  {who} {percent(everything, who):>5}" for who, _ in PLAIN)
     return (
         f"{elapsed:5.0f} s  {board.played:>7,} samples in  {board.windows:>5,} windows out  right {percent(everything):>5}"
-        f"  copy {percent(everything, copied=True):>5}  new set {percent(new):>5}  drift {drifts:>3}"
-        f"  p50 {milliseconds(board.delay(0.5))}  p99 {milliseconds(board.delay(0.99))}"
+        f"{beside}  p50 {milliseconds(board.delay(0.5))}  p99 {milliseconds(board.delay(0.99))}"
     )
 
 
 def summary(board: Board, facts: dict[str, Any]) -> Group:
     """What has been seen, by person, with the controls beside; and where to go next."""
-    grid = Table(box=None, padding=(0, 1), header_style="bold", title="Right, by person", title_justify="left")
-    for title in ("person", "windows", "right", "copy", "new set", "copy", "come back", "copy", "drift"):
+    grid = Table(box=None, padding=(0, 1), header_style="bold", title="Windows told right", title_justify="left")
+    heads = ("person", "windows", "right", *(who for who, _ in PLAIN), "2nd half", "frozen", "at first")
+    for title in heads:
         grid.add_column(title, justify="left" if title == "person" else "right", no_wrap=True)
     for name in sorted(board.people):
         person = board.people[name]
-        grid.add_row(name, *_scores(person.all, person.new, person.back), str(person.drifts))
-    drifts = sum(person.drifts for person in board.people.values())
+        grid.add_row(name, *_scores(person.all, person.half, person.first))
     grid.add_section()
-    grid.add_row("all", *_scores(board.total("all"), board.total("new"), board.total("back")), str(drifts), style="bold")
+    grid.add_row("all", *_scores(board.total("all"), board.total("half"), board.total("first")), style="bold")
     lines = [
-        f"{board.played:,} samples in, {board.windows:,} of {facts['expected']:,} windows out in {facts['seconds']:.0f} s "
+        f"{board.played:,} samples in, {board.windows:,} of {board.expected:,} windows out in {facts['seconds']:.0f} s "
         f"({facts['speed']:.0f} times as fast as life); {board.dead_letters} dead letters.",
         f"From the last sample of a window to its prediction: p50 {milliseconds(board.delay(0.5))}, "
         f"p99 {milliseconds(board.delay(0.99))} ({facts['place']}).",
-        "new set: the first window of a set, before any label of it; come back: of those, exercises done before.",
-        f"The first {facts['seed']} windows of a person only seed the learner: no prediction, counted as not right.",
-        HONEST,
-        "All learners began cold. Where labels come late, and with a warm start, other figures count: see the README.",
+        *(f"{who}: {meaning}." for who, meaning in PLAIN),
+        "at first: before any label of the person had come. 2nd half: of each person's windows.",
+        HONEST.partition(" frozen:")[0],
+        f"A person's state is the head alone, {facts['state']}; scale and map ({facts['shared']}) are shared.",
     ]
     following = Table.grid(padding=(0, 2))
     for command, meaning in (
         ("streamjobs init --sample FILE", "a job file for your own recording"),
         ("streamjobs check job.toml", "every mistake at once; sizes of states"),
+        ("streamjobs fit job.toml --input FILE", "what people you have teach about people you have not, and how well"),
         ("streamjobs replay job.toml --input FILE --key COLUMN", "your data through it, without Kafka"),
         ("streamjobs run job.toml", "the worker, on your Kafka"),
         ("streamjobs demo --kafka", "this, on a real Apache Kafka (Java 17 and Maven)"),
@@ -181,8 +180,6 @@ def summary(board: Board, facts: dict[str, Any]) -> Group:
     return Group(Text(), grid, Text(), Text("\n".join(lines)), Text(), Text("Next", style="bold"), following, job)
 
 
-def _scores(*scores: Score) -> list[str]:
-    cells = [str(scores[0].windows)]
-    for score in scores:
-        cells += [percent(score), percent(score, copied=True)]
-    return cells
+def _scores(everything: Score, half: Score, first: Score) -> list[str]:
+    cells = [str(everything.windows), percent(everything), *(percent(everything, who) for who, _ in PLAIN)]
+    return [*cells, percent(half), percent(half, "frozen"), percent(first)]

@@ -14,11 +14,13 @@ from typing import Any
 from rich.console import Console
 
 from streamjobs.checking.overrides import PREFIX
+from streamjobs.commands.common import readable
 from streamjobs.core.job import Job
 from streamjobs.demo.board import Board
-from streamjobs.demo.job import FILE, demo_job
+from streamjobs.demo.controls import controls
+from streamjobs.demo.job import FILE, SETTINGS, demo_job
 from streamjobs.demo.mock import MockBroker
-from streamjobs.demo.player import PARTITIONS, Player, windows_to_come
+from streamjobs.demo.player import PARTITIONS, Player
 from streamjobs.demo.screen import Screen, summary
 from streamjobs.demo.warm import warm
 from streamjobs.demo.watcher import Watcher
@@ -36,11 +38,14 @@ def run(*, kafka: bool, seconds: float) -> None:
     """Play, show and sum up. Raises StreamjobsError when a part of it fails, SetupError where Kafka cannot start."""
     signal.signal(signal.SIGTERM, _interrupted)  # what the demo started must not outlive it
     console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
-    console.print("[bold]streamjobs demo[/]: wrist sensors of ten people -> Kafka topic -> one learner per person -> topics")
+    console.print(
+        "[bold]streamjobs demo[/]: wrist sensors of five people it has never seen -> Kafka topic -> what each does -> topics"
+    )
     with tempfile.TemporaryDirectory(prefix="streamjobs-demo-") as folder, Screen(console, _place(kafka)) as screen:
         screen.step("starting a real Apache Kafka ..." if kafka else "starting a broker (librdkafka's, inside a wheel) ...")
         with _broker(kafka, screen) as (url, create):
             env = {
+                **SETTINGS,
                 "STREAMJOBS_BROKER__URL": url,
                 "STREAMJOBS_STATE__DIRECTORY": str(Path(folder) / "state"),
                 "STREAMJOBS_METRICS__PORT": "0",
@@ -49,10 +54,12 @@ def run(*, kafka: bool, seconds: float) -> None:
             create(job)
             warm(job, lambda: screen.step("compiling the learner's loops, once on this machine ..."))
             board, facts = _played(job, url, env, seconds, screen, Path(folder))
-    facts |= {"place": _place(kafka), "job": str(FILE), "seed": (job.settings.learner.model_extra or {})["seed_size"]}
+    assert job.population is not None
+    facts |= {"place": _place(kafka), "job": str(FILE), "state": readable(job.state_bytes)}
+    facts["shared"] = readable(job.population.nbytes)
     console.print(summary(board, facts))
-    if board.windows != facts["expected"]:
-        raise StreamjobsError(f"demo: expected {facts['expected']} windows, {board.windows} came.")
+    if board.windows != board.expected:
+        raise StreamjobsError(f"demo: expected {board.expected} windows, {board.windows} came.")
 
 
 def _interrupted(*_: object) -> None:
@@ -89,8 +96,8 @@ def _played(
     job: Job, url: str, env: Mapping[str, str], seconds: float, screen: Screen, folder: Path
 ) -> tuple[Board, dict[str, Any]]:
     servers = url.removeprefix("kafka://")
-    board, expected = Board(), windows_to_come()
     player = Player(servers, job.settings.source.topic, seconds)
+    board = Board(controls(job, player.records))
     watcher = Watcher(servers, job.sinks, board, player)
     log = folder / "worker.log"
     with _worker(env, log) as worker:
@@ -99,11 +106,11 @@ def _played(
             begun = time.monotonic()
             watcher.start()
             player.start()
-            while board.windows < expected:
+            while board.windows < board.expected:
                 _check(worker, log, player, watcher)
                 with watcher.lock:
                     board.played = player.sent
-                    screen.draw(board, player.sent / len(player.ready), expected)
+                    screen.draw(board, player.sent / len(player.ready))
                 if not player.is_alive() and time.monotonic() - watcher.last > QUIET:
                     break
                 time.sleep(FRAME)
@@ -117,8 +124,8 @@ def _played(
                 if thread.is_alive():
                     thread.join(5)
     board.played = player.sent
-    screen.draw(board, 1.0, expected)
-    return board, {"expected": expected, "seconds": took, "speed": player.speed}
+    screen.draw(board, 1.0)
+    return board, {"seconds": took, "speed": player.speed}
 
 
 @contextmanager

@@ -87,10 +87,20 @@ class Decided(NamedTuple):
     out: Outputs  # of the head, a row per window
 
 
-def decided(recipe: Recipe, start: Start, learned: Learned, stream: Stream, Z: Array) -> Decided:
-    """A new person's stream, with `Z` its windows' features: the class decided for each before its label is learned."""
-    n, classes = len(Z), len(learned.head.bias)
-    rows, label = arriving(n, stream.late)
+def decided(
+    recipe: Recipe,
+    start: Start,
+    learned: Learned,
+    stream: Stream,
+    Z: Array,
+    arrivals: tuple[Array, Array] | None = None,
+) -> Decided:
+    """A new person's stream, with `Z` its windows' features: the class decided for each before its label is learned.
+
+    `arrivals`: windows and labels in the order they come, as `arriving_at` gives them; None: `stream.late` windows late.
+    """
+    classes = len(learned.head.bias)
+    rows, label = arrivals if arrivals is not None else arriving(len(Z), stream.late)
     codes = np.where(label, stream.activity[rows], np.nan)
     learn = np.where(label, PREDICT_ONLY if start == "frozen" else LEARN_HEAD, LEARN_EXTRACTOR).astype(np.int8)
     slots = np.zeros(len(rows), np.int64)

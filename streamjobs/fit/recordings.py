@@ -13,6 +13,7 @@ import numpy as np
 from algorithms.common.protocol import Array
 
 LATE = 20  # windows
+CLOSE = 1e-6  # seconds; times nearer than this are the same
 
 
 class Recordings(NamedTuple):
@@ -55,6 +56,21 @@ def arriving(n: int, late: int = LATE) -> tuple[Array, Array]:
     rows, label = np.empty(2 * n, np.int64), np.tile([False, True], n)
     rows[0::2], rows[1::2] = np.arange(n), np.arange(n) - late
     return rows[rows >= 0], label[rows >= 0]
+
+
+def arriving_at(times: Array, delay: float) -> tuple[Array, Array]:
+    """The same where a label comes `delay` seconds after its window, as [labels] delay has it; times (n,) ascend."""
+    rows: list[int] = []
+    label: list[bool] = []
+    due = 0
+    for i, now in enumerate(times.tolist()):
+        rows.append(i)
+        label.append(False)
+        while due <= i and now - times[due] >= delay - CLOSE:
+            rows.append(due)
+            label.append(True)
+            due += 1
+    return np.array(rows, np.int64), np.array(label, bool)
 
 
 def controls(stream: Stream, classes: int) -> dict[str, Array]:

@@ -24,12 +24,12 @@ class Taken:
     def __init__(self) -> None:
         self.svg = ""
 
-    def look(self, screen: Screen, board: Any, share: float, expected: int) -> None:
+    def look(self, screen: Screen, board: Any, share: float) -> None:
         if self.svg or share < SHARE:
             return
         console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
         there, screen.console = screen.console, console
-        console.print(screen._picture(board, share, expected))
+        console.print(screen._picture(board, share))
         screen.console = there
         svg = console.export_svg(title="streamjobs demo")
         svg = re.sub(r"@font-face\s*\{.*?\}", "", svg, flags=re.DOTALL)  # no fonts from elsewhere
@@ -39,9 +39,9 @@ class Taken:
 def main() -> None:
     taken, draw = Taken(), Screen.draw
 
-    def drawn(screen: Screen, board: Any, share: float, expected: int) -> None:
-        taken.look(screen, board, share, expected)
-        draw(screen, board, share, expected)
+    def drawn(screen: Screen, board: Any, share: float) -> None:
+        taken.look(screen, board, share)
+        draw(screen, board, share)
 
     Screen.draw = drawn  # type: ignore[method-assign]
     show.run(kafka=False, seconds=25.0)

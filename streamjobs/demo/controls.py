@@ -1,0 +1,76 @@
+"""What stands beside the worker's predictions: the same windows served in simpler ways, by the same arrival of labels."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Stored
+from streamjobs.core.parts import parts_of
+from streamjobs.core.windows import Windows
+from streamjobs.fit.fitting import recipe_of
+from streamjobs.fit.learning import Learned, decided, features
+from streamjobs.fit.recordings import Stream, arriving_at
+
+Said = list[str | None]
+
+
+class Control(NamedTuple):
+    """What is said of each window of a person, None for nothing."""
+
+    gated: Said  # as the worker is bound to
+    frozen: Said  # the population's head, which never adapts
+    cold: Said  # a head that begins with nothing
+    last: Said  # the last label that has come
+
+
+def controls(job: Job, records: Sequence[Stored]) -> dict[str, Control]:
+    """By key, from the very records that are played."""
+    decoded = job.decode(records)
+    keys = [(records[i].key or b"").decode() for i in decoded.owner.tolist()]
+    slot_of = {key: slot for slot, key in enumerate(dict.fromkeys(keys))}
+    names = _population(job).names
+    stage = job.stages["windows"]
+    assert isinstance(stage, Windows)
+    begin = stage.init(job.dim, 1)
+    work = stage.workspace(begin, slots=len(slot_of))
+    for slot in range(len(slot_of)):
+        stage.load(work, slot, begin)
+    codes = np.array([[names.index(label)] for label in decoded.labels], dtype=np.float64)
+    slots = np.array([slot_of[key] for key in keys], np.int64)
+    learn = np.full(len(keys), 3, np.int8)
+    rows = stage.advance(work, slots, decoded.times, decoded.X, codes, decoded.owner, learn)
+    found = {}
+    for key, slot in slot_of.items():
+        mine = rows.slots == slot
+        found[key] = _control(job, rows.times[mine], rows.X[mine], rows.L[mine, 0].astype(np.int64))
+    return found
+
+
+def _population(job: Job):  # type: ignore[no-untyped-def]
+    assert job.population is not None
+    return job.population
+
+
+def _control(job: Job, times: Array, X: Array, truth: Array) -> Control:
+    population, recipe = _population(job), recipe_of(parts_of(job.settings))
+    learned = Learned(
+        population.scaling.state if population.scaling else None,
+        population.map.state if population.map else None,
+        population.head.state,
+    )
+    Z, stream = features(learned, recipe, X), Stream(X, truth, np.zeros(len(X), np.int64))
+    arrivals = arriving_at(times, job.settings.labels.delay)
+    gated, frozen, cold = (
+        decided(recipe, start, learned, stream, Z, arrivals).chosen for start in ("gated", "frozen", "cold")
+    )
+    last, known = np.full(len(X), -1), -1
+    for row, label in zip(*(part.tolist() for part in arrivals), strict=True):
+        if label:
+            known = truth[row]
+        else:
+            last[row] = known
+    names = population.names
+    return Control(*([None if c < 0 else names[c] for c in said.tolist()] for said in (gated, frozen, cold, last)))

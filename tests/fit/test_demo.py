@@ -1,0 +1,70 @@
+"""The demo's people are new to its population, and what it shows beside the worker is what the worker is bound to do."""
+
+import json
+
+import numpy as np
+import pytest
+
+from streamjobs.demo.board import Board
+from streamjobs.demo.controls import controls
+from streamjobs.demo.job import demo_job
+from streamjobs.demo.player import Player, key_of
+from streamjobs.demo.recordings import EXERCISES, NEW, TEACHERS
+from streamjobs.fit.recordings import arriving, arriving_at
+from streamjobs.replay.engine import Replay
+
+
+@pytest.fixture(scope="module")
+def demo():
+    """The job, its controls, and everything the worker would send."""
+    job = demo_job({})
+    records = sorted(Player("nowhere", "wrist", 20.0).records, key=lambda record: record.partition)
+    said = []
+    Replay(job).run(records, said.append, lambda tally: None)
+    return job, controls(job, records), said
+
+
+def test_nobody_who_is_played_taught_the_population(demo):
+    job, beside, _ = demo
+    assert set(TEACHERS).isdisjoint(NEW) and job.population.people == len(TEACHERS)
+    assert sorted(beside) == [key_of(person) for person in NEW]
+    assert job.population.names == sorted(EXERCISES)
+
+
+def test_the_worker_says_of_every_window_what_the_protocol_says(demo):
+    """The same frozen map, gated head and arrival of labels, by the code that reports and by the code that serves."""
+    _, beside, said = demo
+    predictions = [json.loads(output.value) for output in said if output.sink == "predictions"]
+    assert not any(output.sink == "dlq" for output in said)
+    found = {key: [one["y_hat"] for one in predictions if one["key"] == key] for key in beside}
+    assert found == {key: control.gated for key, control in beside.items()}
+    assert all(one["labelled"] == [] for one in predictions if one["seq"] < 12)
+
+
+def test_new_people_are_recognised_and_adapting_helps_them(demo):
+    _, beside, said = demo
+    board = Board(beside)
+    for output in said:
+        board.take(output.sink, json.loads(output.value) if output.sink == "predictions" else None, None)
+    everything, half = board.total("all"), board.total("half")
+    assert board.windows == board.expected == everything.windows > 1200
+    assert everything.right > 0.88 * everything.windows
+    assert everything.right > everything.frozen > everything.cold > everything.last
+    assert half.right > half.frozen + 0.03 * half.windows
+    assert everything.last < 0.12 * everything.windows  # a set is over before its first label comes
+
+
+def test_labels_arrive_in_event_time_after_a_window_that_late_was_predicted():
+    rows, label = arriving_at(np.array([0.0, 1.0, 2.0, 9.0, 10.0]), 2.0)
+    assert list(zip(rows.tolist(), label.tolist(), strict=True)) == [
+        (0, False),
+        (1, False),
+        (2, False),
+        (0, True),
+        (3, False),
+        (1, True),
+        (2, True),
+        (4, False),
+    ]
+    for one, other in zip(arriving_at(1e9 + np.arange(50.0), 20.0), arriving(50, 20), strict=True):
+        assert (one == other).all()
