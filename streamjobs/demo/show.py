@@ -50,6 +50,7 @@ def run(*, kafka: bool, seconds: float) -> None:
                 "STREAMJOBS_STATE__DIRECTORY": str(Path(folder) / "state"),
                 "STREAMJOBS_METRICS__PORT": "0",
             }
+            screen.step("reading the job and what other people taught ...")
             job = demo_job(env)
             create(job)
             warm(job, lambda: screen.step("compiling the learner's loops, once on this machine ..."))

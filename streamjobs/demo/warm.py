@@ -1,6 +1,6 @@
-"""Compiles the demo's loops in two processes at once, the learner in one and the rest in the other.
+"""Compiles the demo's loops in two processes at once, those of the signal in one and the rest in the other.
 
-`python -m streamjobs.demo.warm learner|rest` does one half. Without it the worker would compile them one after the
+`python -m streamjobs.demo.warm signal|rest` does one half. Without it the worker would compile them one after the
 other, on a machine's first run for longer than the demo lasts.
 """
 
@@ -14,7 +14,8 @@ import numba
 
 from streamjobs.core.job import Job
 
-HALVES = ("learner", "rest")
+HALVES = ("signal", "rest")
+SIGNAL = ("order", "windows", "scaling", "books")  # about half of the time
 LOOK_EVERY = 0.125  # seconds
 
 
@@ -45,8 +46,8 @@ def warm(job: Job, progress: Callable[[], None]) -> None:
 
 
 def compile_half(job: Job, half: str) -> None:
-    """Compile the loops of the learner, or of every other stage."""
-    stages = {name: stage for name, stage in job.stages.items() if (name == "learner") == (half == "learner")}
+    """Compile the loops of the signal's stages, or of every other one."""
+    stages = {name: stage for name, stage in job.stages.items() if (name in SIGNAL) == (half == "signal")}
     job._replace(stages=stages).compile()
 
 

@@ -44,7 +44,7 @@ def main() -> None:
         draw(screen, board, share)
 
     Screen.draw = drawn  # type: ignore[method-assign]
-    show.run(kafka=False, seconds=25.0)
+    show.run(kafka=False, seconds=60.0)
     PICTURE.write_text(taken.svg)
     print(f"{PICTURE.name}: {len(taken.svg)} bytes")
 
