@@ -137,9 +137,12 @@ def _refuse_nothing(rows: _Rows, tally: Tally, settings: Settings, labelled: lis
             f"{window.rate:g} Hz ({', '.join(why) or 'too few samples'}); check [window] rate and [source] time.{first}"
         )
     if not labelled:
+        late = (
+            "Labels in records of their own are not read: join them to their samples first." if settings.labels.wait else ""
+        )
         raise ConfigError(
             f"--input: none of {len(rows.labels):,} windows has a label in field {settings.source.label!r}; "
-            "a population learns from labelled recordings."
+            f"a population learns from labelled recordings. {late}".strip()
         )
 
 
