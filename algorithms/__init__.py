@@ -50,6 +50,7 @@ from algorithms.spectral.speed import Speed
 from algorithms.subspace.last_points import LastPoints
 from algorithms.subspace.okfe import Okfe
 from algorithms.subspace.okfeb import Okfeb
+from algorithms.subspace.wrkpca import Wrkpca
 from algorithms.subspace.running_mean import RunningMean
 
 LEARNERS: dict[str, type[Learner]] = {
@@ -84,6 +85,7 @@ LEARNERS: dict[str, type[Learner]] = {
     "speed": Speed,
     "taylor": Taylor,
     "window_ratio": WindowRatio,
+    "wrkpca": Wrkpca,
 }
 
 __all__ = [

@@ -96,6 +96,11 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "taylor": [Example({"degree": 3})],
     "window_ratio": [Example({"short": 5, "long": 20})],
+    "wrkpca": [
+        Example({"rank": 3, "budget": 6}),
+        Example({"rank": 3, "budget": 5, "floor": 1.0, "censor": "moving_average", "kernel": LAPLACIAN}),
+        Example({"rank": 3, "budget": 8, "decay": 0.9, "fade": 0.0, "kernel": POLYNOMIAL}),
+    ],
 }
 WITH_DEFAULTS: dict[str, Example] = {}  # how the default settings are checked, where not as Example() says
 

@@ -1,0 +1,203 @@
+"""Windowed, recency-weighted kernel PCA on a budget (WR-KPCA): the leading directions of the latest rows, all of them.
+
+Source: ours; the setting, the budget and the LS error are those of OK-FEB (Sheikholeslami, Berberidis, Giannakis).
+Symbols: S = support, K = its gram matrix, M = spread, C = Phi_S M Phi_S' + (boost of the newest), L = Phi_S A with A'KA = I
+the leading eigenvectors of C, lambda = ridge, l = ls_error, B = budget.
+Cost of a row: O(m d + m r + r^2); a stored one adds O(m^3).  State: m (d + 1) + m (m + 1) / 2 numbers with m <= B.
+Departs from the source: no gradient step. C is the sum of phi phi' over rows with weight
+floor decay^age + (1 - floor) fade^age (ages in stored rows; up to a factor): M carries the first part, the ages of the
+stored samples give the second. A sample that leaves is replaced in M by its projection on the others, so rows count
+long after they have left; the one whose part of C is lost least leaves, argmin C_ii / [K^-1]_ii.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.kernels import Kernel, fill_row, value
+from algorithms.common.linalg import missing, put, remove_at, remove_row, remove_row_and_column
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+from algorithms.subspace import common as sub
+from algorithms.subspace import common_budget as bud
+from algorithms.subspace import common_spread as wr
+from algorithms.subspace.common_spread import LARGEST, WrRules
+
+
+class WrkpcaState(NamedTuple):
+    support: Array  # (m, dim) stored samples, oldest first
+    spread: Array  # (m (m + 1) / 2,) lower triangle of M by rows
+    age: Array  # (m,) int64 rows stored since
+    recent: Array  # (<= censor_window,) last LS errors, oldest first
+    seen: int  # rows so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrkpca(Learner):
+    """Features of rank `rank` from at most `budget` stored samples: kernel PCA of the latest rows, without its memory.
+
+    Features start when `rank` samples are stored. `floor` = 1 is kernel PCA with decay alone; a small one weighs the
+    newest rows up, which lowers the LS error of the row that comes next.
+
+    >>> learner = Wrkpca(rank=2, budget=4)
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> state, out = learner.run(learner.init(dim=3, targets=0, seed=0), X)
+    >>> state.support.shape, state.spread.shape, out.features.shape
+    ((4, 3), (10,), (300, 2))
+    """
+
+    stored: ClassVar[tuple[str, ...]] = ("support", "spread", "age", "recent")
+    moves: ClassVar[bool] = True
+
+    kernel: Kernel = field(default_factory=Kernel)
+    rank: int = 10  # 1 to budget
+    budget: int = 15  # most stored samples
+    ridge: float = 1e-3  # above 0
+    decay: float = 0.98  # in (0, 1]; a row's lasting weight after n more stored rows is floor decay^n
+    floor: float = 0.03  # in (0, 1]; share of the lasting weight in a new row's
+    fade: float = 0.7  # in [0, 1); its passing weight is (1 - floor) fade^n
+    censor: Literal["moving_average", "off", "below"] = "off"
+    censor_below: float = 0.0  # threshold of censor = "below", a squared distance
+    censor_window: int = 100  # LS errors in the moving average
+
+    def __post_init__(self) -> None:
+        require(self, "budget", self.budget >= 1, "1 or more")
+        require(self, "rank", 1 <= self.rank <= self.budget, f"1 to budget ({self.budget})")
+        require(self, "ridge", 0 < self.ridge < np.inf, "above 0")
+        require(self, "decay", 0 < self.decay <= 1, "above 0, at most 1")
+        require(self, "floor", 0 < self.floor <= 1, "above 0, at most 1")
+        require(self, "fade", 0 <= self.fade < 1, "0 or more, below 1")
+        require(self, "censor", self.censor in ("moving_average", "off", "below"), "'moving_average', 'off' or 'below'")
+        require(self, "censor_below", 0 <= self.censor_below < np.inf, "0 or more")
+        require(self, "censor_window", 1 <= self.censor_window <= 10_000, "1 to 10000")
+
+    @property
+    def width(self) -> int:
+        return self.rank
+
+    @property
+    def rules(self) -> WrRules:
+        """The settings as compiled code reads them."""
+        return WrRules(
+            budget=self.budget,
+            ridge=float(self.ridge),
+            decay=float(self.decay),
+            fade=float(self.fade),
+            boost=(1.0 - self.floor) / self.floor,
+            averaged=self.censor == "moving_average",
+            below=float(self.censor_below) if self.censor == "below" else -1.0,
+            window=self.censor_window,
+        )
+
+    def room(self, field: str) -> int | None:
+        most = self.budget + 1  # a new sample enters before one leaves
+        return {"recent": self.censor_window, "spread": most * (most + 1) // 2}.get(field, most)
+
+    def init(self, *, dim: int, targets: int, seed: int) -> WrkpcaState:
+        return WrkpcaState(np.empty((0, dim)), np.empty(0), np.empty(0, np.int64), np.empty(0), 0)
+
+    def dim(self, state: WrkpcaState) -> int:
+        return int(state.support.shape[1])
+
+    def caches(self, state: WrkpcaState, rows: Mapping[str, int]) -> tuple[Array, ...]:
+        m, r = rows["support"], self.rank
+        return tuple(np.zeros(shape) for shape in ((m, m), (m, r), (m, r), (r, r), (r, r), (r, r)))
+
+    def derive(self, work: Work, slot: int) -> None:
+        support, spread, age = (array[slot] for array in work[:3])
+        counts, gram, *turned = (array[slot] for array in work[5:])
+        held = int(counts[0])
+        if held > self.budget:
+            raise ValueError(f"Wrkpca: the state stores {held} samples, this learner's budget is {self.budget}.")
+        if counts[1] != held * (held + 1) // 2:  # a state made by hand: M = I
+            for i in range(held):
+                spread[i * (i + 1) // 2 : i * (i + 3) // 2] = 0.0
+                spread[i * (i + 3) // 2] = 1.0
+            counts[1] = held * (held + 1) // 2
+        if counts[2] != held:
+            age[:held] = np.arange(held)[::-1]
+            counts[2] = held
+        sub.fill_gram(self.kernel.code, support, held, gram)
+        if held >= self.rank:
+            factor, *caches = turned
+            wr.directions(self.rules, gram, spread, age, held, factor)
+            sub.refresh(gram, factor, held, float(self.ridge), *caches)
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        _loop(tuple(work), slots, X, learn, out, basis, self.kernel.code, self.rules)
+
+
+@compiled
+def _loop(work, slots, X, learn, out, basis, code, rules):
+    supports, spreads, ages, recents, seen, counts, grams, factors, images, inners, solvers, rotations = work
+    room, rank = factors.shape[1], factors.shape[2]
+    k, b, q, turned = np.empty(room), np.empty(rank), np.empty(rank), np.empty((rank, rank))
+    M, lower, inverse, share = np.empty((room, room)), np.empty((room, room)), np.empty((room, room)), np.empty(room)
+
+    for n in range(len(X)):
+        key, x = slots[n], X[n]
+        kxx = value(code, x, x)
+        if missing(x) or not np.isfinite(kxx):
+            continue
+        support, spread, age, gram, count = supports[key], spreads[key], ages[key], grams[key], counts[key, 0]
+        factor, image, inner, solver, rotation = factors[key], images[key], inners[key], solvers[key], rotations[key]
+        fill_row(code, support, count, x, k)
+
+        # Project phi(x) on what earlier rows taught.
+        ready, captured = count >= rank, False
+        if ready:
+            ls_error = sub.project(factor, count, inner, solver, k, kxx, b, q)
+            out.ls_error[n] = ls_error
+            sub.coordinates(rotation, q, out.features[n])
+            if learn[n] & 1:
+                threshold = bud.mean(recents[key], counts[key, 3]) if rules.averaged else rules.below
+                captured = count == rules.budget and ls_error < threshold
+                if np.isfinite(ls_error):
+                    counts[key, 3] = bud.remember(recents[key], counts[key, 3], rules.window, ls_error)
+        if not learn[n] & 1:
+            continue
+        seen[key] += 1
+        if captured or not kxx < LARGEST or sub.is_repeat(gram, count, k, kxx):
+            continue
+
+        # Store x, on trial: M fades and gets a row for it; over budget the part of C lost least is handed over.
+        sub.extend_gram(gram, count, k, kxx)
+        wr.faded(rules, spread, count, M)
+        m, leaver = count + 1, -1
+        if m > rules.budget:
+            leaver = wr.hand_over(rules, gram, M, age, m, lower, inverse, share)
+        if not wr.size(M, m) < LARGEST:
+            continue
+        listens = ready and basis.moved.size > 0
+        put(support[count], x)
+        for i in range(count):
+            age[i] += 1
+        age[count] = 0
+        if ready:
+            put(image[count], b)
+        if leaver >= 0:
+            remove_row(support, leaver, m)
+            remove_at(age, leaver, m)
+            remove_row_and_column(gram, leaver, m)
+            remove_row_and_column(M, leaver, m)
+            remove_row(image, leaver, m)
+            m -= 1
+            out.evicted[n] = 1
+        wr.pack(M, m, spread)
+        counts[key, 0] = m
+        counts[key, 1] = m * (m + 1) // 2
+        counts[key, 2] = m
+        out.admitted[n] = 1
+        if m < rank:
+            continue
+
+        # The leading directions of C, and for a head the way from the old basis: image holds K(S', S) A.
+        wr.directions(rules, gram, spread, age, m, factor)
+        if listens:
+            sub.cross(factor, image, m, turned)
+            sub.leave_basis(rotation, turned)
+        sub.refresh(gram, factor, m, rules.ridge, image, inner, solver, rotation)
+        if listens and sub.enter_basis(rotation, turned):
+            sub.announce(basis, n, turned)
