@@ -50,8 +50,8 @@ from algorithms.spectral.speed import Speed
 from algorithms.subspace.last_points import LastPoints
 from algorithms.subspace.okfe import Okfe
 from algorithms.subspace.okfeb import Okfeb
-from algorithms.subspace.wrkpca import Wrkpca
 from algorithms.subspace.running_mean import RunningMean
+from algorithms.subspace.wrkpca import Wrkpca
 
 LEARNERS: dict[str, type[Learner]] = {
     "adwin": Adwin,

@@ -109,7 +109,9 @@ def hand_over(rules, gram, M, age, m, lower, inverse, share):
             share[j] /= spread
     own = M[leaver, leaver]
     for i in range(m):
+        if i == leaver:  # its row and column are read here, and go
+            continue
         for j in range(i + 1):
-            if i != leaver and j != leaver:  # those are read here, and go
+            if j != leaver:
                 M[i, j] += share[i] * M[leaver, j] + M[i, leaver] * share[j] + share[i] * share[j] * own
     return leaver

@@ -84,7 +84,7 @@ def test_a_state_made_by_hand_runs_at_once_and_one_too_large_is_refused():
 def test_repeats_are_not_stored_and_a_far_place_is_left_again():
     learner = learner_from("wrkpca", {"rank": 3, "budget": 8})
     X = rows(300)
-    state, out = learner.run(learner.init(dim=3, targets=0, seed=0), X)
+    state, _ = learner.run(learner.init(dim=3, targets=0, seed=0), X)
     idle, same = learner.run(state, np.repeat(X[-1:], 500, axis=0))
     assert not same.admitted.any()
     np.testing.assert_array_equal(idle.support, state.support)
