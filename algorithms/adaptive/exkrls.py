@@ -29,6 +29,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import (
     extend,
     factor,
+    heirs,
     most_redundant,
     remove_from_triangle,
     triangle_product,
@@ -172,7 +173,8 @@ def _loop(work, slots, X, Y, learn, out, code, model, budget):
             extend(U, count, z, kxx, JITTER)
         count += 1
         if budget > 0 and count > budget:
-            leaving = most_redundant(U, weights, count, z)
+            leaving, _ = most_redundant(U, weights, count, z)
+            heirs(U, leaving, count, z)
             take_over(weights, leaving, count, z)
             _project(Q, leaving, count, z)
             remove_row(dictionary, leaving, count)

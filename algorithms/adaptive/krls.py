@@ -5,8 +5,9 @@ Symbols: nu = ald_above, lambda = forgetting, D = dictionary, alpha = weights, K
 a = inv(K) k, delta = kappa(x, x) - k'a, P = inv(A'A) with the rows a so far in A.
 Cost of a row: O(m d + 3 m^2), with an eviction O(m^3).  State: m (d + targets) + m (m + 1) / 2 + 1 numbers, m <= budget.
 Departs from the source: exponential forgetting, P / lambda a row, paused while the trace of P would exceed 10^4 m; a budget.
-When it is full the sample leaves without which f changes least, argmin |alpha_i|^2 / [inv(K)]_ii, the newcomer included:
-the others take over, so that f keeps its values on them, and P, the covariance of those values, loses its row and column.
+When it is full the sample leaves without which f changes least, by |alpha_i|^2 / [inv(K)]_ii, if x would change f more
+(delta e^2 / (1 + delta)^2, its step at a noise of 1), and else x counts as spanned. The others take over, so that f keeps
+its values on them, and P, the covariance of those values, loses its row and column.
 P is downdated by u u' with u = P a / sqrt(lambda + a'P a) and a state holds its lower triangle; without one (a state built
 by hand) it is I. Without a budget (0) a state grows with the square of its dictionary: jobs refuse it.
 """
@@ -23,6 +24,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import (
     extend,
     factor,
+    heirs,
     most_redundant,
     remove_from_triangle,
     triangle_product,
@@ -128,11 +130,18 @@ def _loop(work, slots, X, Y, learn, out, code, above, forgetting, budget):
             continue
         for t in range(y.size):
             along[t] = y[t] - prediction[t]
+
+        # Over budget the most redundant leaves, if x is worth more.
+        leaving = -1
+        if budget > 0 and count >= budget and delta > above:
+            leaving, loss = most_redundant(U, weights, count, a)
+            if not delta * norm2(along) / (1.0 + delta) ** 2 > loss:
+                leaving = count
         put(a, z[:count])
         unwhiten(U, count, a)
 
-        # What the dictionary spans: a step of least squares.
-        if delta <= above:
+        # What the dictionary spans, or x is not worth a place: a step of least squares.
+        if delta <= above or leaving == count:
             triangle_product(P, count, a, u)
             total = forgetting + dot(a[:count], u[:count])
             if not total >= forgetting:  # rounding left P indefinite
@@ -149,7 +158,7 @@ def _loop(work, slots, X, Y, learn, out, code, above, forgetting, budget):
                 _downdate(P, count, u, total, forgetting)
             continue
 
-        # What it does not span enters: f goes through the new sample.
+        # Otherwise it enters: f goes through the new sample.
         if not largest(along) * max(largest(a[:count]), 1.0) < LARGEST_STEP * min(delta, 1.0):
             continue
         for t in range(y.size):
@@ -168,9 +177,8 @@ def _loop(work, slots, X, Y, learn, out, code, above, forgetting, budget):
         count += 1
         out.admitted[n] = 1
 
-        # Over budget the most redundant leaves.
-        if budget > 0 and count > budget:
-            leaving = most_redundant(U, weights, count, a)
+        if leaving >= 0:
+            heirs(U, leaving, count, a)
             take_over(weights, leaving, count, a)
             remove_row(dictionary, leaving, count)
             remove_row(weights, leaving, count)

@@ -65,13 +65,13 @@ def factor(code: Code, samples: Array, first: int, count: int, ridge: float, U: 
 
 
 @compiled
-def most_redundant(U: Array, weights: Array, count: int, along: Array) -> int:
+def most_redundant(U: Array, weights: Array, count: int, along: Array) -> tuple[int, float]:
     """The sample without which the function sum_i weights[i] kappa(x_i, .) changes least, the others taking over.
 
-    That is argmin |weights[i]|^2 / [K^-1]_ii, the first of equals. Leaves in along[j] what sample j takes over of its
-    weight, -[K^-1]_ji / [K^-1]_ii (-1 at the sample itself). O(count^3 / 3).
+    That is argmin |weights[i]|^2 / [K^-1]_ii, the first of equals, and that least squared change. O(count^3 / 3); `along`
+    is room to work in.
     """
-    victim, least = 0, np.inf
+    found, least = 0, np.inf
     for i in range(count):
         size = 0.0
         for t in range(weights.shape[1]):
@@ -79,13 +79,18 @@ def most_redundant(U: Array, weights: Array, count: int, along: Array) -> int:
         inverse = _column_of_inverse(U, i, count, along)
         change = size / inverse if inverse > 0.0 else 0.0  # without a pivot it is a copy of others
         if change < least:
-            victim, least = i, change
-    scale = _column_of_inverse(U, victim, count, along)
+            found, least = i, change
+    return found, least
+
+
+@compiled
+def heirs(U: Array, leaving: int, count: int, along: Array) -> None:
+    """along[j] = -[K^-1]_jv / [K^-1]_vv: what sample j takes over of the weight of v, which leaves (-1 at v itself)."""
+    scale = _column_of_inverse(U, leaving, count, along)
     unwhiten(U, count, along)
     for j in range(count):
         along[j] = -along[j] / scale if scale > 0.0 else 0.0
-    along[victim] = -1.0
-    return victim
+    along[leaving] = -1.0
 
 
 @compiled

@@ -68,19 +68,22 @@ def krls(kernel: Kernel, X: Array, Y: Array, *, ald_above: float, forgetting: fl
         said.append(k @ W)
         a = np.linalg.solve(K, k) if chosen else k
         delta = kernel(x[None], x[None])[0, 0] - k @ a
-        if delta <= ald_above:
+        error, leaving = y - said[-1], -1
+        if delta > ald_above and budget and len(chosen) == budget:
+            changes = (W**2).sum(axis=1) / np.diag(np.linalg.inv(K))
+            worth = delta * (error @ error) / (1 + delta) ** 2
+            leaving = int(changes.argmin()) if worth > changes.min() else budget
+        if delta <= ald_above or leaving == budget:
             gain = P @ a / (forgetting + a @ P @ a)
             P = (P - np.outer(gain, a @ P)) / forgetting
-            W = W + np.linalg.solve(K, np.outer(gain, y - said[-1]))
+            W = W + np.linalg.solve(K, np.outer(gain, error))
             continue
-        W = np.vstack([W - np.outer(a, y - said[-1]) / delta, (y - said[-1]) / delta])
+        W = np.vstack([W - np.outer(a, error) / delta, error / delta])
         m = len(chosen)
         P = np.block([[P / forgetting, np.zeros((m, 1))], [np.zeros((1, m)), np.ones((1, 1))]])
         chosen = [*chosen, n]
-        if budget and len(chosen) > budget:
-            K = kernel(X[chosen], X[chosen])
-            values = K @ W
-            leaving = int(((W**2).sum(axis=1) / np.diag(np.linalg.inv(K))).argmin())
+        if leaving >= 0:
+            values = kernel(X[chosen], X[chosen]) @ W
             chosen = [number for place, number in enumerate(chosen) if place != leaving]
             values, P = np.delete(values, leaving, axis=0), np.delete(np.delete(P, leaving, 0), leaving, 1)
             W = np.linalg.solve(kernel(X[chosen], X[chosen]), values)
