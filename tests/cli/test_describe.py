@@ -56,7 +56,8 @@ def test_the_size_is_what_a_state_is_bounded_by_and_the_defaults_make_the_same_l
     drift = learner.kind == "drift"
     dim, targets = (1, 0) if drift else (example.dim, example.targets)
     state = learner.init(dim=dim, targets=targets, seed=0)
-    assert told["size"]["bounded"] and told["size"]["state_bytes"] == learner.bytes_of(state)
+    assert told["size"]["bounded"] == learner.bounded
+    assert told["size"]["state_bytes"] == (learner.bytes_of(state) if learner.bounded else None)
     assert told["size"]["features"] == learner.width_for(dim) and told["size"]["kind"] == learner.kind
     defaults = {s["name"]: s["default"] for s in told["settings"] if s["default"] is not None}
     assert learner_from(name, {**defaults, **example.settings}) == learner
@@ -90,7 +91,7 @@ def test_without_a_name_all_learners_are_listed_by_family(capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["okfep"], "unknown learner 'okfep'; did you mean 'okfeb'?"),
+        (["talyor"], "unknown learner 'talyor'; did you mean 'taylor'?"),
         (["okfeb", "--set", "rnak=3"], "unknown setting 'rnak' for okfeb; did you mean 'rank'?"),
         (["okfeb", "--set", "rank=99"], "rank must be 1 to budget (15); got 99."),
         (["okfeb", "--set", "rank"], "--set must be NAME=VALUE; got 'rank'."),
