@@ -17,7 +17,7 @@ from streamjobs.shell.metrics import Metrics
 from streamjobs.shell.producing import BATCH_BYTES, Producer
 from streamjobs.shell.store import MemoryStore, RocksStore, Store
 
-REQUEST_TIMEOUT = 60.0  # seconds; above the longest session
+REQUEST_TIMEOUT = 30.0  # seconds, at least; joining a group waits for the others' rebalance
 REBALANCE_TIMEOUT = 20.0  # seconds, at least: a revoked partition is made safe within it
 
 
@@ -110,7 +110,7 @@ def build(settings: Settings, core: Core, metrics: Metrics, partitions: int) -> 
         stream_buffer_maxsize=64,
         broker_session_timeout=broker.session_timeout,
         broker_heartbeat_interval=broker.session_timeout / 6,
-        broker_request_timeout=max(REQUEST_TIMEOUT, 2 * broker.session_timeout),
+        broker_request_timeout=max(REQUEST_TIMEOUT, 3 * broker.session_timeout),
         broker_rebalance_timeout=max(REBALANCE_TIMEOUT, 2 * broker.session_timeout),
         consumer_auto_offset_reset="earliest",
         consumer_group_instance_id=broker.instance_id,

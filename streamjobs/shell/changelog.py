@@ -21,7 +21,7 @@ from aiokafka.errors import (
 )
 
 from streamjobs.shell.failures import DeliveryError, FencedError
-from streamjobs.shell.producing import BATCH_BYTES, send_records
+from streamjobs.shell.producing import BATCH_BYTES, patient, send_records
 
 CLOSE_WITHIN = 5.0  # seconds; a producer that lost its broker would wait for ever
 
@@ -33,7 +33,9 @@ class Changelog:
 
     def __init__(self, client: Mapping[str, Any], name: str, topic: str, partition: int) -> None:
         self.topic, self.partition = topic, partition
-        self._producer = AIOKafkaProducer(**client, transactional_id=f"{name}-{partition}", max_batch_size=BATCH_BYTES)
+        self._producer = patient(
+            AIOKafkaProducer(**client, transactional_id=f"{name}-{partition}", max_batch_size=BATCH_BYTES)
+        )
 
     async def open(self) -> None:
         """Raises DeliveryError when the broker refuses the transactional id."""

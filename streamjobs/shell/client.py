@@ -5,6 +5,8 @@ from typing import Any
 from streamjobs.config import BrokerSection
 
 DEFAULT_PORT = 9092
+# Of a connection whose other end is gone and did not say so nothing else tells. Nothing but joining a group waits longer.
+REQUEST_TIMEOUT_MS = 15_000
 
 
 def servers(broker: BrokerSection) -> list[str]:
@@ -15,7 +17,7 @@ def servers(broker: BrokerSection) -> list[str]:
 
 
 def for_aiokafka(broker: BrokerSection) -> dict[str, Any]:
-    return {"bootstrap_servers": servers(broker)}
+    return {"bootstrap_servers": servers(broker), "request_timeout_ms": REQUEST_TIMEOUT_MS}
 
 
 def for_faust(broker: BrokerSection) -> list[str]:

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 from faust.transport.drivers import aiokafka as driver
 
 from streamjobs.core.messages import Output
+from streamjobs.shell.client import REQUEST_TIMEOUT_MS
 from streamjobs.shell.failures import DeliveryError
 from streamjobs.shell.room import Room
 
+LEADERLESS = 120.0  # seconds a batch waits for its partition to have a leader, before it counts as refused
 BATCH_BYTES = 1_000_000  # below the usual max.message.bytes of a topic, 1,048,588
 
 # What for (ignored), key, value, timestamp in milliseconds, headers: an `Output` is one.
@@ -26,10 +28,22 @@ class Sent(NamedTuple):
 
 
 class Producer(driver.Producer):  # type: ignore[misc]
-    """Faust's producer with acknowledgement by all replicas, and no repeats by retries (idempotence)."""
+    """Faust's producer with acknowledgement by all replicas, and no repeats by retries (idempotence).
+
+    Faust gives a request 20 minutes: on a connection that died without a word outputs would wait for so long.
+    """
 
     def _settings_extra(self) -> Mapping[str, Any]:
-        return {"acks": "all", "enable_idempotence": True}
+        return {"acks": "all", "enable_idempotence": True, "request_timeout_ms": REQUEST_TIMEOUT_MS}
+
+    def _new_producer(self, transactional_id: str | None = None) -> Any:
+        return patient(super()._new_producer(transactional_id))
+
+
+def patient(producer: Any) -> Any:
+    """A request times out soon, what it carried does not: aiokafka has one setting for both."""
+    producer._message_accumulator._batch_ttl = LEADERLESS
+    return producer
 
 
 async def send_records(producer: Any, topic: str, partition: int, records: Iterable[Packed]) -> list[Sent]:
