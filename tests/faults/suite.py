@@ -4,6 +4,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.faults import brokers, disks, inputs, network, processes, refusals
 from tests.faults.trial import Place, Trial
@@ -68,15 +69,22 @@ def run(name: str, do: Do, place: Place, records: Sequence[Sent], seed: int) -> 
         row.records, row.missing, row.doubled = verdict.records, verdict.missing, verdict.doubled
         row.disordered, row.states, row.problems = verdict.disordered, verdict.states, verdict.problems
     except Exception as error:  # noqa: BLE001 - the other cases are wanted as well
-        row.problems.append(f"{type(error).__name__}: {error}")
+        row.problems.append(short(f"{type(error).__name__}: {error}"))
         row.proof = "; ".join(trial.proofs)
-        traceback.print_exc()
+        place_of = traceback.extract_tb(error.__traceback__)
+        print("\n".join(f"  {Path(frame.filename).name}:{frame.lineno} {frame.line}" for frame in place_of), flush=True)
     finally:
         network.mended(trial)
         trial.close()
     place.cluster.whole()
     row.seconds = time.monotonic() - begun
     return row
+
+
+def short(text: str) -> str:
+    """Without a worker's log lines: they stay in its file."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("{")]
+    return " ".join(lines)[:800]
 
 
 def table(rows: Sequence[Row]) -> list[str]:

@@ -138,8 +138,9 @@ class Trial:
     def alone(self) -> None:
         until(lambda: self.bed.members() == [4], lambda: f"one member with 4 partitions: {self.bed.members()}", 120)
 
-    def progress(self, records: int = 100, within: float = 180.0) -> None:
-        """Wait until so many more records are committed; all workers must live meanwhile."""
+    def progress(self, records: int = 0, within: float = 180.0) -> None:
+        """Wait until so many more records are committed (0: a thousandth); all workers must live meanwhile."""
+        records = records or len(self.records) // 1000 + 1
         goal = sum(self.bed.committed().values()) + records
         watched = self.alive
 
