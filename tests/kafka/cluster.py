@@ -49,6 +49,7 @@ class Cluster:
         self.proxies: dict[int, Proxy] = {}
         self.bootstrap = ""  # of all nodes, directly
         self.proxied = ""  # of all nodes, through the proxies
+        self._admin: Any = None
 
     def start(self) -> "Cluster":
         """Raises SetupError where Java or Maven is missing, or a node does not come up."""
@@ -79,9 +80,10 @@ class Cluster:
             list(pool.map(do, nodes))
 
     def _metadata(self) -> Any:
-        client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        if self._admin is None:  # one for all its time: librdkafka crashes when clients end while nodes vanish
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         try:
-            return client.list_topics(timeout=5)
+            return self._admin.list_topics(timeout=5)
         except KafkaException:
             return None
 
