@@ -4,8 +4,13 @@ import asyncio
 
 from aiokafka.producer.message_accumulator import BatchBuilder
 
-from streamjobs.shell.client import servers
-from streamjobs.shell.producing import BATCH_BYTES, send_records
+from streamjobs.config import BrokerSection, settings_from
+from streamjobs.shell.app import build
+from streamjobs.shell.bundle import core_from
+from streamjobs.shell.changelog import Changelog
+from streamjobs.shell.client import REQUEST_TIMEOUT_MS, for_aiokafka, servers
+from streamjobs.shell.metrics import Metrics
+from streamjobs.shell.producing import BATCH_BYTES, LEADERLESS, send_records
 from tests.shell.fakes import Broker, FakeProducer
 
 
@@ -53,6 +58,25 @@ def test_the_builder_below_aiokafkas_own_is_the_one_we_know():
     assert batch._builder.append(0, 5, key=b"k", value=b"v", headers=[("h", b"1")]).offset == 0
     batch._relative_offset = 1
     assert batch.record_count() == 1
+
+
+def test_a_dead_connection_is_given_up_long_before_what_it_carried(tmp_path):
+    """A request waits seconds for an answer; a batch waits minutes for a leader."""
+
+    async def body():
+        settings = for_aiokafka(BrokerSection())
+        changelog = Changelog(settings, "job", "job-state-changelog", 0)._producer
+        app = build_app()
+        return [changelog, app.producer._new_producer()]
+
+    def build_app():
+        state = {"store": "memory", "directory": str(tmp_path)}
+        settings = settings_from({"source": {"topic": "in", "dim": 1}, "learner": {"name": "lms"}, "state": state})
+        return build(settings, core_from(settings), Metrics(), 1)
+
+    for producer in asyncio.run(body()):
+        assert producer._request_timeout_ms == REQUEST_TIMEOUT_MS <= 20_000
+        assert producer._message_accumulator._batch_ttl == LEADERLESS > 5 * REQUEST_TIMEOUT_MS / 1000
 
 
 def test_broker_addresses_get_their_default_port():
