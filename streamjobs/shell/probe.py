@@ -29,7 +29,9 @@ def probe(settings: Settings, job: JobLike) -> Found:
     if source in counts and topics.changelog(settings) not in counts:
         topics.create(settings, job_sinks=job.sinks, state_bytes=job.state_bytes, roles=("state",))
     admin = AdminClient(client.for_confluent(settings.broker))
-    problems = topics.check(settings, job.sinks) or rights.missing(admin, _roles(settings, job), settings.job.name)
+    problems = topics.check(settings, job.sinks) or rights.missing(
+        admin, client.for_aiokafka(settings.broker), _roles(settings, job), settings.job.name
+    )
     if problems:
         raise SetupError("\n".join(problems))
     return Found(counts[source], _ends(admin, settings, counts[source]))

@@ -2,9 +2,11 @@
 
 import asyncio
 import functools
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from aiokafka.errors import KafkaTimeoutError
 from faust.transport.drivers import aiokafka as driver
 
 from streamjobs.core.messages import Output
@@ -69,8 +71,13 @@ async def send_records(producer: Any, topic: str, partition: int, records: Itera
 async def _hand_over(producer: Any, topic: str, partition: int, batch: Any, count: int) -> Sent:
     batch._relative_offset = count  # what the public append counts
     batch.close()
-    size = batch.size()
-    return Sent(await producer.send_batch(batch, topic, partition=partition), count, size)
+    size, giving_up = batch.size(), time.monotonic() + LEADERLESS
+    while True:
+        try:
+            return Sent(await producer.send_batch(batch, topic, partition=partition), count, size)
+        except KafkaTimeoutError:  # the batch before has not left: no leader, or too few replicas; it was not taken
+            if time.monotonic() > giving_up:
+                raise
 
 
 class Outbox:

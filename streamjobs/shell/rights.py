@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient
 
-ANSWER_WITHIN = 5.0  # seconds
+from streamjobs.shell import groups
 
-LOOKING = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
+ANSWER_WITHIN = 5.0  # seconds
 
 NEEDED = {
     "input": (AclOperation.READ,),
@@ -23,13 +24,13 @@ NEEDED = {
 }
 
 
-def missing(admin: AdminClient, topics: Mapping[str, str], group: str) -> list[str]:
-    """One sentence for each right that is missing. topics: name -> input | state | output."""
+def missing(admin: AdminClient, client: Mapping[str, Any], topics: Mapping[str, str], group: str) -> list[str]:
+    """One sentence for each right that is missing. client: for aiokafka; topics: name -> input | state | output."""
     problems: list[str] = []
     with suppress(KafkaException, TimeoutError):  # a broker that does not say refuses where it has to
         problems += _topics(admin, topics)
-    with suppress(KafkaException, TimeoutError):
-        problems += _group(admin, group)
+    with suppress(KafkaError, TimeoutError):
+        problems += _group(client, group)
     return problems
 
 
@@ -50,27 +51,27 @@ def _topics(admin: AdminClient, topics: Mapping[str, str]) -> list[str]:
     return problems
 
 
-def _group(admin: AdminClient, group: str) -> list[str]:
-    allowed = _operations(admin, group)
-    if allowed is None or AclOperation.READ in allowed:
-        return []
+def _group(client: Mapping[str, Any], group: str) -> list[str]:
+    """The first group ever makes a broker look around a while."""
+    begun = time.monotonic()
+    while True:
+        try:
+            found = groups.described(client, group)
+        except GroupAuthorizationFailedError:
+            break
+        except KafkaError as error:
+            if not error.retriable or time.monotonic() - begun > ANSWER_WITHIN:
+                raise
+        else:
+            if not _allowed(found.operations):
+                break
+            return []
+        time.sleep(0.1)
     return [
         f"group {group}: expected the right to Read, not granted; without it no partition is ever assigned. "
         "Add it for this worker's principal."
     ]
 
 
-def _operations(admin: AdminClient, group: str) -> Any:
-    """What is allowed on the group; None when the broker does not say. Its first group ever makes it look around a while."""
-    begun = time.monotonic()
-    while True:
-        asked = admin.describe_consumer_groups([group], include_authorized_operations=True, request_timeout=ANSWER_WITHIN)
-        try:
-            return asked[group].result(ANSWER_WITHIN).authorized_operations or None
-        except KafkaException as error:
-            name = error.args[0].name()
-            if name == "GROUP_AUTHORIZATION_FAILED":
-                return ()
-            if name not in LOOKING or time.monotonic() - begun > ANSWER_WITHIN:
-                raise
-        time.sleep(0.1)
+def _allowed(operations: int) -> bool:
+    return operations == groups.UNTOLD or bool(operations >> AclOperation.READ.value & 1)

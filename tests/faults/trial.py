@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from aiokafka.errors import KafkaError
 from confluent_kafka import KafkaException
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -55,7 +56,7 @@ def patient(ask: Callable[[], T], within: float = 90.0) -> T:
     while True:
         try:
             return ask()
-        except (KafkaException, KeyError, TimeoutError):
+        except (KafkaException, KafkaError, KeyError, TimeoutError):
             if time.monotonic() - begin > within:
                 raise
         time.sleep(0.2)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -21,7 +20,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 from streamjobs.files import load_job
-from streamjobs.shell import topics
+from streamjobs.shell import groups, topics
 
 PARTITIONS = 4
 ANSWER = 10.0  # seconds
@@ -62,6 +61,7 @@ class Bed:
         self.job = Job.from_settings(self.settings)
         self.input, self.changelog = self.settings.source.topic, topics.changelog(self.settings)
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self._asking: Consumer | None = None
         if make:
             topics.create(self.settings, partitions=PARTITIONS, job_sinks=self.job.sinks, state_bytes=self.job.state_bytes)
 
@@ -96,9 +96,10 @@ class Bed:
     def committed(self) -> dict[int, int]:
         """The next input offset of the group, 0 where nothing is committed."""
         partitions = [TopicPartition(self.input, number) for number in range(PARTITIONS)]
-        request = [ConsumerGroupTopicPartitions(self.name, partitions)]
-        (answer,) = self.admin.list_consumer_group_offsets(request).values()
-        return {tp.partition: max(tp.offset, 0) for tp in answer.result(ANSWER).topic_partitions}
+        if self._asking is None:  # a consumer's request: librdkafka's admin client aborts when a broker dies under it
+            quiet = {"log_level": 0, "enable.auto.commit": False}
+            self._asking = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.name, **quiet})
+        return {tp.partition: max(tp.offset, 0) for tp in self._asking.committed(partitions, timeout=ANSWER)}
 
     def behind(self) -> int:
         """Records whose offsets are not committed."""
@@ -106,11 +107,8 @@ class Bed:
 
     def members(self) -> list[int]:
         """How many input partitions each member of the group has, most first."""
-        (answer,) = self.admin.describe_consumer_groups([self.name], request_timeout=ANSWER).values()
-        held = [
-            [tp for tp in one.assignment.topic_partitions if tp.topic == self.input] for one in answer.result(ANSWER).members
-        ]
-        return sorted(map(len, held), reverse=True)
+        found = groups.described({"bootstrap_servers": self.bootstrap}, self.name)
+        return sorted((sum(tp.topic == self.input for tp in member) for member in found.members), reverse=True)
 
     def until_done(self, workers: Iterable[Any] = (), within: float = 60.0) -> None:
         """Wait until everything in the input is committed; `workers` must live meanwhile."""

@@ -48,7 +48,7 @@ def test_missing_rights_end_it_with_code_3_and_are_all_named(guarded: Broker, tm
     deny(bed, ResourceType.GROUP, bed.name, AclOperation.READ)
     code, lines = ended(Worker(bed, program=HASH))
     text = "\n".join(lines)
-    assert code == 3 and len(lines) == 3
+    assert code == 3 and len(lines) == 3, lines
     assert f"topic {bed.input}.predictions (output): expected the right to Write" in text
     assert f"topic {bed.input} (input): expected the right to Read" in text
     assert f"group {bed.name}: expected the right to Read" in text
