@@ -2,6 +2,7 @@
 
 import asyncio
 
+from aiokafka.errors import KafkaTimeoutError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from streamjobs.config import BrokerSection, settings_from
@@ -58,6 +59,27 @@ def test_the_builder_below_aiokafkas_own_is_the_one_we_know():
     assert batch._builder.append(0, 5, key=b"k", value=b"v", headers=[("h", b"1")]).offset == 0
     batch._relative_offset = 1
     assert batch.record_count() == 1
+
+
+def test_a_batch_waits_while_the_one_before_it_cannot_leave():
+    """aiokafka gives up after one request's time, and has not taken the batch then."""
+
+    class Leaderless(FakeProducer):
+        refusals = 3
+
+        async def send_batch(self, *arguments, **named):
+            if self.refusals:
+                self.refusals -= 1
+                raise KafkaTimeoutError
+            return await super().send_batch(*arguments, **named)
+
+    async def body():
+        broker = Broker()
+        sent = await send_records(Leaderless(broker), "out", 0, [("features", b"a", b"1", 1, [])])
+        return broker.topics, sent
+
+    answers, sent = asyncio.run(body())
+    assert [(answer.key, answer.value) for answer in answers] == [(b"a", b"1")] and len(sent) == 1
 
 
 def test_a_dead_connection_is_given_up_long_before_what_it_carried(tmp_path):
