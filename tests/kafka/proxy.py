@@ -122,6 +122,7 @@ class Proxy:
                 _abort(link.far)
                 for task in link.tasks:
                     task.cancel()
+            await asyncio.sleep(0.05)  # their ends are seen before the loop stops
 
         with suppress(TimeoutError):
             self._call(all_of_it())

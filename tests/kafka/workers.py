@@ -63,7 +63,7 @@ class Worker:
         lines = [json.loads(line) for line in self.text().splitlines() if line.startswith("{") and line.endswith("}")]
         return [line for line in lines if line.get("event") == event]
 
-    def ready(self, within: float = 180.0) -> "Worker":
+    def ready(self, within: float = 400.0) -> "Worker":
         """Wait until it has partitions (or none, as a spare one) and fetches."""
 
         def there() -> bool:
