@@ -15,7 +15,7 @@ from tests.kafka.workers import Worker, working
 
 RATE = 2_000  # records a second
 FENCED = "another worker has taken this partition over"
-SESSION_WITHIN = 30.0  # seconds for the group to notice a dead or frozen member (its session is 4 s)
+SESSION_WITHIN = 90.0  # seconds for the group to notice a dead or frozen member (its session is 4 s)
 
 
 class Death(NamedTuple):
@@ -50,7 +50,7 @@ def progress(bed: Bed, worker: Worker, records: int = 1) -> None:
         worker.must_live()
         return sum(bed.committed().values()) >= goal
 
-    until(further, f"{bed.name}: worker {worker.name} commits {records} more records", 60)
+    until(further, f"{bed.name}: worker {worker.name} commits {records} more records", 180)
 
 
 def kills(bed: Bed, count: int, seed: int, *, wipe: bool = False, static: bool = True) -> list[str]:

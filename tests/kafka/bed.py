@@ -24,7 +24,7 @@ from streamjobs.shell import groups, topics
 
 PARTITIONS = 4
 ANSWER = 10.0  # seconds
-MARKERS = 10.0  # seconds a broker under load takes to write a commit's markers
+MARKERS = 30.0  # seconds a broker under load takes to write a commit's markers
 STALE = (KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH)  # answers of a moment
 
 
@@ -110,7 +110,7 @@ class Bed:
         found = groups.described({"bootstrap_servers": self.bootstrap}, self.name)
         return sorted((sum(tp.topic == self.input for tp in member) for member in found.members), reverse=True)
 
-    def until_done(self, workers: Iterable[Any] = (), within: float = 60.0) -> None:
+    def until_done(self, workers: Iterable[Any] = (), within: float = 180.0) -> None:
         """Wait until everything in the input is committed; `workers` must live meanwhile."""
 
         def done() -> bool:

@@ -77,7 +77,7 @@ class Worker:
         code = self.process.poll()
         assert code is None, f"worker {self.name} ended with code {code}:\n{self.text()[-3000:]}"
 
-    def stop(self, within: float = 40.0) -> int:
+    def stop(self, within: float = 90.0) -> int:
         """SIGTERM; gives the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(within)
