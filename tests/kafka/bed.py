@@ -24,7 +24,7 @@ from streamjobs.shell import groups, topics
 
 PARTITIONS = 4
 ANSWER = 10.0  # seconds
-MARKERS = 30.0  # seconds a broker under load takes to write a commit's markers
+MARKERS = 10.0  # seconds a broker under load takes to write a commit's markers
 STALE = (KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH)  # answers of a moment
 
 
