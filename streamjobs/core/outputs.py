@@ -43,17 +43,17 @@ class Features(msgspec.Struct):
 class Prediction(msgspec.Struct):
     """A record of the predictions topic."""
 
-    key: str
-    ts: float
-    seq: int
-    model: str
+    key: str  # the record's, as text
+    ts: float  # event time, seconds since 1970; of a window its end
+    seq: int  # number of this row within its key, from 0
+    model: str  # learner and head
     y_hat: str | float | list[float] | None  # class or number(s); null until something has been learned
     score: float | None  # of the chosen class
     smoothed: float | None  # its score smoothed, which decided; null where [head] smooth is 0
     y: str | float | list[float] | None  # the label that came with the record
-    ls_error: float
+    ls_error: float  # squared distance of phi(x) to what the model spans; null where the learner has none
     drift: bool | None  # this row raised an alarm; null without a detector
-    n_seen: int
+    n_seen: int  # rows the learner had seen before this one, those that taught the population included
     classes: int  # how many classes could have been said: those labelled before this row, or known to the population
     labelled: list[str] | None  # classes whose label this key's head had learned before this row; null in a regression
     head: str | None  # frozen (the population's) or adapted (the key's own): which weighs more; null where there is one
