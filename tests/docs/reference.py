@@ -1,6 +1,8 @@
 """The README's reference sections, made from the code: settings, learners, commands, topics, metrics."""
 
 import dataclasses
+import inspect
+import re
 import typing
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -146,7 +148,20 @@ def topics() -> str:
         said[role] += f"; JSON with {fields}"
     rows = [(f"`{topic}`", role, said[role]) for role, topic in default_topics().items()]
     reasons = ", ".join(f"`{reason}`" for reason in REASONS)
-    return _table(("topic", "role", "what is in it"), rows) + f"\n\nReasons of dead letters: {reasons}."
+    fields = [(f"`{name}`", f"`{kind}`", said) for name, kind, said in commented(Prediction)]
+    return (
+        _table(("topic", "role", "what is in it"), rows)
+        + f"\n\nReasons of dead letters: {reasons}.\n\nA prediction:\n\n"
+        + _table(("field", "type", "what"), fields)
+    )
+
+
+def commented(record: type) -> Iterator[tuple[str, str, str]]:
+    """Name, type and comment of every field, from the source: what is said there is what people read here."""
+    for line in inspect.getsource(record).splitlines():
+        found = re.fullmatch(r"    (\w+): (.+?)  # (.+)", line)
+        if found:
+            yield found[1], found[2].replace(" | ", " or ").replace("None", "null"), found[3]
 
 
 def _within(kind: Any) -> str:

@@ -2,11 +2,13 @@
 
 from functools import cache
 
+import msgspec
 import pytest
 
+from streamjobs.core.outputs import Prediction
 from streamjobs.shell.metrics import METRICS, PREFIX, Metrics
 from tests.docs import named
-from tests.docs.reference import BEGIN, END, renewed, sections
+from tests.docs.reference import BEGIN, END, commented, renewed, sections
 from tests.parts import CHECKOUT
 
 
@@ -102,3 +104,8 @@ def test_missing_markers_are_said(text: str) -> None:
 def test_a_planted_mistake_is_found(check, good: str, bad: str) -> None:
     assert check(good) == []
     assert len(check(bad)) == 1
+
+
+def test_every_field_of_a_prediction_says_what_it_is() -> None:
+    told = {name for name, _, _ in commented(Prediction)}
+    assert told == {field.name for field in msgspec.structs.fields(Prediction)}
