@@ -66,6 +66,7 @@ class Delivery:
         self.failed: BaseException | None = None
         self.failing = asyncio.Event()
         self._changelogs: dict[int, ChangelogLike] = {}
+        self._revoking = asyncio.Lock()
 
     @property
     def partitions(self) -> dict[int, Partition]:
@@ -166,7 +167,14 @@ class Delivery:
         return asyncio.ensure_future(watch())
 
     async def revoke(self, why: str) -> None:
-        """Stop applying, make everything applied safe, forget it all. Call `bar` first."""
+        """Stop applying, make everything applied safe, forget it all. Call `bar` first.
+
+        One at a time: stopping in the middle of a rebalance, the second would close what the first still writes with.
+        """
+        async with self._revoking:
+            await self._revoke(why)
+
+    async def _revoke(self, why: str) -> None:
         begun = time.perf_counter()
         held, self.held = list(self.held.values()), {}
         for one in held:

@@ -59,7 +59,7 @@ class Row:
 def run(name: str, do: Do, place: Place, records: Sequence[Sent], seed: int) -> Row:
     """A case with a bed of its own; afterwards the cluster is whole again."""
     begun, row = time.monotonic(), Row(name)
-    trial = Trial(place, f"{name}{seed}", records, seed)
+    trial = Trial(place, f"{name.replace('-', '')}{seed}", records, seed)
     try:
         do(trial)
         trial.finish()

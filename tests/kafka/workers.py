@@ -35,6 +35,7 @@ class Worker:
         variables = {"STREAMJOBS_STATE__DIRECTORY": str(self.state), "PYTHONUNBUFFERED": "1", **env}
         self.process: subprocess.Popen[bytes] | Child
         if nursery is not None:
+            self.log.touch()
             words = program[-1:] if program == RUN else ("planted", program[-1])
             self.process = nursery.start((*words, str(bed.path)), variables, self.log)
             return

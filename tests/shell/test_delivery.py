@@ -57,6 +57,35 @@ def test_a_batch_of_a_partition_that_was_let_go_is_dropped():
     asyncio.run(body())
 
 
+def test_stopping_in_the_middle_of_a_rebalance_waits_until_all_is_safe():
+    """The one that comes second finds nothing to make safe: it must not close the changelogs the first writes with."""
+
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        (changelog,) = worker.kafka.opened
+        write, may_write = changelog.write, asyncio.Event()
+
+        async def slow(snapshots):
+            await may_write.wait()
+            assert not changelog.closed, "closed in the middle of its last write"
+            return await write(snapshots)
+
+        changelog.write = slow
+        worker.fetch(0, stream(10))
+        await worker.settle(0)
+        delivery.bar()
+        first = asyncio.ensure_future(delivery.revoke("revoked"))
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(delivery.revoke("stop"))
+        await asyncio.sleep(0.05)
+        may_write.set()
+        await asyncio.gather(first, second)
+        assert worker.broker.committed == {0: 10} and changelog.closed
+
+    asyncio.run(body())
+
+
 def test_letting_go_makes_the_applied_safe_and_drops_the_queued():
     async def body():
         worker = Worker()
