@@ -65,6 +65,10 @@ def replay(
     if export is not None and not pool:
         raise ConfigError("--export needs --pool: without it there is one model per key.")
     made = job_of(job)
+    if pool and made.population is not None:
+        raise ConfigError(
+            f"{job}: --pool learns a start for new keys, this job has one in [population]; use 'streamjobs fit'."
+        )
     records = _records(made, source, key, time_column, begin, end)
     expected = None
     if expect is not None:

@@ -49,6 +49,11 @@ def test_a_population_is_checked_before_anything_runs(tmp_path, capsys):
         assert said in err and "[population]" in err and "Traceback" not in err
 
 
+def test_a_pooled_replay_of_a_job_with_a_population_is_refused(tmp_path, capsys):
+    assert command("replay", people(tmp_path), "--input", "none.csv", "--key", "person", "--pool") == 2
+    assert "--pool learns a start for new keys, this job has one in [population]" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
