@@ -155,8 +155,8 @@ def rows(learner: Any, state: FamilyState, extra: int) -> dict[str, int]:
     """Rows a workspace gives each stored field; where nothing bounds them, by the samples that may come."""
     found = Learner._rows(learner, state, extra)
     if _most(learner) is None:
-        for field in ("dictionary", "values", "used"):
-            found[field] += len(state.waiting)
+        found["dictionary"] += len(state.waiting)
+        found |= {field: max(found[field], found["dictionary"]) for field in ("values", "used")}
         for field in ("vectors", "eigenvalues"):
             found[field] = max(_solver_room(learner, field, found["dictionary"]), len(getattr(state, field)))
     return found

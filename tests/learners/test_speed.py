@@ -173,6 +173,15 @@ def test_dictionary_and_values_are_all_a_state_needs(solver: str) -> None:
     np.testing.assert_allclose(learner.predict(other, X), 2 * learner.predict(state, X), atol=1e-9)
 
 
+def test_an_unbounded_filter_goes_on_from_dictionary_and_values() -> None:
+    X, Y = rows(120, seed=9)
+    learner = made("sispeed", **{**SMALL, "budget": 0}, solver="ritz")
+    state, _ = learner.run(learner.init(dim=2, targets=2, seed=0), X, Y)
+    by_hand = learner.init(dim=2, targets=2, seed=0)._replace(dictionary=state.dictionary, values=state.values)
+    more, out = learner.run(by_hand, X[:3] + 5.0, Y[:3])
+    assert out.admitted.any() and len(more.dictionary) == len(state.dictionary) + out.admitted.sum() == len(more.used)
+
+
 def test_values_do_not_depend_on_the_signs_of_eigenvectors() -> None:
     X, Y = rows(120, seed=9)
     learner = made("sispeed", **SMALL, solver="rank_one")

@@ -40,7 +40,7 @@ def mse(prediction: Array, wanted: Array) -> float:
     return float(((prediction - wanted) ** 2).mean())
 
 
-def tested(learner: Learner, trial: Trial) -> float:
+def final_mse(learner: Learner, trial: Trial) -> float:
     """Test MSE after training."""
     return mse(learner.predict(trained(learner, trial), trial.testX), trial.testY)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from algorithms import learner_from
 from tests.paper import mackey_glass
-from tests.paper.speed_common import NOVELTY, canvas, line, made, mse, options, save, tested, told
+from tests.paper.speed_common import NOVELTY, canvas, final_mse, line, made, mse, options, save, told
 
 RANKS = (5, 10, 20, 30, 50, 80, 100)
 SIZES = (100, 200, 500, 1000)
@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     batches = []
     for n in SIZES:
         learner = made("speed", rank=50, map_size=n)
-        batches.append([tested(learner, mackey_glass.trial(seed)) for seed in range(given.trials)])
+        batches.append([final_mse(learner, mackey_glass.trial(seed)) for seed in range(given.trials)])
         line(f"SPEED(50), map of the first {n}", told(batches[-1]), "")
     print(
         "Reproduces: 30 to 50 eigenfunctions do what all 2000 samples do; a map of the first 500 rows does nearly as well."
