@@ -27,7 +27,18 @@ def tracked(learner: Learner, kernel: Kernel, X: Array, *, window: int = 100, ev
 
 def kpca(kernel: Kernel, X: Array, rank: int, *, window: int = 100, every: int = 20) -> float:
     """The same for kernel PCA of all rows at once: the best approximation of rank `rank` of the whole matrix."""
-    K, U = gram(kernel, X, X), batch.kpca(kernel, X, rank).features(kernel, X)
-    ends = range(window, len(X) + 1, every)
-    gaps = [np.linalg.norm(K[e - window : e, e - window : e] - U[e - window : e] @ U[e - window : e].T) for e in ends]
+    return of_features(kernel, X, batch.kpca(kernel, X, rank).features(kernel, X), window=window, every=every)
+
+
+def of_features(kernel: Kernel, X: Array, U: Array, *, shift: float = 0.0, window: int = 100, every: int = 20) -> float:
+    """The same for fixed features U of all rows; the matrix is stood for by U U' + shift I."""
+    return linked(kernel, X, U, np.eye(U.shape[1]), shift=shift, window=window, every=every)
+
+
+def linked(kernel: Kernel, X: Array, Q: Array, S: Array, *, shift: float = 0.0, window: int = 100, every: int = 20) -> float:
+    """The same where Q S Q' + shift I stands for the matrix."""
+    gaps = []
+    for end in range(window, len(X) + 1, every):
+        rows = slice(end - window, end)
+        gaps.append(np.linalg.norm(gram(kernel, X[rows], X[rows]) - Q[rows] @ S @ Q[rows].T - shift * np.eye(window)))
     return float(np.mean(gaps) / window)

@@ -44,7 +44,7 @@ def curves(
     if log:
         axes.set_yscale("log")
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0))
     path = folder(arguments) / f"{name}.png"
     figure.savefig(path, dpi=110, bbox_inches="tight")
     pyplot.close(figure)

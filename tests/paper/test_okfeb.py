@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.paper import okfeb_adult, okfeb_fig5, okfeb_fig6, okfeb_motion, okfeb_robust, okfeb_table1
+from tests.paper import okfeb_adult, okfeb_fig1, okfeb_fig5, okfeb_fig6, okfeb_motion, okfeb_robust, okfeb_table1, pamap2
 
 
 @pytest.mark.parametrize(("budget", "rule"), okfeb_fig5.TARGETS)
@@ -50,3 +50,26 @@ def test_a_long_stream_with_outliers_ends_as_it_began(role):
     assert ratio == pytest.approx(1.0, abs=0.1)
     assert size < 4096
     assert np.isfinite(ratio)
+
+
+def test_fig_1_the_online_update_comes_to_the_batch_solver():
+    """1500 rows; of 5000 it is 1.10 and 1.07 times the batch solver's fit."""
+    found = okfeb_fig1.ratios(1, 1500, 5 * okfeb_fig1.RANK)
+    assert found[10.0] <= 1.25
+    assert found[100.0] <= 1.35
+
+
+def test_pamap2_is_prepared_as_the_paper_says(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(9000, 54))
+    rows[:, 1] = np.repeat([0, 4, 1, 24, 4], [1000, 3000, 1000, 2000, 2000])  # idle, walking, lying, rope, walking
+    rows[2500, 5] = np.nan
+    rows[2600, 2] = np.nan  # the heart rate is not used
+    X, y = pamap2.prepared(rows)
+    assert y.tolist() == [4] * 999
+    np.testing.assert_array_equal(X[0], np.concatenate([rows[2000, 3:16], rows[2000, 20:33], rows[2000, 37:50]]))
+    with pytest.raises(FileNotFoundError, match=r"subject101.dat is missing"):
+        pamap2.load(tmp_path)
+    (tmp_path / "Protocol").mkdir()
+    (tmp_path / pamap2.FILE).write_text("1 2 3", encoding="ascii")
+    with pytest.raises(ValueError, match="another or a damaged file"):
+        pamap2.load(tmp_path)
