@@ -59,10 +59,10 @@ def test_several_mistakes_of_one_learner_are_all_found():
 
 def test_unknown_sections_learners_and_detectors_are_named_with_the_nearest_known():
     found = problems(
-        table(sinsk={}, learner={"name": "okfbe"}, head={"name": "rsl"}, drift={"detector": "page_hinkly"}),
+        table(sinsk={}, learner={"name": "last_pionts"}, head={"name": "rsl"}, drift={"detector": "page_hinkly"}),
     )
     assert "job.toml: unknown section [sinsk]; did you mean 'sinks'?" in found
-    assert "job.toml [learner]: unknown learner 'okfbe'; did you mean 'okfeb'?" in found
+    assert "job.toml [learner]: unknown learner 'last_pionts'; did you mean 'last_points'?" in found
     assert any(sentence.startswith("job.toml [head]: unknown learner 'rsl'; did you mean ") for sentence in found)
     assert "job.toml [drift]: unknown learner 'page_hinkly'; did you mean 'page_hinkley'?" in found
 
