@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from streamjobs.commands import about, broker, checking, demo, describe, fit, replay, starting, state, topics, working
+from streamjobs.commands import about, broker, checking, demo, describe, dlq, fit, replay, starting, state, topics, working
 from streamjobs.errors import StreamjobsError
 from streamjobs.shell.threads import one_thread
 
@@ -32,7 +32,7 @@ def every_command(
     pass  # read in `run`, before anything can fail
 
 
-for group in (demo, starting, checking, describe, topics, working, fit, replay, state, broker, about):
+for group in (demo, starting, checking, describe, topics, working, fit, replay, state, dlq, broker, about):
     group.add_to(app)
 
 

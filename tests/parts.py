@@ -43,7 +43,7 @@ PARTS = (
     Part("doctests", ("algorithms", "streamjobs"), options=("--doctest-modules",)),
     Part("checks", ("tests/checks",)),
     Part("learners", ("tests/learners", "tests/reference", "tests/golden")),
-    Part("core", ("tests/core",)),
+    Part("core", ("tests/core", "tests/state")),
     Part("shell", ("tests/shell",)),
     Part("cli", ("tests/cli",)),
     Part("fit", ("tests/fit",)),

@@ -1,10 +1,14 @@
-"""`state`: what the keys' snapshots say. So far: which population they stand on."""
+"""`state ...`: the states of a job's keys, out of the changelog or a copy of it; never out of a worker's local store.
+
+Here: which population they stand on. The others are in `state_reading` and `state_writing`.
+"""
 
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streamjobs.commands import state_reading, state_writing
 from streamjobs.commands.common import AsJson, JobFile, say, show
 
 if TYPE_CHECKING:
@@ -12,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(help="The states of a job's keys.", no_args_is_help=True)
-    group.callback()(_group)
+    group = typer.Typer(
+        help="The states of a job's keys: read from the changelog or a copy of it, changed while no worker runs.",
+        no_args_is_help=True,
+    )
+    state_reading.add_to(group)
+    state_writing.add_to(group)
     group.command("migrate")(migrate)
     app.add_typer(group, name="state")
-
-
-def _group() -> None:
-    pass  # keeps `migrate` a word of its own
 
 
 def migrate(

@@ -121,7 +121,11 @@ class Job(NamedTuple):
             described=described,
             start=None,
         )
-        return job._replace(start=_started(job, start)) if start is not None else job
+        return job.starting_from(start) if start is not None else job
+
+    def starting_from(self, data: bytes) -> "Job":
+        """The job whose new keys begin from an exported state; raises SnapshotError."""
+        return self._replace(start=_started(self, data))
 
     @property
     def own(self) -> dict[str, Stage]:

@@ -56,6 +56,7 @@ def plan(settings: Settings, job_sinks: Mapping[str, str], partitions: int, stat
         "cleanup.policy": "compact",
         "segment.bytes": str(64 << 20),  # the segment written to is never compacted: small ones keep recovery short
         "min.cleanable.dirty.ratio": "0.3",
+        "delete.retention.ms": str(30 * 86_400_000),  # a local store unused for longer would miss a tombstone
         "max.message.bytes": str(max(KAFKA_MAX_BYTES, state_bytes + HEADERS_ROOM)),
     }
     plans.append(TopicPlan(changelog(settings), "state", partitions, compacted))

@@ -39,6 +39,12 @@ LAYERS = (
         ("=streamjobs", *CORE),
         frozenset({*PURE, *PURE_TEXT, *NUMERIC, "pydantic", "pydantic_core", "msgspec", "algorithms", "=streamjobs", *CORE}),
     ),
+    # What snapshots and dead letters say; commands and shell bring the bytes.
+    Layer(
+        "state",
+        ("streamjobs.state",),
+        frozenset({*PURE, *PURE_TEXT, *NUMERIC, "algorithms", "=streamjobs", *CORE, "streamjobs.state"}),
+    ),
     # The only place that knows Faust; those above call it, it calls none of them.
     Layer("shell", ("streamjobs.shell",), frozenset({"*"}), ("tests", *FRONT), pure=False),
     Layer("front", FRONT, frozenset({"*"}), ("tests",), pure=False),

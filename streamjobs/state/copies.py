@@ -1,0 +1,134 @@
+"""The newest snapshot of every key as one value, and as a file.
+
+Layout of the file, little-endian:
+
+    magic "SJCOPY" | version u16
+    about: u32 length, JSON with job, topic, fingerprint, taken and ends
+    count u64, then each: partition i32, offset i64, timestamp i64, u32 length, key, u32 length, snapshot
+    crc32 of all before it
+"""
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from streamjobs.errors import SnapshotError
+
+MAGIC, VERSION = b"SJCOPY", 1
+_HEAD, _ENTRY = struct.Struct("<6sH"), struct.Struct("<iqq")
+_U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
+
+Place = tuple[int, bytes]  # partition, key: a key of two partitions has two states
+
+
+class Entry(NamedTuple):
+    """A key's newest snapshot as the changelog holds it."""
+
+    partition: int
+    key: bytes
+    data: bytes
+    offset: int  # in the changelog
+    timestamp: int  # milliseconds: when it was written
+
+
+class Copy(NamedTuple):
+    job: str
+    topic: str  # the changelog
+    fingerprint: str  # of the job that took it, hexadecimal
+    taken: int  # milliseconds since 1970
+    ends: dict[int, int]  # of the changelog's partitions, when it was taken
+    entries: dict[Place, Entry]
+
+    def of(self, text: str) -> list[Entry]:
+        """The entries of a key given as text: of its UTF-8 bytes, or else as `shown` writes it. Sorted by partition."""
+        exact = text.encode("utf-8", "surrogateescape")
+        found = [entry for entry in self.entries.values() if entry.key == exact]
+        found = found or [entry for entry in self.entries.values() if shown(entry.key) == text]
+        return sorted(found)
+
+
+def shown(key: bytes | None) -> str:
+    r"""A key as text for people; what would move a terminal's cursor is escaped.
+
+    >>> shown("p7 é".encode()), shown(b"\xff\x1b[2J")
+    ('p7 é', '\\xff\\x1b[2J')
+    """
+    text = "" if key is None else key.decode("utf-8", "backslashreplace")
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def is_copy(data: bytes) -> bool:
+    return data[: len(MAGIC)] == MAGIC
+
+
+def encode(copy: Copy) -> Iterator[bytes]:
+    """The file in pieces."""
+    about = {**copy._asdict(), "ends": {str(number): end for number, end in copy.ends.items()}}
+    del about["entries"]
+    text = json.dumps(about).encode()
+    pieces = [_HEAD.pack(MAGIC, VERSION), _U32.pack(len(text)), text, _U64.pack(len(copy.entries))]
+    checked = 0
+    for entry in copy.entries.values():
+        pieces += (_ENTRY.pack(entry.partition, entry.offset, entry.timestamp), _U32.pack(len(entry.key)), entry.key)
+        pieces += (_U32.pack(len(entry.data)), entry.data)
+        piece = b"".join(pieces)
+        pieces.clear()
+        checked = zlib.crc32(piece, checked)
+        yield piece
+    last = b"".join(pieces)
+    yield last + _U32.pack(zlib.crc32(last, checked))
+
+
+def decode(data: bytes) -> Copy:
+    """Raises SnapshotError for anything that `encode` did not write."""
+    if len(data) < _HEAD.size + 4 or not is_copy(data):
+        raise SnapshotError(f"expected a copy of states as 'state export --all' writes, got {len(data)} other bytes.")
+    version = _HEAD.unpack_from(data)[1]
+    if version != VERSION:
+        raise SnapshotError(f"the copy has version {version}, this release reads version {VERSION}.")
+    if zlib.crc32(memoryview(data)[:-4]) != _U32.unpack_from(data, len(data) - 4)[0]:
+        raise SnapshotError("the copy is damaged: its checksum does not fit its bytes.")
+    try:
+        return _decoded(data)
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise SnapshotError(f"the copy is damaged although its checksum fits: {problem}.") from problem
+
+
+def _decoded(data: bytes) -> Copy:
+    at = _HEAD.size
+
+    def text() -> bytes:
+        nonlocal at
+        (length,) = _U32.unpack_from(data, at)
+        at += _U32.size + length
+        if at > len(data) - 4:
+            raise ValueError("a field runs past the end")
+        return data[at - length : at]
+
+    about = json.loads(text())
+    (count,) = _U64.unpack_from(data, at)
+    at += _U64.size
+    entries: dict[Place, Entry] = {}
+    for _ in range(count):
+        partition, offset, timestamp = _ENTRY.unpack_from(data, at)
+        at += _ENTRY.size
+        key, held = text(), text()
+        entries[partition, key] = Entry(partition, key, held, offset, timestamp)
+    if at != len(data) - 4:
+        raise ValueError(f"{len(data) - 4 - at} bytes too many")
+    ends = {int(number): int(end) for number, end in about["ends"].items()}
+    return Copy(str(about["job"]), str(about["topic"]), str(about["fingerprint"]), int(about["taken"]), ends, entries)
+
+
+def differing(old: Copy, new: Copy) -> Mapping[str, list[Place]]:
+    """The keys that are `new`, `gone`, `changed` and `same`, each sorted."""
+    both = old.entries.keys() & new.entries.keys()
+    changed = {place for place in both if old.entries[place].data != new.entries[place].data}
+    return {
+        "new": sorted(new.entries.keys() - both),
+        "gone": sorted(old.entries.keys() - both),
+        "changed": sorted(changed),
+        "same": sorted(both - changed),
+    }

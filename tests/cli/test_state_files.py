@@ -1,0 +1,121 @@
+"""`state ...` on copies of states: what the commands print, and a sentence with an exit code for each mistake."""
+
+import json
+
+import pytest
+
+from streamjobs.commands.loading import job_of
+from streamjobs.core import snapshot
+from streamjobs.core.live import Live
+from streamjobs.core.messages import Stored
+from streamjobs.state.copies import encode
+from tests.cli.jobs import JOB, command, job_file, rows
+from tests.state.copying import copy_of, stored
+
+NOBODY = "kafka://127.0.0.1:9"  # nothing listens there
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory):
+    """Job file, an older copy and a newer one of the states of three keys."""
+    folder = tmp_path_factory.mktemp("states")
+    file = job_file(folder)
+    job = job_of(file)
+    records = [
+        Stored("imu", 0, n, round(row["ts"] * 1000), row["person"].encode(), json.dumps(row).encode())
+        for n, row in enumerate(rows(600))
+    ]
+    older = stored(job, records[:300])
+    newer = stored(job, records[300:], older)
+    paths = folder / "older", folder / "newer"
+    for path, store, offset in zip(paths, (older, newer), (0, 9), strict=True):
+        path.write_bytes(b"".join(encode(copy_of(job, store, offset))))
+    return file, *paths
+
+
+def test_list_and_top_are_sorted_and_cut(there, capsys):
+    file, _, newer = there
+    assert command("state", "list", file, "--copy", newer) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[0] for line in out.splitlines()] == ["key", "p0", "p1", "p2", "3"]
+    assert command("state", "top", file, "--copy", newer, "--by", "ls_error", "--limit", "2", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    errors = [line["ls_error"] for line in found["states"]]
+    assert found["keys"] == 3 and len(errors) == 2 and errors[0] >= errors[1] > 0
+    assert command("state", "list", file, "--copy", newer, "--sort", "offset", "--json") == 0
+    assert [line["offset"] for line in json.loads(capsys.readouterr().out)["states"]] == [599, 598, 597]
+
+
+def test_show_tells_stages_and_classes_of_a_key(there, capsys):
+    file, _, newer = there
+    assert command("state", "show", file, "p1", "--copy", newer) == 0
+    out = capsys.readouterr().out
+    assert "last applied imu[0] 598" in out and "run " in out and "extractor.support" in out
+    assert command("state", "show", file, "p1", "--copy", newer, "--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["classes"].keys() == {"run", "sit"}
+
+
+def test_diff_tells_keys_and_fields(there, capsys):
+    file, older, newer = there
+    assert command("state", "diff", file, older, newer) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "0 new, 0 gone, 3 changed, 0 same"
+    assert command("state", "diff", file, newer, newer, "--key", "p1") == 0
+    assert "the same to the last bit" in capsys.readouterr().out
+    assert command("state", "diff", file, older, newer, "--key", "p1") == 0
+    assert "298 -> 598" in capsys.readouterr().out
+
+
+def test_verify_ends_with_code_4_where_a_copy_has_fallen_behind(there, capsys):
+    file, older, newer = there
+    assert command("state", "verify", file, "--copy", newer, "--against", older) == 0
+    assert "3 keys: every snapshot decodes" in capsys.readouterr().out
+    assert command("state", "verify", file, "--copy", older, "--against", newer) == 4
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_an_exported_model_starts_new_keys_of_a_job(there, tmp_path, capsys):
+    file, _, newer = there
+    model = tmp_path / "p1.state"
+    assert command("state", "export", file, "p1", "--copy", newer, "-o", model) == 0
+    assert "start_from" in capsys.readouterr().out and snapshot.decode(model.read_bytes()).offsets == {}
+    warm = job_of(job_file(tmp_path, JOB + f'[state]\nstart_from = "{model}"\n'))
+    live = Live(warm, {}.get)
+    states = live.states(live.slot(b"new"))
+    assert states["books"].seen > 50 and states["books"].rows == 0
+    assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["show", "JOB", "p9", "--copy", "NEWER"], 2, "key 'p9': no state"),
+        (["list", "JOB", "--copy", "absent"], 2, "cannot be read"),
+        (["list", "JOB", "--copy", "JOB"], 1, "copy of states"),
+        (["list", "OTHER", "--copy", "NEWER"], 1, "none of its 3 keys can be used"),
+        (["show", "OTHER", "p1", "--copy", "NEWER"], 1, "key 'p1'"),
+        (["export", "JOB", "-o", "x"], 2, "one of KEY, --pool and --all"),
+        (["reset", "JOB"], 2, "either KEY or --all"),
+        (["export", "JOB", "p1", "--copy", "NEWER", "-o", "no/such/folder"], 2, "cannot be written"),
+        (["list", "JOB"], 3, "broker 127.0.0.1:9"),
+        (["reset", "JOB", "p1"], 3, "broker 127.0.0.1:9"),
+        (["verify", "JOB"], 3, "broker 127.0.0.1:9"),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_its_exit_code(there, words, code, said, tmp_path, capsys, monkeypatch):
+    for module in ("scanning", "operating"):
+        monkeypatch.setattr(f"streamjobs.shell.{module}.ANSWER_WITHIN", 0.5)
+    monkeypatch.setenv("STREAMJOBS_BROKER__URL", NOBODY)
+    monkeypatch.chdir(tmp_path)
+    names = {"JOB": there[0], "NEWER": there[2], "OTHER": job_file(tmp_path, JOB.replace("rank = 3", "rank = 2"))}
+    assert command("state", *(names.get(word, word) for word in words)) == code
+    err = capsys.readouterr().err.strip()
+    assert said in err and len(err.splitlines()) == 1
+
+
+def test_dead_letters_need_a_broker_and_a_selection(there, capsys, monkeypatch):
+    monkeypatch.setattr("streamjobs.shell.scanning.ANSWER_WITHIN", 0.5)
+    monkeypatch.setenv("STREAMJOBS_BROKER__URL", NOBODY)
+    assert command("dlq", "list", there[0]) == 3
+    assert "broker 127.0.0.1:9" in capsys.readouterr().err
+    assert command("dlq", "redrive", there[0]) == 2
+    assert "one of --reason, --offset and --all" in capsys.readouterr().err
