@@ -6,8 +6,9 @@ from where its local store ends, so it applies what was written, whatever its st
 """
 
 import asyncio
+import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
@@ -20,7 +21,14 @@ from streamjobs.shell.changelog import Changelog
 from streamjobs.shell.failures import FencedError
 from streamjobs.shell.rights import LOOKING
 
-ANSWER_WITHIN = 10.0  # seconds
+ANSWER_WITHIN = 5.0  # seconds
+LOOK_AGAIN = 4  # times that long, where the broker answers but does not know yet
+NO_GROUP = "GROUP_ID_NOT_FOUND"
+MOMENTARY = (  # answers of a moment, after a broker or a topic has begun or a leader has changed
+    *LOOKING,
+    *("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"),
+    *("UNKNOWN_TOPIC_OR_PART", "_TIMED_OUT"),  # a broker's first group ever makes it look around
+)
 MARKERS_WITHIN = 10.0  # seconds until a committed transaction counts for readers
 
 Changes = Mapping[int, Sequence[tuple[bytes, bytes | None]]]  # partition -> (key, snapshot; None is a tombstone)
@@ -30,22 +38,42 @@ def admin_of(settings: Settings) -> AdminClient:
     return AdminClient(client.for_confluent(settings.broker))
 
 
-def members(settings: Settings) -> int:
-    """Workers in the job's consumer group. Raises SetupError where the broker does not say."""
-    admin, begun = admin_of(settings), time.monotonic()
+def _asked(settings: Settings, ask: Callable[[], Any]) -> Any:
+    """The future's result; asked again for a while where a leader or coordinator is not known yet.
+
+    Raises SetupError where the broker does not say, KafkaException where there is no such group.
+    """
+    begun = time.monotonic()
     while True:
-        (asked,) = admin.describe_consumer_groups([settings.job.name], request_timeout=ANSWER_WITHIN).values()
         try:
-            return len(asked.result(ANSWER_WITHIN).members)
+            return ask().result(2 * ANSWER_WITHIN)
         except KafkaException as error:
             name = error.args[0].name()
-            if name == "GROUP_ID_NOT_FOUND":
-                return 0
-            if name not in LOOKING or time.monotonic() - begun > ANSWER_WITHIN:
+            if name == NO_GROUP:
+                raise
+            if name not in MOMENTARY or time.monotonic() - begun > LOOK_AGAIN * ANSWER_WITHIN:
                 raise SetupError(_unanswered(settings, error)) from None
         except TimeoutError as error:
             raise SetupError(_unanswered(settings, error)) from None
         time.sleep(0.1)
+
+
+def topics_of(settings: Settings, admin: Any) -> Any:
+    try:
+        return admin.list_topics(timeout=ANSWER_WITHIN).topics
+    except KafkaException as error:
+        raise SetupError(_unanswered(settings, error)) from None
+
+
+def members(settings: Settings) -> int:
+    """Workers in the job's consumer group. Raises SetupError where the broker does not say."""
+    admin, group = admin_of(settings), settings.job.name
+    topics_of(settings, admin)  # nothing is looked for where no broker answers
+    try:
+        found = _asked(settings, lambda: admin.describe_consumer_groups([group], request_timeout=ANSWER_WITHIN)[group])
+    except KafkaException:
+        return 0
+    return len(found.members)
 
 
 def refuse_running(settings: Settings) -> None:
@@ -59,35 +87,34 @@ def refuse_running(settings: Settings) -> None:
 
 
 def ends(settings: Settings, topic: str, *, committed_only: bool = True) -> dict[int, int]:
-    """The offset each partition ends at; {} where the topic is missing."""
+    """The offset each partition ends at; {} where the topic is missing. Raises SetupError where the broker does not say."""
     admin = admin_of(settings)
-    try:
-        known = admin.list_topics(topic, timeout=ANSWER_WITHIN).topics.get(topic)
-        if known is None or known.error is not None:
-            return {}
-        asked = admin.list_offsets(
-            {TopicPartition(topic, number): OffsetSpec.latest() for number in known.partitions},
-            isolation_level=IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=ANSWER_WITHIN,
-        )
-        return {tp.partition: answer.result(ANSWER_WITHIN).offset for tp, answer in asked.items()}
-    except (KafkaException, TimeoutError) as error:
-        raise SetupError(_unanswered(settings, error)) from None
+    level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
+    known = topics_of(settings, admin).get(topic)
+    found = {}
+    for number in known.partitions if known is not None else ():
+        place = TopicPartition(topic, number)
+        wanted = {place: OffsetSpec.latest()}
+
+        def ask(wanted: Any = wanted, place: Any = place) -> Any:
+            return admin.list_offsets(wanted, isolation_level=level, request_timeout=ANSWER_WITHIN)[place]
+
+        found[number] = _asked(settings, ask).offset
+    return found
 
 
 def committed(settings: Settings, partitions: Iterable[int]) -> dict[int, int]:
-    """The group's next input offsets; 0 where nothing is committed."""
-    asked = [TopicPartition(settings.source.topic, number) for number in partitions]
-    request = [ConsumerGroupTopicPartitions(settings.job.name, asked)]
-    (answer,) = admin_of(settings).list_consumer_group_offsets(request, request_timeout=ANSWER_WITHIN).values()
+    """The group's next input offsets; 0 where nothing is committed. Raises SetupError where the broker does not say."""
+    admin, group = admin_of(settings), settings.job.name
+    numbers = list(partitions)
+    request = [ConsumerGroupTopicPartitions(group, [TopicPartition(settings.source.topic, number) for number in numbers])]
     try:
-        return {tp.partition: max(tp.offset, 0) for tp in answer.result(ANSWER_WITHIN).topic_partitions}
-    except KafkaException as error:
-        if error.args[0].name() == "GROUP_ID_NOT_FOUND":
-            return dict.fromkeys((tp.partition for tp in asked), 0)
-        raise SetupError(_unanswered(settings, error)) from None
-    except TimeoutError as error:
-        raise SetupError(_unanswered(settings, error)) from None
+        found = _asked(
+            settings, lambda: admin.list_consumer_group_offsets(request, request_timeout=ANSWER_WITHIN)[group]
+        ).topic_partitions
+    except KafkaException:
+        return dict.fromkeys(numbers, 0)
+    return {tp.partition: max(tp.offset, 0) for tp in found}
 
 
 def write(settings: Settings, changes: Changes, read_at: Mapping[int, int]) -> None:
@@ -97,10 +124,12 @@ def write(settings: Settings, changes: Changes, read_at: Mapping[int, int]) -> N
     FencedError when a worker took over while this was writing; a partition's changes are then not written.
     """
     refuse_running(settings)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what matters is raised, in one sentence
     asyncio.run(_write(settings, changes, read_at))
 
 
 async def _write(settings: Settings, changes: Changes, read_at: Mapping[int, int]) -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)  # futures of a producer that was fenced
     topic, kafka = topics.changelog(settings), client.for_aiokafka(settings.broker)
     writers = {number: Changelog(kafka, settings.job.name, topic, number) for number in changes}
     reached: dict[int, int] = {}
