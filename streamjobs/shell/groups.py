@@ -5,12 +5,12 @@ issues 3663 and 4605); a worker starts exactly when brokers do.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
-from aiokafka.errors import for_code
+from aiokafka.errors import CoordinatorNotAvailableError, for_code
 from aiokafka.protocol.admin import DescribeGroupsRequest_v3, DescribeGroupsResponse_v3
 from aiokafka.structs import TopicPartition
 
@@ -42,6 +42,24 @@ async def _described(client: Mapping[str, Any], group: str) -> Group:
     if error:
         raise for_code(error)(f"group {group}")
     return Group([_assigned(assignment) for *_, assignment in members], operations)
+
+
+def committed(client: Mapping[str, Any], group: str, partitions: Sequence[Any]) -> dict[int, int]:
+    """The group's next offset of each (topic, partition), by partition; 0 where none is committed. Raises as `described`."""
+    return asyncio.run(_committed({**client, "request_timeout_ms": ANSWER_WITHIN_MS}, group, partitions))
+
+
+async def _committed(client: Mapping[str, Any], group: str, partitions: Sequence[Any]) -> dict[int, int]:
+    admin = AIOKafkaAdminClient(**client)
+    try:
+        await admin.start()
+        wanted = [TopicPartition(one.topic, one.partition) for one in partitions]
+        found = await admin.list_consumer_group_offsets(group, partitions=wanted) if wanted else {}
+    finally:
+        await admin.close()
+    if len(found) < len(wanted):  # aiokafka does not look at an error of the whole answer
+        raise CoordinatorNotAvailableError(f"group {group}")
+    return {place.partition: max(0, held.offset) for place, held in found.items()}
 
 
 def _assigned(assignment: bytes) -> list[TopicPartition]:

@@ -11,23 +11,21 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
+from aiokafka.errors import KafkaError
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamjobs.config import Settings
 from streamjobs.errors import SetupError
-from streamjobs.shell import client, topics
+from streamjobs.shell import client, groups, topics
 from streamjobs.shell.changelog import Changelog
 from streamjobs.shell.failures import FencedError
-from streamjobs.shell.rights import LOOKING
 
 ANSWER_WITHIN = 5.0  # seconds
 LOOK_AGAIN = 4  # times that long, where the broker answers but does not know yet
-NO_GROUP = "GROUP_ID_NOT_FOUND"
 MOMENTARY = (  # answers of a moment, after a broker or a topic has begun or a leader has changed
-    *LOOKING,
     *("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"),
-    *("UNKNOWN_TOPIC_OR_PART", "_TIMED_OUT"),  # a broker's first group ever makes it look around
+    *("UNKNOWN_TOPIC_OR_PART", "_TIMED_OUT"),
 )
 MARKERS_WITHIN = 10.0  # seconds until a committed transaction counts for readers
 
@@ -39,23 +37,25 @@ def admin_of(settings: Settings) -> AdminClient:
 
 
 def _asked(settings: Settings, ask: Callable[[], Any]) -> Any:
-    """The future's result; asked again for a while where a leader or coordinator is not known yet.
+    """What the broker answers; asked again for a while where a leader or coordinator is not known yet.
 
-    Raises SetupError where the broker does not say, KafkaException where there is no such group.
+    Raises SetupError where it does not answer or refuses.
     """
     begun = time.monotonic()
     while True:
         try:
-            return ask().result(2 * ANSWER_WITHIN)
-        except KafkaException as error:
-            name = error.args[0].name()
-            if name == NO_GROUP:
-                raise
-            if name not in MOMENTARY or time.monotonic() - begun > LOOK_AGAIN * ANSWER_WITHIN:
+            return ask()
+        except (KafkaException, KafkaError, TimeoutError) as error:
+            lasting = not isinstance(error, TimeoutError) and not _momentary(error)
+            if lasting or time.monotonic() - begun > LOOK_AGAIN * ANSWER_WITHIN:
                 raise SetupError(_unanswered(settings, error)) from None
-        except TimeoutError as error:
-            raise SetupError(_unanswered(settings, error)) from None
         time.sleep(0.1)
+
+
+def _momentary(error: Exception) -> bool:
+    if isinstance(error, KafkaException):
+        return error.args[0].name() in MOMENTARY
+    return bool(getattr(error, "retriable", False))
 
 
 def topics_of(settings: Settings, admin: Any) -> Any:
@@ -67,13 +67,9 @@ def topics_of(settings: Settings, admin: Any) -> Any:
 
 def members(settings: Settings) -> int:
     """Workers in the job's consumer group. Raises SetupError where the broker does not say."""
-    admin, group = admin_of(settings), settings.job.name
-    topics_of(settings, admin)  # nothing is looked for where no broker answers
-    try:
-        found = _asked(settings, lambda: admin.describe_consumer_groups([group], request_timeout=ANSWER_WITHIN)[group])
-    except KafkaException:
-        return 0
-    return len(found.members)
+    topics_of(settings, admin_of(settings))  # nothing is looked for where no broker answers
+    kafka = client.for_aiokafka(settings.broker)
+    return len(_asked(settings, lambda: groups.described(kafka, settings.job.name)).members)
 
 
 def refuse_running(settings: Settings) -> None:
@@ -97,24 +93,19 @@ def ends(settings: Settings, topic: str, *, committed_only: bool = True) -> dict
         wanted = {place: OffsetSpec.latest()}
 
         def ask(wanted: Any = wanted, place: Any = place) -> Any:
-            return admin.list_offsets(wanted, isolation_level=level, request_timeout=ANSWER_WITHIN)[place]
+            asked = admin.list_offsets(wanted, isolation_level=level, request_timeout=ANSWER_WITHIN)
+            return asked[place].result(2 * ANSWER_WITHIN).offset
 
-        found[number] = _asked(settings, ask).offset
+        found[number] = _asked(settings, ask)
     return found
 
 
 def committed(settings: Settings, partitions: Iterable[int]) -> dict[int, int]:
     """The group's next input offsets; 0 where nothing is committed. Raises SetupError where the broker does not say."""
-    admin, group = admin_of(settings), settings.job.name
-    numbers = list(partitions)
-    request = [ConsumerGroupTopicPartitions(group, [TopicPartition(settings.source.topic, number) for number in numbers])]
-    try:
-        found = _asked(
-            settings, lambda: admin.list_consumer_group_offsets(request, request_timeout=ANSWER_WITHIN)[group]
-        ).topic_partitions
-    except KafkaException:
-        return dict.fromkeys(numbers, 0)
-    return {tp.partition: max(tp.offset, 0) for tp in found}
+    wanted = [TopicPartition(settings.source.topic, number) for number in partitions]
+    kafka = client.for_aiokafka(settings.broker)
+    found: dict[int, int] = _asked(settings, lambda: groups.committed(kafka, settings.job.name, wanted))
+    return found
 
 
 def write(settings: Settings, changes: Changes, read_at: Mapping[int, int]) -> None:
@@ -172,9 +163,9 @@ def _counting(settings: Settings, topic: str, reached: Mapping[int, int]) -> Non
 
 
 def _unanswered(settings: Settings, error: Exception) -> str:
-    text = error.args[0].str().rstrip(".") if isinstance(error, KafkaException) else "no answer"
+    text = error.args[0].str() if isinstance(error, KafkaException) else str(error) or "no answer"
     servers = ",".join(client.servers(settings.broker))
-    return f"broker {servers}: {text}; start it, correct [broker] url, or see to the rights of this principal."
+    return f"broker {servers}: {text.rstrip('.')}; start it, correct [broker] url, or see to the rights of this principal."
 
 
 def describe_topic(admin: Any, topic: str) -> dict[str, str]:
