@@ -73,10 +73,13 @@ def _one(found: "list[Entry]", key: str, partition: int | None) -> "Entry":
 
 def _pooled(job: "Job") -> bytes:
     from streamjobs.commands.common import compiled
+    from streamjobs.errors import ConfigError
     from streamjobs.replay.engine import Replay
     from streamjobs.replay.progress import Progress
     from streamjobs.replay.topic import topic_records
 
+    if job.population is not None:
+        raise ConfigError("--pool learns a start for new keys, this job has one in [population]; use 'streamjobs fit'.")
     compiled(job)
     run = Replay(job, pooled=True)
     run.run(topic_records(job.settings.broker, job.settings.source.topic), lambda output: None, Progress())
