@@ -67,6 +67,7 @@ def writes_unfenced(trial: Trial) -> None:
     before = trial.bed.ends(trial.bed.changelog)
     sleeper.wake()
     until(lambda: trial.bed.ends(trial.bed.changelog) != before or ended(sleeper), "the woken worker writes", 120)
+    sleeper.kill()
     trial.prove("a zombie's write to the changelog was not refused")
 
 
