@@ -28,7 +28,7 @@ from streamjobs.errors import StreamjobsError
 from streamjobs.shell import topics
 
 READY_WITHIN = 180.0  # seconds, the first compilation included
-QUIET = 15.0  # seconds without an output after the last sample: something is stuck
+QUIET = 45.0  # seconds without an output after the last sample: something is stuck
 STOP_WITHIN = 30.0
 PLAIN_WIDTH = 116  # columns, where the output is no terminal
 FRAME = 0.125  # seconds between two pictures

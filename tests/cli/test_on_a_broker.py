@@ -66,7 +66,7 @@ def test_without_a_broker_a_replay_of_a_topic_ends_with_code_3(tmp_path, capsys,
 @pytest.mark.slow
 def test_the_demo_shows_every_window_of_five_people_and_leaves_nothing_behind():
     words = [sys.executable, "-m", "streamjobs", "demo", "--seconds", "8"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=WITHIN, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=2 * WITHIN, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "1,254 of 1,254 windows out" in done.stdout and "0 dead letters" in done.stdout
     people = {}
