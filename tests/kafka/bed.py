@@ -42,9 +42,19 @@ class Bed:
     """One job under test. `sections` are those of a job file; the topics are made with 4 partitions.
 
     folder: for the job file, state directories and logs.  make: False = the topics are not made.
+    population: what others taught; its file is named in the job.
     """
 
-    def __init__(self, bootstrap: str, folder: Path, name: str, *, make: bool = True, **sections: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        folder: Path,
+        name: str,
+        *,
+        make: bool = True,
+        population: bytes | None = None,
+        **sections: dict[str, Any],
+    ) -> None:
         self.bootstrap, self.folder, self.name = bootstrap, folder, name
         table = {
             "job": {"name": name},
@@ -54,11 +64,15 @@ class Bed:
             "metrics": {"port": 0},
         }
         for section, values in sections.items():
-            table[section] = table.get(section, {}) | values
+            other = section == "learner" and values.get("name") != table["learner"]["name"]  # it has other settings
+            table[section] = values if other else table.get(section, {}) | values
+        if population is not None:
+            (folder / f"{name}.state").write_bytes(population)
+            table["population"] = {"file": str(folder / f"{name}.state")}
         self.path = folder / f"{name}.toml"
         self.path.write_text(toml(table), encoding="utf-8")
         self.settings = load_job(self.path, env={})
-        self.job = Job.from_settings(self.settings)
+        self.job = Job.from_settings(self.settings, population=population)
         self.input, self.changelog = self.settings.source.topic, topics.changelog(self.settings)
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self._asking: Consumer | None = None

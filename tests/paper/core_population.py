@@ -86,13 +86,15 @@ class Through(NamedTuple):
     wrong: int
     seconds: float  # of processor time
     snapshot: bytes  # of the person in the end
+    records: list[Stored]  # that went in
 
 
 def through_core(job: Job, data: Raw, stream: Stream) -> Through:
     """The person's recordings through the core, record by record in an order a topic could have."""
     live = Live(job, lambda key: None)
     said: list[dict] = []
-    late = wrong = offset = 0
+    records: list[Stored] = []
+    late = wrong = 0
     names, begun = data.windows.names, time.process_time()
     _, first = np.unique(stream.recording, return_index=True)
     for number, one in enumerate(stream.recording[np.sort(first)]):
@@ -106,10 +108,11 @@ def through_core(job: Job, data: Raw, stream: Stream) -> Through:
             stamp = int(1000 * (times[begin] + 1))
 
             def sent(message: dict, at: int = stamp) -> list[dict]:
-                nonlocal late, wrong, offset
-                advanced = advance(job, live, [Stored("wrist", 0, offset, at, b"p", json.dumps(message).encode())])
+                nonlocal late, wrong
+                records.append(Stored("wrist", 0, len(records), at, b"p", json.dumps(message).encode()))
+                advanced = advance(job, live, records[-1:])
                 assert not advanced.report.dead_lettered
-                late, wrong, offset = late + advanced.report.labels, wrong + advanced.report.wrong, offset + 1
+                late, wrong = late + advanced.report.labels, wrong + advanced.report.wrong
                 return [json.loads(o.value) for o in advanced.outputs if o.sink == "predictions"]
 
             made = sent(body)
@@ -118,31 +121,59 @@ def through_core(job: Job, data: Raw, stream: Stream) -> Through:
             if made and len(said) > LATE:  # behind a window's prediction, the label of the one LATE before
                 before = len(said) - 1 - LATE
                 assert sent({"ts": said[before]["ts"], "activity": names[stream.activity[before]]}) == []
-    return Through(said, late, wrong, time.process_time() - begun, dict(live.snapshots())[b"p"])
+    return Through(said, late, wrong, time.process_time() - begun, dict(live.snapshots())[b"p"], records)
+
+
+class Person(NamedTuple):
+    """Somebody nobody has seen: the default job on the population of all others, and what the figures say of them."""
+
+    settings: Settings
+    population: bytes
+    stream: Stream  # windows, recordings shuffled
+    names: list[str]
+    chosen: np.ndarray  # (n,) class of each window
+    score: list[float]
+    share: list[float]  # of the adapted head
+
+    def same(self, said: list[dict]) -> bool:
+        """Whether predictions are the figures', bit for bit."""
+        decisions = [one["y_hat"] for one in said] == [self.names[c] for c in self.chosen]
+        numbers = [one["score"] for one in said] == self.score and [one["share"] for one in said] == self.share
+        return decisions and numbers
+
+
+def left_out(data: Raw, person: int) -> Person:
+    windows, names = data.windows, data.windows.names
+    others = shuffled(windows, windows.person != person, [0, person])
+    stream = shuffled(windows, windows.person == person, [1, person, 0])
+    learned = learned_from(others, GATED.recipe, len(names))
+    figures = decided(GATED.recipe, "gated", learned, stream, features(learned, GATED.recipe, stream.X))
+    chosen, n = settings(data.side is not None), len(stream.X)
+    return Person(
+        chosen,
+        population_of(chosen, learned, others, names),
+        stream,
+        names,
+        figures.chosen,
+        figures.out.prediction[np.arange(n), figures.chosen].tolist(),
+        figures.out.features[:, 0].tolist(),
+    )
 
 
 def compared(name: str, people: int) -> list[str]:
     """A line per person; raises AssertionError where any number differs."""
     data = raw(name)
-    windows, names = data.windows, data.windows.names
     lines = [f"{name}: the core and the figures, person by person"]
-    for person in np.unique(windows.person)[:people].tolist():
-        others = shuffled(windows, windows.person != person, [0, person])
-        stream = shuffled(windows, windows.person == person, [1, person, 0])
-        learned = learned_from(others, GATED.recipe, len(names))
-        figures = decided(GATED.recipe, "gated", learned, stream, features(learned, GATED.recipe, stream.X))
-        chosen = settings(data.side is not None)
-        job = Job.from_settings(chosen, population=population_of(chosen, learned, others, names))
+    for number in np.unique(data.windows.person)[:people].tolist():
+        person = left_out(data, number)
+        job = Job.from_settings(person.settings, population=person.population)
         job.compile()
-        got = through_core(job, data, stream)
-        n, picked = len(stream.X), figures.chosen
-        assert [one["y_hat"] for one in got.said] == [names[c] for c in picked]
-        assert [one["score"] for one in got.said] == figures.out.prediction[np.arange(n), picked].tolist()
-        assert [one["share"] for one in got.said] == figures.out.features[:, 0].tolist()
-        right = picked == stream.activity
+        got = through_core(job, data, person.stream)
+        assert person.same(got.said)
+        right, n = person.chosen == person.stream.activity, len(person.chosen)
         assert got.late == n - LATE and got.wrong == int((~right[: n - LATE]).sum())
         lines.append(
-            f"  person {person}: {n} windows, {got.late} late labels: decisions, scores and shares are the same bits; "
+            f"  person {number}: {n} windows, {got.late} late labels: decisions, scores and shares are the same bits; "
             f"right {right.mean():.3f}, second half {right[n // 2 :].mean():.3f}; {1e6 * got.seconds / n:.0f} us a window "
             f"with its frame and label, a record a call; state {len(got.snapshot) / 1024:.0f} KiB of at most "
             f"{job.state_bytes / 1024:.0f}"
