@@ -35,6 +35,11 @@ def on_features(head: str, seed: int, Z: np.ndarray, testZ: np.ndarray) -> float
     return mse(learner.predict(state, testZ), trial.testY)
 
 
+def near(found: np.ndarray, goal: float) -> bool:
+    """The mean is the target, up to two standard errors and the target's rounding."""
+    return bool(abs(found.mean() - goal) <= 2 * found.std() / len(found) ** 0.5 + 5e-5)
+
+
 def main(arguments: list[str] | None = None) -> int:
     given = options("speed_fig5", __doc__, arguments)
     by_rank: dict[str, list[list[float]]] = {"speed": [], "sparse_speed": []}
@@ -57,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
         ("sparse SPEED(30)", sparse[:, at[30]], 0.0044),
         ("SPEED(50)", full[:, at[50]], 0.0043),
     ):
-        line(f"{what}, LMS", told(found), f"target {goal}", round(float(found.mean()), 4) == goal)
+        line(f"{what}, LMS", told(found), f"target {goal}", near(found, goal))
     for head, goal, slack in (("rls", 0.0021, 0.0002), ("rls .99", 0.0025, 0.0003)):
         ours = np.array(rls[head])
         line(f"SPEED(50), {head}", told(ours), f"target {goal} +- {slack}", abs(ours.mean() - goal) <= slack)
@@ -66,8 +71,10 @@ def main(arguments: list[str] | None = None) -> int:
         learner = made("speed", rank=50, map_size=n)
         batches.append([final_mse(learner, mackey_glass.trial(seed)) for seed in range(given.trials)])
         line(f"SPEED(50), map of the first {n}", told(batches[-1]), "")
+    early = np.mean(batches[SIZES.index(500)]) / full[:, at[50]].mean()
+    fifty = full[:, at[50]].mean() / full[:, at[100]].mean()
     print(
-        "Reproduces: 30 to 50 eigenfunctions do what all 2000 samples do; a map of the first 500 rows does nearly as well."
+        f"The map of the first 500 rows has {early:.2f} times the test MSE of that of all; 50 have {fifty:.2f} times that of 100."
     )
     figure, axes = canvas()
     axes.semilogy(RANKS, full.mean(axis=0), "o-", label="SPEED, LMS")
