@@ -73,9 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
         line(f"SPEED(50), map of the first {n}", told(batches[-1]), "")
     early = np.mean(batches[SIZES.index(500)]) / full[:, at[50]].mean()
     fifty = full[:, at[50]].mean() / full[:, at[100]].mean()
-    print(
-        f"The map of the first 500 rows has {early:.2f} times the test MSE of that of all; 50 have {fifty:.2f} times that of 100."
-    )
+    print(f"The map of the first 500 rows has {early:.2f} times the test MSE of all; 50 features {fifty:.2f} times 100.")
     figure, axes = canvas()
     axes.semilogy(RANKS, full.mean(axis=0), "o-", label="SPEED, LMS")
     axes.semilogy(RANKS, sparse.mean(axis=0), "s-", label="sparse SPEED, LMS")
