@@ -143,7 +143,17 @@ def cholesky(M: Array, n: int, ridge: float, jitter: float, lost: float, L: Arra
         row[j] = np.sqrt(pivot) if good else 0.0
         scale = 1.0 / row[j] if good else 0.0
         kept -= not good
-        for i in range(j + 1, n):
+        whole = n - (n - j - 1) % 4
+        for i in range(j + 1, whole, 4):  # four rows at a time, so that no sum waits for the one before
+            row1, row2, row3, row4 = L[i], L[i + 1], L[i + 2], L[i + 3]
+            total1, total2, total3, total4 = M[i, j], M[i + 1, j], M[i + 2, j], M[i + 3, j]
+            for t in range(j):
+                total1 -= row1[t] * row[t]
+                total2 -= row2[t] * row[t]
+                total3 -= row3[t] * row[t]
+                total4 -= row4[t] * row[t]
+            row1[j], row2[j], row3[j], row4[j] = total1 * scale, total2 * scale, total3 * scale, total4 * scale
+        for i in range(whole, n):
             below = L[i]
             total = M[i, j]
             for t in range(j):
@@ -176,13 +186,27 @@ def solve_lower_transposed(L: Array, n: int, b: Array) -> None:
 
 @compiled
 def invert_lower(L: Array, n: int, W: Array) -> None:
-    """W = (L^-1)' over the first n rows, upper; needs every pivot."""
-    for j in range(n):
-        column = W[j]
-        column[j] = 1.0 / L[j, j]
-        for i in range(j + 1, n):
-            row = L[i]
+    """W = (L^-1)' over the first n rows, upper; needs every pivot. Four columns of L^-1 at a time."""
+    for i in range(n):
+        row = L[i]
+        pivot = row[i]
+        whole = i - i % 4
+        for j in range(0, whole, 4):
+            column1, column2, column3, column4 = W[j], W[j + 1], W[j + 2], W[j + 3]
+            total1 = 0.0 - row[j] * column1[j] - row[j + 1] * column1[j + 1] - row[j + 2] * column1[j + 2]
+            total2 = 0.0 - row[j + 1] * column2[j + 1] - row[j + 2] * column2[j + 2]
+            total3 = 0.0 - row[j + 2] * column3[j + 2]
+            total4 = 0.0
+            for t in range(j + 3, i):
+                total1 -= row[t] * column1[t]
+                total2 -= row[t] * column2[t]
+                total3 -= row[t] * column3[t]
+                total4 -= row[t] * column4[t]
+            column1[i], column2[i], column3[i], column4[i] = total1 / pivot, total2 / pivot, total3 / pivot, total4 / pivot
+        for j in range(whole, i):
+            column = W[j]
             total = 0.0
             for t in range(j, i):
                 total -= row[t] * column[t]
-            column[i] = total / row[i]
+            column[i] = total / pivot
+        W[i, i] = 1.0 / pivot
