@@ -152,10 +152,15 @@ def _topics(admin: Any) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in admin.list_topics(timeout=ANSWER_WITHIN).topics.items()}
 
 
+def is_mock(admin: Any) -> bool:
+    """Whether this is librdkafka's mock cluster, which stays silent when asked for configurations or rights."""
+    return (admin.list_topics(timeout=ANSWER_WITHIN).cluster_id or "").startswith("mockCluster")
+
+
 def _cleanup_policy(admin: Any, topic: str) -> str:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    if (admin.list_topics(timeout=ANSWER_WITHIN).cluster_id or "").startswith("mockCluster"):
-        return "compact"  # librdkafka's mock cluster keeps everything; asked, it stays silent
+    if is_mock(admin):
+        return "compact"  # it keeps everything
     try:
         return str(admin.describe_configs([resource])[resource].result(ANSWER_WITHIN)["cleanup.policy"].value)
     except (KafkaException, TimeoutError) as error:
