@@ -38,6 +38,7 @@ class Person:
     all: Score = field(default_factory=Score)
     first: Score = field(default_factory=Score)  # before any label of the person had come
     half: Score = field(default_factory=Score)  # the second half of the person's windows
+    ls_error: float | None = None  # of the newest window: how far it lies from what the map spans, 0 to 1
     share: float = 0.0  # weight of the person's own head, 0 to 1
     strip: deque[str] = field(default_factory=lambda: deque(maxlen=STRIP))  # verdicts
 
@@ -51,7 +52,7 @@ class Person:
             scores.append(self.half)
         for score in scores:
             score.add(truth, said, self.control, seq)
-        self.exercise, self.predicted = truth, said
+        self.exercise, self.predicted, self.ls_error = truth, said, prediction["ls_error"]
         self.share = prediction["share"] if prediction["labelled"] else 0.0
         self.strip.append(RIGHT if said == truth else WRONG)
 

@@ -14,8 +14,8 @@ from streamjobs.demo.board import RIGHT, STRIP, Board, Person, Score
 from streamjobs.demo.recordings import EXERCISES
 
 BAR = 8  # cells of the bar of the person's own head
-WIDE = 121  # columns of a terminal from which on names and bars fit
-TAKEN = {True: 107, False: 64}  # columns beside the strip, where wide and where not
+WIDE = 131  # columns of a terminal from which on names and bars fit
+TAKEN = {True: 117, False: 70}  # columns beside the strip, where wide and where not
 LINE_EVERY = 5.0  # seconds, where the output is no terminal
 PLAIN = (  # what the controls are
     ("frozen", "the population's head alone, which never adapts"),
@@ -25,7 +25,7 @@ PLAIN = (  # what the controls are
 HONEST = (
     "Nobody here taught anything: five other people did (streamjobs fit). Labels come 20 s late, when the set of 10 s they "
     "belong to is over: repeating the last one helps nobody. frozen: " + PLAIN[0][1] + "; cold: " + PLAIN[1][1] + "; "
-    "last: " + PLAIN[2][1] + "."
+    "last: " + PLAIN[2][1] + ". LS error: how far the newest window lies from what the map knows, 0 to 1."
 )
 
 
@@ -53,8 +53,9 @@ def table(board: Board, width: int) -> Table:
     cells = min(STRIP, max(8, width - TAKEN[wide]))
     own, newest = ("own head", "newest windows") if wide else ("own", "newest")
     least = {"does": 19, "predicted": 19, own: 13, newest: cells} if wide else {"does": 4, own: 4, newest: cells}
-    for title in ("person", "does", "predicted", "right", "frozen", "cold", "last", own, newest):
-        right = title in ("right", "frozen", "cold", "last")
+    error = "LS error" if wide else "LS"
+    for title in ("person", "does", "predicted", "right", "frozen", "cold", "last", error, own, newest):
+        right = title in ("right", "frozen", "cold", "last", error)
         grid.add_column(title, justify="right" if right else "left", no_wrap=True, min_width=least.get(title))
     names = EXERCISES if wide else {code: code for code in EXERCISES}
     for name in sorted(board.people):
@@ -66,6 +67,7 @@ def table(board: Board, width: int) -> Table:
             Text(names.get(person.predicted or "", "-"), style="green" if hit else "red"),
             Text(percent(person.all), style="bold"),
             *(Text(percent(person.all, who), style="dim") for who, _ in PLAIN),
+            "-" if person.ls_error is None else f"{person.ls_error:.2f}",
             _bar(person.share, BAR if wide else 0),
             strip(person, cells),
         )
