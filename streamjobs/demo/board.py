@@ -3,12 +3,14 @@
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from streamjobs.demo.controls import Control
 
 STRIP = 28  # windows shown of each person
 RIGHT, WRONG = "right", "wrong"
+NEW_SET = 4.0  # seconds of event time without a window: another set has begun
 
 
 @dataclass(slots=True)
@@ -30,6 +32,27 @@ class Score:
 
 
 @dataclass(slots=True)
+class Drift:
+    """Alarms held against the changes of exercise; nobody tells the detector what anybody does."""
+
+    changes: int = 0  # sets of another exercise than the one before
+    noticed: int = 0  # those with an alarm
+    false: int = 0  # alarms within a set, but for the first one
+    _alarmed: bool = False  # in this set
+    _changed: bool = False  # this set is such a change
+
+    def add(self, alarm: bool, *, begins: bool, changed: bool) -> None:
+        """The next window; whether a set begins with it, and another exercise."""
+        if begins:
+            self._alarmed, self._changed = False, changed
+            self.changes += changed
+        if alarm:
+            self.false += self._alarmed
+            self.noticed += self._changed and not self._alarmed
+            self._alarmed = True
+
+
+@dataclass(slots=True)
 class Person:
     name: str
     control: Control
@@ -40,7 +63,9 @@ class Person:
     half: Score = field(default_factory=Score)  # the second half of the person's windows
     ls_error: float | None = None  # of the newest window: how far it lies from what the map spans, 0 to 1
     share: float = 0.0  # weight of the person's own head, 0 to 1
-    strip: deque[str] = field(default_factory=lambda: deque(maxlen=STRIP))  # verdicts
+    drift: Drift = field(default_factory=Drift)
+    ts: float = -inf  # of the newest window, seconds of event time
+    strip: deque[tuple[str, bool]] = field(default_factory=lambda: deque(maxlen=STRIP))  # verdict, drift alarm
 
     def take(self, prediction: dict[str, Any]) -> None:
         """One record of the predictions topic."""
@@ -52,9 +77,12 @@ class Person:
             scores.append(self.half)
         for score in scores:
             score.add(truth, said, self.control, seq)
+        begins = prediction["ts"] - self.ts > NEW_SET
+        self.drift.add(prediction["drift"], begins=begins, changed=bool(self.exercise) and truth != self.exercise)
+        self.ts = prediction["ts"]
         self.exercise, self.predicted, self.ls_error = truth, said, prediction["ls_error"]
         self.share = prediction["share"] if prediction["labelled"] else 0.0
-        self.strip.append(RIGHT if said == truth else WRONG)
+        self.strip.append((RIGHT if said == truth else WRONG, prediction["drift"]))
 
 
 @dataclass(slots=True)
@@ -64,7 +92,6 @@ class Board:
     controls: Mapping[str, Control]
     people: dict[str, Person] = field(default_factory=dict)
     played: int = 0  # samples sent
-    features: int = 0
     dead_letters: int = 0
     delays: list[float] = field(default_factory=list)  # seconds from sending a window's last sample to its prediction
 
@@ -76,9 +103,7 @@ class Board:
             self.people.setdefault(key, Person(key, self.controls[key])).take(record)
             if delay is not None:
                 self.delays.append(delay)
-        elif sink == "features":
-            self.features += 1
-        else:
+        elif sink == "dlq":
             self.dead_letters += 1
 
     @property

@@ -13,9 +13,10 @@ from rich.text import Text
 from streamjobs.demo.board import RIGHT, STRIP, Board, Person, Score
 from streamjobs.demo.recordings import EXERCISES
 
+ALARM = "▼"  # a window that raised a drift alarm
 BAR = 8  # cells of the bar of the person's own head
-WIDE = 131  # columns of a terminal from which on names and bars fit
-TAKEN = {True: 117, False: 70}  # columns beside the strip, where wide and where not
+WIDE = 139  # columns of a terminal from which on names and bars fit
+TAKEN = {True: 125, False: 79}  # columns beside the strip, where wide and where not
 LINE_EVERY = 5.0  # seconds, where the output is no terminal
 PLAIN = (  # what the controls are
     ("frozen", "the population's head alone, which never adapts"),
@@ -25,7 +26,8 @@ PLAIN = (  # what the controls are
 HONEST = (
     "Nobody here taught anything: five other people did (streamjobs fit). Labels come 20 s late, when the set of 10 s they "
     "belong to is over: repeating the last one helps nobody. frozen: " + PLAIN[0][1] + "; cold: " + PLAIN[1][1] + "; "
-    "last: " + PLAIN[2][1] + ". LS error: how far the newest window lies from what the map knows, 0 to 1."
+    "last: " + PLAIN[2][1] + ". LS error: how far the newest window lies from what the map knows, 0 to 1. Drift: "
+    "changes of exercise noticed, by a detector nobody tells them."
 )
 
 
@@ -39,10 +41,10 @@ def milliseconds(delay: float | None) -> str:
 
 
 def strip(person: Person, cells: int) -> Text:
-    """The newest windows: right or wrong."""
+    """The newest windows: right or wrong, and drift alarms."""
     text = Text()
-    for verdict in list(person.strip)[-cells:]:
-        text.append("■", style="green" if verdict == RIGHT else "red")
+    for verdict, drift in list(person.strip)[-cells:]:
+        text.append(ALARM if drift else "■", style="green" if verdict == RIGHT else "red")
     return text
 
 
@@ -54,8 +56,8 @@ def table(board: Board, width: int) -> Table:
     own, newest = ("own head", "newest windows") if wide else ("own", "newest")
     least = {"does": 19, "predicted": 19, own: 13, newest: cells} if wide else {"does": 4, own: 4, newest: cells}
     error = "LS error" if wide else "LS"
-    for title in ("person", "does", "predicted", "right", "frozen", "cold", "last", error, own, newest):
-        right = title in ("right", "frozen", "cold", "last", error)
+    for title in ("person", "does", "predicted", "right", "frozen", "cold", "last", error, "drift", own, newest):
+        right = title in ("right", "frozen", "cold", "last", error, "drift")
         grid.add_column(title, justify="right" if right else "left", no_wrap=True, min_width=least.get(title))
     names = EXERCISES if wide else {code: code for code in EXERCISES}
     for name in sorted(board.people):
@@ -68,6 +70,7 @@ def table(board: Board, width: int) -> Table:
             Text(percent(person.all), style="bold"),
             *(Text(percent(person.all, who), style="dim") for who, _ in PLAIN),
             "-" if person.ls_error is None else f"{person.ls_error:.2f}",
+            f"{person.drift.noticed}/{person.drift.changes}",
             _bar(person.share, BAR if wide else 0),
             strip(person, cells),
         )
@@ -128,7 +131,7 @@ class Screen:
             f"after {milliseconds(board.delay(0.5))} (p50), {milliseconds(board.delay(0.99))} (p99)",
         )
         legend = Text("right so far, and what would have been without it   ")
-        legend.append("■", "green").append(" right ").append("■", "red").append(" wrong   ")
+        legend.append("■", "green").append(" right ").append("■", "red").append(" wrong ").append(ALARM).append(" drift   ")
         legend.append("━━", "cyan").append(" weight of the person's own head beside the population's")
         legend.stylize("dim")
         body = Group(table(board, self.console.width), Text(), figures, legend, Text(HONEST, style="dim italic"))
@@ -163,6 +166,7 @@ def summary(board: Board, facts: dict[str, Any]) -> Group:
         f"({facts['speed']:.0f} times as fast as life); {board.dead_letters} dead letters.",
         f"From the last sample of a window to its prediction: p50 {milliseconds(board.delay(0.5))}, "
         f"p99 {milliseconds(board.delay(0.99))} ({facts['place']}).",
+        _drift(board),
         *(f"{who}: {meaning}." for who, meaning in PLAIN),
         "at first: before any label of the person had come. 2nd half: of each person's windows.",
         HONEST.partition(" frozen:")[0],
@@ -180,6 +184,12 @@ def summary(board: Board, facts: dict[str, Any]) -> Group:
         following.add_row(Text(f"  {command}", style="cyan"), meaning)
     job = Text(f"The job that ran: {facts['job']}", style="dim")
     return Group(Text(), grid, Text(), Text("\n".join(lines)), Text(), Text("Next", style="bold"), following, job)
+
+
+def _drift(board: Board) -> str:
+    found = [person.drift for person in board.people.values()]
+    noticed, changes, false = (sum(getattr(one, name) for one in found) for name in ("noticed", "changes", "false"))
+    return f"Drift: {noticed} of {changes} changes of exercise noticed within their set, {false} other alarms."
 
 
 def _scores(everything: Score, half: Score, first: Score) -> list[str]:

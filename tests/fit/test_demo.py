@@ -54,6 +54,20 @@ def test_new_people_are_recognised_and_adapting_helps_them(demo):
     assert everything.last < 0.12 * everything.windows  # a set is over before its first label comes
 
 
+def test_drift_alarms_tell_changes_of_exercise_that_nobody_told_them(demo):
+    _, beside, said = demo
+    board = Board(beside)
+    for output in said:
+        board.take(output.sink, json.loads(output.value) if output.sink == "predictions" else None, None)
+    found = [person.drift for person in board.people.values()]
+    assert sum(drift.changes for drift in found) > 100
+    assert sum(drift.noticed for drift in found) > 0.9 * sum(drift.changes for drift in found)
+    assert sum(drift.false for drift in found) < 0.05 * sum(drift.changes for drift in found)
+    alarms = [json.loads(output.value)["alarm"] for output in said if output.sink == "drift"]
+    assert len(alarms) == board.windows and board.dead_letters == 0
+    assert sum(alarms) >= sum(drift.noticed + drift.false for drift in found)  # and those of a set like the one before
+
+
 def test_labels_arrive_in_event_time_after_a_window_that_late_was_predicted():
     rows, label = arriving_at(np.array([0.0, 1.0, 2.0, 9.0, 10.0]), 2.0)
     assert list(zip(rows.tolist(), label.tolist(), strict=True)) == [

@@ -14,7 +14,7 @@ from streamjobs.demo import show
 from streamjobs.demo.screen import Screen
 
 PICTURE = Path(__file__).parents[2] / "deploy" / "demo.svg"
-WIDTH = 150  # columns
+WIDTH = 158  # columns
 SHARE = 0.66  # of the recordings played
 
 
