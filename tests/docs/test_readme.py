@@ -9,6 +9,7 @@ from streamjobs.core.outputs import Prediction
 from streamjobs.shell.metrics import METRICS, PREFIX, Metrics
 from tests.docs import named
 from tests.docs.reference import BEGIN, END, commented, renewed, sections
+from tests.faults.suite import CASES
 from tests.parts import CHECKOUT
 
 
@@ -47,6 +48,12 @@ def test_one_line_runs_the_demo_and_one_line_the_tests() -> None:
     lines = [line.strip() for _, contents in named.blocks(_readme()) for line in contents.splitlines()]
     for end in ("streamjobs demo", "-m tests"):
         assert any("pip install" in line and line.endswith(end) for line in lines), f"no line installs and runs '{end}'"
+
+
+def test_every_fault_case_stands_beside_what_an_operator_does() -> None:
+    rows = _readme().partition("| what happens |")[2].partition("\n\n")[0].splitlines()[2:]
+    told = [name.strip("`") for row in rows for name in row.split("|")[-2].split()]
+    assert sorted(told) == sorted(CASES)
 
 
 def test_metrics_in_the_files_for_deployment_exist() -> None:
