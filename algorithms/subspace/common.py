@@ -20,6 +20,7 @@ from algorithms.common.randomness import normal
 
 LOST = 1e-12  # a pivot this small beside its diagonal entry is rounding noise
 LOST_DIRECTION = 1e-8  # the same for R, whose inverse carries weights over
+NO_DIRECTION = 1e-10  # an eigenvalue of a gram matrix this small beside the largest is rounding noise
 
 
 @compiled
@@ -50,7 +51,9 @@ def fill_image(code: Code, support: Array, count: int, factor: Array, image: Arr
 
 @compiled
 def is_repeat(gram: Array, count: int, k: Array, kxx: float) -> bool:
-    """True when phi(x) lies within 1e-6 |phi(x)| of a stored sample: an idle sensor, nothing new to store."""
+    """True when phi(x) lies within 1e-6 |phi(x)| of a stored sample, or is 0: an idle sensor, nothing new to store."""
+    if not kxx > 0.0:
+        return True
     for i in range(count):
         if kxx + gram[i, i] - 2.0 * k[i] <= 1e-12 * kxx:
             return True
@@ -115,7 +118,11 @@ def coordinates(rotation, q, features):
 
 @compiled
 def plant(gram, count, factor, kpca, seed, draw):
-    """A first factor for the stored samples: the leading kernel principal components (A'KA = I), or N(0, .1^2)."""
+    """A first factor for the stored samples: the leading kernel principal components (A'KA = I), or N(0, .1^2).
+
+    Where the samples span fewer than `rank` directions the other columns are small random mixtures of those: at 0 they
+    would stay 0 for ever, and divided by an eigenvalue that is rounding noise they would be noise too.
+    """
     rank = factor.shape[1]
     if not kpca:
         for i in range(count):
@@ -123,10 +130,19 @@ def plant(gram, count, factor, kpca, seed, draw):
                 factor[i, c] = 0.1 * normal(seed, draw, i * rank + c)
         return
     values, vectors = symmetric(gram, count)
-    floor = 1e-10 * values[0]
     for c in range(rank):
         for i in range(count):
-            factor[i, c] = vectors[i, c] / np.sqrt(max(values[c], floor)) if c < count and values[0] > 0.0 else 0.0
+            factor[i, c] = 0.0
+        if c < count and values[c] > NO_DIRECTION * values[0]:
+            for i in range(count):
+                factor[i, c] = vectors[i, c] / np.sqrt(values[c])
+            continue
+        for j in range(c):
+            if not values[j] > NO_DIRECTION * values[0]:
+                break
+            share = 0.1 * normal(seed, draw, c * rank + j)
+            for i in range(count):
+                factor[i, c] += share * factor[i, j]
 
 
 @compiled

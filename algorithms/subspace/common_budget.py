@@ -10,6 +10,7 @@ from algorithms.common.linalg import cholesky, invert_lower, norm2
 STEP_RULES = ("inverse_norm", "over_n", "over_n2", "lipschitz", "constant")
 EVICTIONS = ("projected", "decayed_norm", "oldest", "min_distortion", "redundancy")
 JITTER = 1e-10  # of the gram matrix before it is inverted, relative to its diagonal
+SINGULAR = 1e-8  # a pivot this small beside its diagonal entry: the stored samples depend on each other
 
 
 class Rules(NamedTuple):
@@ -130,6 +131,10 @@ def victim(rules, gram, trial, age, count, lower, inverse):
         by_inverse = cholesky(gram, m, 0.0, JITTER, 0.0, lower) == m
         if by_inverse:
             invert_lower(lower, m, inverse)
+            trim(gram, lower, inverse, m, trial)
+        else:  # out of range: nothing is handed over
+            for i in range(m):
+                inverse[i, i] = 0.0
     leaver, least = 0, np.inf
     for i in range(m):
         cost = norm2(trial[i])
@@ -152,13 +157,38 @@ def victim(rules, gram, trial, age, count, lower, inverse):
 
 
 @compiled
+def trim(gram, lower, inverse, m, trial):
+    """Where samples depend on each other: what of A is nothing in feature space goes, A -= (K + D)^-1 D A, D the jitter.
+
+    Left alone it grows with every hand-over (a kernel of finite rank below the budget) until rounding makes it matter.
+    """
+    for i in range(m):
+        if lower[i, i] * lower[i, i] <= SINGULAR * gram[i, i]:
+            break
+    else:
+        return
+    along, moved = np.empty(m), np.empty(m)
+    for c in range(trial.shape[1]):
+        for t in range(m):
+            moved[t] = 0.0
+            along[t] = 0.0
+            for i in range(t + 1):
+                along[t] += inverse[i, t] * JITTER * gram[i, i] * trial[i, c]
+        for i in range(m):
+            for t in range(i, m):
+                moved[i] += inverse[i, t] * along[t]
+        for i in range(m):
+            trial[i, c] -= moved[i]
+
+
+@compiled
 def hand_over(inverse, leaver, m, trial):
     """The others take over the part of phi(x_i) they span: a_j -= [K^-1]_ji / [K^-1]_ii a_i."""
     spread = 0.0
     for t in range(leaver, m):
         spread += inverse[leaver, t] * inverse[leaver, t]
     for j in range(m):
-        if j == leaver:
+        if j == leaver or inverse[j, j] == 0.0:
             continue
         shared = 0.0
         for t in range(max(j, leaver), m):

@@ -55,7 +55,7 @@ class Okfe(Learner):
     ridge: float = 1e-3  # above 0
     update: Literal["parametric", "nonparametric"] = "parametric"  # (16) or (19b)
     step_rule: Literal["inverse_norm", "over_n", "over_n2", "lipschitz", "constant"] = "inverse_norm"
-    step_size: float = 1.0  # the constant c of every step rule
+    step_size: float = 1.0  # the constant c of every step rule, for kappa(x, x) about 1
     step_floor: float = 0.05  # smallest |q| of inverse_norm; 0 = none
     recede: bool = False  # the (lambda/n) term of (16) and (19b)
     seed_size: int | None = None  # rows that plant the first factor, rank or more; None = rank

@@ -70,7 +70,7 @@ class Okfeb(Learner):
     role: Literal["track", "head"] | None = None
     update: Literal["parametric", "nonparametric"] | None = None  # (16) or (19b)
     step_rule: Literal["inverse_norm", "over_n", "over_n2", "lipschitz", "constant"] = "inverse_norm"
-    step_size: float = 1.0  # the constant c of every step rule
+    step_size: float = 1.0  # the constant c of every step rule, for kappa(x, x) about 1
     step_floor: float = 0.05  # smallest |q| of inverse_norm; 0 = none
     recede: bool = False  # the (lambda/n) term of (16) and (19b)
     evict: Literal["projected", "decayed_norm", "oldest", "min_distortion", "redundancy"] | None = None

@@ -185,3 +185,38 @@ def test_every_kernel_tracks(name):
     _, out = started(learner, X)
     assert np.isfinite(out.ls_error[50:]).all()
     assert (out.ls_error[50:] <= kxx[50:] * 1.000001).all()
+
+
+FLAT = {"rank": 8, "budget": 12, "kernel": {"name": "polynomial", "degree": 2}}  # of rank 6 for x of length 2
+
+
+@pytest.mark.parametrize("seed_factor", ("kpca", "random"))
+@pytest.mark.parametrize("role", ("track", "head"))
+def test_a_kernel_of_lower_rank_than_the_budget_is_captured_whole_and_stays_so(role, seed_factor):
+    learner = learner_from("okfeb", {**FLAT, "role": role, "censor": "off", "seed_factor": seed_factor})
+    X = rows(1000, 2)
+    kxx = gram(learner.kernel, X, X).diagonal()
+    state, out = started(learner, X)
+    assert (out.ls_error[500:] / kxx[500:]).mean() < 2e-6  # what the ridge leaves
+    assert np.isfinite(out.features[12:]).all()
+    if role == "track":
+        assert np.abs(state.factor).max() < 10  # nothing piles up that is nothing in feature space
+
+
+def test_a_seed_of_too_few_directions_finds_the_others_when_they_come():
+    X = rows(400, 3)
+    X[:40, 2] = 0.0  # a third direction from row 40 on
+    learner = learner_from("okfeb", {"rank": 3, "budget": 6, "role": "track", "kernel": {"name": "linear"}})
+    _, out = started(learner, X)
+    assert out.ls_error[20:40].max() < 1e-4
+    assert (out.ls_error[200:] / (X[200:] ** 2).sum(axis=1)).mean() < 1e-4
+
+
+def test_a_row_that_is_nothing_in_feature_space_is_not_stored():
+    X = rows(60, 2)
+    X[[2, 30]] = 0.0
+    learner = learner_from("okfeb", {"rank": 2, "budget": 5, "censor": "off", "kernel": {"name": "linear"}})
+    _, out = started(learner, X)
+    assert out.admitted[:6].tolist() == [1, 1, 0, 1, 1, 1]
+    assert not out.admitted[30]
+    assert np.isfinite(out.ls_error[6:]).all()
