@@ -75,7 +75,7 @@ def replay(
         is_topics = expect == "topics"
         expected = from_topics(made.settings.broker, made.sinks) if is_topics else from_files(Path(expect), list(made.sinks))
     compiled(made)
-    run, progress = Replay(made, pooled=pool), Progress()
+    run, progress = Replay(made, pooled=pool), Progress(made.task)
     begun = time.monotonic()
     with Writer(output_dir, list(made.sinks)) as writer, contextlib.closing(records):
 
@@ -87,7 +87,7 @@ def replay(
         tally = run.run(records, take, progress)
     if not as_json:
         progress.line(tally)
-    found = _summary(tally, time.monotonic() - begun)
+    found = _summary(made.task, tally, time.monotonic() - begun)
     if expected is not None:
         found["compared"] = expected.finish()
     if export is not None:
@@ -145,7 +145,11 @@ def _export(run: "Replay", path: Path) -> int:
     return len(data)
 
 
-def _summary(tally: "Tally", seconds: float) -> dict[str, Any]:
+def _summary(task: str, tally: "Tally", seconds: float) -> dict[str, Any]:
+    """`rmse` is a regression's, `wrong` a classification's; the other one is null."""
+    from streamjobs.replay.progress import rmse
+
+    regression = task == "regression"
     return {
         "records": tally.records,
         "samples": tally.samples,
@@ -153,7 +157,8 @@ def _summary(tally: "Tally", seconds: float) -> dict[str, Any]:
         "keys": tally.keys,
         "ls_error": tally.ls_error_sum / tally.ls_errors if tally.ls_errors else None,
         "labels": tally.labels,
-        "wrong": tally.wrong,
+        "wrong": None if regression else tally.wrong,
+        "rmse": rmse(tally.squared, tally.measured) if regression and tally.measured else None,
         "drift_events": tally.drift_events,
         "dead_lettered": dict(tally.dead_lettered),
         "skipped": dict(tally.skipped),
@@ -168,7 +173,10 @@ def _tell(found: dict[str, Any], output_dir: Path | None, export: Path | None) -
         f"in {found['seconds']:.1f} s ({found['samples_per_second']:,} samples/s)"
     )
     if found["labels"]:
-        say(f"{found['labels']:,} labels, each predicted before it was learned: {found['wrong']:,} wrong")
+        error = f"{found['wrong']:,} wrong" if found["wrong"] is not None else "nothing was said of them in time"
+        if found["rmse"] is not None:
+            error = f"root mean square error {found['rmse']:.6g}"
+        say(f"{found['labels']:,} labels, each predicted before it was learned: {error}")
     for what in ("dead_lettered", "skipped"):
         if found[what]:
             counts = ", ".join(f"{reason} {count:,}" for reason, count in found[what].items())

@@ -82,7 +82,7 @@ def _pooled(job: "Job") -> bytes:
         raise ConfigError("--pool learns a start for new keys, this job has one in [population]; use 'streamjobs fit'.")
     compiled(job)
     run = Replay(job, pooled=True)
-    run.run(topic_records(job.settings.broker, job.settings.source.topic), lambda output: None, Progress())
+    run.run(topic_records(job.settings.broker, job.settings.source.topic), lambda output: None, Progress(job.task))
     return run.export()
 
 

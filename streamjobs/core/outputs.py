@@ -180,6 +180,10 @@ class Encoder:
         labelled: list[Any] = [None] * n
         if made.said is None:
             y_hats, scores, ys, known = _numbers(made.out.prediction), [None] * n, _numbers(rows.L), [0] * n
+            squares = ((made.out.prediction - rows.L) ** 2).mean(axis=1)
+            apart = squares[np.isfinite(squares)]  # NaN: no label, or nothing said yet
+            report.measured += len(apart)
+            report.squared += float(apart.sum())
         else:
             y_hats, ys = self._classes(slots, rows, made.said)
             columns, known = made.said.chosen.tolist(), made.said.known.tolist()

@@ -25,6 +25,8 @@ class Tally:
     ls_error_sum: float = 0.0
     labels: int = 0
     wrong: int = 0
+    measured: int = 0
+    squared: float = 0.0
     drift_events: int = 0
     dead_lettered: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
@@ -38,6 +40,8 @@ class Tally:
         self.ls_error_sum += sum(report.ls_errors)
         self.labels += report.labels
         self.wrong += report.wrong
+        self.measured += report.measured
+        self.squared += report.squared
         self.drift_events += report.drift_events
         self.dead_lettered.update(report.dead_lettered)
         self.skipped.update(report.skipped)

@@ -8,14 +8,17 @@ from typing import TextIO
 
 from streamjobs.replay.engine import Tally
 
-COLUMNS = ("samples", "rows", "LS error", "error rate", "overall", "drift", "dead", "samples/s")
+COLUMNS = ("samples", "rows", "LS error", "{error}", "overall", "drift", "dead", "samples/s")
+ERRORS = {"regression": "RMSE"}  # of a task, how far predictions are off; else the error rate
 WIDTHS = (11, 9, 10, 11, 9, 7, 7, 11)
 
 
 class Progress:
-    """Prints the tally's change since the last line; LS error and error rate are means over that change."""
+    """Prints the tally's change since the last line; LS error and error are means over that change."""
 
-    def __init__(self, out: TextIO | None = None) -> None:
+    def __init__(self, task: str, out: TextIO | None = None) -> None:
+        self.regression = task == "regression"
+        self.columns = [name.format(error=ERRORS.get(task, "error rate")) for name in COLUMNS]
         self.out = out or sys.stderr
         self.tty = self.out.isatty()
         self.every = 1.0 if self.tty else 10.0  # seconds
@@ -30,7 +33,7 @@ class Progress:
         """The line of what is new; the first one has the names of the columns above it."""
         now = time.monotonic()
         if self.shown is None:
-            head = "".join(name.rjust(width) for name, width in zip(COLUMNS, WIDTHS, strict=True))
+            head = "".join(name.rjust(width) for name, width in zip(self.columns, WIDTHS, strict=True))
             print(f"\033[1m{head}\033[0m" if self.tty else head, file=self.out)
         before = self.shown or Tally()
         rate = (tally.samples - before.samples) / max(now - self.last, 1e-9)
@@ -38,8 +41,8 @@ class Progress:
             f"{tally.samples:,}",
             f"{tally.rows:,}",
             _ratio(tally.ls_error_sum - before.ls_error_sum, tally.ls_errors - before.ls_errors),
-            _ratio(tally.wrong - before.wrong, tally.labels - before.labels),
-            _ratio(tally.wrong, tally.labels),
+            self._error(tally, before),
+            self._error(tally, Tally()),
             f"{tally.drift_events:,}",
             f"{tally.dead_lettered.total():,}",
             f"{rate:,.0f}",
@@ -47,7 +50,20 @@ class Progress:
         print("".join(text.rjust(width) for text, width in zip(figures, WIDTHS, strict=True)), file=self.out, flush=True)
         self.shown, self.last = copy.deepcopy(tally), now
 
+    def _error(self, now: Tally, before: Tally) -> str:
+        if self.regression:
+            return _number(rmse(now.squared - before.squared, now.measured - before.measured))
+        return _ratio(now.wrong - before.wrong, now.labels - before.labels)
+
+
+def rmse(squared: float, count: int) -> float:
+    """Root of the mean square error; NaN where nothing was measured."""
+    return math.sqrt(max(squared, 0.0) / count) if count else math.nan
+
 
 def _ratio(total: float, count: int) -> str:
-    ratio = total / count if count else math.nan
-    return "-" if math.isnan(ratio) else f"{ratio:.4f}"
+    return _number(total / count if count else math.nan)
+
+
+def _number(number: float) -> str:
+    return "-" if math.isnan(number) else f"{number:.4f}"

@@ -62,6 +62,20 @@ def test_a_job_predicts_and_its_stored_states_give_the_same_bytes(tmp_path, name
     assert command(*words, "--expect", tmp_path / "one") == 0
 
 
+def test_a_replay_tells_how_far_a_regression_is_off_what_it_said_before(tmp_path, capsys):
+    job = job_file(tmp_path, JOB + f'[learner]\nname = "klms"\n{LEARNERS["klms"]}task = "regression"\n')
+    words = ("replay", job, "--input", flow(tmp_path, rows=20), "--key", "person")
+    assert command(*words, "--output-dir", tmp_path / "one") == 0
+    told = capsys.readouterr()
+    said = [json.loads(line)["value"] for line in (tmp_path / "one" / "predictions.jsonl").read_text().splitlines()]
+    off = np.sqrt(np.mean([(one["y_hat"] - one["y"]) ** 2 for one in said]))
+    assert f"240 labels, each predicted before it was learned: root mean square error {off:.6g}" in told.out
+    assert "RMSE" in told.err and "wrong" not in told.out
+    assert command(*words, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["wrong"] is None and found["rmse"] == pytest.approx(off)
+
+
 @pytest.mark.parametrize("name", ["klms", "qklms", "knlms", "krls", "exkrls"])
 def test_a_filter_without_a_budget_is_refused_by_a_job(tmp_path, name, capsys):
     job = job_file(tmp_path, JOB + f'[learner]\nname = "{name}"\ntask = "regression"\n')
