@@ -69,6 +69,11 @@ class JobSection(Section):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] = Field(
         default="streamjobs", description="application id: consumer group and prefix of the state topics"
     )
+    guarantee: Literal["at_least_once", "exactly_once"] = Field(
+        default="at_least_once",
+        description="of outputs; exactly_once: readers with isolation.level=read_committed see each one once, a checkpoint "
+        "later",
+    )
     seed: int = Field(default=0, ge=0, le=2**62, description="mixed into every key's own seed")
 
 

@@ -79,7 +79,7 @@ class Kafka:
         return self._app.producer._ensure_producer()
 
     def changelog(self, partition: int) -> Changelog:
-        return Changelog(self._app.client, self._name, self._app.changelog, partition)
+        return Changelog(self._app.client, self._name, self._app.changelog, partition, self._app.source)
 
     async def commit(self, partition: int, offset: int) -> bool:
         taken: bool = await self._app.consumer.commit_offset(partition, offset)
@@ -127,7 +127,8 @@ def build(settings: Settings, core: Core, metrics: Metrics, partitions: int) -> 
     table = app.Table("state", partitions=partitions, key_type=bytes, value_type=bytes, schema=raw)
     assert table.changelog_topic.get_topic_name() == app.changelog
     app.store = MemoryStore() if in_memory else RocksStore(table.data)
-    app.delivery = Delivery(core, settings.state, app.store, Kafka(app, name), metrics)
+    exactly_once = settings.job.guarantee == "exactly_once"
+    app.delivery = Delivery(core, settings.state, app.store, Kafka(app, name), metrics, exactly_once=exactly_once)
 
     def end_of(partition: int) -> int | None:  # app.consumer is made when it starts
         end: int | None = app.consumer.end_of(partition)

@@ -55,10 +55,12 @@ class Delivery:
         *,
         room: Room | None = None,
         topics: Mapping[str, str] | None = None,
+        exactly_once: bool = False,
     ) -> None:
         self.core, self.state, self.store, self.outside, self.metrics = core, state, store, outside, metrics
         self.room = room or Room()
         self.topics = topics or core.job.sinks
+        self.exactly_once = exactly_once
         self.held: dict[int, Held] = {}
         self.epoch, self.barrier = 0, True
         self.stopping = False
@@ -118,7 +120,8 @@ class Delivery:
     def _take_on(self, number: int, start: int, share: int) -> Held:
         metrics, state = self.metrics, self.state
         changelog = self._changelogs[number]
-        outbox = Outbox(number, self.topics, self.outside.producer, self.room, sent=metrics.produced)
+        producer = changelog.producer if self.exactly_once else self.outside.producer
+        outbox = Outbox(number, self.topics, producer, self.room, sent=metrics.produced)
         partition = Partition(
             number,
             start,
@@ -136,9 +139,10 @@ class Delivery:
             outbox=outbox,
             changelog=changelog,
             store=self.store,
-            commit=self._commit(),
+            commit=None if self.exactly_once else self._commit(),
             took=metrics.took,
             written=metrics.written,
+            committed=lambda: metrics.committed(time.time()),
         )
         tasks = [self._watched(partition.pump()), self._watched(checkpoints.run(state.checkpoint))]
         return Held(partition, checkpoints, tasks)
@@ -146,9 +150,7 @@ class Delivery:
     def _commit(self) -> Commit:
         async def commit(number: int, offset: int) -> bool:
             taken = await self.outside.commit(number, offset)
-            if taken:
-                self.metrics.committed(time.time())
-            else:
+            if not taken:
                 log.info("commit refused, the group is rebalancing: read again", partition=number, offset=offset)
             return taken
 

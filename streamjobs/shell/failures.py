@@ -3,9 +3,19 @@
 import traceback
 from pathlib import Path
 
-from aiokafka.errors import KafkaError
+from aiokafka.errors import (
+    IllegalOperation,
+    InvalidProducerEpoch,
+    KafkaError,
+    ProducerClosed,
+    ProducerFenced,
+    UnknownProducerId,
+)
 
 from streamjobs.errors import StreamjobsError
+
+# What a transactional producer meets after another one of its id was opened, or its transaction was open for too long.
+FENCED = (ProducerFenced, InvalidProducerEpoch, UnknownProducerId, IllegalOperation, ProducerClosed)
 
 
 class DeliveryError(StreamjobsError):

@@ -30,7 +30,7 @@ PREFIX = "streamjobs_"
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 DELAYS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 RATIOS = tuple(float(f"{10 ** (step / 4):.3g}") for step in range(-24, 9))  # four a decade, 1e-6 to 100
-STAGES = ("advance", "outputs", "changelog", "store", "commit")
+STAGES = ("advance", "outputs", "changelog", "offsets", "store", "commit")
 SKIPPED = ("late", "duplicate")
 
 METRICS: tuple[Metric, ...] = (

@@ -11,7 +11,7 @@ from faust.transport.drivers import aiokafka as driver
 
 from streamjobs.core.messages import Output
 from streamjobs.shell.client import REQUEST_TIMEOUT_MS
-from streamjobs.shell.failures import DeliveryError
+from streamjobs.shell.failures import FENCED, DeliveryError, FencedError
 from streamjobs.shell.room import Room
 
 LEADERLESS = 120.0  # seconds a batch waits for its partition to have a leader, before it counts as refused
@@ -96,15 +96,29 @@ class Outbox:
         self._sent = sent
         self.refused: Callable[[], None] = lambda: None  # called for a refused batch
         self.waiting: dict[asyncio.Future[Any], str] = {}  # not acknowledged, or refused; with the topic
+        self._open = asyncio.Event()
+        self._open.set()
+
+    def hold(self) -> None:
+        """Nothing more is handed over until `release`: the transaction it would join is being committed."""
+        self._open.clear()
+
+    def release(self) -> None:
+        self._open.set()
 
     async def send(self, outputs: Sequence[Output]) -> None:
         """Hand outputs over in their order per sink. May raise what the producer raises."""
+        await self._open.wait()
         by_sink: dict[str, list[Packed]] = {}
         for output in outputs:
             by_sink.setdefault(output.sink, []).append(output)
         for sink, records in by_sink.items():
             topic = self.topics[sink]
-            for batch in await send_records(self.producer(), topic, self.partition, records):
+            try:
+                sent = await send_records(self.producer(), topic, self.partition, records)
+            except FENCED as error:
+                raise self._taken(topic, error) from error
+            for batch in sent:
                 self.room.send(batch.records, batch.bytes)
                 self.waiting[batch.acknowledged] = topic
                 batch.acknowledged.add_done_callback(functools.partial(self._done, batch))
@@ -124,9 +138,17 @@ class Outbox:
             topic = self.waiting.get(future, "")
             try:
                 await future
+            except FENCED as error:
+                raise self._taken(topic, error) from error
             except Exception as error:
                 raise DeliveryError(
                     f"topic {topic}[{self.partition}]: the broker refused outputs ({type(error).__name__}: {error}). "
                     "Their input is not acknowledged and will be read again; see that the topic exists, that this "
                     "worker may write to it and that its max.message.bytes suffices, then start again."
                 ) from error
+
+    def _taken(self, topic: str, error: Exception) -> FencedError:
+        return FencedError(
+            f"topic {topic}[{self.partition}]: another worker has taken this partition over ({type(error).__name__}), or "
+            "this one stood still for too long. What was not committed does not count; that input is read again."
+        )

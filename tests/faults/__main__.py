@@ -3,6 +3,7 @@
 python -m tests.faults                           every case once
 python -m tests.faults --list                    their names
 python -m tests.faults sigkill zombie --times 3  these, three passes
+python -m tests.faults --guarantee exactly_once  any of it where a reader of committed records must see each output once
 python -m tests.faults --planted                 workers with planted bugs, which the suite must notice
 python -m tests.faults --soak 2h                 random faults, and the slope of the workers' memory
 """
@@ -36,6 +37,7 @@ def main() -> int:
         return 0
     try:
         with cleaning_up_on_sigterm(), placed(options.keep) as place:
+            place = place._replace(guarantee=options.guarantee)
             if options.planted:
                 return _planted(place, options)
             if options.soak:
@@ -53,6 +55,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--times", type=int, default=1, help="passes")
     parser.add_argument("--planted", action="store_true", help="workers with planted bugs instead")
     parser.add_argument("--soak", type=duration, metavar="TIME", help="random faults for so long, such as 2h or 90m")
+    parser.add_argument("--guarantee", choices=("at_least_once", "exactly_once"), default="at_least_once")
     parser.add_argument("--seed", type=int, default=100)
     parser.add_argument("--each", type=int, default=EACH, help="records of each of the 200 keys")
     parser.add_argument("--keep", type=Path, help="a folder for all data and logs, which stays")

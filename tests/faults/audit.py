@@ -30,16 +30,17 @@ class Verdict:
     records: int = 0
     missing: int = 0  # outputs and dead letters
     doubled: int = 0  # outputs that came again
+    undone: int = 0  # outputs of transactions that do not count: read_uncommitted shows them, read_committed does not
     disordered: int = 0
     states: int = 0  # final states other than the replay's
     problems: list[str] = field(default_factory=list)
 
 
 class Audit:
-    """repeats: whether outputs may come again (with the same bytes), as after a crash."""
+    """exactly_once: outputs are read as a reader has to who wants each once, and none may come again, whatever happened."""
 
-    def __init__(self, bed: Bed) -> None:
-        self.bed = bed
+    def __init__(self, bed: Bed, *, exactly_once: bool = False) -> None:
+        self.bed, self.exactly_once = bed, exactly_once
         self.report = Report()  # the truth about the counters
         self._lives = {number: Live(bed.job, lambda key: None) for number in range(PARTITIONS)}
         self._read: dict[str, dict[int, int]] = {}  # topic -> how far it was read
@@ -56,7 +57,7 @@ class Audit:
     def hold(
         self, *, repeats: bool, expect: int, unread: Iterable[tuple[int, int]] = (), records: Sequence[Stored] = ()
     ) -> Verdict:
-        """Compare everything. expect: records there must be.
+        """Compare everything. expect: records there must be; repeats: outputs may come again with the same bytes.
 
         records: the input where it cannot be read any more; unread: partition and offset of those nobody can have read.
         """
@@ -71,10 +72,14 @@ class Audit:
             verdict.problems.append(f"the input holds {len(inputs)} records, {expect} were sent")
         wanted = self._replay([record for record in inputs if (record.partition, record.offset) not in lost])
         claimed: Counter[tuple[int, int]] = Counter()
-        for sink in bed.job.sinks:
-            messages = self._new(bed.job.sinks[sink])
+        if self.exactly_once:
+            bed.settled()
+        for sink, topic in bed.job.sinks.items():
+            if self.exactly_once:
+                verdict.undone += self._undone(topic)
+            messages = self._new(topic, committed_only=self.exactly_once)
             found = compared(messages, wanted[sink])
-            self._add(verdict, sink, found, repeats)
+            self._add(verdict, sink, found, repeats and not self.exactly_once)
             if sink in ("predictions", "dlq"):
                 claimed.update({place(identity(m.headers())) for m in messages})
         self._places(verdict, inputs, lost, claimed)
@@ -82,6 +87,11 @@ class Audit:
         if bed.committed() != (ends := bed.ends()):
             verdict.problems.append(f"committed {bed.committed()}, but the input ends at {ends}")
         return verdict
+
+    def _undone(self, topic: str) -> int:
+        start = dict(self._read.get(topic, {}))
+        every, counting = (sum(1 for _ in self.bed.read(topic, committed_only=only, start=start)) for only in (False, True))
+        return every - counting
 
     def _replay(self, records: Sequence[Stored]) -> dict[str, dict[bytes, Answer]]:
         wanted: dict[str, dict[bytes, Answer]] = defaultdict(dict)

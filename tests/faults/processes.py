@@ -1,5 +1,6 @@
 """Workers ended, killed, killed between two steps of a checkpoint, frozen, joined and left."""
 
+import itertools
 import random
 import time
 from functools import partial
@@ -27,6 +28,7 @@ def kill(trial: Trial, worker: Worker) -> Death:
     death = Death(code, committed, ends - committed)
     assert code == -9, f"it ended with {code}, not by the kill"
     assert committed > 0 and death.pending > 0, f"it was not killed in the middle of its work: {death}"
+    trial.killed = True
     return death
 
 
@@ -71,11 +73,13 @@ def points(trial: Trial) -> None:
     trial.make_bed()
     rnd = random.Random(trial.seed)
     trial.pour()
-    deaths = dict.fromkeys(STAGES, 0)
-    plan = [stage for stage in STAGES for _ in range(5)]
+    stages = (*STAGES, "offsets") if trial.exactly_once else STAGES
+    deaths = dict.fromkeys(stages, 0)
+    plan = [stage for stage in stages for _ in range(5)]
     rnd.shuffle(plan)
+    trial.killed = True
     workers: list[tuple[str, Worker]] = []
-    for name, stage in zip(("a", "b") * 10, plan, strict=True):
+    for name, stage in zip(itertools.cycle("ab"), plan, strict=False):
         if len(workers) == 2:
             _dies(*workers.pop(0), deaths)
         workers.append((stage, trial.begin(name, static=True, program=program(f"dies-after-{stage}", rnd.randint(1, 4)))))
@@ -95,6 +99,7 @@ def _dies(stage: str, worker: Worker, deaths: dict[str, int]) -> None:
 def zombie(trial: Trial) -> None:
     """Frozen past its session with much unsaved, three times; another works on; it wakes: in the middle, and at the end."""
     trial.make_bed(state={"checkpoint": "3s"})
+    trial.killed = True
     sleeper, other = trial.both()
     trial.pour()
     for turn in range(3):
@@ -137,8 +142,10 @@ def settled(trial: Trial, worker: Worker) -> bool:
 
 def unsaved(trial: Trial) -> int:
     """Records answered but not committed (each gives one prediction; repeats make it larger)."""
-    answered = sum(trial.bed.ends(trial.bed.job.sinks["predictions"]).values())
-    return int(answered) - sum(trial.bed.committed().values())
+    topic = trial.bed.job.sinks["predictions"]
+    answered = sum(trial.bed.ends(topic, committed_only=False).values())
+    safe = trial.bed.ends(topic) if trial.exactly_once else trial.bed.committed()
+    return int(answered) - sum(safe.values())
 
 
 def joins(trial: Trial) -> None:

@@ -47,7 +47,10 @@ class ClusterBed(Bed):
 
     def settled(self) -> None:
         """Until every commit that was answered counts: its markers are written after the answer."""
-        name = self.changelog
+        for name in (self.changelog, *self.job.sinks.values()):
+            self.without_open(name)
+
+    def without_open(self, name: str) -> None:
         until(lambda: self.ends(name) == self.ends(name, committed_only=False), f"{name}: all markers written", MARKERS)
 
 
@@ -68,13 +71,14 @@ class Place(NamedTuple):
     cluster: Cluster
     folder: Path
     nursery: Nursery
+    guarantee: str = "at_least_once"  # [job] guarantee of every case
 
 
 class Trial:
     """What a case does its work with. `proofs` say in a few words each that the fault happened; none: the case failed."""
 
     def __init__(self, place: "Place", name: str, records: Sequence[Sent], seed: int) -> None:
-        self.cluster, self.folder, self.nursery = place
+        self.cluster, self.folder, self.nursery, self.guarantee = place
         self.name, self.seed = name, seed
         self.records = records
         self.proofs: list[str] = []
@@ -82,6 +86,7 @@ class Trial:
         self.counted: dict[Worker, dict[str, float]] = {}  # the counters of lives that ended with all their work safe
         self.program: Sequence[str] = RUN
         self.repeats = True  # outputs may come again, as after a crash
+        self.killed = False  # a worker was ended with outputs that were not committed
         self.keeps: Any = None  # the input as it was before some of it was deleted
         self.bed: Any = None
         self.pouring: Pour | None = None
@@ -91,9 +96,14 @@ class Trial:
 
     def make_bed(self, **sections: dict[str, Any]) -> ClusterBed:
         merged = {name: JOB.get(name, {}) | sections.get(name, {}) for name in {**JOB, **sections}}
+        merged["job"] = {"guarantee": self.guarantee}
         self.bed = patient(lambda: ClusterBed(self.cluster.bootstrap, self.folder, self.name, **merged))
-        self.audit = Audit(self.bed)
+        self.audit = Audit(self.bed, exactly_once=self.exactly_once)
         return self.bed
+
+    @property
+    def exactly_once(self) -> bool:
+        return self.guarantee == "exactly_once"
 
     def pour(self, seconds: float = 30.0) -> Pour:
         self.pouring = Pour(self.bed, self.records, seconds)
@@ -204,6 +214,10 @@ class Trial:
         expect = len(self.records) if self.pouring is not None else sum(self.bed.ends().values())
         unread, records = (self.keeps.unread(), self.keeps.read()) if self.keeps is not None else ((), ())
         verdict = self.audit.hold(repeats=self.repeats, expect=expect, unread=unread, records=records)
+        if self.exactly_once:
+            self.prove(f"{verdict.undone} outputs in transactions that do not count")
+            if self.killed and not verdict.undone:
+                verdict.problems.append("workers were killed, and no output was in a transaction that does not count")
         verdict.problems += self.audit.stores({worker.state for worker in self.lives})
         verdict.problems += told(self.lives, [SECRET])
         verdict.problems += self._counters()

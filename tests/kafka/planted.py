@@ -1,11 +1,12 @@
 """Workers with a planted fault: python -m tests.kafka.planted FAULT[:N] JOB.toml. Some are crashes, some are bugs.
 
-dies-after-STAGE  SIGKILL right after a stage of a checkpoint (outputs, changelog, store, commit), of the Nth one that
-                  has it: any worker may die so.
+dies-after-STAGE  SIGKILL right after a stage of a checkpoint (outputs, changelog, store, commit; offsets in a
+                  transaction), of the Nth one that has it: any worker may die so.
 commits-first     commits an offset before its states are stored, and dies in between.
 forgets-offsets   a restored key does not know which records it has applied.
 drops-on-revoke   what is applied and not safe when partitions are taken away is forgotten, and its offset committed.
 letters-last      dead letters are sent after the offset is committed, and it dies in between.
+outside           its outputs are no part of its transactions.
 unfenced          its changelog is written by producers that do not exclude another worker's.
 clock-jumps       its wall clock jumps by days.
 """
@@ -83,6 +84,17 @@ def unfenced(_: int) -> None:
     app.Changelog = Unfenced  # type: ignore[misc]
 
 
+def outside(_: int) -> None:
+    real = Delivery._take_on
+
+    def take_on(self: Any, number: int, start: int, share: int) -> Any:
+        held = real(self, number, start, share)
+        held.checkpoints.outbox.producer = self.outside.producer
+        return held
+
+    Delivery._take_on = take_on  # type: ignore[method-assign]
+
+
 def drops_on_revoke(_: int) -> None:
     real = Delivery.revoke
 
@@ -120,9 +132,10 @@ def clock_jumps(_: int) -> None:
 
 STAGES = ("outputs", "changelog", "store", "commit")
 FAULTS: dict[str, Plant] = {
-    **{f"dies-after-{stage}": dies_after(stage) for stage in STAGES},
+    **{f"dies-after-{stage}": dies_after(stage) for stage in (*STAGES, "offsets")},
     "commits-first": commits_first,
     "forgets-offsets": forgets_offsets,
+    "outside": outside,
     "unfenced": unfenced,
     "drops-on-revoke": drops_on_revoke,
     "letters-last": letters_last,

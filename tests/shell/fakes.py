@@ -117,6 +117,43 @@ class FakeChangelog:
         self.closed = True
 
 
+class FakeTransactions(FakeChangelog):
+    """The same with transactions: outputs, snapshots and offset wait apart, `commit` makes them count together."""
+
+    def __init__(self, broker: Broker, partition: int, error: Exception | None = None) -> None:
+        super().__init__(broker, partition, error)
+        self.apart = Broker()
+        self.out = FakeProducer(self.apart)
+        self.upto: int | None = None
+
+    def producer(self) -> FakeProducer:
+        return self.out
+
+    async def send(self, snapshots: Sequence[tuple[bytes, bytes | None]]) -> int:
+        self.broker.step("before changelog")
+        if self.error is not None:
+            raise self.error
+        self.apart.changelog[0] = [(key, data) for key, data in snapshots if data is not None]
+        self.broker.step("after changelog")
+        return len(self.broker.changelog.get(self.partition, [])) + len(snapshots) - 1
+
+    async def join(self, offset: int) -> None:
+        self.broker.step("before offset")
+        self.upto = offset
+        self.broker.step("after offset")
+
+    async def commit(self) -> None:
+        self.broker.step("before commit")
+        await asyncio.sleep(0)  # whoever could send meanwhile tries to
+        broker, apart = self.broker, self.apart
+        broker.topics += apart.topics
+        broker.changelog.setdefault(self.partition, []).extend(apart.changelog.pop(0, []))
+        assert self.upto is not None
+        broker.committed[self.partition], self.upto = self.upto, None
+        apart.topics.clear()
+        self.broker.step("after commit")
+
+
 class WatchedStore(MemoryStore):
     """A memory store that tells the broker's steps."""
 
@@ -136,6 +173,7 @@ class FakeKafka:
     def __init__(self, broker: Broker) -> None:
         self.broker, self.out = broker, FakeProducer(broker)
         self.changelog_error: Exception | None = None
+        self.transactional = False
         self.takes = True  # whether the group takes offsets
         self.opened: list[FakeChangelog] = []
 
@@ -143,7 +181,8 @@ class FakeKafka:
         return self.out
 
     def changelog(self, partition: int) -> FakeChangelog:
-        self.opened.append(FakeChangelog(self.broker, partition, self.changelog_error))
+        made = FakeTransactions if self.transactional else FakeChangelog
+        self.opened.append(made(self.broker, partition, self.changelog_error))
         return self.opened[-1]
 
     async def commit(self, partition: int, offset: int) -> bool:
@@ -164,13 +203,23 @@ class Worker:
         store: Store | None = None,
         core: Core | None = None,
         room: Room | None = None,
+        exactly_once: bool = False,
         **state: Any,
     ) -> None:
         self.broker = broker or Broker()
         self.kafka = FakeKafka(self.broker)
+        self.kafka.transactional = exactly_once
         self.store = store or WatchedStore(self.broker)
         section = StateSection(**{"store": "memory", "checkpoint": 60, **state})
-        self.delivery = Delivery(core or hash_core("in"), section, self.store, self.kafka, Metrics("in"), room=room)
+        self.delivery = Delivery(
+            core or hash_core("in"),
+            section,
+            self.store,
+            self.kafka,
+            Metrics("in"),
+            room=room,
+            exactly_once=exactly_once,
+        )
 
     async def begin(self, *partitions: int) -> Delivery:
         """Fence, restore from the changelog, take on at the committed offsets."""
