@@ -19,6 +19,11 @@ def advice(settings: Settings) -> Iterator[str]:
         yield f"[source]: samples later than {source.lateness:g} s are not learned (late = {source.late!r})."
     if settings.broker.session_timeout < 6:
         yield "[broker]: session_timeout below 6 s is refused by a broker with its default group.min.session.timeout.ms."
+    if settings.job.guarantee == "exactly_once":
+        yield (
+            "[job]: with guarantee = 'exactly_once' an output is seen when its checkpoint is over (every "
+            f"{state.checkpoint:g} s here), and only readers with isolation.level=read_committed see each one once."
+        )
     if state.store == "memory":
         yield "[state]: store = 'memory' reads the whole changelog at every start; it is meant for tests."
     if settings.scaling.method == "none":

@@ -14,6 +14,7 @@ from streamjobs.checking.sentences import hidden
 from streamjobs.config import (
     BrokerSection,
     HeadSection,
+    JobSection,
     LabelsSection,
     LearnerSection,
     ScalingSection,
@@ -25,6 +26,7 @@ from streamjobs.config import (
 from streamjobs.core.parts import PREDICTING, TASK
 
 MOST_SAMPLES = 100_000  # of one window, as in streamjobs.core.windows
+LONGEST_TRANSACTION = 60.0  # seconds; a third of what the broker gives one, OPEN_AT_MOST of streamjobs.shell.changelog
 Found = Iterator[tuple[tuple[str, str], str]]  # (section, setting) and the sentence about it
 
 
@@ -41,6 +43,8 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
             rules.append(_windowed(window, source))
     if state := parts.get("state"):
         rules.append(_state(state))
+        if job := parts.get("job"):
+            rules.append(_once(job, state))
     if learner := parts.get("learner"):
         rules.append(_roles(learner, parts.get("head"), learners))
     if task := parts.get("task"):
@@ -135,6 +139,13 @@ def _windowed(window: WindowSection, source: SourceSection) -> Found:
 def _state(state: StateSection) -> Found:
     if state.checkpoint <= 0:
         yield ("state", "checkpoint"), f"checkpoint must be above 0; got {state.checkpoint:g} s."
+
+
+def _once(job: JobSection, state: StateSection) -> Found:
+    if job.guarantee == "exactly_once" and state.checkpoint > LONGEST_TRANSACTION:
+        expected = f"must be {LONGEST_TRANSACTION:g} s or less: a transaction is open for so long"
+        got = f"got {state.checkpoint:g} s, and the broker would end it"
+        yield ("state", "checkpoint"), f"with [job] guarantee = 'exactly_once' checkpoint {expected}; {got}."
 
 
 def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[str, Learner]) -> Found:

@@ -1,7 +1,7 @@
 """The worker's speed on a real Kafka on this machine: python -m tests.bench worker [PART ...] [--quick].
 
-Parts: simple, full, frames, faust (backlogs), latency, restart, recovery. Figures are printed with the machine's load and
-with what was counted; nothing is asserted about time. CPU is the worker process's own, with everything it does.
+Parts: simple, full, frames, faust (backlogs), latency, once, restart, recovery. Figures are printed with the machine's load
+and with what was counted; nothing is asserted about time. CPU is the worker process's own, with everything it does.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from streamjobs.errors import SetupError
 from streamjobs.shell.broker import Broker
+from tests.bench.once import both_guarantees
 from tests.kafka.bed import PARTITIONS, Bed, Sent, new_producer, send, until
 from tests.kafka.fixtures import cleaning_up_on_sigterm
 from tests.kafka.workers import Worker
@@ -96,8 +97,20 @@ class Bench:
     def count(self, full: int) -> int:
         return full // 20 if self.quick else full
 
-    def backlog(self, name: str, records: Iterator[Sent], outputs: int, program: Sequence[str], **sections: Any) -> dict:
-        """Everything is in the input before the worker starts; timed from its first output seen to the last."""
+    def backlog(
+        self,
+        name: str,
+        records: Iterator[Sent],
+        outputs: int,
+        program: Sequence[str],
+        *,
+        by_commits: bool = False,
+        **sections: Any,
+    ) -> dict:
+        """Everything is in the input before the worker starts; timed from its first output seen to the last.
+
+        by_commits: an output counts as seen when its input is committed, for topics with markers between outputs.
+        """
         bed = self.bed(name, **sections)
         sent = bed.produce(records)
         each = outputs / sent
@@ -106,7 +119,7 @@ class Bench:
 
         def got() -> int:
             worker.must_live()
-            return sum(bed.ends(predictions).values())
+            return sum(bed.committed().values()) if by_commits else sum(bed.ends(predictions).values())
 
         try:
             until(got, "the first output", 180, every=0.01)
@@ -119,7 +132,7 @@ class Bench:
             worker.process.wait(60)
         finally:
             worker.end()
-        counted = sum(1 for _ in bed.read(predictions))
+        counted = sum(1 for _ in bed.read(predictions, committed_only=True))
         timed = (outputs - first) / each
         result = {"records/s": timed / seconds, "cpu_us": used / timed * 1e6, "counted": counted, "expected": outputs}
         per = f" = {each * timed / seconds:,.0f} samples/s, {used / timed / each * 1e6:.2f} us a sample" if each > 1 else ""
@@ -155,12 +168,16 @@ class Bench:
         """
         seconds = 3 if self.quick else 20
         floor = self._ages("the input itself", self.bed("floor", **FULL), rate, 2 if self.quick else 5, linger=5)
-        usual = self._aged("producer's linger 5 ms", rate, seconds, linger=5)
-        alone = self._aged("a request for each record", rate, seconds, linger=0)
+        usual = self.aged("producer's linger 5 ms", rate, seconds, linger=5)
+        alone = self.aged("a request for each record", rate, seconds, linger=0)
         return {"floor": floor, "usual": usual, "alone": alone}
 
-    def _aged(self, pace: str, rate: int, seconds: float, *, linger: int) -> dict:
-        bed = self.bed("latency", **FULL)
+    def once(self) -> dict:
+        """Outputs at least once and exactly once, in turn."""
+        return both_guarantees(self)
+
+    def aged(self, pace: str, rate: int, seconds: float, *, linger: int, **sections: Any) -> dict:
+        bed = self.bed("latency", **FULL | sections)
         worker = Worker(bed)
         try:
             worker.ready()
@@ -295,7 +312,7 @@ def _read_ages(bed: Bed, topic: str, found: list[float], enough: threading.Event
     consumer.close()
 
 
-PARTS = ("simple", "full", "frames", "faust", "latency", "restart", "recovery")
+PARTS = ("simple", "full", "frames", "faust", "latency", "once", "restart", "recovery")
 
 
 def main(arguments: Sequence[str] = ()) -> int:

@@ -112,6 +112,11 @@ def test_without_fields_or_dim_the_sentence_says_what_to_state():
             {"head": {"task": "regression", "max_classes": 3}},
             "[head]: max_classes has no meaning in a regression; remove it, or set task = 'classification'.",
         ),
+        (
+            {"job": {"guarantee": "exactly_once"}, "state": {"checkpoint": "2m"}},
+            "[state]: with [job] guarantee = 'exactly_once' checkpoint must be 60 s or less: a transaction is open for so "
+            "long; got 120 s, and the broker would end it.",
+        ),
         ({"head": {"name": "okfeb"}}, "[head]: a head must predict; okfeb gives features. Choose one such as 'rls'."),
         ({"drift": {"detector": "rls"}}, "[drift]: detector must be a drift detector, such as 'page_hinkley'."),
         (

@@ -65,6 +65,7 @@ def run(name: str, do: Do, place: Place, records: Sequence[Sent], seed: int) -> 
         trial.finish()
         row.proof = "; ".join(trial.proofs)
         verdict = trial.hold()
+        row.proof = "; ".join(trial.proofs)
         row.audited = True
         row.records, row.missing, row.doubled = verdict.records, verdict.missing, verdict.doubled
         row.disordered, row.states, row.problems = verdict.disordered, verdict.states, verdict.problems

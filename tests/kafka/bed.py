@@ -112,6 +112,7 @@ class Bed:
         partitions = [TopicPartition(self.input, number) for number in range(PARTITIONS)]
         if self._asking is None:  # a consumer's request: librdkafka's admin client aborts when a broker dies under it
             quiet = {"log_level": 0, "enable.auto.commit": False}
+            quiet["isolation.level"] = "read_uncommitted"  # else it waits while a dead worker's transaction is open
             self._asking = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.name, **quiet})
         return {tp.partition: max(tp.offset, 0) for tp in self._asking.committed(partitions, timeout=ANSWER)}
 
@@ -173,8 +174,8 @@ class Bed:
             for m in self.read(self.input, start=start)
         ]
 
-    def sink(self, name: str) -> list[Any]:
-        return list(self.read(self.job.sinks[name]))
+    def sink(self, name: str, *, committed_only: bool = False) -> list[Any]:
+        return list(self.read(self.job.sinks[name], committed_only=committed_only))
 
     def snapshots(self) -> dict[tuple[int, bytes], bytes]:
         """The last snapshot of every (partition, key) in the changelog that counts.

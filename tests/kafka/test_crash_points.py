@@ -40,6 +40,17 @@ def test_a_crash_after_any_step_of_a_checkpoint_loses_nothing_and_trains_nothing
     assert results["features"].repeated > 0  # the crashes had something to repeat
 
 
+def test_a_reader_of_committed_records_sees_each_output_once_through_crashes(make_bed: MakeBed) -> None:
+    """One with a whole transaction that is never committed, one with a commit the local store has not followed."""
+    bed = make_bed("exactly", **JOB, job={"guarantee": "exactly_once"})
+    for seed, stage in enumerate(("offsets", "commit"), start=1):
+        bed.produce(samples(3000, seed=seed))
+        dies(bed, f"dies-after-{stage}")
+    finishes(bed)
+    results = verify(bed, repeats=False, expect=6000, committed_only=True)
+    assert len(bed.sink("features")) > results["features"].answers  # the first crash left some that do not count
+
+
 def test_the_bed_notices_a_worker_that_commits_before_it_stores(make_bed: MakeBed) -> None:
     bed = make_bed("first", **JOB)
     bed.produce(samples(2000))

@@ -90,17 +90,18 @@ def compared(messages: Iterable[Any], wanted: dict[bytes, Answer]) -> Comparison
     return found
 
 
-def verify(bed: Bed, *, repeats: bool, expect: int | None = None) -> dict[str, Comparison]:
+def verify(bed: Bed, *, repeats: bool, expect: int | None = None, committed_only: bool = False) -> dict[str, Comparison]:
     """Every sink and every final state equals the replay of the input, or this fails.
 
     repeats: whether outputs may be repeated.  expect: records the input must hold.
+    committed_only: the sinks as a reader with isolation.level=read_committed sees them.
     """
     records = bed.inputs()
     assert expect is None or len(records) == expect, f"the input holds {len(records)} records, {expect} were sent"
     truth = replayed(bed.job, records)
     results = {}
     for sink in bed.job.sinks:
-        results[sink] = found = compared(bed.sink(sink), truth.answers[sink])
+        results[sink] = found = compared(bed.sink(sink, committed_only=committed_only), truth.answers[sink])
         assert found.faithful, f"{sink}: {found}"
         assert repeats or not found.repeated, f"{sink}: {found}"
     snapshots = bed.snapshots()

@@ -5,7 +5,10 @@ import asyncio
 import pytest
 from aiokafka.errors import ProducerFenced
 
+from streamjobs.checking.consistency import LONGEST_TRANSACTION
+from streamjobs.shell.changelog import OPEN_AT_MOST
 from streamjobs.shell.failures import DeliveryError, FencedError
+from streamjobs.shell.producing import LEADERLESS
 from streamjobs.shell.store import MemoryStore
 from tests.shell.fakes import Broker, Crash, FakeTransactions, Worker, stream
 from tests.shell.test_checkpoint import check
@@ -145,6 +148,10 @@ def test_a_refused_output_ends_the_worker_before_anything_is_committed(refusal, 
         assert worker.broker.steps == [] and worker.broker.committed == {}
 
     asyncio.run(body())
+
+
+def test_the_broker_gives_a_transaction_three_times_as_long_as_the_longest_checkpoint():
+    assert OPEN_AT_MOST >= 3 * LONGEST_TRANSACTION and OPEN_AT_MOST > LEADERLESS
 
 
 def test_a_partition_lost_to_another_worker_is_let_go_without_ending_the_worker():
