@@ -20,6 +20,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # "[state] ttl" is a setting here; the default mode takes it for a style and drops it
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Begin with 'streamjobs demo', then 'streamjobs init' for data of your own.",
 )

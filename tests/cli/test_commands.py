@@ -171,3 +171,10 @@ def test_the_process_gives_the_exit_code_and_numpy_starts_with_one_blas_thread(t
     look += "import os; print(os.environ['OPENBLAS_NUM_THREADS'])"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, env=env, check=True)
     assert done.stdout.splitlines()[-1] == "1"
+
+
+@pytest.mark.parametrize("words", [("fit",), ("state", "export"), ("state", "migrate")])
+def test_help_pages_keep_the_names_of_sections(words, capsys):
+    assert command(*words, "--help") == 0
+    said = capsys.readouterr().out
+    assert "[population]" in said or "[state] start_from" in said
