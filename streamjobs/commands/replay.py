@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from streamjobs.replay.engine import Replay, Tally
 
 
+MANY_LATE = 0.01  # of all samples; more of them are hardly meant
+
+
 def add_to(app: typer.Typer) -> None:
     app.command("replay")(replay)
 
@@ -181,6 +184,12 @@ def _tell(found: dict[str, Any], output_dir: Path | None, export: Path | None) -
         if found[what]:
             counts = ", ".join(f"{reason} {count:,}" for reason, count in found[what].items())
             note(f"{what.replace('_', ' ')}: {counts}")
+    late = found["skipped"].get("late", 0)
+    if late > MANY_LATE * found["samples"]:
+        note(
+            f"{100 * late / found['samples']:.0f} % of the samples came after newer ones of their key and could enter no "
+            "window any more: sort the input by time, or let samples wait with [source] lateness."
+        )
     if output_dir is not None:
         say(f"outputs in {output_dir}")
     if "compared" in found:

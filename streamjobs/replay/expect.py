@@ -37,7 +37,7 @@ class Expected:
         recorded = self.recorded[output.sink].get(got["key"], [])
         where = f"{output.sink} of key {got['key']!r}, output {index + 1} (from {got['id']})"
         if index >= len(recorded):
-            self.problem = f"{where}: {self.origin} has only {len(recorded)}."
+            self.problem = f"{where}: expected no more than {len(recorded)}, as in {self.origin}."
         elif (difference := _difference(recorded[index], got["value"])) is not None:
             self.problem = f"{where}: {difference}."
         else:
@@ -50,7 +50,9 @@ class Expected:
                 for key, recorded in keys.items():
                     if self.taken[sink, key] < len(recorded):
                         got = self.taken[sink, key]
-                        self.problem = f"{sink} of key {key!r}: {self.origin} has {len(recorded)} outputs, got {got}."
+                        self.problem = (
+                            f"{sink} of key {key!r}: expected {len(recorded)} outputs, as in {self.origin}, got {got}."
+                        )
                         break
         if self.problem is not None:
             raise MismatchError(f"mismatch: {self.problem}")

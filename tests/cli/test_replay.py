@@ -170,3 +170,15 @@ def test_the_end_of_a_replay_tells_the_counts(tmp_path, recording, capsys):
 def test_a_missing_column_is_named(tmp_path, recording, capsys):
     assert command("replay", job_file(tmp_path), "--input", recording, "--key", "who") == 2
     assert "no column 'who' for the key; it has 'person', 'ts'" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_in_time_order_is_told_how_much_it_loses(tmp_path, recording, capsys):
+    job = job_file(tmp_path)
+    assert replay(job, recording) == 0
+    assert "sort the input" not in capsys.readouterr().err
+    lines = recording.read_text().splitlines()
+    middle = len(lines) // 2
+    turned = tmp_path / "turned.jsonl"
+    turned.write_text("\n".join([*lines[middle:], *lines[:middle]]) + "\n")
+    assert replay(job, turned) == 0
+    assert "% of the samples came after newer ones of their key" in capsys.readouterr().err
