@@ -4,23 +4,21 @@ Each stage takes the whole batch in one compiled call, in record order. That equ
 of a key depends on a later one; a batch and its records one by one give the same bits (tests hold it).
 """
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from algorithms.common.protocol import LEARN, Array, Outputs, unknown
+from algorithms.common.protocol import LEARN, Outputs
+from streamjobs.core.admitting import admit
 from streamjobs.core.books import Books
 from streamjobs.core.drifting import error_of, watched
 from streamjobs.core.idle import AWAKE, Idle
 from streamjobs.core.job import Job
-from streamjobs.core.labels import Code, class_code, number_code
 from streamjobs.core.live import Live
 from streamjobs.core.messages import Advanced, Output, Record, Report
 from streamjobs.core.modelling import decided, learned, remember
 from streamjobs.core.order import DUPLICATE, LATE, Order
 from streamjobs.core.outputs import Encoder, dead_letter
-from streamjobs.core.records import Decoded
 from streamjobs.core.rows import Modelled, Rows, picked
 from streamjobs.core.waiting import Met, Waiting
 from streamjobs.core.windows import Windows
@@ -42,7 +40,7 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
     at, created, left = 0, live.created, live.left
     while at < len(decoded.owner):
         live.tick()
-        at, rows, alone = _admit(job, live, records, decoded, at, letters, report)
+        at, rows, alone = admit(job, live, records, decoded, at, letters, report)
         samples = rows if alone is None else picked(rows, ~alone)
         report.samples += len(samples.slots)
         came = _signal(job, live, records, samples, letters, report)
@@ -57,93 +55,6 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
     report.keys_created = live.created - created
     report.keys_evicted = live.left - left
     return Advanced(outputs, report)
-
-
-def _admit(
-    job: Job,
-    live: Live,
-    records: Sequence[Record],
-    decoded: Decoded,
-    at: int,
-    letters: list[tuple[int, RecordError]],
-    report: Report,
-) -> tuple[int, Rows, Array | None]:
-    """Samples from `at` on with their keys' slots and label codes, as many as the live states have room for.
-
-    Gives where it stopped, the samples of records that are new to their key and usable, and which are labels alone.
-    """
-    owner, labels = decoded.owner, decoded.labels
-    firsts = [at, *(at + 1 + np.flatnonzero(owner[at + 1 :] != owner[at:-1])).tolist()]  # where each record begins
-    slots: list[int] = []
-    lengths: list[int] = []
-    taken: list[bool] = []
-    coded: list[tuple[int, list[Code]]] = []  # (first sample, codes), of records with labels
-    begin, touched = at, 0
-    source = (records[0].topic, records[0].partition)
-    for index, first, end in zip(owner[firsts].tolist(), firsts, [*firsts[1:], len(owner)], strict=True):
-        record = records[index]
-        key = record.key
-        assert key is not None  # the decoder refuses records without a key
-        slot = live.slot_of.get(key)
-        if slot is None:
-            live.touch(slots[touched:])
-            touched = len(slots)
-            if not live.fits(key):
-                break
-            slot = live.slot(key)
-        offsets = live.offsets[slot]
-        good = record.offset > offsets.get(source, -1)
-        if not good:
-            report.redelivered += 1
-        else:
-            try:
-                codes = _codes(job, live, slot, labels[first:end])
-            except RecordError as error:
-                letters.append((index, error))
-                good = False
-            else:
-                offsets[source] = record.offset
-                live.dirty.add(slot)
-                if codes is not None:
-                    coded.append((first - begin, codes))
-        slots.append(slot)
-        lengths.append(end - first)
-        taken.append(good)
-        at = end
-    live.touch(slots[touched:])
-    L = unknown((at - begin, job.label_width))
-    for first, codes in coded:
-        L[first : first + len(codes)] = codes
-    of_records = np.array(slots, np.int64)
-    rows = Rows(
-        of_records if len(slots) == at - begin else np.repeat(of_records, lengths),  # usually a record is one sample
-        decoded.times[begin:at],
-        decoded.X[begin:at],
-        L,
-        owner[begin:at],
-        np.zeros(at - begin, np.int8),  # who learns is decided by the order stage
-    )
-    alone = decoded.alone[begin:at] if decoded.alone is not None else None
-    if not all(taken):
-        keep = np.repeat(np.array(taken, bool), lengths)
-        rows, alone = picked(rows, keep), None if alone is None else alone[keep]
-    return at, rows, alone
-
-
-def _codes(job: Job, live: Live, slot: int, labels: list[object]) -> list[Code] | None:
-    """Label codes of one record's samples, None without any; a record that is refused leaves no class behind."""
-    if job.task == "none" or labels.count(None) == len(labels):
-        return None
-    if job.task == "regression":
-        return [number_code(label, job.label_width) for label in labels]
-    names = live.names[0 if live.pooled else slot]
-    try:
-        return [(math.nan if label is None else float(names.index(label)),) for label in labels]  # type: ignore[arg-type]
-    except ValueError:  # a label that is new, or needs another spelling
-        trial = list(names)
-    codes: list[Code] = [(class_code(label, trial, job.targets, job.classes is not None),) for label in labels]
-    names[:] = trial
-    return codes
 
 
 def _signal(

@@ -26,11 +26,19 @@ from algorithms.common.protocol import Array
 from streamjobs.config import MirrorSection, SourceSection
 from streamjobs.core.messages import Record
 from streamjobs.core.raw import read_raw
-from streamjobs.core.samples import Frame, LateLabels, Problem, Sample, check_count, labels_of, numbers_of
+from streamjobs.core.samples import (
+    Frame,
+    LateLabels,
+    Problem,
+    Sample,
+    check_count,
+    labels_of,
+    numbers_of,
+)
 from streamjobs.errors import ConfigError
 
 UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # of [source] time_unit, per second
-_UNDECODABLE = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError)
+UNDECODABLE = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError)
 _WHERE = re.compile(r"at `\$\.?([^`]*)`$")
 
 _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -68,7 +76,7 @@ def _or_late(samples: Parse, source: SourceSection) -> Parse:
         except Problem as problem:
             try:
                 message = decode(record.value)
-            except _UNDECODABLE:
+            except UNDECODABLE:
                 raise problem from None
             alone = all(getattr(message, name) is msgspec.UNSET for name, *_ in given)
             if not alone or message.label is None or (type(message.label) is list and None in message.label):
@@ -87,14 +95,19 @@ def _late_labels(time: Any, label: Any, scale: float, max_samples: int) -> LateL
     return LateLabels(times, labels_of(label, n))
 
 
+def values_of(dim: int) -> Callable[[Any], tuple[float, ...]]:
+    """Takes the named fields of a message."""
+    return operator.attrgetter(*(f"f{i}" for i in range(dim))) if dim > 1 else lambda message: (message.f0,)
+
+
 def _typed(source: SourceSection, dim: int, mirror: MirrorSection | None) -> Parse:
     binary = source.format == "msgpack"
-    one, many = _structs(source, binary, mirror)
+    one, many = structs(source, binary, mirror)
     module = msgspec.msgpack if binary else msgspec.json
     decode_one, decode_many = module.Decoder(one).decode, module.Decoder(many).decode
     named, timed, labelled = source.fields is not None, source.time is not None, source.label is not None
     scale, max_samples = UNITS[source.time_unit], source.max_samples
-    values = operator.attrgetter(*(f"f{i}" for i in range(dim))) if named and dim > 1 else None
+    values = values_of(dim)
     signs = _signs(source, mirror)
     when = mirror.when if mirror is not None else None
     pack = struct.Struct(f"{dim}d").pack  # at once, while the numbers are in cache: a third of NumPy's time for lists
@@ -105,13 +118,13 @@ def _typed(source: SourceSection, dim: int, mirror: MirrorSection | None) -> Par
         except msgspec.ValidationError as single:
             try:
                 message = decode_many(record.value)
-            except _UNDECODABLE as error:
+            except UNDECODABLE as error:
                 raise _problem(error if _is_frame(single, mirror) else single, source) from None
             return frame(message)
-        except _UNDECODABLE as error:
+        except UNDECODABLE as error:
             raise _problem(error, source) from None
         if named:
-            x = values(message) if values is not None else (message.f0,)
+            x = values(message)
             if when is not None and _is(message.side, when):
                 x = tuple(map(operator.mul, x, signs))
         else:
@@ -135,7 +148,7 @@ def _typed(source: SourceSection, dim: int, mirror: MirrorSection | None) -> Par
     return parse
 
 
-def _structs(source: SourceSection, binary: bool, mirror: MirrorSection | None) -> tuple[Any, Any]:
+def structs(source: SourceSection, binary: bool, mirror: MirrorSection | None) -> tuple[Any, Any]:
     """The types of a message with one sample and of one with a frame; the fields' names are the job file's."""
     given = source.fields or [source.x]
     names = [*given, *([source.time] if source.time else []), *([source.label] if source.label else [])]

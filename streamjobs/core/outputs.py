@@ -5,10 +5,10 @@ that caused it, with -i behind it where one record gave several rows; readers dr
 """
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from hashlib import blake2b
-from itertools import repeat
+from itertools import compress, repeat
 from typing import Any
 
 import msgspec
@@ -20,7 +20,7 @@ from streamjobs.core.drifting import named
 from streamjobs.core.job import Job
 from streamjobs.core.live import Live
 from streamjobs.core.messages import Output, Record, Report, Worst
-from streamjobs.core.rows import Modelled, Rows, Said
+from streamjobs.core.rows import Modelled, Rows
 from streamjobs.errors import RecordError
 
 VERSION = __version__.encode()
@@ -32,7 +32,9 @@ LETTER_HEADERS = (  # of a dead letter, before those the record came with
 )
 ATTEMPT = "streamjobs-attempt"  # header of a record sent back from the dead letters
 ATTEMPT_DIGITS = 6
-_json = msgspec.json.Encoder().encode
+_lines = msgspec.json.Encoder().encode_lines
+_NOTHING = repeat(None)
+_made = partial(tuple.__new__, Output)  # of a tuple of its fields; a fourth of the time of Output(...)
 _NO_CONTROLS: dict[str, Any] = {}
 
 
@@ -130,127 +132,112 @@ class Encoder:
     def add(self, rows: Rows, made: Modelled, outputs: list[Output], report: Report) -> None:
         """Append the rows' outputs, sink by sink, and count them in the report."""
         slots, owners = rows.slots.tolist(), rows.owner.tolist()
+        texts = [self.live.text_of[slot] for slot in slots]
         sinks: list[tuple[str, list[bytes]]] = []
         if "features" in self.job.sinks:
-            sinks.append(("features", self._features(slots, rows, made)))
+            sinks.append(("features", self._features(texts, rows, made)))
         if "predictions" in self.job.sinks:
-            sinks.append(("predictions", self._predictions(slots, rows, made, report)))
+            sinks.append(("predictions", self._predictions(slots, texts, rows, made, report)))
         if "drift" in self.job.sinks:
-            sinks.append(("drift", self._drift(slots, rows, made)))
+            sinks.append(("drift", self._drift(texts, rows, made)))
         stamps = np.rint(rows.times * 1000.0).astype(np.int64).tolist()
         keys = [self.records[owner].key for owner in owners]
-        headers = [[("streamjobs-id", identity)] for identity in self._identities(owners)]
+        headers = [[("streamjobs-id", identity)] for identity in self._identities(rows.owner)]
         for sink, values in sinks:
-            outputs += map(Output, repeat(sink), keys, values, stamps, headers)
+            outputs += map(_made, zip(repeat(sink), keys, values, stamps, headers, strict=False))
         self._count(rows, made, report)
 
-    def _identities(self, owners: list[int]) -> list[bytes]:
-        records = self.records
-        topic, partition = records[owners[0]].topic, records[owners[0]].partition
-        base = f"{topic}-{partition}-".encode()
-        identities = [b"%s%d" % (base, records[owner].offset) for owner in owners]
-        if len(set(owners)) == len(owners):
-            return identities
-        times = Counter(owners)
-        running: Counter[int] = Counter()
-        for n, owner in enumerate(owners):
-            if times[owner] > 1:
-                identities[n] += b"-%d" % running[owner]
-                running[owner] += 1
-        return identities
-
-    def _features(self, slots: list[int], rows: Rows, made: Modelled) -> list[bytes]:
-        text, model = self.live.text_of, self.job.model
-        columns = (slots, rows.times.tolist(), made.seq.tolist(), made.out.features.tolist())
-        errors, seen = made.out.ls_error.tolist(), made.seen.tolist()
+    def _identities(self, owner: Array) -> list[bytes]:
+        """Of the record in owner[n]; where it gave several rows, with the number of the row among them."""
+        owners, records = owner.tolist(), self.records
+        base = f"{records[owners[0]].topic}-{records[owners[0]].partition}-".encode()
+        times = np.bincount(owner)
+        if times.max() == 1:
+            return [b"%s%d" % (base, records[index].offset) for index in owners]
+        of_record = {index: b"%s%d" % (base, records[index].offset) for index in set(owners)}
+        if (owner[1:] >= owner[:-1]).all():
+            running = np.arange(len(owner)) - np.searchsorted(owner, owner)
+        else:
+            running = np.empty(len(owner), np.int64)
+            order = np.argsort(owner, kind="stable")
+            running[order] = np.arange(len(owner)) - np.searchsorted(owner[order], owner[order])
+        behind = [b"-%d" % number for number in range(int(times.max()))]
         return [
-            _json(Features(text[s], t, q, model, z, e, c)) for s, t, q, z, e, c in zip(*columns, errors, seen, strict=True)
+            of_record[index] + behind[number] if several else of_record[index]
+            for index, number, several in zip(owners, running.tolist(), (times[owner] > 1).tolist(), strict=True)
         ]
 
-    def _predictions(self, slots: list[int], rows: Rows, made: Modelled, report: Report) -> list[bytes]:
-        text, model = self.live.text_of, self.job.model
+    def _features(self, texts: list[str], rows: Rows, made: Modelled) -> list[bytes]:
+        places = texts, rows.times.tolist(), made.seq.tolist(), repeat(self.job.model)
+        return _encoded(Features, *places, made.out.features.tolist(), made.out.ls_error.tolist(), made.seen.tolist())
+
+    def _predictions(self, slots: list[int], texts: list[str], rows: Rows, made: Modelled, report: Report) -> list[bytes]:
         labels = np.flatnonzero(np.isfinite(rows.L).all(axis=1))
         if len(labels):
             report.labels += len(labels)
             newest = int(labels[-1])
             stamp = self.records[int(rows.owner[newest])].timestamp / 1000.0
             report.label_delay = stamp - float(rows.times[newest])
-        n = len(slots)
-        smoothed: list[Any] = [None] * n
-        labelled: list[Any] = [None] * n
+        scores: Iterable[Any] = _NOTHING
+        smoothed: Iterable[Any] = _NOTHING
+        labelled: Iterable[Any] = _NOTHING
+        known: Iterable[int] = repeat(0)
         if made.said is None:
-            y_hats, scores, ys, known = _numbers(made.out.prediction), [None] * n, _numbers(rows.L), [0] * n
+            y_hats, ys = _numbers(made.out.prediction), _numbers(rows.L)
             squares = ((made.out.prediction - rows.L) ** 2).mean(axis=1)
             apart = squares[np.isfinite(squares)]  # NaN: no label, or nothing said yet
             report.measured += len(apart)
             report.squared += float(apart.sum())
         else:
-            y_hats, ys = self._classes(slots, rows, made.said)
-            columns, known = made.said.chosen.tolist(), made.said.known.tolist()
-            scores = _of_column(made.out.prediction, columns)
-            if made.said.smoothed is not None:
-                smoothed = _of_column(made.said.smoothed, columns)
-            labelled = self._labelled(slots, made.said.labelled)
-            report.wrong += sum(
-                [y is not None and y_hat is not None and y != y_hat for y, y_hat in zip(ys, y_hats, strict=True)]
-            )
-        alarms = (made.drift[0].found[:, 1] > 0).tolist() if made.drift else [None] * n
-        shares = [None] * n if made.share is None else made.share.tolist()
-        places = (slots, rows.times.tolist(), made.seq.tolist())
-        scored = (y_hats, scores, smoothed, ys, made.out.ls_error.tolist(), alarms)
+            said = made.said
+            truth = np.where(np.isfinite(rows.L[:, 0]), rows.L[:, 0], -1.0).astype(np.int64)
+            y_hats, ys = self._named(slots, said.chosen), self._named(slots, truth)
+            scores, known = _of_column(made.out.prediction, said.chosen), said.known.tolist()
+            if said.smoothed is not None:
+                smoothed = _of_column(said.smoothed, said.chosen)
+            labelled = self._labelled(rows.slots, said.labelled)
+            report.wrong += int(((truth >= 0) & (said.chosen >= 0) & (truth != said.chosen)).sum())
+        alarms: Iterable[Any] = (made.drift[0].found[:, 1] > 0).tolist() if made.drift else _NOTHING
+        shares: Iterable[Any] = _NOTHING if made.share is None else made.share.tolist()
+        heads: Iterable[Any] = _NOTHING if made.share is None else map(_head, made.share.tolist())
+        places = texts, rows.times.tolist(), made.seq.tolist(), repeat(self.job.model)
+        scored = y_hats, scores, smoothed, ys, made.out.ls_error.tolist(), alarms, made.seen.tolist()
+        return _encoded(Prediction, *places, *scored, known, labelled, heads, shares)
+
+    def _named(self, slots: list[int], columns: Array) -> list[str | None]:
+        """Names of the classes of these columns; None where there is none."""
+        names, pooled = self.live.names, self.live.pooled
         return [
-            _json(Prediction(text[s], t, q, model, y_hat, score, smooth, y, e, alarm, seen, k, own, _head(share), share))
-            for s, t, q, y_hat, score, smooth, y, e, alarm, seen, k, own, share in zip(
-                *places, *scored, made.seen.tolist(), known, labelled, shares, strict=True
-            )
+            None if column < 0 else names[0 if pooled else slot][column]
+            for slot, column in zip(slots, columns.tolist(), strict=True)
         ]
 
-    def _classes(self, slots: list[int], rows: Rows, said: Said) -> tuple[list[str | None], list[str | None]]:
-        """Names of the classes said and of the true ones; None where there is none."""
-        y_hats: list[str | None] = []
-        ys: list[str | None] = []
-        for slot, column, truth in zip(slots, said.chosen.tolist(), rows.L[:, 0].tolist(), strict=True):
-            names = self.live.names[0 if self.live.pooled else slot]
-            y_hats.append(None if column < 0 else names[column])
-            ys.append(None if math.isnan(truth) else names[int(truth)])
-        return y_hats, ys
+    def _labelled(self, slots: Array, labelled: Array) -> list[list[str]]:
+        """Names of the classes labelled so far; rows of a key with the same ones share a list."""
+        names, place, first = self.live.names, slots, np.arange(len(slots))
+        for at in range(0, labelled.shape[1], 32):  # rows of one key with the same classes get the same number
+            some = labelled[:, at : at + 32]
+            bits = some @ (1 << np.arange(some.shape[1]))
+            _, first, place = np.unique((place << 32) | bits, return_index=True, return_inverse=True)
+        of_places = slots[first] * (not self.live.pooled)
+        lists = [list(compress(names[s], w)) for s, w in zip(of_places.tolist(), labelled[first].tolist(), strict=True)]
+        return [lists[number] for number in place.tolist()]
 
-    def _labelled(self, slots: list[int], labelled: Array) -> list[list[str]]:
-        """Names of the classes labelled so far; a key's rows mostly share one list."""
-        lists: dict[tuple[int, bytes], list[str]] = {}
-        found = []
-        for n, slot in enumerate(slots):
-            which = labelled[n].tobytes()
-            held = lists.get((slot, which))
-            if held is None:
-                names = self.live.names[0 if self.live.pooled else slot]
-                held = lists[slot, which] = [names[c] for c, is_known in enumerate(which) if is_known]
-            found.append(held)
-        return found
-
-    def _drift(self, slots: list[int], rows: Rows, made: Modelled) -> list[bytes]:
+    def _drift(self, texts: list[str], rows: Rows, made: Modelled) -> list[bytes]:
         drift = self.job.settings.drift
         assert drift is not None
         own, *controls = zip(self.job.watches, made.drift, strict=True)
-        text = self.live.text_of
-        names = self.job.model, named(drift.detector)[0], own[0].name, drift.watch
-        beside: list[dict[str, Beside]] = [{} for _ in slots] if controls else [_NO_CONTROLS] * len(slots)
+        names = map(repeat, (self.job.model, named(drift.detector)[0], own[0].name, drift.watch))
+        beside: Iterable[dict[str, Beside]] = repeat(_NO_CONTROLS)
+        if controls:
+            beside = list[dict[str, Beside]]({} for _ in texts)
         for watch, seen in controls:
             for one, value, (statistic, alarm, *_) in zip(beside, seen.value.tolist(), seen.found.tolist(), strict=True):
                 one[watch.name] = Beside(value, statistic, alarm > 0)
-        columns = (
-            slots,
-            rows.times.tolist(),
-            made.seq.tolist(),
-            own[1].value.tolist(),
-            own[1].found.tolist(),
-            made.seen.tolist(),
-            beside,
-        )
-        return [
-            _json(Drift(text[s], t, q, *names, v, d[0], d[1] > 0, d[2], d[3], c, b))
-            for s, t, q, v, d, c, b in zip(*columns, strict=True)
-        ]
+        found = own[1].found
+        said = found[:, 0].tolist(), (found[:, 1] > 0).tolist(), found[:, 2].tolist(), found[:, 3].tolist()
+        places = texts, rows.times.tolist(), made.seq.tolist()
+        return _encoded(Drift, *places, *names, own[1].value.tolist(), *said, made.seen.tolist(), beside)
 
     def _spanned(self, rows: Rows, errors: Array, report: Report) -> None:
         known = np.flatnonzero(np.isfinite(errors))
@@ -291,9 +278,20 @@ def _numbers(rows: Array) -> list[Any]:
     return rows[:, 0].tolist() if rows.shape[1] == 1 else rows.tolist()  # type: ignore[no-any-return]
 
 
-def _of_column(scores: Array, columns: list[int]) -> list[Any]:
+def _of_column(scores: Array, columns: Array) -> list[Any]:
     """Each row's score of its class; None without one."""
-    return [None if column < 0 else row[column] for row, column in zip(scores.tolist(), columns, strict=True)]
+    if not scores.size:
+        return [None] * len(columns)
+    found: list[Any] = scores[np.arange(len(columns)), columns].tolist()
+    if columns.min() < 0:
+        for row in np.flatnonzero(columns < 0).tolist():
+            found[row] = None
+    return found
+
+
+def _encoded(shape: Callable[..., msgspec.Struct], *fields: Iterable[Any]) -> list[bytes]:
+    """JSON of the structs made of the fields' columns; one call for all of them, in which no line break is a text's."""
+    return _lines(list(map(shape, *fields))).split(b"\n")[:-1]
 
 
 def _head(share: float | None) -> str | None:

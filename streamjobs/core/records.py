@@ -4,6 +4,7 @@ A batch is decoded record by record and checked as one array. A record that hold
 Messages name topic, partition and offset; never the key or the contents, which may be personal.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -12,10 +13,13 @@ import numpy as np
 from algorithms.common.protocol import Array
 from streamjobs.config import MirrorSection, SourceSection
 from streamjobs.core.formats import UNITS, parser
-from streamjobs.core.messages import Record
-from streamjobs.core.samples import MAX_LABEL, Frame, LateLabels, Problem, Sample, label_of
+from streamjobs.core.messages import Headers, Record
+from streamjobs.core.samples import MAX_LABEL, Frame, LateLabels, Problem, Sample, Singles, label_of
+from streamjobs.core.singles import batch_parser
 from streamjobs.errors import RecordError
 
+_key, _value = operator.attrgetter("key"), operator.attrgetter("value")
+_timestamp, _headers = operator.attrgetter("timestamp"), operator.attrgetter("headers")
 MAX_HEADERS = 100  # of a record
 MAX_HEADER_BYTES = 1 << 16  # of all its headers, names and values
 END_OF_TIME = 253_402_300_800.0  # the year 10000, seconds since 1970: beyond it the unit is wrong
@@ -43,7 +47,13 @@ def decoder(
     scale = UNITS[source.time_unit] if source.time is not None else 1000.0
     max_bytes, max_key_bytes = source.max_bytes, source.max_key_bytes
 
+    parse_all = batch_parser(source, dim, mirror)
+
     def decode(records: Sequence[Record]) -> Decoded:
+        if parse_all is not None and _within_limits(records, max_bytes, max_key_bytes):
+            singles = parse_all(list(map(_value, records)))
+            if singles is not None:
+                return _checked(_of_singles(singles, records, scale), records, {}, source)
         samples = _Samples(records, scale, source.time is not None)
         add, add_index = samples.single.append, samples.index.append
         errors: dict[int, RecordError] = {}
@@ -175,6 +185,26 @@ def _all_good(samples: _Joined, source: SourceSection) -> bool:
     return bool(in_range and ((stamps <= 0.0) | (times <= stamps + source.future)).all())
 
 
+def _of_singles(singles: Singles, records: Sequence[Record], scale: float) -> _Joined:
+    owner, stamps = np.arange(len(records)), np.array(list(map(_timestamp, records)), dtype=np.float64)
+    if singles.times is None:
+        return _Joined(owner, stamps / scale, singles.X, singles.labels, np.zeros(len(records)))
+    return _Joined(owner, singles.times / scale, singles.X, singles.labels, stamps / 1000.0)
+
+
+def _within_limits(records: Sequence[Record], max_bytes: int, max_key_bytes: int) -> bool:
+    """Whether every record is: the usual case, in few passes."""
+    keys, values = list(map(_key, records)), list(map(_value, records))
+    return (
+        bool(records)
+        and all(keys)
+        and all(values)
+        and all([_few(headers) for headers in map(_headers, records) if headers])
+        and max(map(len, keys)) <= max_key_bytes
+        and max(map(len, values)) <= max_bytes
+    )
+
+
 def _check_limits(record: Record, max_bytes: int, max_key_bytes: int) -> None:
     key, value = record.key, record.value
     if not key:
@@ -185,9 +215,12 @@ def _check_limits(record: Record, max_bytes: int, max_key_bytes: int) -> None:
         raise Problem("malformed", "expected a value, got none")
     if len(value) > max_bytes:
         raise Problem("too_large", f"expected a value of at most {max_bytes} bytes, got {len(value)}")
-    headers = record.headers
-    if len(headers) > MAX_HEADERS or sum(len(name) + len(text or b"") for name, text in headers) > MAX_HEADER_BYTES:
+    if not _few(record.headers):
         raise Problem("too_large", f"expected at most {MAX_HEADERS} headers of {MAX_HEADER_BYTES} bytes in all, got more")
+
+
+def _few(headers: Headers) -> bool:
+    return len(headers) <= MAX_HEADERS and sum(len(name) + len(text or b"") for name, text in headers) <= MAX_HEADER_BYTES
 
 
 def _bad_number(x: Array, max_abs: float) -> Problem:

@@ -22,6 +22,14 @@ class Problem(Exception):
 Sample = tuple[bytes, float | None, object]  # dim float64 numbers; time in [source] time_unit, None: the record's; label
 
 
+class Singles(NamedTuple):
+    """One sample of each of n records."""
+
+    X: Array  # (n, dim)
+    times: Array | None  # (n,) in [source] time_unit; None: the records' own
+    labels: list[object]  # n: text or None
+
+
 class Frame(NamedTuple):
     """n samples."""
 
