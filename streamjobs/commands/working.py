@@ -1,5 +1,6 @@
 """`run`: the worker."""
 
+import gc
 from typing import Annotated
 
 import typer
@@ -23,9 +24,13 @@ def run(
     from streamjobs.shell.threads import nothing_to_save
 
     nothing_to_save()  # before the imports below, which take a second or two
-    from streamjobs.files import load_job
-    from streamjobs.shell.worker import run as work
+    gc.disable()  # nothing they make is rubbish: looking for it takes a tenth of the start; the worker enables it again
+    try:
+        from streamjobs.files import load_job
+        from streamjobs.shell.worker import run as work
 
-    code = work(load_job(job), once=once, debug=context.obj["debug"])
+        code = work(load_job(job), once=once, debug=context.obj["debug"])
+    finally:
+        gc.enable()
     if code:
         raise typer.Exit(code)

@@ -83,6 +83,7 @@ def _run(settings: Settings, core: Core, *, once: bool) -> None:
         gc.collect()
         gc.freeze()  # modules and compiled loops are not looked through again
         gc.set_threshold(*COLLECT)
+        gc.enable()
         worker = _Worker(settings, core, metrics, health)
         try:
             asyncio.run(worker.run(found.partitions, found.ends if once else None))
