@@ -285,6 +285,11 @@ class StateSection(Section):
     cache: Bytes = Field(
         default=256 << 20, description="most memory for live states (size, or bytes); the rest rests in the store"
     )
+    ttl: Seconds | None = Field(
+        default=None,
+        description="a key whose newest event time lies further back than this when a record comes begins anew, and its "
+        "state is removed (duration, or seconds); absent: never",
+    )
     start_from: str | None = Field(default=None, description="exported state file that new keys begin from")
 
 

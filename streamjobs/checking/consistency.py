@@ -45,6 +45,8 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         rules.append(_state(state))
         if job := parts.get("job"):
             rules.append(_once(job, state))
+        if source and state.ttl is not None:
+            rules.append(_ttl(state.ttl, source, parts.get("labels")))
     if learner := parts.get("learner"):
         rules.append(_roles(learner, parts.get("head"), learners))
     if task := parts.get("task"):
@@ -146,6 +148,13 @@ def _once(job: JobSection, state: StateSection) -> Found:
         expected = f"must be {LONGEST_TRANSACTION:g} s or less: a transaction is open for so long"
         got = f"got {state.checkpoint:g} s, and the broker would end it"
         yield ("state", "checkpoint"), f"with [job] guarantee = 'exactly_once' checkpoint {expected}; {got}."
+
+
+def _ttl(ttl: float, source: SourceSection, labels: LabelsSection | None) -> Found:
+    waits = max(source.lateness, labels.wait if labels else 0.0, labels.delay if labels else 0.0)
+    if ttl <= waits or ttl <= 0:
+        expected = "must be longer than what waits in a key's state ([source] lateness, [labels] wait and delay: "
+        yield ("state", "ttl"), f"ttl {expected}{waits:g} s); got {ttl:g} s."
 
 
 def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[str, Learner]) -> Found:

@@ -12,6 +12,7 @@ from itertools import islice, repeat
 import numpy as np
 
 from algorithms.common.protocol import Array, unknown
+from streamjobs.core.expiry import Ttl
 from streamjobs.core.job import Job
 from streamjobs.core.labels import Code, class_code, number_code
 from streamjobs.core.live import Live
@@ -57,6 +58,9 @@ def _as_a_whole(job: Job, live: Live, records: Sequence[Record], decoded: Decode
     source, applied = (records[0].topic, records[0].partition), live.offsets
     first = dict(zip(reversed(slots), reversed(offsets), strict=True))  # of each key
     if any([offset <= applied[slot].get(source, -1) for slot, offset in first.items()]):
+        return None
+    ttl = Ttl.of(job, live)
+    if ttl is not None and ttl.concerns(list(first), decoded.times):
         return None
     of_samples = np.array(slots, np.int64)
     if n > len(slots):
@@ -112,6 +116,7 @@ def _one_by_one(
     at = begin = firsts[0]
     touched = 0
     source = (records[0].topic, records[0].partition)
+    ttl = Ttl.of(job, live)
     for index, first, end in zip(owner[firsts].tolist(), firsts, [*firsts[1:], len(owner)], strict=True):
         record = records[index]
         key = record.key
@@ -125,6 +130,10 @@ def _one_by_one(
             slot = live.slot(key)
         offsets = live.offsets[slot]
         good = record.offset > offsets.get(source, -1)
+        if ttl is not None and good:
+            if ttl.splits(slot, decoded.times[first]):
+                break
+            offsets = live.offsets[slot]
         if not good:
             report.redelivered += 1
         else:

@@ -202,6 +202,16 @@ class Job(NamedTuple):
             raise SnapshotError(f"snapshot holds {len(held.arrays)} arrays, this job expects {at}.")
         return states, held.names, held.offsets
 
+    def heard(self, data: bytes) -> tuple[float, snapshot.Offsets]:
+        """Event time of the newest applied sample in a snapshot, -inf without one, and the last applied offsets.
+
+        Raises SnapshotError.
+        """
+        held = snapshot.decode(data)
+        if held.fingerprint != self.fingerprint or not held.arrays:
+            raise SnapshotError("snapshot of another job.")
+        return float(held.arrays[0].item()), held.offsets  # `order` is the first stage, `newest` its first field
+
     def _migrated(self, held: Snapshot) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
         """The state of a key of another population, where this one replaces it."""
         written, population = snapshot.table_of(held.description), self.settings.population

@@ -58,6 +58,7 @@ class Live:
         self.parked: dict[bytes, bytes] = {}
         self.created = 0  # keys that began here
         self.left = 0  # keys that left for want of room
+        self.expired = 0  # keys that began anew after [state] ttl
         self.told = Told(FIRST_SLOTS)
         if pooled:
             self.slot(POOLED)
@@ -129,6 +130,39 @@ class Live:
         if parked is not None:
             self.dirty.add(slot)
         return slot
+
+    def newest(self, slot: int) -> float:
+        """Event time of the key's newest applied sample, seconds; -inf without one."""
+        (newest, *_) = self.work["order"].arrays
+        return float(newest[slot])
+
+    def oldest_held(self, slot: int) -> float:
+        """Event time of the oldest sample of the key that waits to be put in order, seconds; inf without one."""
+        _, times, _, _, counts = self.work["order"].arrays
+        return float(times[slot, 0]) if counts[slot, 0] else float("inf")
+
+    def renew(self, slot: int) -> None:
+        """The key in this slot begins anew, as if it had never been there."""
+        states = self.job.init(self.key_of[slot])
+        self.names[slot], self.offsets[slot] = self.job.names(), Offsets()
+        self.told.clear(slot)
+        for name, stage in self.job.own.items():
+            stage.load(self.work[name], slot, states[name])
+        self.dirty.add(slot)
+        self.created += 1
+        self.expired += 1
+
+    def busy(self, key: bytes, since: int) -> bool:
+        """Whether the key has changed since the last `snapshots`, or was used in a batch after the `since`-th."""
+        slot = self.slot_of.get(key)
+        return key in self.parked or (slot is not None and (slot in self.dirty or int(self.used[slot]) > since))
+
+    def forget(self, key: bytes) -> None:
+        """A key that is not busy is no more; where it comes again it is read again."""
+        slot = self.slot_of.pop(key, None)
+        if slot is not None:
+            self.free.append(slot)
+            self.used[slot] = 0
 
     def _take(self, key: bytes, names: list[str], offsets: Offsets) -> int:
         text = key.decode("utf-8", "backslashreplace")

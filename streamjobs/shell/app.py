@@ -79,14 +79,15 @@ class Kafka:
         return self._app.producer._ensure_producer()
 
     def changelog(self, partition: int) -> Changelog:
-        return Changelog(self._app.client, self._name, self._app.changelog, partition, self._app.source)
+        app = self._app
+        return Changelog(app.client, self._name, app.changelog, partition, app.source, app.delivery.input_id)
 
     async def commit(self, partition: int, offset: int) -> bool:
         taken: bool = await self._app.consumer.commit_offset(partition, offset)
         return taken
 
 
-def build(settings: Settings, core: Core, metrics: Metrics, partitions: int) -> WorkerApp:
+def build(settings: Settings, core: Core, metrics: Metrics, partitions: int, input_id: str = "") -> WorkerApp:
     """The app, ready to be started in the running event loop. partitions: of the input, and so of everything."""
     remedies.apply()
     name, broker = settings.job.name, settings.broker
@@ -128,7 +129,9 @@ def build(settings: Settings, core: Core, metrics: Metrics, partitions: int) -> 
     assert table.changelog_topic.get_topic_name() == app.changelog
     app.store = MemoryStore() if in_memory else RocksStore(table.data)
     exactly_once = settings.job.guarantee == "exactly_once"
-    app.delivery = Delivery(core, settings.state, app.store, Kafka(app, name), metrics, exactly_once=exactly_once)
+    app.delivery = Delivery(
+        core, settings.state, app.store, Kafka(app, name), metrics, exactly_once=exactly_once, input_id=input_id
+    )
 
     def end_of(partition: int) -> int | None:  # app.consumer is made when it starts
         end: int | None = app.consumer.end_of(partition)

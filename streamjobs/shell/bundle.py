@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 from streamjobs.config import Settings
 from streamjobs.core.messages import Advanced, Record
+from streamjobs.core.snapshot import Offsets
 from streamjobs.core.standing import Standing
 
 Read = Callable[[bytes], bytes | None]  # gives a key's stored snapshot
@@ -20,6 +21,7 @@ class JobLike(Protocol):
     @property
     def model(self) -> str: ...  # how outputs and metrics name it
     def compile(self) -> None: ...
+    def heard(self, data: bytes) -> tuple[float, Offsets]: ...  # newest event time and last applied offsets of a snapshot
 
 
 class LiveLike(Protocol):
@@ -36,6 +38,8 @@ class LiveLike(Protocol):
     def nbytes(self) -> int: ...
     @property
     def now(self) -> int: ...  # batches so far
+    def busy(self, key: bytes, since: int) -> bool: ...  # not stored, or used in a batch after the `since`-th
+    def forget(self, key: bytes) -> None: ...
     def standing(self, since: int) -> Standing: ...  # of keys with a record in a batch after the `since`-th
 
 

@@ -15,6 +15,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from streamjobs.shell.failures import FENCED, DeliveryError, FencedError
+from streamjobs.shell.identity import marks
 from streamjobs.shell.producing import BATCH_BYTES, Packed, patient, send_records
 
 CLOSE_WITHIN = 5.0  # seconds; a producer that lost its broker would wait for ever
@@ -26,11 +27,14 @@ OPEN_AT_MOST = 180.0
 class Changelog:
     """Open it before the changelog and the committed offset are read: opening ends what the previous owner left open.
 
-    source: the input topic, where its offsets are committed here.
+    source: the input topic, where its offsets are committed here; input_id: its topic's id, kept with every record.
     """
 
-    def __init__(self, client: Mapping[str, Any], name: str, topic: str, partition: int, source: str = "") -> None:
+    def __init__(
+        self, client: Mapping[str, Any], name: str, topic: str, partition: int, source: str = "", input_id: str = ""
+    ) -> None:
         self.name, self.topic, self.partition, self.source = name, topic, partition, source
+        self._marks = marks(input_id)
         self._producer = patient(
             AIOKafkaProducer(
                 **client,
@@ -71,7 +75,7 @@ class Changelog:
         aiokafka commits a transaction one of whose batches was refused: what joins it is acknowledged before `commit`.
         """
         with self._told(snapshots):
-            records: list[Packed] = [("state", key, data, None, []) for key, data in snapshots]
+            records: list[Packed] = [("state", key, data, None, self._marks) for key, data in snapshots]
             sent = await send_records(self._producer, self.topic, self.partition, records)
             last = -1
             for batch in sent:

@@ -53,9 +53,11 @@ class Checkpoints:
         took: Took = lambda stage, seconds: None,
         written: Callable[[int, int], None] = lambda records, size: None,
         committed: Callable[[], None] = lambda: None,
+        input_id: str = "",
     ) -> None:
         self.partition, self.outbox, self.changelog, self.store = partition, outbox, changelog, store
         self._commit, self._took, self._written, self._committed = commit, took, written, committed
+        self._input_id = input_id
         self._one = asyncio.Lock()
 
     async def run(self, every: float) -> None:
@@ -125,8 +127,8 @@ class Checkpoints:
         partition.stored()
 
     def _store(self, cut: Cut, last: int, begun: float) -> float:
-        self.store.write(self.partition.number, cut.snapshots, last)
-        self._written(len(cut.snapshots), sum([len(data) for _, data in cut.snapshots]))
+        self.store.write(self.partition.number, cut.snapshots, last, source=self._input_id)
+        self._written(len(cut.snapshots), sum([len(data or b"") for _, data in cut.snapshots]))
         return self._step("store", begun)
 
     def _done(self, cut: Cut) -> None:

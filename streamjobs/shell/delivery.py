@@ -7,6 +7,7 @@ between losing partitions and having sought to the committed offsets oneself.
 import asyncio
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import structlog
@@ -14,6 +15,7 @@ import structlog
 from streamjobs.config import StateSection
 from streamjobs.shell.bundle import Core
 from streamjobs.shell.checkpoint import ChangelogLike, Checkpoints, Commit
+from streamjobs.shell.expiring import Expiry
 from streamjobs.shell.failures import DeliveryError, FencedError
 from streamjobs.shell.metrics import Metrics
 from streamjobs.shell.partition import Bounds, Partition, Records
@@ -56,11 +58,12 @@ class Delivery:
         room: Room | None = None,
         topics: Mapping[str, str] | None = None,
         exactly_once: bool = False,
+        input_id: str = "",
     ) -> None:
         self.core, self.state, self.store, self.outside, self.metrics = core, state, store, outside, metrics
         self.room = room or Room()
         self.topics = topics or core.job.sinks
-        self.exactly_once = exactly_once
+        self.exactly_once, self.input_id = exactly_once, input_id
         self.held: dict[int, Held] = {}
         self.epoch, self.barrier = 0, True
         self.stopping = False
@@ -132,6 +135,8 @@ class Delivery:
             room=self.room,
             bounds=Bounds(state.checkpoint_records, state.checkpoint_bytes),
             advanced=metrics.advanced,
+            expiry=self._expiry(number),
+            expired=partial(self._expired, number),
         )
         outbox.refused = partition.due.set
         checkpoints = Checkpoints(
@@ -143,9 +148,18 @@ class Delivery:
             took=metrics.took,
             written=metrics.written,
             committed=lambda: metrics.committed(time.time()),
+            input_id=self.input_id,
         )
         tasks = [self._watched(partition.pump()), self._watched(checkpoints.run(state.checkpoint))]
         return Held(partition, checkpoints, tasks)
+
+    def _expiry(self, number: int) -> Expiry | None:
+        ttl = self.state.ttl
+        return None if ttl is None else Expiry(ttl, partial(self.store.scan, number), self.core.job.heard)
+
+    def _expired(self, number: int, keys: int) -> None:
+        self.metrics.expired(keys)
+        log.info("states of idle keys removed", partition=number, keys=keys)
 
     def _commit(self) -> Commit:
         async def commit(number: int, offset: int) -> bool:

@@ -59,6 +59,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("keys_in_drift", "gauge", "of the active keys, those with a drift alarm in the last 5 minutes"),
     Metric("keys_created_total", "counter", "keys that began here"),
     Metric("keys_evicted_total", "counter", "keys that left the live states for want of room, until their next record"),
+    Metric("keys_expired_total", "counter", "keys whose states ended: nothing had come for [state] ttl"),
     Metric("model_budget_used_ratio", "gauge", "stored samples to their limit, mean of the live keys; NaN: it stores none"),
     Metric("model_rank", "gauge", "features in use, mean of the newest rows; NaN: the model gives none"),
     Metric("labels_total", "counter", "rows that came with a label"),
@@ -174,6 +175,8 @@ class Metrics:
             made["keys_created_total"].inc(report.keys_created)
         if report.keys_evicted:
             made["keys_evicted_total"].inc(report.keys_evicted)
+        if report.keys_expired:
+            made["keys_expired_total"].inc(report.keys_expired)
         if report.labels:
             made["labels_total"].inc(report.labels)
             self._wrong.inc(report.wrong)
@@ -190,6 +193,10 @@ class Metrics:
         if math.isfinite(report.newest_delay):
             made["event_delay_seconds"].observe(max(0.0, report.newest_delay))
             made["clock_skew_seconds"].set(max(0.0, -report.newest_delay))
+
+    def expired(self, keys: int) -> None:
+        """Stored states of idle keys were removed."""
+        self._made["keys_expired_total"].inc(keys)
 
     def produced(self, topic: str, records: int) -> None:
         self._made["records_produced_total"].labels(topic).inc(records)

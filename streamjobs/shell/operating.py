@@ -108,28 +108,33 @@ def committed(settings: Settings, partitions: Iterable[int]) -> dict[int, int]:
     return found
 
 
-def write(settings: Settings, changes: Changes, read_at: Mapping[int, int]) -> None:
+def write(settings: Settings, changes: Changes, read_at: Mapping[int, int], *, anew: str | None = None) -> None:
     """One transaction per partition. read_at: where the changelog ended before what `changes` stand on was read.
 
+    anew: id of the topic that is the input from now on; the group's offsets of these partitions begin with it.
     Raises SetupError while a worker runs or when one has written meanwhile, DeliveryError where the broker refuses,
     FencedError when a worker took over while this was writing; a partition's changes are then not written.
     """
     refuse_running(settings)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what matters is raised, in one sentence
-    asyncio.run(_write(settings, changes, read_at))
+    asyncio.run(_write(settings, changes, read_at, anew))
 
 
-async def _write(settings: Settings, changes: Changes, read_at: Mapping[int, int]) -> None:
+async def _write(settings: Settings, changes: Changes, read_at: Mapping[int, int], anew: str | None) -> None:
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)  # futures of a producer that was fenced
     topic, kafka = topics.changelog(settings), client.for_aiokafka(settings.broker)
-    writers = {number: Changelog(kafka, settings.job.name, topic, number) for number in changes}
+    place = settings.job.name, topic
+    writers = {number: Changelog(kafka, *place, number, settings.source.topic, anew or "") for number in changes}
     reached: dict[int, int] = {}
     try:
         for writer in writers.values():
             await writer.open()
         await asyncio.to_thread(_unchanged, settings, topic, changes, read_at)
         for number, writer in writers.items():
-            reached[number] = await writer.write(changes[number])
+            reached[number] = await writer.send(changes[number])
+            if anew is not None:
+                await writer.join(0)
+            await writer.commit()
     except FencedError:
         told = f"partitions {', '.join(map(str, reached))} were written before" if reached else "nothing was written"
         raise FencedError(

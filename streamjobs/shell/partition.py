@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from streamjobs.core.messages import Output, Record, Report
+from streamjobs.core.snapshot import Offsets
 from streamjobs.core.standing import Standing
 from streamjobs.shell.bundle import Core
+from streamjobs.shell.expiring import Expiry
 from streamjobs.shell.recent import Recent
 from streamjobs.shell.room import Room
 
@@ -16,7 +18,7 @@ MOST_AT_ONCE = 5_000  # records handed over together
 SLICE = 500  # records of one call of `advance`: the event loop waits for it, and more at once cost more each
 OVERDUE = 3  # times the checkpoint's bounds: applying waits for the checkpoint
 
-Snapshots = list[tuple[bytes, bytes]]
+Snapshots = list[tuple[bytes, bytes | None]]  # None: a tombstone
 
 
 class Records(list[Any]):
@@ -66,15 +68,19 @@ class Partition:
         room: Room,
         bounds: Bounds,
         advanced: Callable[[Report, float], None] = lambda report, seconds: None,
+        expiry: Expiry | None = None,
+        expired: Callable[[int], None] = lambda keys: None,
     ) -> None:
         self.number, self.core, self.outbox, self.room, self.bounds = number, core, outbox, room, bounds
         self.next = self.committed = start
-        self.storing: dict[bytes, bytes] = {}  # cut, and not yet in the store
+        self.storing: dict[bytes, bytes | None] = {}  # cut, and not yet in the store
+        self.newest = float("-inf")  # event time of the newest row, seconds
         self.live = core.make_live(core.job, self._stored, most_bytes)
         self.lock = asyncio.Lock()  # a cut never falls between applying and handing over
         self.due = asyncio.Event()
         self.closing = False
         self._read, self._advanced = read, advanced
+        self._expiry, self._expired = expiry, expired
         self._recent = Recent()
         self._queue: deque[Records] = deque()
         self._wake, self._relieved = asyncio.Event(), asyncio.Event()
@@ -83,8 +89,7 @@ class Partition:
 
     def _stored(self, key: bytes) -> bytes | None:
         """A state that left the live ones between cut and store is not in the store yet."""
-        held = self.storing.get(key)
-        return held if held is not None else self._read(self.number, key)
+        return self.storing[key] if key in self.storing else self._read(self.number, key)
 
     def standing(self) -> Standing:
         """How its keys stand; may be asked from another thread."""
@@ -142,6 +147,7 @@ class Partition:
             ended = time.perf_counter()
             self._recent.note(ended, self.live.now)
             self._advanced(report, ended - begun)
+            self.newest = max(self.newest, report.newest_event or self.newest)
         self.next = max(self.next, records[-1].offset + 1)
         if self.next - self._cut_at >= self.bounds.records or self.live.dirty_bytes >= self.bounds.bytes:
             self.due.set()
@@ -165,9 +171,25 @@ class Partition:
         if self.next == self.committed:
             return None
         self._cut_at = self.next
-        snapshots = self.live.snapshots()
+        idle = self._idle()
+        snapshots: Snapshots = [*self.live.snapshots(), *((key, None) for key in idle)]
         self.storing = dict(snapshots)
         return Cut(self.next, list(self.outbox.waiting), snapshots)
+
+    def _idle(self) -> list[bytes]:
+        """Keys that are no more; looked for before `snapshots` makes those that have changed look as if they had not."""
+        if self._expiry is None:
+            return []
+        since = self._recent.before(time.perf_counter())
+        keys = self._expiry.found(self.newest, self.live, since, self._has_committed)
+        for key in keys:
+            self.live.forget(key)
+        if keys:
+            self._expired(len(keys))
+        return keys
+
+    def _has_committed(self, offsets: Offsets) -> bool:
+        return all(offset < self.committed for (_, number), offset in offsets.items() if number == self.number)
 
     def stored(self) -> None:
         """The last cut's snapshots are in the store."""

@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamjobs.config import Settings
 from streamjobs.errors import SetupError
-from streamjobs.shell import client, rights, topics
+from streamjobs.shell import client, identity, rights, topics
 from streamjobs.shell.bundle import JobLike
 
 ENDS_WITHIN = 30.0  # seconds; electing a leader takes some of them
@@ -17,6 +17,7 @@ ENDS_WITHIN = 30.0  # seconds; electing a leader takes some of them
 class Found(NamedTuple):
     partitions: int  # of the input
     ends: dict[int, int]  # offsets its partitions ended at
+    input_id: str = ""  # of its topic
 
 
 def probe(settings: Settings, job: JobLike) -> Found:
@@ -34,7 +35,7 @@ def probe(settings: Settings, job: JobLike) -> Found:
     )
     if problems:
         raise SetupError("\n".join(problems))
-    return Found(counts[source], _ends(admin, settings, counts[source]))
+    return Found(counts[source], _ends(admin, settings, counts[source]), identity.topic_id(admin, source))
 
 
 def _roles(settings: Settings, job: JobLike) -> dict[str, str]:

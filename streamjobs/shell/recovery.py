@@ -6,7 +6,7 @@ The last value per key of each chunk is written, without write-ahead log: 19,000
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -17,6 +17,7 @@ from faust.tables.recovery import RebalanceAgain, Recovery, ServiceStopped
 from mode import Service
 
 from streamjobs.errors import SetupError
+from streamjobs.shell.identity import newest_mark
 from streamjobs.shell.metrics import Metrics
 from streamjobs.shell.store import Store
 
@@ -34,8 +35,10 @@ class _Chunk:
     def __init__(self, end: int) -> None:
         self.end, self.upto, self.bytes = end, -1, 0
         self.values: dict[bytes, bytes | None] = {}
+        self.source: str | None = None
 
-    def add(self, records: Iterable[Any]) -> None:
+    def add(self, records: Sequence[Any]) -> None:
+        self.source = newest_mark(record.headers for record in records) or self.source
         for record in records:
             self.values[record.key] = record.value
             self.bytes += len(record.value or b"")
@@ -43,7 +46,7 @@ class _Chunk:
 
     def write(self, partition: int, store: Store) -> int:
         written = len(self.values)
-        store.write(partition, self.values.items(), self.upto, logged=False)
+        store.write(partition, self.values.items(), self.upto, logged=False, source=self.source)
         self.values.clear()
         self.bytes = 0
         return written

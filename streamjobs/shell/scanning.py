@@ -10,6 +10,7 @@ from streamjobs.config import BrokerSection, Settings
 from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
 from streamjobs.shell import client, topics
+from streamjobs.shell.identity import newest_mark
 from streamjobs.state.copies import Copy, Entry
 
 ANSWER_WITHIN = 10.0  # seconds
@@ -88,3 +89,13 @@ def newest(settings: Settings, fingerprint: bytes, wanted: Callable[[bytes], boo
             entries.pop(place, None)
     taken = round(time.time() * 1000)
     return Copy(settings.job.name, topic, fingerprint.hex(), taken, ends, dict(sorted(entries.items())))
+
+
+def sources(settings: Settings) -> dict[int, str]:
+    """partition -> id of the input topic its states have learned from, where the changelog tells. Raises SetupError."""
+    found: dict[int, str] = {}
+    for record in records_of(settings.broker, topics.changelog(settings), "[job] name"):
+        known = newest_mark([record.headers])
+        if known is not None:
+            found[record.partition] = known
+    return found

@@ -21,7 +21,8 @@ log = structlog.get_logger("streamjobs")
 
 Items = Iterable[tuple[bytes, bytes | None]]  # key, snapshot; None deletes
 
-PREFIX = b"k"  # before every key: no key can be the one the offset is kept under
+PREFIX = b"k"  # before every key: no key can be the one the offset is kept under, nor
+SOURCE = b"source"  # the one of the id of the topic the states learned from
 BLOCK_CACHE = 64 << 20  # bytes, shared by all partitions; Faust's default is 2 GiB for each
 WRITE_BUFFER = 16 << 20  # bytes of a partition
 WRITE_BUFFERS = 64 << 20  # bytes of all partitions together
@@ -32,9 +33,13 @@ DAMAGED = "DAMAGED"  # a file in a store that was found damaged while in use
 
 class Store(Protocol):
     def get(self, partition: int, key: bytes) -> bytes | None: ...
-    def write(self, partition: int, items: Items, offset: int, *, logged: bool = True) -> None: ...
+    def write(
+        self, partition: int, items: Items, offset: int, *, logged: bool = True, source: str | None = None
+    ) -> None: ...  # source: id of the topic they learned from, None: as before
     def flush(self, partition: int) -> None: ...
     def reached(self, partition: int) -> int | None: ...  # changelog offset of the last write, None: empty
+    def source(self, partition: int) -> str | None: ...
+    def scan(self, partition: int, after: bytes | None, count: int) -> list[tuple[bytes, bytes]]: ...  # in key order
     def keep(self, partitions: Sequence[int]) -> None: ...  # forget all others
 
 
@@ -44,11 +49,12 @@ class MemoryStore:
     def __init__(self) -> None:
         self.data: dict[int, dict[bytes, bytes]] = {}
         self.offsets: dict[int, int] = {}
+        self.sources: dict[int, str] = {}
 
     def get(self, partition: int, key: bytes) -> bytes | None:
         return self.data.get(partition, {}).get(key)
 
-    def write(self, partition: int, items: Items, offset: int, *, logged: bool = True) -> None:
+    def write(self, partition: int, items: Items, offset: int, *, logged: bool = True, source: str | None = None) -> None:
         table = self.data.setdefault(partition, {})
         for key, snapshot in items:
             if snapshot is None:
@@ -56,6 +62,8 @@ class MemoryStore:
             else:
                 table[key] = snapshot
         self.offsets[partition] = offset
+        if source:
+            self.sources[partition] = source
 
     def flush(self, partition: int) -> None:
         """Nothing is held back."""
@@ -63,9 +71,17 @@ class MemoryStore:
     def reached(self, partition: int) -> int | None:
         return self.offsets.get(partition)
 
+    def source(self, partition: int) -> str | None:
+        return self.sources.get(partition)
+
+    def scan(self, partition: int, after: bytes | None, count: int) -> list[tuple[bytes, bytes]]:
+        table = self.data.get(partition, {})
+        return [(key, table[key]) for key in sorted(table) if after is None or key > after][:count]
+
     def keep(self, partitions: Sequence[int]) -> None:
         self.data = {partition: table for partition, table in self.data.items() if partition in partitions}
         self.offsets = {partition: offset for partition, offset in self.offsets.items() if partition in partitions}
+        self.sources = {partition: source for partition, source in self.sources.items() if partition in partitions}
 
 
 class StoreError(StreamjobsError):
@@ -87,7 +103,7 @@ class RocksStore:
             found: bytes | None = self._faust._db_for_partition(partition).get(PREFIX + key)
         return found
 
-    def write(self, partition: int, items: Items, offset: int, *, logged: bool = True) -> None:
+    def write(self, partition: int, items: Items, offset: int, *, logged: bool = True, source: str | None = None) -> None:
         batch = rocksdict.WriteBatch(raw_mode=True)
         for key, snapshot in items:
             if snapshot is None:
@@ -95,6 +111,8 @@ class RocksStore:
             else:
                 batch.put(PREFIX + key, snapshot)
         batch.put(self._faust.offset_key, b"%d" % offset)
+        if source:
+            batch.put(SOURCE, source.encode())
         options = rocksdict.WriteOptions()
         options.disable_wal = not logged
         with self._told(partition):
@@ -108,6 +126,22 @@ class RocksStore:
         with self._told(partition):
             found = self._faust._db_for_partition(partition).get(self._faust.offset_key)
         return None if found is None else int(found)
+
+    def source(self, partition: int) -> str | None:
+        with self._told(partition):
+            found = self._faust._db_for_partition(partition).get(SOURCE)
+        return None if found is None else bytes(found).decode()
+
+    def scan(self, partition: int, after: bytes | None, count: int) -> list[tuple[bytes, bytes]]:
+        begin = PREFIX + (after or b"")
+        found: list[tuple[bytes, bytes]] = []
+        with self._told(partition):
+            for key, snapshot in self._faust._db_for_partition(partition).items(from_key=begin):
+                if not key.startswith(PREFIX) or len(found) == count:
+                    break
+                if after is None or key != begin:
+                    found.append((key[len(PREFIX) :], snapshot))
+        return found
 
     @contextmanager
     def _told(self, partition: int) -> Iterator[None]:

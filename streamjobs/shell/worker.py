@@ -86,7 +86,7 @@ def _run(settings: Settings, core: Core, *, once: bool) -> None:
         gc.enable()
         worker = _Worker(settings, core, metrics, health)
         try:
-            asyncio.run(worker.run(found.partitions, found.ends if once else None))
+            asyncio.run(worker.run(found, found.ends if once else None))
         finally:
             if all(thread.daemon or thread is threading.main_thread() for thread in threading.enumerate()):
                 worker.last_resort.cancel()  # nothing is left that could hang
@@ -103,17 +103,17 @@ class _Worker:
         self.asked = asyncio.Event()  # to stop
         self.code = 0
         # A process that hangs after all is ended hard; what is acknowledged is safe.
-        self.last_resort = threading.Timer(STOP_WITHIN + GIVE_UP, lambda: os._exit(self.code or 1))
+        self.last_resort = threading.Timer(STOP_WITHIN + GIVE_UP, self._give_up)
         self.last_resort.daemon = True
 
-    async def run(self, partitions: int, ends: dict[int, int] | None) -> None:
+    async def run(self, found: Any, ends: dict[int, int] | None) -> None:
         """Until asked to stop, caught up, or failed: then it raises what it failed on."""
         from streamjobs.shell.app import build
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._asked)
-        app = build(self.settings, self.core, self.metrics, partitions)
+        app = build(self.settings, self.core, self.metrics, found.partitions, found.input_id)
         app.consumer.passing = ends is not None
         starting = asyncio.ensure_future(app.start())
         signals = (self._watch(app, ends), self.asked.wait(), app._crashed.wait(), app.delivery.failing.wait())
@@ -176,6 +176,11 @@ class _Worker:
                 f"the last checkpoint did not come through within {STOP_WITHIN:.0f} s (no broker?); what is not "
                 "acknowledged is read again at the next start."
             )
+
+    def _give_up(self) -> None:
+        if self.health.reason:  # what it failed on would be told after all has ended
+            print(f"streamjobs: {self.health.reason}", file=sys.stderr, flush=True)
+        os._exit(self.code or 1)
 
     def _asked(self) -> None:
         if self.asked.is_set():

@@ -1,6 +1,7 @@
 """A key's snapshot made new: begun anew, begun from an exported model, put back from a copy; and a model taken out.
 
-The last applied offsets stay what they were, or grow: whatever a key has seen, it never learns twice.
+The last applied offsets stay what they were, or grow: whatever a key has seen, it never learns twice. (But where the
+input is another one: `unplaced`.)
 """
 
 from streamjobs.core import snapshot
@@ -25,6 +26,14 @@ def emptied(job: Job, entry: Entry) -> bytes | None:
     """The state of a new key that knows what it has seen; None, a tombstone, where the offsets cannot be read."""
     offsets = offsets_of(entry)
     return None if offsets is None else job.encode(job.init(entry.key), job.names(), offsets)
+
+
+def unplaced(entry: Entry) -> bytes | None:
+    """The same state without its place in the input: it goes on with another one's records; None where it is damaged."""
+    try:
+        return snapshot.encode(snapshot.decode(entry.data)._replace(offsets={}))
+    except SnapshotError:
+        return None
 
 
 def exported(job: Job, entry: Entry) -> bytes:

@@ -14,7 +14,7 @@ import rocksdict
 from streamjobs.core.advance import advance
 from streamjobs.core.live import Live
 from streamjobs.core.messages import Report, Stored
-from streamjobs.shell.store import PREFIX
+from streamjobs.shell.store import PREFIX, SOURCE
 from tests.faults.stream import NOTE, PERSON
 from tests.kafka.bed import PARTITIONS, Bed
 from tests.kafka.truth import AT_ONCE, Answer, Comparison, compared, identity
@@ -181,7 +181,7 @@ def opened(folder: Path) -> dict[int, tuple[int, dict[bytes, bytes]]]:
             for key, value in store.items():
                 if key.startswith(PREFIX):
                     held[key[len(PREFIX) :]] = value
-                else:
+                elif key != SOURCE:
                     offset = int(value)
             found[number] = offset, held
         finally:

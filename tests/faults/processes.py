@@ -6,12 +6,10 @@ import time
 from functools import partial
 from typing import NamedTuple
 
-from tests.faults.trial import Trial
+from tests.faults.trial import FENCED, Trial
 from tests.kafka.bed import PARTITIONS, until
 from tests.kafka.planted import STAGES, program
 from tests.kafka.workers import Worker
-
-FENCED = "another worker has taken this partition over"
 
 
 class Death(NamedTuple):

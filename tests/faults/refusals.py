@@ -26,7 +26,7 @@ def refused(trial: Trial, topic: str) -> None:
     workers = trial.both()
     trial.pour()
     trial.progress()
-    alter(trial, topic, "max.message.bytes", "60")
+    alter(trial, topic, "max.message.bytes", "100")  # the marker of a transaction has 78, and must fit
     for worker in workers:
         trial.ends_by_itself(worker, 1, topic)
     committed = bed.committed()

@@ -1,5 +1,5 @@
 """Fixtures of the Kafka tests."""
 
-from tests.kafka.fixtures import broker, make_bed
+from tests.kafka.fixtures import broker, make_bed, nursery
 
-__all__ = ["broker", "make_bed"]
+__all__ = ["broker", "make_bed", "nursery"]

@@ -11,6 +11,8 @@ import pytest
 
 from streamjobs.shell.broker import Broker, missing_tool
 from tests.kafka.bed import Bed
+from tests.kafka.load import SOURCE
+from tests.kafka.nursery import Nursery
 
 _numbers = itertools.count(1)
 
@@ -42,6 +44,16 @@ def broker() -> Iterator[Broker]:
 
 
 MakeBed = Callable[..., Bed]
+LEARNING = {"source": SOURCE, "head": {"name": "rls"}, "drift": {"detector": "page_hinkley"}}  # sections of a job
+
+
+@pytest.fixture(scope="session")
+def nursery(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    """Workers of LEARNING jobs forked from here start in a second."""
+    folder = tmp_path_factory.mktemp("nursery")
+    bed = Bed(broker.bootstrap, folder, "nursery", make=False, **LEARNING)
+    with Nursery(folder, bed.path) as started:
+        yield started
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import pytest
 from tests.kafka.bed import Bed
 from tests.kafka.fixtures import MakeBed
 from tests.kafka.load import SOURCE, samples
+from tests.kafka.nursery import Nursery
 from tests.kafka.planted import program
 from tests.kafka.truth import verify
 from tests.kafka.workers import Worker, working
@@ -13,9 +14,9 @@ JOB = {"source": SOURCE, "head": {"name": "rls"}, "drift": {"detector": "page_hi
 STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}  # a restart need not wait for the dead one's session to end
 
 
-def dies(bed: Bed, fault: str) -> None:
+def dies(bed: Bed, fault: str, **options: object) -> None:
     """A worker with this fault runs until it has killed itself."""
-    worker = Worker(bed, program=program(fault), **STATIC)
+    worker = Worker(bed, program=program(fault), **options, **STATIC)  # type: ignore[arg-type]
     try:
         assert worker.process.wait(120) == -9, worker.text()[-2000:]
         assert bed.behind() > 0, "it died after its work was done"
@@ -40,13 +41,13 @@ def test_a_crash_after_any_step_of_a_checkpoint_loses_nothing_and_trains_nothing
     assert results["features"].repeated > 0  # the crashes had something to repeat
 
 
-def test_a_reader_of_committed_records_sees_each_output_once_through_crashes(make_bed: MakeBed) -> None:
+def test_a_reader_of_committed_records_sees_each_output_once_through_crashes(make_bed: MakeBed, nursery: Nursery) -> None:
     """One with a whole transaction that is never committed, one with a commit the local store has not followed."""
     bed = make_bed("exactly", **JOB, job={"guarantee": "exactly_once"})
     for seed, stage in enumerate(("offsets", "commit"), start=1):
         bed.produce(samples(3000, seed=seed))
-        dies(bed, f"dies-after-{stage}")
-    finishes(bed)
+        dies(bed, f"dies-after-{stage}", nursery=nursery)
+    finishes(bed, nursery=nursery)
     results = verify(bed, repeats=False, expect=6000, committed_only=True)
     assert len(bed.sink("features")) > results["features"].answers  # the first crash left some that do not count
 

@@ -120,5 +120,13 @@ def working(bed: Bed, name: str = "a", **options: Any) -> Iterator[Worker]:
         worker.end()
 
 
+def done_by(bed: Bed, name: str = "a", **options: Any) -> Worker:
+    """A worker that did all there was to do and has ended in order."""
+    with working(bed, name, **options) as worker:
+        bed.until_done([worker])
+        assert worker.stop() == 0
+    return worker
+
+
 def pause(seconds: float) -> None:
     time.sleep(seconds)

@@ -30,6 +30,11 @@ class HashJob:
     def compile(self) -> None:
         self.compiled.append(1)
 
+    def heard(self, data: bytes) -> tuple[float, dict[tuple[str, int], int]]:
+        """An hour of event time for every record of the key: the state holds no time."""
+        _, offset, count, _ = STATE.unpack_from(data)
+        return 3600.0 * count, {("in", 0): offset}
+
 
 class HashLive:
     """Live states as lists; at most `most_keys` clean ones stay (the oldest leave first)."""
@@ -42,6 +47,12 @@ class HashLive:
 
     def standing(self, since: int) -> Standing:
         return Standing(active=len(self.states) if self.now > since else 0, keys=len(self.states))
+
+    def busy(self, key: bytes, since: int) -> bool:
+        return key in self.dirty
+
+    def forget(self, key: bytes) -> None:
+        self.states.pop(key, None)
 
     @property
     def keys(self) -> int:

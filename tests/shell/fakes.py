@@ -40,7 +40,7 @@ class Broker:
 
     def __init__(self) -> None:
         self.topics: list[Answer] = []
-        self.changelog: dict[int, list[tuple[bytes, bytes]]] = {}
+        self.changelog: dict[int, list[tuple[bytes, bytes | None]]] = {}
         self.committed: dict[int, int] = {}
         self.steps: list[str] = []
         self.at: Callable[[str], None] = lambda step: None
@@ -109,7 +109,7 @@ class FakeChangelog:
         if self.error is not None:
             raise self.error
         records = self.broker.changelog.setdefault(self.partition, [])
-        records += [(key, data) for key, data in snapshots if data is not None]
+        records += list(snapshots)
         self.broker.step("after changelog")
         return len(records) - 1
 
@@ -133,7 +133,7 @@ class FakeTransactions(FakeChangelog):
         self.broker.step("before changelog")
         if self.error is not None:
             raise self.error
-        self.apart.changelog[0] = [(key, data) for key, data in snapshots if data is not None]
+        self.apart.changelog[0] = list(snapshots)
         self.broker.step("after changelog")
         return len(self.broker.changelog.get(self.partition, [])) + len(snapshots) - 1
 
@@ -161,9 +161,9 @@ class WatchedStore(MemoryStore):
         super().__init__()
         self.broker = broker
 
-    def write(self, partition: int, items: Any, offset: int, *, logged: bool = True) -> None:
+    def write(self, partition: int, items: Any, offset: int, *, logged: bool = True, source: str | None = None) -> None:
         self.broker.step("before store")
-        super().write(partition, items, offset, logged=logged)
+        super().write(partition, items, offset, logged=logged, source=source)
         self.broker.step("after store")
 
 
