@@ -19,7 +19,7 @@ import structlog
 from streamjobs.config import Settings
 from streamjobs.core.drifting import named
 from streamjobs.errors import StreamjobsError
-from streamjobs.shell import logs
+from streamjobs.shell import lapack, logs
 from streamjobs.shell.bundle import Core, core_from
 from streamjobs.shell.failures import TimeoutAtStop, failure_line
 from streamjobs.shell.health import Health, Server
@@ -77,6 +77,7 @@ def _run(settings: Settings, core: Core, *, once: bool) -> None:
     try:
         found: Found = probe(settings, core.job)
         begun = time.perf_counter()
+        lapack.load()
         log.info("compiling learner loops (a moment on the first run, cached afterwards)")
         core.job.compile()
         log.info("learner loops compiled", seconds=round(time.perf_counter() - begun, 1))
