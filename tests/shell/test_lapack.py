@@ -20,5 +20,5 @@ assert hasattr(sys.modules["scipy.linalg"], "eigh") and scipy.linalg.eigh
 
 
 def test_loops_reach_lapack_without_its_package_which_can_be_imported_afterwards() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
