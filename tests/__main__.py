@@ -1,6 +1,6 @@
 """`python -m tests`: format, lint, types, layers, doctests, every test, real brokers; ends with one total.
 
-    python -m tests                       everything, in order
+    python -m tests                       everything; the parts with brokers beside the others, each in order
     python -m tests --fast                the minute-long part for the inner loop
     python -m tests checks core           these parts
     python -m tests tests/core/test_x.py  this file
@@ -15,10 +15,11 @@ import os
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 from tests.data import NO_RECORDINGS
 from tests.parts import CHECKOUT, PARTS, REQUIRED, Part
-from tests.running import Result, run_part
+from tests.running import Result, run_part, stopping
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,17 +33,19 @@ def main(arguments: list[str] | None = None) -> int:
     strict = os.environ.get("CI", "").lower() == "true"
     started = time.monotonic()
 
-    results, absent = [], []
-    for part in parts:
-        if not part.command and not part.there:
-            if part.name in REQUIRED:
-                results.append(Result(part.name, failed=[f"{part.name}: {' '.join(part.folders)} is not there"]))
-            else:
-                absent.append(part.name)
-                continue
-        else:
-            results.append(_one(part, pytest_options, picked=bool(options.k), strict=strict))
-        _show(results[-1])
+    absent = [part.name for part in parts if not part.command and not part.there and part.name not in REQUIRED]
+    lanes = [[part for part in parts if part.brokers == brokers and part.name not in absent] for brokers in (False, True)]
+
+    def run(lane: list[Part]) -> list[Result]:
+        return [_one(part, pytest_options, picked=bool(options.k), strict=strict) for part in lane if not stopping.is_set()]
+
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        running = [pool.submit(run, lane) for lane in lanes]
+        try:
+            results = [result for lane in running for result in lane.result()]
+        except BaseException:
+            stopping.set()
+            raise
     return _total(results, absent, time.monotonic() - started)
 
 
@@ -71,6 +74,16 @@ def _chosen(options: argparse.Namespace) -> tuple[list[Part], str]:
 
 
 def _one(part: Part, pytest_options: list[str], *, picked: bool, strict: bool) -> Result:
+    """Run a part, or say that it is not there, and show what came of it."""
+    if not part.command and not part.there:
+        result = Result(part.name, failed=[f"{part.name}: {' '.join(part.folders)} is not there"])
+    else:
+        result = _ran(part, pytest_options, picked=picked, strict=strict)
+    _show(result)
+    return result
+
+
+def _ran(part: Part, pytest_options: list[str], *, picked: bool, strict: bool) -> Result:
     def progress(line: str) -> None:
         print(f"  {part.name}: {line}", flush=True)
 
@@ -90,9 +103,10 @@ def _show(result: Result) -> None:
         counts += f", {len(result.failed)} FAILED"
     if result.skipped:
         counts += f", {len(result.skipped)} skipped"
-    print(f"{result.name:<10} {counts:<40} {result.seconds:6.1f} s", flush=True)
-    if result.failed and result.output:
-        print("\n".join("  | " + line for line in result.output.splitlines()), flush=True)
+    lines = [f"{result.name:<10} {counts:<40} {result.seconds:6.1f} s"]
+    if result.failed:
+        lines += ["  | " + line for line in result.output.splitlines()]
+    print("\n".join(lines), flush=True)  # at once: another part may be talking
 
 
 def _total(results: list[Result], absent: list[str], seconds: float) -> int:

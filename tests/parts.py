@@ -1,4 +1,4 @@
-"""The parts of `python -m tests`, in the order they run; quick ones first, brokers last."""
+"""The parts of `python -m tests`, in the order they run; quick ones first. Those with brokers run beside the others."""
 
 import sys
 from dataclasses import dataclass
@@ -16,7 +16,8 @@ class Part:
     command: tuple[str, ...] = ()
     options: tuple[str, ...] = ()  # for pytest
     fast: bool = True  # in the minute-long run of the inner loop
-    within_seconds: int = 480  # a part that takes longer hangs: it is ended and has failed
+    brokers: bool = False  # mostly waits for brokers and workers: runs beside the parts without
+    within_seconds: int = 600  # a part that takes longer hangs: it is ended and has failed
 
     @property
     def there(self) -> list[str]:
@@ -48,9 +49,9 @@ PARTS = (
     Part("cli", ("tests/cli",)),
     Part("fit", ("tests/fit",)),
     Part("paper", ("tests/paper",), fast=False),
-    Part("bench", ("tests/bench",), fast=False),
-    Part("kafka", ("tests/kafka",), fast=False, within_seconds=600),
-    Part("faults", ("tests/faults",), fast=False, within_seconds=600),
+    Part("bench", ("tests/bench",), fast=False, brokers=True),
+    Part("kafka", ("tests/kafka",), fast=False, brokers=True, within_seconds=900),
+    Part("faults", ("tests/faults",), fast=False, brokers=True, within_seconds=900),
 )
 
 # Parts without a single test fail the run.

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from pathlib import Path
 from tests.parts import CHECKOUT, Part
 
 PROGRESS_EVERY_SECONDS = 10.0
+
+stopping = threading.Event()  # set: parts that run are ended
 
 
 @dataclass
@@ -69,7 +72,7 @@ def run_part(part: Part, pytest_options: list[str], progress: Callable[[str], No
 def _watch(command: list[str], limit: float, output: Path, tally: Path, progress: Callable[[str], None]) -> int | None:
     """Exit code, None when the limit ended it. The part has its own process group: what it started ends with it."""
     started = said = time.monotonic()
-    environment = {**os.environ, "STREAMJOBS_TALLY": str(tally), "PYTHONUNBUFFERED": "1"}
+    environment = {**with_bytecode(), "STREAMJOBS_TALLY": str(tally), "PYTHONUNBUFFERED": "1"}
     with output.open("wb") as sink:
         process = subprocess.Popen(
             command,
@@ -86,13 +89,18 @@ def _watch(command: list[str], limit: float, output: Path, tally: Path, progress
                     return process.wait(timeout=0.2)
                 except subprocess.TimeoutExpired:
                     now = time.monotonic()
-                if now - started > limit:
+                if now - started > limit or stopping.is_set():
                     return None
                 if now - said >= PROGRESS_EVERY_SECONDS:
                     said = now
                     progress(_doing(tally, now - started))
         finally:
             _end(process)
+
+
+def with_bytecode() -> dict[str, str]:
+    """This environment, in which Python keeps what it has compiled: without, each process reads all sources anew (0.4 s)."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

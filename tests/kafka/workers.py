@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.kafka.bed import Bed, until
 from tests.kafka.nursery import Child, Nursery
+from tests.running import with_bytecode
 
 RUN = ("-m", "streamjobs", "run")
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -43,7 +44,7 @@ class Worker:
             self.process = subprocess.Popen(
                 [sys.executable, *program, str(bed.path)],
                 cwd=CHECKOUT,
-                env={**os.environ, **variables},
+                env={**with_bytecode(), **variables},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -1,11 +1,13 @@
 """`python -m tests` itself: what it counts, what fails it, and that a hanging or dying part cannot pass."""
 
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 import tests.__main__ as runner
+from tests import running
 from tests.data import NO_RECORDINGS
 from tests.parts import CHECKOUT, PARTS, Part
 from tests.running import Result, run_part
@@ -95,6 +97,39 @@ def test_a_hanging_part_is_ended_and_fails(tmp_path: Path) -> None:
     result = _run(Part("written", (str(tmp_path),), within_seconds=3))
     assert len(result.failed) == 1
     assert "limit of 3 s" in result.failed[0]
+    assert result.seconds < 30
+
+
+def test_parts_with_brokers_run_beside_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = []
+    for mine, other in (("a", "b"), ("b", "a")):
+        folder = tmp_path / mine
+        folder.mkdir()
+        text = f"""
+import pathlib, time
+def test_meets():
+    pathlib.Path({str(tmp_path / "met")!r} + {mine!r}).touch()
+    giving_up = time.monotonic() + 60
+    while not pathlib.Path({str(tmp_path / "met")!r} + {other!r}).exists():
+        assert time.monotonic() < giving_up
+        time.sleep(0.01)
+"""
+        part = _written(folder, text)
+        parts.append(Part(mine, part.folders, brokers=mine == "b"))
+    monkeypatch.setattr(runner, "PARTS", tuple(parts))
+    monkeypatch.setattr(runner, "REQUIRED", frozenset())
+    assert runner.main([]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "2 passed, 0 failed, 0 skipped"
+
+
+def test_a_run_that_is_stopped_ends_the_part_it_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = threading.Event()
+    stopped.set()
+    monkeypatch.setattr(running, "stopping", stopped)
+    result = _run(_written(tmp_path, "import time\ndef test_hangs(): time.sleep(60)\n"))
+    assert len(result.failed) == 1
     assert result.seconds < 30
 
 
