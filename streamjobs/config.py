@@ -4,65 +4,14 @@
 with every problem it finds. Durations are texts such as "2s", "500ms", "5m", "90d"; sizes such as "64MB".
 """
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from streamjobs.access import BrokerSection
 from streamjobs.errors import ConfigError
-
-DURATION = r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)\s*"
-SIZE = r"\s*([0-9]+)\s*(B|KB|MB|GB)\s*"
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
-
-
-def seconds(value: Any) -> Any:
-    """ "500ms" -> 0.5; numbers are seconds already."""
-    if isinstance(value, str):
-        found = re.fullmatch(DURATION, value)
-        if not found:
-            raise ValueError("a duration such as '500ms', '2s', '5m', '1h' or '90d'")
-        return float(found[1]) * _UNITS[found[2]]
-    return value
-
-
-def size(value: Any) -> Any:
-    """ "64MB" -> 67108864; numbers are bytes already."""
-    if isinstance(value, str):
-        found = re.fullmatch(SIZE, value)
-        if not found:
-            raise ValueError("a size such as '512KB', '64MB' or '1GB'")
-        return int(found[1]) * _SIZES[found[2]]
-    return value
-
-
-def plain(value: Any) -> Any:
-    """A value as a record's field may hold it."""
-    if not isinstance(value, (str, int, float)):
-        raise ValueError("a text, a number, true or false")
-    return value
-
-
-Seconds = Annotated[
-    float,
-    BeforeValidator(seconds),
-    Field(ge=0, allow_inf_nan=False),
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": f"^{DURATION}$"}]}),
-]
-Bytes = Annotated[
-    int,
-    BeforeValidator(size),
-    Field(ge=1),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": f"^{SIZE}$"}]}),
-]
-Side = Annotated[str | int | float | bool, BeforeValidator(plain)]
-Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,249}$")]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+from streamjobs.fields import Bytes, Seconds, Section, Side, Topic
 
 
 class JobSection(Section):
@@ -75,14 +24,6 @@ class JobSection(Section):
         "later",
     )
     seed: int = Field(default=0, ge=0, le=2**62, description="mixed into every key's own seed")
-
-
-class BrokerSection(Section):
-    url: str = Field(default="kafka://localhost:9092", description="kafka://host:port[,host:port]")
-    session_timeout: Seconds = Field(
-        default=10.0, description="a worker unheard of for this long loses its partitions (duration, or seconds)"
-    )
-    instance_id: str | None = Field(default=None, description="static membership: a restart keeps its partitions")
 
 
 class SourceSection(Section):

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from algorithms import Learner, SettingError
 from algorithms.chain import Chain
 from algorithms.common.settings import suggestion
+from streamjobs.checking.access import written_secrets
 from streamjobs.checking.consistency import contradictions
 from streamjobs.checking.drifting import drift_learners
 from streamjobs.checking.learners import made
@@ -21,7 +22,9 @@ from streamjobs.core.parts import PREDICTING, TASK, head_named
 
 def check(table: Mapping[str, Any], env: Mapping[str, str], origin: str) -> tuple[Settings | None, list[str]]:
     """The settings, or None and one sentence per problem."""
+    written = written_secrets(table, origin)
     table, variables, problems = overridden(table, env)
+    problems += written
     places = Places(origin, variables)
     for section in table:
         if section not in Settings.model_fields:

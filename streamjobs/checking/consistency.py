@@ -1,18 +1,16 @@
 """Settings that are each valid and contradict one another; every rule needs only the sections it names."""
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from algorithms import Learner
 from algorithms.common.settings import suggestion
 from algorithms.heads.gated import GatedRls
+from streamjobs.checking.access import access_contradictions
 from streamjobs.checking.drifting import drift_contradictions
 from streamjobs.checking.learners import is_bounded
-from streamjobs.checking.sentences import hidden
 from streamjobs.config import (
-    BrokerSection,
     HeadSection,
     JobSection,
     LabelsSection,
@@ -36,7 +34,7 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
     if source := parts.get("source"):
         rules.append(_source(source))
     if broker := parts.get("broker"):
-        rules.append(_broker(broker))
+        rules.append(access_contradictions(broker))
     if window := parts.get("window"):
         rules.append(_window(window))
         if source:
@@ -90,13 +88,6 @@ def _source(source: SourceSection) -> Found:
         yield ("source", "fields"), f"fields must differ; {name!r} stands there {fields.count(name)} times."
     if source.dim is not None and source.dim != len(fields):
         yield ("source", "dim"), f"dim must be the number of fields ({len(fields)}), or absent; got {source.dim}."
-
-
-def _broker(broker: BrokerSection) -> Found:
-    if not re.fullmatch(r"kafka://[^\s,:/]+(:\d{1,5})?(,[^\s,:/]+(:\d{1,5})?)*", broker.url):
-        yield ("broker", "url"), f"url must be kafka://host:port[,host:port]; got {hidden(broker.url)!r}."
-    if broker.session_timeout < 1:
-        yield ("broker", "session_timeout"), f"session_timeout must be 1 s or more; got {broker.session_timeout:g} s."
 
 
 def _window(window: WindowSection) -> Found:

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from algorithms.common.settings import suggestion
 from streamjobs.checking.places import Path
+from streamjobs.checking.sentences import is_secret
 from streamjobs.config import Settings
 
 PREFIX = "STREAMJOBS_"
@@ -56,6 +57,9 @@ def _put(table: dict[str, Any], path: Path, value: Any) -> bool:
 
 
 def _value(path: Path, text: str) -> Any:
+    section = section_model(path[0])
+    if section is not None and is_secret(section, path[1]):
+        return text  # as it stands: a secret may look like anything
     if _is_text(path) and not text.startswith(('"', "'")):
         return text
     try:
@@ -78,6 +82,8 @@ def _is_text(path: Path) -> bool:
 
 def section_model(name: str) -> type[BaseModel] | None:
     """The model of a section, also where the section may be absent."""
+    if name not in Settings.model_fields:
+        return None
     annotation = Settings.model_fields[name].annotation
     for option in (annotation, *typing.get_args(annotation)):
         if isinstance(option, type) and issubclass(option, BaseModel):

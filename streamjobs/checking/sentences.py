@@ -1,7 +1,6 @@
 """What pydantic found, said in one sentence each: the setting, what was expected, what came, the nearest known name."""
 
 import difflib
-import re
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -97,8 +96,13 @@ def hidden(text: str) -> str:
 
     >>> hidden("kafka://me:word@broker:9092")
     'kafka://********@broker:9092'
+    >>> hidden("me:wo/rd@broker")
+    '********@broker'
     """
-    return re.sub(r"(?<=://)[^@/\s]*@", f"{MASK}@", text)
+    scheme, between, rest = text.partition("://")
+    if not between:
+        scheme, rest = "", text
+    return f"{scheme}{between}{MASK}@{rest.rpartition('@')[2]}" if "@" in rest else text
 
 
 def is_secret(model: type[BaseModel], name: str) -> bool:
@@ -116,9 +120,8 @@ def validated(
     be no section (None).
     """
     if not isinstance(table, Mapping):
-        return None, [
-            ((section, ""), f"{places.origin}: {section} must be a table, written [{section}]; got {table!r:.80}.")
-        ]
+        got = hidden(repr(table))
+        return None, [((section, ""), f"{places.origin}: {section} must be a table, written [{section}]; got {got:.80}.")]
     try:
         return model.model_validate(table, strict=True), []
     except ValidationError as error:

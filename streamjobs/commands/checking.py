@@ -39,18 +39,22 @@ def check(
     from streamjobs.commands.loading import job_of
     from streamjobs.config import advice
     from streamjobs.errors import SetupError
+    from streamjobs.shell.secrets import exposed, unreadable
 
     made = job_of(job)
-    found: dict[str, Any] = {"job": str(job), "advice": advice(made.settings), **_predicted(made, keys)}
+    told = [*advice(made.settings), *unreadable(made.settings.broker), *exposed(made.settings.broker)]
+    found: dict[str, Any] = {"job": str(job), "advice": told, **_predicted(made, keys)}
     if sample is not None:
         found["sample"] = _sampled(made, sample, key)
     if online:
-        from streamjobs.shell.topics import check as check_topics
+        from streamjobs.shell.probe import obstacles
+        from streamjobs.shell.trust import expiring
 
-        problems = check_topics(made.settings, made.sinks)
+        problems = obstacles(made.settings, made)
         if problems:
             raise SetupError("\n".join(problems))
-        found["online"] = "the broker answers; every topic is there and fits"
+        found["advice"] += expiring(made.settings.broker)
+        found["online"] = "the broker answers; every topic is there and fits; every right is granted"
     if as_json:
         show(found)
     else:

@@ -11,10 +11,11 @@ import numpy as np
 
 from algorithms import Learner, SettingError
 from algorithms.heads.gated import GatedRls
-from streamjobs.config import Settings, seconds, settings_from
+from streamjobs.config import Settings, settings_from
 from streamjobs.core.parts import Parts, parts_of
 from streamjobs.core.population import Population, encode, learner_table
 from streamjobs.errors import ConfigError
+from streamjobs.fields import seconds
 from streamjobs.files import read_table
 from streamjobs.fit import report
 from streamjobs.fit.evaluation import Runs, leave_one_out

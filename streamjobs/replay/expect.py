@@ -9,7 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from streamjobs.config import BrokerSection
+from streamjobs.access import BrokerSection
 from streamjobs.core.messages import Output
 from streamjobs.errors import ConfigError, MismatchError
 from streamjobs.replay.writing import line_of

@@ -5,7 +5,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from streamjobs.config import BrokerSection
+from streamjobs.access import BrokerSection
 from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
 from streamjobs.shell import client
@@ -34,8 +34,7 @@ def topic_records(
         for partition, first, end in _ranges(consumer, topic, begin_ms, end_ms):
             yield from _partition(consumer, topic, partition, first, end)
     except KafkaException as error:
-        reason = error.args[0].str() if error.args and isinstance(error.args[0], KafkaError) else str(error)
-        raise SetupError(f"broker {settings['bootstrap.servers']}: {reason}; start it or correct [broker] url.") from None
+        raise client.unanswered(broker, error) from None
     finally:
         consumer.close()
 

@@ -96,7 +96,7 @@ def build(settings: Settings, core: Core, metrics: Metrics, partitions: int, inp
     in_memory = settings.state.store == "memory"
     app = WorkerApp(
         name,
-        broker=client.for_faust(broker),
+        **client.for_faust(broker),
         store="memory://" if in_memory else "rocksdb://",
         datadir=folder,
         autodiscover=False,

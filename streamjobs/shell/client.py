@@ -1,12 +1,22 @@
-"""How every client of this job reaches the broker; one place for addresses now and credentials later."""
+"""How every client of this job reaches the broker: the one place for addresses and credentials."""
 
+import functools
 from typing import Any
 
-from streamjobs.config import BrokerSection
+from confluent_kafka import KafkaException
+
+from streamjobs.access import BrokerSection
+from streamjobs.errors import SetupError
+from streamjobs.shell import greeting, remedies
+from streamjobs.shell.certificates import context_of, subject
+from streamjobs.shell.secrets import secret_of
+from streamjobs.shell.tokens import Provider, claims, tokens_of
 
 DEFAULT_PORT = 9092
 # Of a connection whose other end is gone and did not say so nothing else tells. Nothing but joining a group waits longer.
 REQUEST_TIMEOUT_MS = 15_000
+
+_context_of = functools.cache(context_of)
 
 
 def servers(broker: BrokerSection) -> list[str]:
@@ -17,12 +27,98 @@ def servers(broker: BrokerSection) -> list[str]:
 
 
 def for_aiokafka(broker: BrokerSection) -> dict[str, Any]:
-    return {"bootstrap_servers": servers(broker), "request_timeout_ms": REQUEST_TIMEOUT_MS}
+    """Passwords and tokens are read at each connection (`remedies`). Raises ConfigError where a file cannot be read."""
+    return {"bootstrap_servers": servers(broker), "request_timeout_ms": REQUEST_TIMEOUT_MS, **credentials(broker)}
 
 
-def for_faust(broker: BrokerSection) -> list[str]:
-    return [f"kafka://{server}" for server in servers(broker)]
+def credentials(broker: BrokerSection) -> dict[str, Any]:
+    """What aiokafka needs beside the address."""
+    if broker.reached == "plaintext":
+        return {}
+    remedies.apply()
+    found: dict[str, Any] = {"security_protocol": broker.reached.upper(), "ssl_context": _context_of(broker)}
+    if broker.sasl == "OAUTHBEARER":
+        found |= {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": Provider(tokens_of(broker))}
+    elif broker.sasl is not None:
+        password = secret_of(broker, "password")
+        assert password is not None
+        password.read()
+        found |= {"sasl_mechanism": broker.sasl, "sasl_plain_username": broker.username, "sasl_plain_password": password}
+    return found
+
+
+def for_faust(broker: BrokerSection) -> dict[str, Any]:
+    """Settings of an app: its broker, and credentials."""
+    address: dict[str, Any] = {"broker": [f"kafka://{server}" for server in servers(broker)]}
+    found = credentials(broker)
+    if not found:
+        return address
+    from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials  # commands need no Faust
+
+    context = found["ssl_context"]
+    if broker.sasl == "OAUTHBEARER":
+        known: Any = OAuthCredentials(oauth_cb=found["sasl_oauth_token_provider"], ssl_context=context)
+    elif broker.sasl is not None:
+        known = SASLCredentials(
+            username=broker.username, password=found["sasl_plain_password"], ssl_context=context, mechanism=broker.sasl
+        )
+    else:
+        known = SSLCredentials(context)
+    return {**address, "broker_credentials": known}
 
 
 def for_confluent(broker: BrokerSection) -> dict[str, Any]:
-    return {"bootstrap.servers": ",".join(servers(broker)), "log_level": 0}
+    """Of librdkafka, which tries for ever and never says why: so credentials are tried first.
+
+    Raises SetupError with one sentence where the broker refuses them or cannot be trusted; never call it in an event loop.
+    """
+    found: dict[str, Any] = {"bootstrap.servers": ",".join(servers(broker)), "log_level": 0}
+    if broker.reached == "plaintext":
+        return found
+    greet(broker)
+    found |= {"security.protocol": broker.reached, "ssl.ca.location": broker.ca_file or "probe"}
+    if broker.certificate_file is not None:
+        found["ssl.certificate.location"] = broker.certificate_file
+        found["ssl.key.location"] = broker.key_file or broker.certificate_file
+        key_password = secret_of(broker, "key_password")
+        if key_password is not None:
+            found["ssl.key.password"] = key_password.read()
+    if broker.sasl == "OAUTHBEARER":
+        tokens = tokens_of(broker)
+        found |= {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: tokens.current()}
+    elif broker.sasl is not None:
+        password = secret_of(broker, "password")
+        assert password is not None
+        found |= {"sasl.mechanism": broker.sasl, "sasl.username": broker.username, "sasl.password": password.read()}
+    return found
+
+
+def greet(broker: BrokerSection) -> list[greeting.Greeted]:
+    """A connection to each server that answers. Raises SetupError with one sentence on the first that is refused."""
+    return greeting.greet(broker, servers(broker), credentials(broker))
+
+
+def unanswered(broker: BrokerSection, error: Exception, *, within: float | None = None) -> SetupError:
+    """One sentence on a broker that did not answer a client of librdkafka, or refused it."""
+    if broker.reached == "plaintext":
+        try:
+            greet(broker)
+        except SetupError as known:
+            return known
+    text = error.args[0].str().rstrip(".") if isinstance(error, KafkaException) else str(error) or "no answer"
+    what = text if within is None else f"no answer within {within:.0f} s ({text})"
+    return SetupError(
+        f"broker {','.join(servers(broker))}: {what}; start it ('streamjobs broker start' gives one for development), "
+        "correct [broker] url, or see to the rights of this principal."
+    )
+
+
+def principal(broker: BrokerSection) -> str:
+    """Who the broker takes this worker for, as far as that can be told from here."""
+    if broker.sasl == "OAUTHBEARER":
+        return f"User:{claims(tokens_of(broker).current()[0]).get('sub', '?')}"
+    if broker.sasl is not None:
+        return f"User:{broker.username}"
+    if broker.reached == "ssl" and broker.certificate_file is not None:
+        return f"User:{subject(broker.certificate_file) or '?'}"
+    return "User:ANONYMOUS"

@@ -48,7 +48,7 @@ def _asked(settings: Settings, ask: Callable[[], Any]) -> Any:
         except (KafkaException, KafkaError, TimeoutError) as error:
             lasting = not isinstance(error, TimeoutError) and not _momentary(error)
             if lasting or time.monotonic() - begun > LOOK_AGAIN * ANSWER_WITHIN:
-                raise SetupError(_unanswered(settings, error)) from None
+                raise client.unanswered(settings.broker, error) from None
         time.sleep(0.1)
 
 
@@ -62,7 +62,7 @@ def topics_of(settings: Settings, admin: Any) -> Any:
     try:
         return admin.list_topics(timeout=ANSWER_WITHIN).topics
     except KafkaException as error:
-        raise SetupError(_unanswered(settings, error)) from None
+        raise client.unanswered(settings.broker, error) from None
 
 
 def members(settings: Settings) -> int:
@@ -165,12 +165,6 @@ def _counting(settings: Settings, topic: str, reached: Mapping[int, int]) -> Non
         if time.monotonic() - begun > MARKERS_WITHIN:
             return  # it counts all the same
         time.sleep(0.02)
-
-
-def _unanswered(settings: Settings, error: Exception) -> str:
-    text = error.args[0].str() if isinstance(error, KafkaException) else str(error) or "no answer"
-    servers = ",".join(client.servers(settings.broker))
-    return f"broker {servers}: {text.rstrip('.')}; start it, correct [broker] url, or see to the rights of this principal."
 
 
 def describe_topic(admin: Any, topic: str) -> dict[str, str]:

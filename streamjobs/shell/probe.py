@@ -1,7 +1,7 @@
 """Before anything is consumed: is there a broker, are the topics there, do their partitions fit, are we allowed."""
 
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -25,17 +25,33 @@ def probe(settings: Settings, job: JobLike) -> Found:
 
     Raises SetupError with a sentence for each thing that stands in the way.
     """
-    _, counts = topics._connect(topics.bootstrap(settings.broker.url))
+    admin, counts = topics._connect(settings.broker)
     source = settings.source.topic
-    if source in counts and topics.changelog(settings) not in counts:
+    if source in counts and topics.changelog(settings) not in counts and not _hidden(settings, admin):
         topics.create(settings, job_sinks=job.sinks, state_bytes=job.state_bytes, roles=("state",))
-    admin = AdminClient(client.for_confluent(settings.broker))
-    problems = topics.check(settings, job.sinks) or rights.missing(
-        admin, client.for_aiokafka(settings.broker), _roles(settings, job), settings.job.name
-    )
+    problems = obstacles(settings, job)
     if problems:
         raise SetupError("\n".join(problems))
     return Found(counts[source], _ends(admin, settings, counts[source]), identity.topic_id(admin, source))
+
+
+def obstacles(settings: Settings, job: JobLike) -> list[str]:
+    """A sentence for each thing that stands in the way: topics, partitions, rights; [] = it can run. Makes nothing.
+
+    Raises SetupError where the broker refuses TLS or credentials, ConfigError where a file of theirs cannot be read.
+    """
+    broker = settings.broker
+    known = client.principal(broker)
+    if problems := topics.check(settings, job.sinks, known):
+        return problems
+    admin, counts = topics._connect(broker)
+    ids = [f"{settings.job.name}-{number}" for number in range(counts[settings.source.topic])]
+    return rights.missing(admin, client.for_aiokafka(broker), _roles(settings, job), settings.job.name, ids, known)
+
+
+def _hidden(settings: Settings, admin: Any) -> bool:
+    """The changelog may be there and not for us to see; making it would be refused with less to say."""
+    return bool(topics.hidden(admin, [topics.changelog(settings)]))
 
 
 def _roles(settings: Settings, job: JobLike) -> dict[str, str]:

@@ -1,14 +1,28 @@
 """What aiokafka 0.14.0 does wrong for us, answered in its own classes; `apply` once per process, before any client."""
 
+import ssl
+import time
 from typing import Any
 
 from aiokafka.client import AIOKafkaClient
+from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
 from aiokafka.consumer.fetcher import PartitionRecords
-from aiokafka.errors import NodeNotReadyError
+from aiokafka.errors import KafkaError, NodeNotReadyError, SaslAuthenticationFailed
 
 from streamjobs.core.messages import Stored
+from streamjobs.shell.secrets import Secret
 
 _lookup = AIOKafkaClient.coordinator_lookup
+_connect = AIOKafkaConnection.connect
+_step = OAuthAuthenticator.step
+
+
+class Refused:
+    """Connections that were refused for TLS or credentials since the last one that was not."""
+
+    since: float | None = None  # time.monotonic()
+    server: str = ""
+    error: BaseException | None = None
 
 
 async def _patient_lookup(self: Any, kind: Any, key: str) -> Any:
@@ -27,6 +41,34 @@ def _lean_record(self: Any, tp: Any, record: Any) -> Stored:
     return Stored(tp.topic, tp.partition, record.offset, record.timestamp, record.key, record.value, record.headers)
 
 
+async def _noted_connect(self: Any) -> Any:
+    """With the password as it is now; and whoever watches (`Refused`) learns of refusals, which aiokafka only logs."""
+    if isinstance(self._sasl_plain_password, Secret):
+        self._sasl_plain_password = self._sasl_plain_password.read()
+    try:
+        made = await _connect(self)
+    except (ssl.SSLError, KafkaError, ValueError, KeyError) as error:
+        if not isinstance(error, (ssl.SSLError, KafkaError)):  # a server that does not prove who it is
+            error = SaslAuthenticationFailed(f"the server's answer makes no sense ({type(error).__name__})")
+        trust = isinstance(error, (ssl.SSLError, SaslAuthenticationFailed)) or isinstance(error.__cause__, ssl.SSLError)
+        if trust:
+            Refused.since = Refused.since or time.monotonic()
+            Refused.server, Refused.error = f"{self._host}:{self._port}", error
+        raise error
+    if self._ssl_context is not None:
+        Refused.since = None
+    return made
+
+
+async def _answered_step(self: Any, payload: bytes | None) -> Any:
+    """A refused token is answered in words and without an error code; aiokafka takes that for a welcome."""
+    if self._token_sent and payload:
+        raise SaslAuthenticationFailed(payload.decode(errors="replace")[:200])
+    return await _step(self, payload)
+
+
 def apply() -> None:
     AIOKafkaClient.coordinator_lookup = _patient_lookup
+    AIOKafkaConnection.connect = _noted_connect
+    OAuthAuthenticator.step = _answered_step
     PartitionRecords._consumer_record = _lean_record

@@ -6,7 +6,8 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
-from streamjobs.config import BrokerSection, Settings
+from streamjobs.access import BrokerSection
+from streamjobs.config import Settings
 from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
 from streamjobs.shell import client, topics
@@ -52,8 +53,7 @@ def records_of(broker: BrokerSection, topic: str, setting: str, start: Mapping[i
             consumer.assign([TopicPartition(topic, number, offset) for number, offset in at.items()])
             yield from _until_the_ends(consumer, topic, set(at))
     except KafkaException as error:
-        reason = error.args[0].str() if error.args and isinstance(error.args[0], KafkaError) else str(error)
-        raise SetupError(f"broker {settings['bootstrap.servers']}: {reason}; start it or correct [broker] url.") from None
+        raise client.unanswered(broker, error) from None
     finally:
         consumer.close()
 

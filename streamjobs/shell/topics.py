@@ -5,18 +5,21 @@ key's snapshot to the same partition of the changelog.
 """
 
 import time
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
+from streamjobs.access import BrokerSection
 from streamjobs.config import Settings
 from streamjobs.errors import SetupError
+from streamjobs.shell import client
 
 ANSWER_WITHIN = 5.0  # seconds for a broker to answer
 APPLY_WITHIN = 20.0  # seconds for a new topic to be usable
 KAFKA_MAX_BYTES = 1_048_588  # Kafka's own limit of a record batch where a topic sets none
+PRINTED = "add it ('streamjobs topics plan JOB --acl' prints all that are needed)."
 HEADERS_ROOM = 64 << 10  # bytes that the headers of a dead letter may add
 
 
@@ -39,11 +42,6 @@ def changelog(settings: Settings) -> str:
     return f"{settings.job.name}-state-changelog"
 
 
-def bootstrap(url: str) -> str:
-    """ "kafka://a:9092,b:9092" -> "a:9092,b:9092" """
-    return url.removeprefix("kafka://")
-
-
 def plan(settings: Settings, job_sinks: Mapping[str, str], partitions: int, state_bytes: int = 0) -> list[TopicPlan]:
     """All topics of a job. job_sinks: sink -> topic (those that are on); state_bytes: a key's largest snapshot."""
     room = str(max(KAFKA_MAX_BYTES, settings.source.max_bytes) + HEADERS_ROOM)
@@ -63,18 +61,24 @@ def plan(settings: Settings, job_sinks: Mapping[str, str], partitions: int, stat
     return plans
 
 
-def check(settings: Settings, job_sinks: Mapping[str, str] | None = None) -> list[str]:
+def check(
+    settings: Settings, job_sinks: Mapping[str, str] | None = None, principal: str = "this worker's principal"
+) -> list[str]:
     """One sentence for each thing that stands in the job's way: no broker, a missing or unfitting topic. [] = ready."""
-    servers = bootstrap(settings.broker.url)
+    servers = ",".join(client.servers(settings.broker))
     try:
-        admin, found = _connect(servers)
+        admin, found = _connect(settings.broker)
     except SetupError as error:
         return [str(error)]
     partitions = found.get(settings.source.topic)
     plans = plan(settings, _sinks(settings) if job_sinks is None else job_sinks, partitions or 0)
     problems = []
+    unseen = hidden(admin, [one.name for one in plans if one.name not in found])
     for one in plans:
-        if one.name not in found:
+        if one.name in unseen:
+            lacking = {"input": "Read", "state": "Read and Write"}.get(one.role, "Write")
+            problems.append(lacking_right(one.name, one.role, lacking, f"{principal}, who may not even see it"))
+        elif one.name not in found:
             problems.append(
                 f"topic {one.name} ({one.role}): expected at {servers}, not there; "
                 f"create it with 'streamjobs topics create' or correct {one.setting}."
@@ -90,6 +94,10 @@ def check(settings: Settings, job_sinks: Mapping[str, str] | None = None) -> lis
                 "set it to compact (kafka-configs.sh --alter) before the job runs."
             )
     return problems
+
+
+def lacking_right(name: str, role: str, lacking: str, principal: str) -> str:
+    return f"topic {name} ({role}): expected the right to {lacking}, not granted to {principal}; {PRINTED}"
 
 
 def create(
@@ -108,8 +116,7 @@ def create(
     partitions: of a new input, 4 where None; an existing input decides for all. replication: None = the broker's default.
     Raises SetupError where the broker does not answer, refuses, or `partitions` differs from the existing input's.
     """
-    servers = bootstrap(settings.broker.url)
-    admin, found = _connect(servers)
+    admin, found = _connect(settings.broker)
     there = found.get(settings.source.topic)
     if there is not None and partitions not in (None, there):
         raise SetupError(
@@ -136,16 +143,13 @@ def _sinks(settings: Settings) -> Mapping[str, str]:
     return sinks_of(settings, parts_of(settings))
 
 
-def _connect(servers: str) -> tuple[Any, dict[str, int]]:
+def _connect(broker: BrokerSection) -> tuple[Any, dict[str, int]]:
     """An admin client, and the number of partitions of every topic."""
-    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0, "socket.connection.setup.timeout.ms": 3000})
+    admin = AdminClient({**client.for_confluent(broker), "socket.connection.setup.timeout.ms": 3000})
     try:
         return admin, _topics(admin)
     except KafkaException as error:
-        raise SetupError(
-            f"broker {servers}: no answer within {ANSWER_WITHIN:.0f} s ({_text(error)}); "
-            "start it ('streamjobs broker start' gives one for development) or correct [broker] url."
-        ) from None
+        raise client.unanswered(broker, error, within=ANSWER_WITHIN) from None
 
 
 def _topics(admin: Any) -> dict[str, int]:
@@ -157,6 +161,20 @@ def is_mock(admin: Any) -> bool:
     return (admin.list_topics(timeout=ANSWER_WITHIN).cluster_id or "").startswith("mockCluster")
 
 
+def hidden(admin: Any, names: Sequence[str]) -> set[str]:
+    """Those of the topics that this client may not even see."""
+    if not names or is_mock(admin):
+        return set()
+    found = set()
+    for name, answer in admin.describe_topics(TopicCollection(list(names)), request_timeout=ANSWER_WITHIN).items():
+        try:
+            answer.result(ANSWER_WITHIN)
+        except (KafkaException, TimeoutError) as error:
+            if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                found.add(name)
+    return found
+
+
 def _cleanup_policy(admin: Any, topic: str) -> str:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     if is_mock(admin):
@@ -164,6 +182,8 @@ def _cleanup_policy(admin: Any, topic: str) -> str:
     try:
         return str(admin.describe_configs([resource])[resource].result(ANSWER_WITHIN)["cleanup.policy"].value)
     except (KafkaException, TimeoutError) as error:
+        if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            return "compact"  # asking needs DescribeConfigs, which a worker can do without: whoever made it has seen to it
         return f"an error ({_text(error)})"
 
 

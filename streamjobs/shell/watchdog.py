@@ -14,9 +14,12 @@ from streamjobs.config import Settings
 from streamjobs.errors import SetupError
 from streamjobs.shell import topics
 from streamjobs.shell.failures import DeliveryError
+from streamjobs.shell.greeting import refusal
+from streamjobs.shell.remedies import Refused
 
 log = structlog.get_logger("streamjobs")
 
+REFUSED = 60.0  # seconds; a password is changed at the broker and in the worker's file one after the other
 STUCK = 120.0  # seconds barred without a sign of progress; a rebalance takes at most a third of it
 
 
@@ -26,13 +29,17 @@ class Watchdog:
     def __init__(self, settings: Settings, delivery: Any, metrics: Any, *, patience: float | None = None) -> None:
         rebalance = 2 * settings.broker.session_timeout
         self.patience = patience if patience is not None else max(STUCK, 3 * rebalance)
-        self._servers = topics.bootstrap(settings.broker.url)
+        self._broker = settings.broker
         self._delivery, self._metrics = delivery, metrics
         self._sign: tuple[Any, ...] = ()
         self._since = time.monotonic()
 
     async def look(self) -> None:
-        """Raises DeliveryError when the broker answers and still nothing has moved for `patience` seconds."""
+        """Raises DeliveryError when the broker answers and still nothing has moved for `patience` seconds.
+
+        Raises SetupError when every connection of the last REFUSED seconds was refused for TLS or credentials.
+        """
+        self._look_at_credentials()
         now, delivery = time.monotonic(), self._delivery
         sign = (delivery.barrier, delivery.epoch, self._metrics.remaining)
         if not delivery.barrier or sign != self._sign:
@@ -40,7 +47,7 @@ class Watchdog:
         elif now - self._since > self.patience:
             waited, self._since = now - self._since, now
             try:
-                await asyncio.to_thread(topics._connect, self._servers)
+                await asyncio.to_thread(topics._connect, self._broker)
             except SetupError as error:
                 log.warning("waiting for the broker", seconds=round(waited), error=str(error))
                 return
@@ -48,3 +55,13 @@ class Watchdog:
                 f"no partitions for {waited:.0f} s: the broker answers, but joining the group, fencing or restoring does "
                 "not go on. Nothing is lost: a restart continues from the last checkpoint."
             )
+
+    def _look_at_credentials(self) -> None:
+        since, error = Refused.since, Refused.error
+        if since is None or error is None or time.monotonic() - since < REFUSED:
+            return
+        sentence = refusal(self._broker, Refused.server, error) or f"broker {Refused.server}: {error}"
+        raise SetupError(
+            f"{sentence} Refused for {time.monotonic() - since:.0f} s; nothing is lost, a restart continues from the last "
+            "checkpoint."
+        )

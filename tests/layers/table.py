@@ -9,7 +9,10 @@ PURE = {
     *("itertools", "math", "operator", "types", "typing"),
 }
 PURE_TEXT = {"base64", "binascii", "hashlib", "json", "re", "statistics", "string", "struct", "tomllib", "zlib"}
-CORE = ("streamjobs.core", "streamjobs.config", "streamjobs.errors", "streamjobs.checking")
+CORE = (
+    *("streamjobs.core", "streamjobs.config", "streamjobs.access", "streamjobs.fields", "streamjobs.errors"),
+    "streamjobs.checking",
+)
 FRONT = (
     *("streamjobs.cli", "streamjobs.__main__", "streamjobs.commands", "streamjobs.demo", "streamjobs.replay"),
     "streamjobs.fit",

@@ -1,0 +1,134 @@
+"""A real broker that trusts nobody: TLS, SCRAM-SHA-512, signed tokens, client certificates; deny by default.
+
+Its plaintext listener is the test's own way in (ANONYMOUS may do anything there): brokers outside a test have none.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from streamjobs.shell.broker import Broker, free_port
+from tests.kafka.bed import until
+from tests.kafka.certificates import Authority, Issuer
+
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+_OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearer"
+ANYTHING = AclBindingFilter(
+    ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+)
+
+
+class Secured:
+    """`sasl` and `mutual` are the addresses of the SASL_SSL and the SSL listener, `bootstrap` the test's own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ca, self.stranger, self.issuer = Authority(folder), Authority(folder, "stranger"), Issuer(folder)
+        self.ca.issued("broker")
+        plain, sasl, mutual = free_port(), free_port(), free_port()
+        self.sasl, self.mutual = f"127.0.0.1:{sasl}", f"127.0.0.1:{mutual}"
+        controller = free_port()
+        self.broker = Broker(port=plain, extra=self._properties(plain, sasl, mutual, controller))
+        self.broker._controller = controller
+        self.admin: Any = None
+
+    def _properties(self, plain: int, sasl: int, mutual: int, controller: int) -> dict[str, str]:
+        ports = {"PLAINTEXT": plain, "SASL_SSL": sasl, "SSL": mutual}
+        shown = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
+        tls = {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.folder / "broker.pem"),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.ca.file),
+        }
+        found = {
+            "listeners": f"{shown},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": shown,
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER",
+            "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": _SCRAM,
+            "listener.name.sasl_ssl.oauthbearer.sasl.jaas.config": f"{_OAUTH}LoginModule required;",
+            "listener.name.sasl_ssl.oauthbearer.sasl.server.callback.handler.class": f"{_OAUTH}ValidatorCallbackHandler",
+            "sasl.oauthbearer.jwt.validator.class": "org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator",
+            "sasl.oauthbearer.jwks.endpoint.url": self.issuer.keys.as_uri(),
+            "sasl.oauthbearer.expected.issuer": Issuer.NAME,
+            "sasl.oauthbearer.expected.audience": Issuer.AUDIENCE,
+            "listener.name.ssl.ssl.client.auth": "required",
+        }
+        for listener in ("sasl_ssl", "ssl"):
+            found |= {f"listener.name.{listener}.{name}": value for name, value in tls.items()}
+        return found
+
+    @property
+    def bootstrap(self) -> str:
+        return self.broker.bootstrap
+
+    def user(self, name: str, password: str) -> None:
+        """Make a SCRAM user, or give it another password; waits until it counts."""
+        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        one = UserScramCredentialUpsertion(name, info, password.encode(), os.urandom(12))
+        for answer in self.admin.alter_user_scram_credentials([one]).values():
+            answer.result(10)
+
+    def allow(self, bindings: Iterable[AclBinding]) -> None:
+        """Grant these, and wait until they are in force."""
+        bindings = list(bindings)
+        for answer in self.admin.create_acls(bindings).values():
+            answer.result(10)
+        until(lambda: set(bindings) <= self.granted(), "the ACLs in force")
+
+    def forbid(self, bindings: Iterable[AclBinding]) -> None:
+        bindings = list(bindings)
+        filters = [
+            AclBindingFilter(b.restype, b.name, b.resource_pattern_type, b.principal, b.host, b.operation, b.permission_type)
+            for b in bindings
+        ]
+        for answer in self.admin.delete_acls(filters).values():
+            answer.result(10)
+        until(lambda: not set(bindings) & self.granted(), "the ACLs gone")
+
+    def granted(self) -> set[AclBinding]:
+        return set(self.admin.describe_acls(ANYTHING).result(10))
+
+    @contextmanager
+    def without(self, bindings: Iterable[AclBinding]) -> Iterator[None]:
+        """These rights are taken away for a while."""
+        bindings = list(bindings)
+        self.forbid(bindings)
+        try:
+            yield
+        finally:
+            self.allow(bindings)
+
+    def __enter__(self) -> "Secured":
+        before = os.environ.get("JAVA_TOOL_OPTIONS")
+        os.environ["JAVA_TOOL_OPTIONS"] = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.issuer.keys.as_uri()}"
+        try:
+            self.broker.start()
+        finally:
+            del os.environ["JAVA_TOOL_OPTIONS"]
+            if before is not None:
+                os.environ["JAVA_TOOL_OPTIONS"] = before
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.broker.stop()
