@@ -22,7 +22,7 @@ def checkout(tmp_path: Path) -> Path:
         where = shutil.which(tool)
         assert where, f"no {tool} on this machine"
         (tmp_path / "bin" / tool).symlink_to(where)
-    for tool in ("java", "mvn", "python3", "apt-get"):
+    for tool in ("java", "mvn", "openssl", "python3", "apt-get"):
         _stand_in(tmp_path / "bin" / tool)
     return tmp_path / "checkout"
 
@@ -64,10 +64,11 @@ def test_it_fails_where_the_readme_has_no_such_line(checkout: Path) -> None:
 def test_it_installs_what_is_missing(checkout: Path) -> None:
     (checkout.parent / "bin" / "java").unlink()
     (checkout.parent / "bin" / "mvn").unlink()
+    (checkout.parent / "bin" / "openssl").unlink()
     _stand_in(checkout.parent / "bin" / "python3", code=1)
     code, lines = _run(checkout, "```\necho -m tests\n```\n")
     assert code == 0
-    assert "apt-get install -y openjdk-17-jre-headless maven python3-venv" in lines
+    assert "apt-get install -y openjdk-17-jre-headless maven openssl python3-venv" in lines
 
 
 def test_the_readme_has_the_line_and_it_starts_from_nothing() -> None:

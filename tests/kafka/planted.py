@@ -9,6 +9,7 @@ letters-last      dead letters are sent after the offset is committed, and it di
 outside           its outputs are no part of its transactions.
 unfenced          its changelog is written by producers that do not exclude another worker's.
 clock-jumps       its wall clock jumps by days.
+impatient         credentials may be refused for seconds only, instead of a minute.
 """
 
 import os
@@ -23,7 +24,7 @@ from streamjobs.core.live import Live
 from streamjobs.core.messages import Output
 from streamjobs.core.snapshot import Offsets
 from streamjobs.files import load_job
-from streamjobs.shell import app
+from streamjobs.shell import app, watchdog
 from streamjobs.shell.changelog import Changelog
 from streamjobs.shell.checkpoint import Checkpoints
 from streamjobs.shell.delivery import Delivery
@@ -130,6 +131,10 @@ def clock_jumps(_: int) -> None:
     time.time = lambda: real() + (0.0, 172_800.0, -172_800.0)[int(time.monotonic() - begun) % 3]
 
 
+def impatient(seconds: int) -> None:
+    watchdog.REFUSED = float(seconds)
+
+
 STAGES = ("outputs", "changelog", "store", "commit")
 FAULTS: dict[str, Plant] = {
     **{f"dies-after-{stage}": dies_after(stage) for stage in (*STAGES, "offsets")},
@@ -140,6 +145,7 @@ FAULTS: dict[str, Plant] = {
     "drops-on-revoke": drops_on_revoke,
     "letters-last": letters_last,
     "clock-jumps": clock_jumps,
+    "impatient": impatient,
 }
 
 

@@ -26,6 +26,7 @@ from confluent_kafka.admin import (
 from streamjobs.shell.broker import Broker, free_port
 from tests.kafka.bed import until
 from tests.kafka.certificates import Authority, Issuer
+from tests.kafka.proxy import Proxy
 
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 _OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearer"
@@ -35,22 +36,26 @@ ANYTHING = AclBindingFilter(
 
 
 class Secured:
-    """`sasl` and `mutual` are the addresses of the SASL_SSL and the SSL listener, `bootstrap` the test's own."""
+    """`sasl` and `mutual` are the addresses of the SASL_SSL and the SSL listener, `bootstrap` the test's own.
+
+    `proxied` is SASL_SSL through `proxy`, whose connections can be cut.  `admin`: may do anything, over `bootstrap`.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.ca, self.stranger, self.issuer = Authority(folder), Authority(folder, "stranger"), Issuer(folder)
         self.ca.issued("broker")
-        plain, sasl, mutual = free_port(), free_port(), free_port()
-        self.sasl, self.mutual = f"127.0.0.1:{sasl}", f"127.0.0.1:{mutual}"
-        controller = free_port()
-        self.broker = Broker(port=plain, extra=self._properties(plain, sasl, mutual, controller))
+        plain, sasl, mutual, behind, front, controller = _ports(6)
+        self.sasl, self.mutual, self.proxied = f"127.0.0.1:{sasl}", f"127.0.0.1:{mutual}", f"127.0.0.1:{front}"
+        listeners = {"PLAINTEXT": plain, "SASL_SSL": sasl, "SSL": mutual, "PROXIED": behind}
+        self.broker = Broker(port=plain, extra=self._properties(listeners, front, controller))
         self.broker._controller = controller
+        self.proxy = Proxy(front, behind)
         self.admin: Any = None
 
-    def _properties(self, plain: int, sasl: int, mutual: int, controller: int) -> dict[str, str]:
-        ports = {"PLAINTEXT": plain, "SASL_SSL": sasl, "SSL": mutual}
-        shown = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
+    def _properties(self, listeners: dict[str, int], front: int, controller: int) -> dict[str, str]:
+        own = ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items())
+        shown = ",".join(f"{name}://127.0.0.1:{port}" for name, port in {**listeners, "PROXIED": front}.items())
         tls = {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self.folder / "broker.pem"),
@@ -58,13 +63,16 @@ class Secured:
             "ssl.truststore.location": str(self.ca.file),
         }
         found = {
-            "listeners": f"{shown},CONTROLLER://127.0.0.1:{controller}",
+            "listeners": f"{own},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": shown,
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL,"
+            "PROXIED:SASL_SSL",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:ANONYMOUS",
+            "super.users": "User:ANONYMOUS;User:boss",
             "sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER",
             "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": _SCRAM,
+            "listener.name.proxied.scram-sha-512.sasl.jaas.config": _SCRAM,
+            "listener.name.proxied.sasl.enabled.mechanisms": "SCRAM-SHA-512",
             "listener.name.sasl_ssl.oauthbearer.sasl.jaas.config": f"{_OAUTH}LoginModule required;",
             "listener.name.sasl_ssl.oauthbearer.sasl.server.callback.handler.class": f"{_OAUTH}ValidatorCallbackHandler",
             "sasl.oauthbearer.jwt.validator.class": "org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator",
@@ -73,7 +81,7 @@ class Secured:
             "sasl.oauthbearer.expected.audience": Issuer.AUDIENCE,
             "listener.name.ssl.ssl.client.auth": "required",
         }
-        for listener in ("sasl_ssl", "ssl"):
+        for listener in ("sasl_ssl", "ssl", "proxied"):
             found |= {f"listener.name.{listener}.{name}": value for name, value in tls.items()}
         return found
 
@@ -127,8 +135,17 @@ class Secured:
             del os.environ["JAVA_TOOL_OPTIONS"]
             if before is not None:
                 os.environ["JAVA_TOOL_OPTIONS"] = before
+        self.proxy.start()
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.proxy.stop()
         self.broker.stop()
+
+
+def _ports(count: int) -> list[int]:
+    found: set[int] = set()
+    while len(found) < count:
+        found.add(free_port())
+    return list(found)

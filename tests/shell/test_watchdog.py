@@ -34,27 +34,27 @@ def watched(
 
 
 @pytest.fixture
-def answering(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The servers that were asked; they answer."""
-    asked: list[str] = []
+def answering(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The brokers that were asked; they answer."""
+    asked: list[Any] = []
     monkeypatch.setattr(topics, "_connect", asked.append)
     return asked
 
 
-def test_a_worker_without_partitions_that_nothing_moves_ends(answering: list[str]) -> None:
+def test_a_worker_without_partitions_that_nothing_moves_ends(answering: list[Any]) -> None:
     with pytest.raises(
         DeliveryError, match="the broker answers, but joining the group, fencing or restoring does not go on"
     ):
         watched(2)
-    assert answering == ["nowhere:1"]
+    assert answering == [SETTINGS.broker]
 
 
-def test_a_worker_at_work_is_left_alone(answering: list[str]) -> None:
+def test_a_worker_at_work_is_left_alone(answering: list[Any]) -> None:
     watched(5, barrier=False)
     assert not answering
 
 
-def test_restoring_and_rebalancing_are_progress(answering: list[str]) -> None:
+def test_restoring_and_rebalancing_are_progress(answering: list[Any]) -> None:
     def restored(delivery: Any, metrics: Any) -> None:
         metrics.remaining -= 1
 
@@ -67,7 +67,7 @@ def test_restoring_and_rebalancing_are_progress(answering: list[str]) -> None:
 
 
 def test_without_a_broker_it_goes_on_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    asked: list[Any] = []
 
     def silent(servers: str) -> None:
         asked.append(servers)
