@@ -64,7 +64,7 @@ class Nursery:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, words: Sequence[str], env: dict[str, str], log: Path) -> Child:
-        """words: "run" or "planted FAULT", and the job file."""
+        """words: "run", "run --debug" or "planted FAULT", and the job file."""
         return Child(self, self.ask({"start": list(words), "env": env, "log": str(log)}))
 
     def ask(self, request: dict[str, Any]) -> Any:
@@ -150,7 +150,7 @@ def _child(request: dict[str, Any]) -> None:
         *words, job = request["start"]
         if words[0] == "planted":
             planted.plant(words[1])
-        code = run(load_job(Path(job)))
+        code = run(load_job(Path(job)), debug="--debug" in words)
     except BaseException:  # noqa: BLE001 - a child must never go on in its parent's loop
         import traceback
 

@@ -2,11 +2,8 @@
 
 import contextlib
 import io
-import json
 import os
 import secrets
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +26,7 @@ from tests.kafka.planted import program
 from tests.kafka.secured import Secured
 from tests.kafka.test_worker_ending import ended
 from tests.kafka.truth import verify
-from tests.kafka.workers import CHECKOUT, Worker, working
+from tests.kafka.workers import RUN, Worker, working
 
 SECTIONS = {"source": SOURCE, "head": {"name": "rls"}, "drift": {"detector": "page_hinkley"}}
 B = "STREAMJOBS_BROKER__"
@@ -170,7 +167,7 @@ WRONG = {
     "outdated": "refused this worker's certificate, which expired 1 days ago",
     "plain": "closed the connection at the first request; it may expect TLS",
 }
-RUN = ("password", "authority", "name", "expired", "strange")  # a worker too, not only `check --online`
+RUNNING = ("password", "authority", "name", "expired", "strange")  # a worker too, not only `check --online`
 
 
 def _wrong(house: House) -> dict[str, dict[str, str]]:
@@ -213,7 +210,7 @@ def test_credentials_that_are_refused_are_one_sentence_and_code_3(house: House, 
     for case, env in wrong.items():
         code, text = said("check", open_job if case == "plain" else bed.path, "--online", env=env)
         assert code == 3 and len(text.splitlines()) == 1 and WRONG[case] in text, f"{case}: {code} {text}"
-    for case in RUN:
+    for case in RUNNING:
         code, lines = ended(Worker(bed, case, nursery=house.nursery, **wrong[case]))
         assert code == 3 and len(lines) == 1 and WRONG[case] in lines[0], f"{case}: {code} {lines}"
 
@@ -288,62 +285,41 @@ def test_no_secret_and_no_key_shows_anywhere_whatever_goes_wrong(house: House, t
             code, text = said(*words, bed.path, "--debug", env=other)
             assert code == 3 and "Traceback" in text, text
             shown.append(text)
-        shown += [said("schema", env=scram)[1], *_worked(house, bed, scram, tmp_path)]
+        shown += [said("schema", env=scram)[1], *_worked(house, bed, scram)]
     finally:
         secured.user("worker", "worker's own")
     whole = "\n".join(shown)
     found = {name for name, canary in canaries.items() if canary in whole}
     assert not found, f"shown: {found}"
     stored = [b"".join(m.value() or b"" for m in bed.read(topic)) for topic in (*bed.job.sinks.values(), bed.changelog)]
-    stored += [path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file()]
+    stored += [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert sum(map(len, stored)) > 1000
     for canary in canaries.values():
         assert not any(canary.encode() in data for data in stored)
 
 
-def _worked(house: House, bed: Bed, env: dict[str, str], tmp_path: Path) -> list[str]:
-    """Log, pages and command line of a worker that works, is watched, loses a right and crashes. No key is in them."""
+def _worked(house: House, bed: Bed, env: dict[str, str]) -> list[str]:
+    """Log and pages of a worker that works, is watched, loses a right and crashes. No key is in them."""
     person = f"person-{secrets.token_hex(8)}"
     bed.produce([record._replace(key=f"{person}-{record.partition}".encode()) for record in samples(200, keys=4)])
     bed.produce([Sent(person.encode(), b'{"x": "' + person.encode() + b'"}', 0, 1)])
-    log, state = tmp_path / "canary.log", tmp_path / "state"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "streamjobs", "run", str(bed.path), "--debug"],
-            cwd=CHECKOUT,
-            env={**os.environ, **env, "STREAMJOBS_STATE__DIRECTORY": str(state), "PYTHONUNBUFFERED": "1"},
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-        )
-    try:
-
-        def events(name: str) -> list[dict[str, Any]]:
-            lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
-            return [line for line in lines if line.get("event") == name]
-
-        until(lambda: bed.behind() == 0 or process.poll() is not None, lambda: log.read_text()[-2000:], 300)
-        assert process.poll() is None, log.read_text()[-2000:]
-        (serving,) = events("serving /metrics and /health")
-        pages = []
+    predictions = [
+        one
+        for one in acls.bindings(acls.rights(bed.settings, bed.job.sinks, "User:worker"))
+        if one.name == bed.job.sinks["predictions"]
+    ]
+    pages = []
+    with working(bed, nursery=house.nursery, program=(*RUN, "--debug"), **env) as worker:
+        bed.until_done([worker])
+        (serving,) = worker.events("serving /metrics and /health")
         for page in ("metrics", "health"):
             with urllib.request.urlopen(f"http://127.0.0.1:{serving['port']}/{page}", timeout=10) as answer:
                 pages.append(answer.read().decode())
         assert "streamjobs_records_consumed_total" in pages[0] and '"running"' in pages[1]
-        pages.append(Path(f"/proc/{process.pid}/cmdline").read_text())
-        writing = [
-            one
-            for one in acls.bindings(acls.rights(bed.settings, bed.job.sinks, "User:worker"))
-            if one.name == bed.job.sinks["predictions"]
-        ]
-        with house.secured.without(writing):
+        with house.secured.without(predictions):
             bed.produce([record._replace(key=f"{person}-0".encode(), partition=0) for record in samples(50, keys=4)])
-            assert process.wait(120) == 1
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-    text = log.read_text()
+            assert ended(worker)[0] == 1
+        text = worker.text()
     assert "Traceback" in text and "the broker refused outputs" in text and "aiokafka" in text
     assert person not in text + "".join(pages)
     return [text, *pages]

@@ -37,7 +37,7 @@ class Worker:
         self.process: subprocess.Popen[bytes] | Child
         if nursery is not None:
             self.log.touch()
-            words = program[-1:] if program == RUN else ("planted", program[-1])
+            words = program[2:] if program[:3] == RUN else ("planted", program[-1])
             self.process = nursery.start((*words, str(bed.path)), variables, self.log)
             return
         with self.log.open("ab") as log:
