@@ -49,6 +49,8 @@ class SourceSection(Section):
     max_samples: int = Field(default=10_000, ge=1, description="most samples in a frame")
     max_abs: float = Field(default=1e9, gt=0, description="largest |x| of a sample")
     max_key_bytes: int = Field(default=256, ge=1, description="longest key, in bytes")
+    max_headers: int = Field(default=100, ge=0, description="most headers of a record")
+    max_header_bytes: Bytes = Field(default=64 << 10, description="largest headers of a record, all names and values")
 
 
 class MirrorSection(Section):

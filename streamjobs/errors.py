@@ -47,8 +47,10 @@ class RecordError(StreamjobsError):
 
 
 REASONS = (
-    "no_key",  # the record has no key, or one beyond the limit
-    "too_large",  # bytes, samples or headers beyond the limit
+    "no_key",  # the record has no key
+    "long_key",  # a key beyond the limit
+    "headers",  # more of them than the limit, or larger ones
+    "too_large",  # bytes or samples beyond the limit
     "malformed",  # not decodable in the declared format
     "missing_field",  # a declared field is absent or of another type
     "wrong_dimension",

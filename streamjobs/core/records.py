@@ -20,8 +20,6 @@ from streamjobs.errors import RecordError
 
 _key, _value = operator.attrgetter("key"), operator.attrgetter("value")
 _timestamp, _headers = operator.attrgetter("timestamp"), operator.attrgetter("headers")
-MAX_HEADERS = 100  # of a record
-MAX_HEADER_BYTES = 1 << 16  # of all its headers, names and values
 END_OF_TIME = 253_402_300_800.0  # the year 10000, seconds since 1970: beyond it the unit is wrong
 
 
@@ -50,7 +48,7 @@ def decoder(
     parse_all = batch_parser(source, dim, mirror)
 
     def decode(records: Sequence[Record]) -> Decoded:
-        if parse_all is not None and _within_limits(records, max_bytes, max_key_bytes):
+        if parse_all is not None and _within_limits(records, source):
             singles = parse_all(list(map(_value, records)))
             if singles is not None:
                 return _checked(_of_singles(singles, records, scale), records, {}, source)
@@ -61,7 +59,7 @@ def decoder(
             key, value = record.key, record.value
             try:
                 if not key or len(key) > max_key_bytes or not value or len(value) > max_bytes or record.headers:
-                    _check_limits(record, max_bytes, max_key_bytes)
+                    _check_limits(record, source)
                 parsed = parse(record)
                 if isinstance(parsed, Frame):
                     samples.frame(index, parsed)
@@ -192,35 +190,42 @@ def _of_singles(singles: Singles, records: Sequence[Record], scale: float) -> _J
     return _Joined(owner, singles.times / scale, singles.X, singles.labels, stamps / 1000.0)
 
 
-def _within_limits(records: Sequence[Record], max_bytes: int, max_key_bytes: int) -> bool:
+def _within_limits(records: Sequence[Record], source: SourceSection) -> bool:
     """Whether every record is: the usual case, in few passes."""
     keys, values = list(map(_key, records)), list(map(_value, records))
     return (
         bool(records)
         and all(keys)
         and all(values)
-        and all([_few(headers) for headers in map(_headers, records) if headers])
-        and max(map(len, keys)) <= max_key_bytes
-        and max(map(len, values)) <= max_bytes
+        and all([_few(headers, source) for headers in map(_headers, records) if headers])
+        and max(map(len, keys)) <= source.max_key_bytes
+        and max(map(len, values)) <= source.max_bytes
     )
 
 
-def _check_limits(record: Record, max_bytes: int, max_key_bytes: int) -> None:
+def _check_limits(record: Record, source: SourceSection) -> None:
+    """Before anything is decoded: sizes and counts, which cost nothing to look at."""
     key, value = record.key, record.value
     if not key:
         raise Problem("no_key", "expected a key, got none")
-    if len(key) > max_key_bytes:
-        raise Problem("no_key", f"expected a key of at most {max_key_bytes} bytes, got {len(key)}")
+    if len(key) > source.max_key_bytes:
+        raise Problem("long_key", f"expected a key of at most {source.max_key_bytes} bytes, got {len(key)}")
     if not value:
         raise Problem("malformed", "expected a value, got none")
-    if len(value) > max_bytes:
-        raise Problem("too_large", f"expected a value of at most {max_bytes} bytes, got {len(value)}")
-    if not _few(record.headers):
-        raise Problem("too_large", f"expected at most {MAX_HEADERS} headers of {MAX_HEADER_BYTES} bytes in all, got more")
+    if len(value) > source.max_bytes:
+        raise Problem("too_large", f"expected a value of at most {source.max_bytes} bytes, got {len(value)}")
+    if not _few(record.headers, source):
+        raise Problem(
+            "headers",
+            f"expected at most {source.max_headers} headers of {source.max_header_bytes} bytes in all, got more",
+        )
 
 
-def _few(headers: Headers) -> bool:
-    return len(headers) <= MAX_HEADERS and sum(len(name) + len(text or b"") for name, text in headers) <= MAX_HEADER_BYTES
+def _few(headers: Headers, source: SourceSection) -> bool:
+    return (
+        len(headers) <= source.max_headers
+        and sum(len(name) + len(text or b"") for name, text in headers) <= source.max_header_bytes
+    )
 
 
 def _bad_number(x: Array, max_abs: float) -> Problem:

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamjobs.config import SourceSection
+from streamjobs.core import records as reading
 from streamjobs.core.messages import Stored
-from streamjobs.core.records import MAX_HEADER_BYTES, MAX_HEADERS, decoder
+from streamjobs.core.records import decoder
 from streamjobs.errors import REASONS, ConfigError
 
 NOW = 1_700_000_000.0
@@ -181,13 +182,37 @@ def test_a_bad_record_is_refused_with_its_reason(value, expected):
     assert reason(value) == expected
 
 
-def test_limits_are_checked_before_anything_is_decoded():
-    assert reason(GOOD, key=None) == reason(GOOD, key=b"") == reason(GOOD, key=b"k" * 257) == "no_key"
-    assert reason(b"{" * 2_000_000) == "too_large"
-    assert reason(GOOD, headers=[("h", b"")] * (MAX_HEADERS + 1)) == "too_large"
-    assert reason(GOOD, headers=[("h", b"x" * MAX_HEADER_BYTES)]) == "too_large"
+@pytest.mark.parametrize(
+    ("how", "changes", "expected"),
+    [
+        ({"key": None}, {}, "no_key"),
+        ({"key": b""}, {}, "no_key"),
+        ({"key": b"k" * 257}, {}, "long_key"),
+        ({"key": b"k" * 9}, {"max_key_bytes": 8}, "long_key"),
+        ({"value": b"{" * ((1 << 20) + 1)}, {}, "too_large"),
+        ({"value": b"{" * 9}, {"max_bytes": 8}, "too_large"),
+        ({"headers": [("h", b"")] * 101}, {}, "headers"),
+        ({"headers": [("h", b"x" * (64 << 10))]}, {}, "headers"),
+        ({"headers": [("h", None)]}, {"max_headers": 0}, "headers"),
+        ({"headers": [("h", b"x"), ("h", None)]}, {"max_header_bytes": 2}, "headers"),
+    ],
+)
+def test_limits_are_looked_at_before_anything_is_decoded(how, changes, expected, monkeypatch):
+    def decoded(whatever):
+        raise AssertionError("decoded")
+
+    monkeypatch.setattr(reading, "parser", lambda *settings: decoded)
+    monkeypatch.setattr(reading, "batch_parser", lambda *settings: decoded)
+    assert reason(**{"value": b"{}", **how}, changes=changes) == expected
+    with pytest.raises(AssertionError, match="decoded"):  # what is within its limits is
+        decode(b"{" * 8, key=b"k" * 8, changes=changes)
+
+
+def test_limits_are_what_is_still_allowed():
+    assert decode(GOOD, headers=[("other", None)] * 100).errors == []
+    assert decode(GOOD, changes={"max_header_bytes": 3}, headers=[("h", b"x"), ("h", None)]).errors == []
+    assert decode(GOOD, key=b"k" * 256).errors == []
     assert reason(FRAME, changes={"max_samples": 1}) == "too_large"
-    assert decode(GOOD, headers=[("other", None)]).errors == []
 
 
 @pytest.mark.parametrize(
