@@ -19,7 +19,8 @@ import numpy as np
 from algorithms.common import rls
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import largest, missing, put
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, State, Workspace, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, State, require
+from algorithms.heads import common as heads
 from algorithms.heads.common import carry, score, side, squared_loss
 
 
@@ -100,22 +101,7 @@ class GatedRls(Learner):
     def targets(self, state: GatedRlsState) -> int:
         return state.weights.shape[1]
 
-    # In a workspace P is whole, as in `rls`.
-    def workspace(self, state: GatedRlsState, *, slots: int = 1, extra: int = 0) -> Workspace:
-        return Learner.workspace(self, self._whole(state), slots=slots, extra=extra)
-
-    def load(self, work: Any, slot: int, state: GatedRlsState) -> None:
-        Learner.load(self, work, slot, self._whole(state))
-
-    def save(self, work: Any, slot: int, like: GatedRlsState) -> GatedRlsState:
-        state = Learner.save(self, work, slot, like)
-        return state._replace(P=rls.packed(state.P))
-
-    def _whole(self, state: GatedRlsState) -> GatedRlsState:
-        n = len(state.weights) + self.intercept
-        if state.P.shape != (n * (n + 1) // 2,):
-            raise ValueError(f"GatedRls: expected P of {n * (n + 1) // 2} numbers ({n} inputs), got shape {state.P.shape}.")
-        return state._replace(P=rls.unpacked(state.P, n))
+    workspace, load, save = heads.workspace, heads.load, heads.save  # type: ignore[assignment]
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         falls_back = self.fallback == "last_label"

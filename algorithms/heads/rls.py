@@ -18,8 +18,9 @@ import numpy as np
 from algorithms.common import rls
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Workspace, require
-from algorithms.common.rls import packed, unpacked
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.rls import packed
+from algorithms.heads import common as heads
 from algorithms.heads.common import carry, score, squared_loss
 
 
@@ -61,22 +62,7 @@ class Rls(Learner):
     def targets(self, state: RlsState) -> int:
         return state.weights.shape[1]
 
-    # In a workspace P is whole: twice the memory, but its rows are what vector instructions want.
-    def workspace(self, state: RlsState, *, slots: int = 1, extra: int = 0) -> Workspace:
-        return Learner.workspace(self, self._whole(state), slots=slots, extra=extra)
-
-    def load(self, work: Any, slot: int, state: RlsState) -> None:
-        Learner.load(self, work, slot, self._whole(state))
-
-    def save(self, work: Any, slot: int, like: RlsState) -> RlsState:
-        state = Learner.save(self, work, slot, like)
-        return state._replace(P=packed(state.P))
-
-    def _whole(self, state: RlsState) -> RlsState:
-        n = len(state.weights) + self.intercept
-        if state.P.shape != (n * (n + 1) // 2,):
-            raise ValueError(f"Rls: expected P of {n * (n + 1) // 2} numbers ({n} inputs), got shape {state.P.shape}.")
-        return state._replace(P=unpacked(state.P, n))
+    workspace, load, save = heads.workspace, heads.load, heads.save  # type: ignore[assignment]
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, Y, learn, out, basis, self.forgetting, self.delta)

@@ -16,6 +16,18 @@ class MapState(NamedTuple):
     seen: int  # rows so far; the map is a matter of settings
 
 
+def width(learner: Any) -> int:
+    return int(learner.features)
+
+
+def init(learner: Any, *, dim: int, targets: int, seed: int) -> MapState:
+    return MapState(dim, 0)
+
+
+def dim(learner: Any, state: MapState) -> int:
+    return state.dim
+
+
 @compiled
 def waves_loop(
     work: Any, slots: Array, X: Array, learn: Array, out: Any, frequencies: Array, phases: Array, amplitude: Any

@@ -19,7 +19,8 @@ from numpy.polynomial.hermite_e import hermegauss
 
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, reject, require
-from algorithms.maps.common import LARGEST_WIDTH, MapState, waves_loop
+from algorithms.maps import common as maps
+from algorithms.maps.common import LARGEST_WIDTH, waves_loop
 
 HALTON_UP_TO = 12  # coordinates; further primes fill their interval too slowly
 
@@ -46,15 +47,8 @@ class GaussQuadrature(Learner):
         if self.kernel.name != "gaussian":
             reject(self, "kernel", "gaussian", self.kernel.name)
 
-    @property
-    def width(self) -> int:
-        return self.features
-
-    def init(self, *, dim: int, targets: int, seed: int) -> MapState:
-        return MapState(dim, 0)
-
-    def dim(self, state: MapState) -> int:
-        return state.dim
+    width = property(maps.width)  # type: ignore[assignment]
+    init, dim = maps.init, maps.dim  # type: ignore[assignment]
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         frequencies = _nodes(self, X.shape[1])

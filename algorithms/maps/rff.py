@@ -19,7 +19,8 @@ import numpy as np
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, reject, require
 from algorithms.common.randomness import normal, uniform
-from algorithms.maps.common import LARGEST_WIDTH, MapState, waves_loop
+from algorithms.maps import common as maps
+from algorithms.maps.common import LARGEST_WIDTH, waves_loop
 
 FREQUENCY, PHASE, SPREAD = 1, 2, 3  # purposes of the draws
 
@@ -47,15 +48,8 @@ class Rff(Learner):
         if self.kernel.name not in ("gaussian", "laplacian"):
             reject(self, "kernel", "gaussian or laplacian", self.kernel.name)
 
-    @property
-    def width(self) -> int:
-        return self.features
-
-    def init(self, *, dim: int, targets: int, seed: int) -> MapState:
-        return MapState(dim, 0)
-
-    def dim(self, state: MapState) -> int:
-        return state.dim
+    width = property(maps.width)  # type: ignore[assignment]
+    init, dim = maps.init, maps.dim  # type: ignore[assignment]
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         frequencies, phases = _drawn(self, X.shape[1])

@@ -1,36 +1,44 @@
-"""What the scripts filters_*.py share: options, learning curves over trials of the series, the table, the picture."""
+"""What the scripts filters_*.py and speed_*.py share: filters on trials of the Mackey-Glass series."""
 
-import argparse
-import tempfile
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from algorithms import learner_from
-from algorithms.common.protocol import Array
-from tests.paper.mackey_glass import Trial, trial
+from algorithms.common.protocol import Array, Learner
+from tests.paper import mackey_glass
+from tests.paper.mackey_glass import Trial
 
 KERNEL = {"name": "gaussian", "bandwidth": 1.0}
+NOVELTY = 0.06  # squared distance
 Settings = dict[str, Any]
+Filter = Settings | Callable[[int], Settings]  # the same for every trial, or by the trial's seed
 
 
-def options(name: str, told: str | None, arguments: list[str] | None, trials: int) -> argparse.Namespace:
-    """--trials and --out; `told` is the script's docstring."""
-    parser = argparse.ArgumentParser(prog=f"python -m tests.paper {name}", description=(told or "").partition("\n")[0])
-    parser.add_argument("--trials", type=int, default=trials, help="random stretches of the series")
-    parser.add_argument("--out", type=Path, help="folder of the picture; default: a new temporary one")
-    found = parser.parse_args(arguments)
-    found.out = found.out or Path(tempfile.mkdtemp(prefix="streamjobs-filters-"))
-    found.out.mkdir(parents=True, exist_ok=True)
-    return found
+def made(name: str, **settings: Any) -> Learner:
+    return learner_from(name, {"kernel": KERNEL, **settings})
 
 
 def on_map(name: str, head: Settings, **settings: Any) -> Settings:
     """A chain of a fixed map and a head."""
     extractor = {"name": name, **({} if name == "scaling" else {"kernel": KERNEL}), **settings}
     return {"name": "chain", "extractor": extractor, "head": head}
+
+
+def mapped(name: str, seed: int, rank: int) -> tuple[Trial, int]:
+    """A trial with features in place of rows, by `speed` or `sparse_speed` of all training rows; the dictionary's size."""
+    one = mackey_glass.trial(seed)
+    novelty = NOVELTY if name == "sparse_speed" else 0.0
+    learner = made(name, rank=rank, map_size=len(one.X), novelty=novelty, head="none")
+    state, _ = learner.run(learner.init(dim=one.X.shape[1], targets=0, seed=0), one.X)
+    found = one._replace(X=learner.transform(state, one.X), testX=learner.transform(state, one.testX))
+    return found, len(state.dictionary)
+
+
+def leading(one: Trial, rank: int) -> Trial:
+    """The first features of a mapped trial: those of a map of this rank."""
+    return one._replace(X=np.ascontiguousarray(one.X[:, :rank]), testX=np.ascontiguousarray(one.testX[:, :rank]))
 
 
 def curve(settings: Settings, one: Trial, steps: Array) -> tuple[Array, int]:
@@ -41,35 +49,51 @@ def curve(settings: Settings, one: Trial, steps: Array) -> tuple[Array, int]:
     errors, begin = [], 0
     for end in steps:
         state, _ = learner.run(state, one.X[begin:end], one.Y[begin:end])
-        errors.append(float(((learner.predict(state, one.testX) - one.testY) ** 2).mean()))
+        errors.append(mse(learner.predict(state, one.testX), one.testY))
         begin = end
     return np.array(errors), len(getattr(state, "dictionary", ()))
 
 
-def curves(filters: Mapping[str, Any], trials: int, steps: Array) -> dict[str, tuple[Array, Array]]:
-    """name -> (test MSE (trials, steps), stored samples (trials,)); a filter is its settings, or those of a trial."""
+def curves(filters: Mapping[str, Filter], trials: int, steps: Array) -> dict[str, tuple[Array, Array]]:
+    """name -> (test MSE (trials, steps), stored samples (trials,))"""
     found = {}
     for name, settings in filters.items():
-        runs = [curve(settings(seed) if callable(settings) else settings, trial(seed), steps) for seed in range(trials)]
+        each = (settings(seed) if callable(settings) else settings for seed in range(trials))
+        runs = [curve(table, mackey_glass.trial(seed), steps) for seed, table in enumerate(each)]
         found[name] = np.array([errors for errors, _ in runs]), np.array([stored for _, stored in runs])
     return found
 
 
-def draw(path: Path, title: str, steps: Array, found: Mapping[str, tuple[Array, Array]]) -> None:
-    """Mean test MSE over training pairs, a line per filter."""
-    import matplotlib
+def on_eigenmaps(
+    heads: Mapping[str, tuple[str, int, Settings]], trials: int, steps: Array
+) -> dict[str, tuple[Array, Array]]:
+    """The same for heads on eigenfunctions: name -> (`speed` or `sparse_speed`, rank, the head's settings)."""
+    runs: dict[str, list[tuple[Array, int]]] = {name: [] for name in heads}
+    for seed in range(trials):
+        maps: dict[str, tuple[Trial, int]] = {}
+        for name, (learner, rank, head) in heads.items():
+            if learner not in maps:
+                maps[learner] = mapped(learner, seed, max(m for other, m, _ in heads.values() if other == learner))
+            one, size = maps[learner]
+            runs[name].append((curve(head, leading(one, rank), steps)[0], size))
+    return {name: (np.array([e for e, _ in each]), np.array([size for _, size in each])) for name, each in runs.items()}
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(8, 5))
-    for place, (name, (errors, _)) in enumerate(found.items()):
-        axes.semilogy(
-            steps, errors.mean(axis=0), ("-", "--", ":")[place // 5 % 3], label=f"{name} {errors[:, -1].mean():.4f}"
-        )
-    axes.set(xlabel="training pairs", ylabel="test MSE", title=title)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
-    figure.savefig(path, dpi=110, bbox_inches="tight")
-    pyplot.close(figure)
-    print("drawn:", path)
+def trained(learner: Learner, one: Trial, rows: int | None = None) -> Any:
+    """The state after the trial's training pairs."""
+    start = learner.init(dim=one.X.shape[1], targets=1, seed=0)
+    return learner.run(start, one.X[:rows], one.Y[:rows])[0]
+
+
+def mse(prediction: Array, wanted: Array) -> float:
+    return float(((prediction - wanted) ** 2).mean())
+
+
+def final_mse(learner: Learner, one: Trial) -> float:
+    """Test MSE after training."""
+    return mse(learner.predict(trained(learner, one), one.testX), one.testY)
+
+
+def near(found: Array, goal: float) -> bool:
+    """The mean is the target, up to two standard errors and the target's rounding."""
+    return bool(abs(found.mean() - goal) <= 2 * found.std() / len(found) ** 0.5 + 5e-5)

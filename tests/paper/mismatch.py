@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from algorithms import Learner
 from algorithms.common.kernels import Kernel, gram
-from algorithms.subspace import batch
 from algorithms.subspace.batch import mismatch
 
 Array = NDArray[Any]
@@ -23,11 +22,6 @@ def tracked(learner: Learner, kernel: Kernel, X: Array, *, window: int = 100, ev
         found.append(mismatch(kernel, rows, learner.transform(state, rows)))
         state, _ = learner.run(state, X[end : end + every])
     return float(np.mean(found))
-
-
-def kpca(kernel: Kernel, X: Array, rank: int, *, window: int = 100, every: int = 20) -> float:
-    """The same for kernel PCA of all rows at once: the best approximation of rank `rank` of the whole matrix."""
-    return of_features(kernel, X, batch.kpca(kernel, X, rank).features(kernel, X), window=window, every=every)
 
 
 def of_features(kernel: Kernel, X: Array, U: Array, *, shift: float = 0.0, window: int = 100, every: int = 20) -> float:

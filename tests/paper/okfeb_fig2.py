@@ -7,13 +7,13 @@ leaves, 1e-6.
 """
 
 import math
-import sys
 
 import numpy as np
 
 from algorithms import learner_from
 from algorithms.common.kernels import Kernel, gram
 from algorithms.subspace.batch import ls_fit
+from tests.paper.common import options, verdict
 from tests.paper.pictures import curves
 from tests.paper.spheroids import two_spheres
 
@@ -41,6 +41,7 @@ def fits(kernel: Kernel, X: np.ndarray, ranks: tuple[int, ...] = RANKS) -> tuple
 
 
 def main(arguments: list[str] | None = None) -> int:
+    given = options("okfeb_fig2", __doc__, arguments)
     X, lines, near = two_spheres(0, ROWS), {}, []
     print(f"{'kernel (okfe / kernel PCA)':26}" + "".join(f"{'r ' + str(rank):>20}" for rank in RANKS))
     for name, kernel in KERNELS.items():
@@ -49,12 +50,16 @@ def main(arguments: list[str] | None = None) -> int:
         near += [a / b for a, b in zip(ours, floors, strict=True) if b > 1e-5]
         print(f"{name:26}" + "".join(f"{a:10.2e}/{b:9.2e}" for a, b in zip(ours, floors, strict=True)))
     ranks = ", ".join(str(math.comb(3 + degree, degree)) for degree in (2, 3))
-    print(curves(arguments, "000-fig2", "LS fit by rank", "rank", "share of kappa(x, x)", RANKS, lines, log=True))
+    curves(
+        given.out,
+        "000-fig2",
+        "OK-FE, Fig. 2: LS fit, two spheres",
+        "rank",
+        "LS fit / mean kappa(x, x)",
+        RANKS,
+        lines,
+        log=True,
+    )
     share = f"{np.median(near):.2f} times kernel PCA's in the median, {max(near):.2f} at most"
-    print(f"reproduces: every fit falls with r, {share}; the polynomials' fall to 0 at their ranks {ranks}.")
-    print("does not: nothing; the paper gives no numbers to compare.")
+    verdict(f"fits fall with r, {share}; polynomials to 0 at their ranks {ranks}", "nothing (no numbers are printed)")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -4,7 +4,7 @@ On the excerpt (5 s per activity, three passes, the last one drawn), or with `--
 picture shows what the paper's does: a level of its own for each activity, and less of it with decay .9 than with decay 1.
 """
 
-import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,22 +12,24 @@ from numpy.typing import NDArray
 
 from algorithms import learner_from
 from tests.paper import pamap2
+from tests.paper.common import options, verdict
 from tests.paper.okfeb_table1 import RULES, SETTINGS, stream, unit
 from tests.paper.pictures import curves
 
 MEAN_OVER = 200
 
 
-def rows_of(arguments: list[str]) -> tuple[NDArray[Any], NDArray[Any], int]:
-    """Rows, activity codes, and how many passes to make."""
-    if "--pamap2" in arguments:
-        X, y = pamap2.load(arguments[arguments.index("--pamap2") + 1])
+def rows_of(folder: Path | None) -> tuple[NDArray[Any], NDArray[Any], int]:
+    """Rows, activity codes, and how many passes to make: subject 1 of the whole set, or without a folder the excerpt."""
+    if folder:
+        X, y = pamap2.asked(folder)
         return unit(X), y, 1
     return *stream(), 3
 
 
 def main(arguments: list[str] | None = None) -> int:
-    X, y, passes = rows_of(arguments or [])
+    given = options("okfeb_fig7", __doc__, arguments, pamap2=True)
+    X, y, passes = rows_of(given.pamap2)
     lines, means = {}, {}
     for name, rule in RULES.items():
         learner = learner_from("okfeb", SETTINGS | rule)
@@ -36,14 +38,17 @@ def main(arguments: list[str] | None = None) -> int:
         means[name] = float(last[MEAN_OVER:].mean())
         sums = np.cumsum(np.concatenate([[0.0], np.nan_to_num(last)]))
         lines[name] = (sums[MEAN_OVER:] - sums[:-MEAN_OVER]) / MEAN_OVER
-    lines["activity code / 24"] = y[MEAN_OVER - 1 :] / 24 * max(line.max() for line in lines.values())
+    lines["activity (code, scaled)"] = y[MEAN_OVER - 1 :] / 24 * max(line.max() for line in lines.values())
     changes = np.flatnonzero(np.diff(y))
     at = np.arange(MEAN_OVER - 1, len(X))
-    print(curves(arguments, "000-fig7", "LS error, PAMAP2", "rows", f"mean of {MEAN_OVER}", at, lines, marks=changes))
+    label = f"LS error, mean of {MEAN_OVER} rows"
+    curves(
+        given.out, "000-fig7", "OK-FEB, Fig. 7: PAMAP2, an activity after the other", "rows", label, at, lines, marks=changes
+    )
     print(f"{len(X)} rows; mean LS error " + ", ".join(f"{name} {mean:.3f}" for name, mean in means.items()))
-    print("reproduces: an own level per activity, decay .9 = oldest first < decay 1; on 5 s an activity")
+    as_told = means["decay .9"] < means["decay 1"] and abs(means["decay .9"] / means["oldest"] - 1) < 0.05
+    order = "decay .9 = oldest first < decay 1" if as_told else "not the order of the rules"
+    verdict(
+        f"a level of its own per activity, {order}", "minutes of an activity" if passes > 1 else "the subjects but the first"
+    )
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

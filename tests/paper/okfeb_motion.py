@@ -4,7 +4,6 @@ Watch, phone and body-worn sensors: z-scored, rank 10, budget 15, gamma = dim. E
 recordings of the ratio projected / decayed_norm; `last_points` and WR-KPCA, which beats both, stand beside.
 """
 
-import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,9 +11,12 @@ import numpy as np
 from algorithms import learner_from
 from algorithms.common.kernels import Kernel
 from tests.data import dataset
+from tests.paper.common import line, options, verdict
 from tests.paper.mismatch import mismatch
+from tests.paper.pictures import canvas, draw, finish, save
 
-TARGETS = {"mismatch": "<= .58", "LS error of the last 100": "<= .72", "prequential LS error": "<= 1.03"}
+TARGETS = {"mismatch": 0.58, "LS error of the last 100": 0.72, "prequential LS error": 1.03}  # at most
+LEARNERS = ("projected", "decayed_norm", "last points", "WR-KPCA", "projected .95")
 ROWS = 6000  # of each person
 START = 400  # rows before the first window: one recording begins with 165 equal rows, which do not seed
 
@@ -50,13 +52,14 @@ def measured(settings: dict, X: np.ndarray, every: int, window: int = 100) -> li
 
 
 def ratios(most: int, rows: int, every: int = 100, thin: int = 1) -> tuple[np.ndarray, list[str], np.ndarray]:
-    """Geometric means of the three ratios; names and figures (streams, 4 learners, 3)."""
+    """Geometric means of the three ratios; names and figures (streams, learners, 3)."""
     okfeb = {"name": "okfeb", "rank": 10, "budget": 15, "censor": "off", "update": "parametric"}
     learners = (
         okfeb | {"evict": "projected", "decay": 0.97},
         okfeb | {"evict": "decayed_norm", "decay": 0.9},
         {"name": "last_points", "rank": 10},
         {"name": "wrkpca", "rank": 10, "budget": 15},
+        okfeb | {"evict": "projected", "decay": 0.95},
     )
     names, found = [], []
     for name, X in streams(most, rows, thin):
@@ -67,18 +70,25 @@ def ratios(most: int, rows: int, every: int = 100, thin: int = 1) -> tuple[np.nd
 
 
 def main(arguments: list[str] | None = None) -> int:
-    means, names, figures = ratios(most=10, rows=ROWS)
-    print(
-        f"{'':20}{'mismatch':>24}{'LS error, last 100':>24}{'prequential':>24}   projected/decayed_norm/last_points/wrkpca"
-    )
+    given = options("okfeb_motion", __doc__, arguments, quick="two people of each set, 2000 rows")
+    most, rows = (2, 2000) if given.quick else (10, ROWS)
+    means, names, figures = ratios(most, rows)
+    print(f"{'':20}" + "".join(f"{measure:>29}" for measure in TARGETS) + "   " + "/".join(LEARNERS))
     for name, figure in zip(names, figures, strict=True):
-        print(f"{name:20}" + "".join(" " * 5 + "/".join(f"{x:.3f}" for x in figure[:, c]) for c in range(3)))
-    weighted = np.exp(np.log(figures[:, 3] / figures[:, 1]).mean(axis=0))
-    thinned, _, _ = ratios(most=10, rows=ROWS, thin=3)
-    for (name, target), mean, thin, wr in zip(TARGETS.items(), means, thinned, weighted, strict=True):
-        print(f"{name:28} {mean:.3f}x, of every third row {thin:.3f}x, wrkpca {wr:.3f}x   target {target}")
+        print(f"{name:20}" + "".join(" " * 6 + "/".join(f"{x:.3f}" for x in figure[:, c]) for c in range(3)))
+    thinned, _, _ = ratios(most, rows, thin=3)
+    weighted, faster = (np.exp(np.log(figures[:, i] / figures[:, 1]).mean(axis=0)) for i in (3, 4))
+    missed = []
+    for c, (measure, target) in enumerate(TARGETS.items()):
+        for who, mean in (("", means), (", every third row", thinned), (", at decay .95", faster), (", WR-KPCA", weighted)):
+            holds = bool(mean[c] <= target)
+            line(measure + who, f"{mean[c]:.3f}x", f"target <= {target}x", holds)
+            if not holds and not who:
+                missed.append(f"{measure} ({mean[c]:.2f}x; recency costs mismatch, see decay .95)")
+    figure, axes = canvas(3)
+    for c, measure in enumerate(TARGETS):
+        draw(axes[c], range(1, len(names) + 1), {who: figures[:, i, c] for i, who in enumerate(LEARNERS)})
+        finish(axes[c], measure, "recording", "share of kappa(x, x)")
+    save(figure, given.out, "000-motion")
+    verdict("beyond the paper: projected eviction and WR-KPCA beat the paper's rule", ", ".join(missed) or "nothing")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,11 +15,7 @@ Array = NDArray[Any]
 FILE = "Protocol/subject101.dat"
 SHA256 = "80b3fffd089c236ae88098df3b906b8d3c67a858023fe4f75045d78612147266"
 ACTIVITIES = (4, 5, 6, 7, 12, 13, 16, 24)  # the paper's eight
-IMUS = (
-    3,
-    20,
-    37,
-)  # column of each unit's temperature; 12 more follow: accelerometers of 16 and 6 g, gyroscope, magnetometer
+IMUS = (3, 20, 37)  # column of each unit's temperature; 12 follow: accelerometers (16 and 6 g), gyroscope, magnetometer
 TRANSIENT = 1000  # rows dropped at each end of an activity
 
 
@@ -35,6 +31,14 @@ def load(folder: str | Path) -> tuple[Array, Array]:
     if digest.hexdigest() != SHA256:
         raise ValueError(f"{path} has sha256 {digest.hexdigest()}, expected {SHA256}: another or a damaged file.")
     return prepared(np.loadtxt(path))
+
+
+def asked(folder: str | Path) -> tuple[Array, Array]:
+    """The same for a script: what is wrong with the folder ends it with that sentence."""
+    try:
+        return load(folder)
+    except (FileNotFoundError, ValueError) as wrong:
+        raise SystemExit(str(wrong)) from None
 
 
 def prepared(table: Array) -> tuple[Array, Array]:

@@ -1,23 +1,58 @@
-"""Curves of a figure as a PNG file, in the folder given by `--out FOLDER` (default: the system's temporary folder)."""
+"""Figures as PNG files."""
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#555555", "#000000")
+COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#555555", "#000000", "#ee8866", "#997700")
+STYLES = ("-", "--", ":")
 
 
-def folder(arguments: list[str] | None) -> Path:
-    """Where pictures go."""
-    given = arguments or []
-    place = Path(given[given.index("--out") + 1]) if "--out" in given else Path(tempfile.gettempdir()) / "paper"
-    place.mkdir(parents=True, exist_ok=True)
-    return place
+def canvas(panels: int = 1) -> tuple[Any, Any]:
+    """A figure, and its axes side by side."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot.subplots(1, panels, figsize=(7 if panels == 1 else 5.5 * panels, 4.5), layout="constrained")
+
+
+def finish(axes: Any, title: str, x_label: str, y_label: str, *, log: bool = False) -> None:
+    """Labels, legend and grid; logarithmic upwards if told so."""
+    axes.set(xlabel=x_label, ylabel=y_label, title=title)
+    if log:
+        axes.set_yscale("log")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+
+
+def save(figure: Any, out: Path, name: str) -> None:
+    from matplotlib import pyplot
+
+    path = out / f"{name}.png"
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+    print("drawn:", path, flush=True)
+
+
+def draw(axes: Any, x: Sequence[float], lines: Mapping[str, Any]) -> None:
+    """A line per entry; one that is shorter than x has its first points. A few x are ticks, far apart logarithmic."""
+    for place, (label, values) in enumerate(lines.items()):
+        style, colour = STYLES[place // len(COLOURS) % len(STYLES)], COLOURS[place % len(COLOURS)]
+        marker = "o" if len(x) <= 20 else None
+        axes.plot(
+            list(x)[: len(values)], values, style, marker=marker, color=colour, label=label, markersize=3, linewidth=1.2
+        )
+    if len(x) <= 8:
+        if x[-1] > 20 * x[0] > 0:
+            axes.set_xscale("log")
+            axes.set_xticks([], minor=True)
+        axes.set_xticks(list(x), [f"{value:g}" for value in x])
 
 
 def curves(
-    arguments: list[str] | None,
+    out: Path,
     name: str,
     title: str,
     x_label: str,
@@ -27,25 +62,12 @@ def curves(
     *,
     log: bool = False,
     marks: Sequence[float] = (),
-) -> Path:
-    """One panel; a line that is shorter than x has its first points. Gives the file's path."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 4.2))
-    for (label, values), colour in zip(lines.items(), COLOURS * 3, strict=False):
-        style = "o-" if len(x) <= 20 else "-"
-        axes.plot(list(x)[: len(values)], values, style, color=colour, label=label, markersize=3, linewidth=1.2)
+) -> None:
+    """One panel of lines, with vertical marks, its legend beside it."""
+    figure, axes = canvas()
+    draw(axes, x, lines)
     for mark in marks:
         axes.axvline(mark, color="#999999", linewidth=0.8, linestyle=":")
-    axes.set(xlabel=x_label, ylabel=y_label, title=title)
-    if log:
-        axes.set_yscale("log")
-    axes.grid(alpha=0.3)
+    finish(axes, title, x_label, y_label, log=log)
     axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0))
-    path = folder(arguments) / f"{name}.png"
-    figure.savefig(path, dpi=110, bbox_inches="tight")
-    pyplot.close(figure)
-    return path
+    save(figure, out, name)

@@ -3,12 +3,12 @@
 Normalized Frobenius norm (39). Targets: SPEED .098 +- .03 with m = 10, <= .01 with 30; sparse <= .012 with 30.
 """
 
-import sys
-
 import numpy as np
 
 from tests.paper import mackey_glass
-from tests.paper.speed_common import NOVELTY, canvas, line, made, options, save, told
+from tests.paper.common import line, options, told, verdict
+from tests.paper.filters_common import NOVELTY, made
+from tests.paper.pictures import curves
 from tests.reference.speed import gaussian, relative_error
 
 SAMPLES = 500
@@ -29,7 +29,7 @@ def errors(name: str, trials: int, ranks: tuple[int, ...] = RANKS) -> tuple[np.n
 
 
 def main(arguments: list[str] | None = None) -> int:
-    given = options("speed_fig2", __doc__, arguments)
+    given = options("speed_fig2", __doc__, arguments, trials=20)
     (full, _), (sparse, sizes) = errors("speed", given.trials), errors("sparse_speed", given.trials)
     at = {m: column for column, m in enumerate(RANKS)}
     print(f"sparse dictionaries: {sizes.min()} to {sizes.max()} of {SAMPLES} (the paper's least is 206)")
@@ -37,13 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
     line("SPEED, m = 10", told(ten), "target .098 +- .03", abs(ten.mean() - 0.098) <= 0.03)
     line("SPEED, m = 30", told(thirty), "target <= .01", thirty.mean() <= 0.01)
     line("sparse SPEED, m = 30", told(novel), "target <= .012", novel.mean() <= 0.012)
-    print("Reproduces: the error falls by orders of magnitude with few eigenfunctions, and half the samples serve as well.")
-    figure, axes = canvas()
-    axes.semilogy(RANKS, full.mean(axis=0), "o-", label="SPEED")
-    axes.semilogy(RANKS, sparse.mean(axis=0), "s-", label=f"sparse SPEED (novelty {NOVELTY})")
-    save(figure, axes, given.out, "speed_fig2", xlabel="eigenfunctions", ylabel="normalized Frobenius norm", title="Fig. 2")
+    lines = {"SPEED": full.mean(axis=0), f"sparse SPEED, novelty {NOVELTY}": sparse.mean(axis=0)}
+    title, label = "SPEED, Fig. 2: a Gram matrix of 500", "normalized Frobenius norm (39)"
+    curves(given.out, "002-fig2", title, "eigenfunctions", label, RANKS, lines, log=True)
+    verdict(f"the error falls by orders of magnitude; {sizes.min()} to {sizes.max()} of {SAMPLES} samples serve as well")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,13 +5,13 @@ Root of the sum of squared principal angles (40), m = 20, seeded with 100 rows, 
 hundreds of updates by then, and `ritz` keeps 40 eigenpairs only.
 """
 
-import sys
-
 import numpy as np
 
 from algorithms.spectral.common_map import Fields
 from tests.paper import mackey_glass
-from tests.paper.speed_common import NOVELTY, canvas, line, made, options, save, told
+from tests.paper.common import line, options, told, verdict
+from tests.paper.filters_common import NOVELTY, made
+from tests.paper.pictures import canvas, finish, save
 from tests.reference.speed import eigenmap, gaussian, novel, subspace_distance
 
 RANK = 20
@@ -39,7 +39,7 @@ def distances(solver: str, seed: int, points: int, rows: int = mackey_glass.TRAI
 
 
 def main(arguments: list[str] | None = None) -> int:
-    given = options("speed_fig3", __doc__, arguments)
+    given = options("speed_fig3", __doc__, arguments, trials=10)
     figure, axes = canvas()
     for solver, goal in (("eigh", 1e-10), ("rank_one", 1e-10), ("ritz", None)):
         sizes, found = zip(*(distances(solver, seed, 12) for seed in range(given.trials)), strict=True)
@@ -48,11 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
         line(f"{solver}: angle at the end", ours, "target <= 1e-10" if goal else "", ends.max() <= goal if goal else None)
         starts = np.array([one[0] for one in found])
         line(f"{solver}: angle of the seed of 100", told(starts, 2), "")
-        axes.semilogy(np.mean(sizes, axis=0), np.mean(found, axis=0), "o-", label=solver)
-    print("Reproduces: the subspace grown by hundreds of updates is the batch one (the angles above).")
-    save(figure, axes, given.out, "speed_fig3", xlabel="dictionary", ylabel="distance to the batch subspace", title="Fig. 3")
+        axes.plot(np.mean(sizes, axis=0), np.mean(found, axis=0), "o-", label=solver)
+    finish(axes, "siSPEED, Fig. 3, m = 20", "stored samples", "distance to the batch subspace (40)", log=True)
+    save(figure, given.out, "002-fig3")
+    verdict("the subspace grown by hundreds of updates is the batch one, without drift")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,13 +4,13 @@ Budget 200, least recently used leaves. Targets: mean squared prediction error o
 of unbounded; at the end <= 1.0 of unbounded and <= .85 of a map frozen at the change; never more than 200 samples.
 """
 
-import sys
-
 import numpy as np
 
 from algorithms import Learner
 from tests.paper import mackey_glass
-from tests.paper.speed_common import NOVELTY, canvas, line, made, mse, options, save, told
+from tests.paper.common import line, options, told, verdict
+from tests.paper.filters_common import NOVELTY, made, mse
+from tests.paper.pictures import canvas, finish, save
 
 BUDGET, RANK, LAST = 200, 30, 500
 
@@ -37,7 +37,7 @@ def run(learner: Learner, seed: int) -> tuple[np.ndarray, float, int]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    given = options("speed_switch", __doc__, arguments)
+    given = options("speed_switch", __doc__, arguments, trials=20)
     found = {name: [run(learner, seed) for seed in range(given.trials)] for name, learner in learners().items()}
     half = mackey_glass.TRAINING
     before = {name: np.array([losses[half - LAST : half].mean() for losses, _, _ in runs]) for name, runs in found.items()}
@@ -57,25 +57,14 @@ def main(arguments: list[str] | None = None) -> int:
         line(f"at the end ({what}), over unbounded", f"{over['unbounded']:.3f}", "target <= 1.0", over["unbounded"] <= 1.0)
         line(f"at the end ({what}), over frozen", f"{over['frozen']:.3f}", "target <= .85", over["frozen"] <= 0.85)
     line("most samples", f"{sizes['budget']} (unbounded {sizes['unbounded']})", "target <= 200", sizes["budget"] <= BUDGET)
-    print("Beyond the paper: a fifth of the samples is enough, and what is forgotten makes room for the new regime.")
     figure, axes = canvas()
     for name, runs in found.items():
         mean = np.mean([losses for losses, _, _ in runs], axis=0)
         mean = mean[np.isfinite(mean)]  # from the first map on
         smooth = np.convolve(mean, np.ones(100) / 100, mode="valid")
-        axes.semilogy(2 * half - len(smooth) + np.arange(len(smooth)), smooth, label=name)
-    axes.axvline(half, color="grey", linewidth=0.5)
-    save(
-        figure,
-        axes,
-        given.out,
-        "speed_switch",
-        xlabel="rows",
-        ylabel="squared error (mean of 100 rows)",
-        title="tau 30 to 17",
-    )
+        axes.plot(2 * half - len(smooth) + np.arange(len(smooth)), smooth, label=name, linewidth=1.2)
+    axes.axvline(half, color="#999999", linewidth=0.8, linestyle=":")
+    finish(axes, "siSPEED, tau 30 to 17 after 2000 rows", "rows", "squared error (mean of 100 rows)", log=True)
+    save(figure, given.out, "002-switch")
+    verdict("beyond the paper: a third of the samples is enough, and what is forgotten makes room for the new regime")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

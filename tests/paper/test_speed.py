@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.paper import mackey_glass, speed_fig2, speed_fig3, speed_fig8
-from tests.paper.speed_common import NOVELTY, final_mse, made
+from tests.paper.filters_common import NOVELTY, final_mse, made
 
 
 def test_fig_2_few_eigenfunctions_rebuild_the_gram_matrix():
