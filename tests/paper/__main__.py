@@ -34,16 +34,15 @@ def main(arguments: list[str]) -> int:
         for name, line in known.items():
             print(f"{name:20} {line}")
         return 0
-    one = bool(arguments) and not arguments[0].startswith("-")
-    if one and arguments[0] not in known:
+    if arguments and arguments[0] not in known:
         print(f"unknown script {arguments[0]!r}; known: {', '.join(known)}.", file=sys.stderr)
         return 2
     worst = 0
-    for name in arguments[:1] if one else known:
+    for name in arguments[:1] or known:
         print(f"== {name}: {known[name]}", flush=True)
         begin, used = time.perf_counter(), time.process_time()
         try:
-            worst = max(worst, importlib.import_module(f"tests.paper.{name}").main(arguments[one:]) or 0)
+            worst = max(worst, importlib.import_module(f"tests.paper.{name}").main(arguments[1:]) or 0)
         except pytest.skip.Exception as absent:
             print(f"not measured: {absent}")
         print(f"({time.perf_counter() - begin:.0f} s, {time.process_time() - used:.0f} s of the processor)", flush=True)

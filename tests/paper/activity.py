@@ -8,14 +8,11 @@ linear head on other statistics of the same windows; draws the accuracy over tim
 would give more, nearly all of it by repeating the last one.
 """
 
-import argparse
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from algorithms import learner_from
 from algorithms.common.protocol import PREDICT_ONLY
@@ -24,6 +21,7 @@ from streamjobs.fit.evaluation import SHUFFLES, Runs, accuracy_over_time, confus
 from streamjobs.fit.picture import picture
 from streamjobs.fit.recordings import Recordings, controls, shuffled, worth
 from tests.paper import recordings
+from tests.paper.common import options
 from tests.paper.late_labels import Model, empty, population, predicted
 
 SETS: dict[str, Callable[..., Recordings]] = {"watch": recordings.watch, "phone": recordings.phone}
@@ -109,27 +107,14 @@ def draw(out: Path, title: str, names: list[str], runs: Runs) -> Path:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.paper activity", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="one shuffle, the watch only, fewer models")
-    parser.add_argument("--out", type=Path, help="folder of the figures; default: a new temporary one")
-    options = parser.parse_args(arguments)
-    out = options.out or Path(tempfile.mkdtemp(prefix="streamjobs-activity-"))
-    out.mkdir(parents=True, exist_ok=True)
+    given = options("activity", __doc__, arguments, quick="one shuffle, the watch only, fewer models")
     for title, load in SETS.items():
-        if options.quick and title != "watch":
+        if given.quick and title != "watch":
             continue
-        try:
-            data = load()
-        except pytest.skip.Exception as absent:
-            print(f"not measured: {absent}")
-            return 0
-        runs = run(data, models(data.X.shape[1], options.quick), 1 if options.quick else SHUFFLES)
+        data = load()
+        runs = run(data, models(data.X.shape[1], given.quick), 1 if given.quick else SHUFFLES)
         print(table(title, data, runs), flush=True)
-        print("drawn:", draw(out, title, data.names, runs), flush=True)
-        if not options.quick:
+        print("drawn:", draw(given.out, title, data.names, runs), flush=True)
+        if not given.quick:
             print(table(f"{title}, linear head", *described(title, SHUFFLES)), flush=True)
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

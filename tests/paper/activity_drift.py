@@ -9,20 +9,18 @@ something else did begin there. Hours are those of the windows. Page-Hinkley wit
 threshold swept (delta with it) for the most changes found at 20 false alarms an hour.
 """
 
-import argparse
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pytest
 
 from algorithms import learner_from
 from algorithms.drift.common import ALARM
 from streamjobs.fit.recordings import Recordings, Stream, shuffled
 from tests.paper import recordings
+from tests.paper.common import options
 
 SETS: dict[str, Callable[[], Recordings]] = {
     "watch": partial(recordings.watch, "rich"),
@@ -188,27 +186,14 @@ def draw(out: Path, title: str, watched: Watched, curves: dict[str, list[tuple[f
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.paper activity_drift", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="the watch only, one shuffle")
-    parser.add_argument("--out", type=Path, help="folder of the figures; default: a new temporary one")
-    options = parser.parse_args(arguments)
-    out = options.out or Path(tempfile.mkdtemp(prefix="streamjobs-drift-"))
-    out.mkdir(parents=True, exist_ok=True)
+    given = options("activity_drift", __doc__, arguments, quick="the watch only, one shuffle")
     for title, load in SETS.items():
-        if options.quick and title != "watch":
+        if given.quick and title != "watch":
             continue
-        try:
-            data = load()
-        except pytest.skip.Exception as absent:
-            print(f"not measured: {absent}")
-            return 0
+        data = load()
         for scale in SCALES:
-            watched = run(data, scale, 1 if options.quick else SHUFFLES)
+            watched = run(data, scale, 1 if given.quick else SHUFFLES)
             curves = {name: swept(watched, name) for name in watched}
             print(told(title, scale, watched, curves), flush=True)
-            print("drawn:", draw(out, f"{title}, {scale} scale", watched, curves), flush=True)
+            print("drawn:", draw(given.out, f"{title}, {scale} scale", watched, curves), flush=True)
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

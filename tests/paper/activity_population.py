@@ -7,17 +7,16 @@ Scale, map and the population's head learn from everybody else and stand still; 
 Prints every way beside its controls, the bars each figure is measured against, the state a person takes and the time.
 """
 
-import argparse
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-import pytest
 
 from streamjobs.fit.evaluation import Runs, by_person, leave_one_out, table
 from streamjobs.fit.learning import Way
 from streamjobs.fit.recordings import Recordings
 from tests.paper import recordings
+from tests.paper.common import options
 from tests.paper.gated_streams import HEAD, MAPS, costs, way
 
 SETS: dict[str, Callable[[], Recordings]] = {
@@ -96,24 +95,12 @@ def sizes(data: Recordings, names: list[str]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.paper activity_population", description=__doc__.partition("\n")[0]
-    )
-    parser.add_argument("--quick", action="store_true", help="the watch only, fewer ways")
-    options = parser.parse_args(arguments)
+    given = options("activity_population", __doc__, arguments, quick="the watch only, fewer ways")
     for title, load in SETS.items():
-        if options.quick and title != "watch":
+        if given.quick and title != "watch":
             continue
-        try:
-            data = load()
-        except pytest.skip.Exception as absent:
-            print(f"not measured: {absent}")
-            return 0
-        runs = leave_one_out(data, QUICK if options.quick else ALL)
-        maps = ["linear", "ald 300"] if options.quick else list(MAPS)
+        data = load()
+        runs = leave_one_out(data, QUICK if given.quick else ALL)
+        maps = ["linear", "ald 300"] if given.quick else list(MAPS)
         print(table(title, data, runs), bars(title, runs), sizes(data, maps), sep="\n", flush=True)
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -17,7 +17,16 @@ from tests.paper.spheroids import BANDWIDTH, turning
 KERNEL = Kernel(bandwidth=BANDWIDTH)
 TARGETS = {5: (0.150, 0.129), 10: (0.071, 0.067), 15: (0.037, 0.038), 20: (0.020, 0.021)}  # OK-FEB, kernel PCA; +- 5 %
 PAPER = {"update": "parametric", "evict": "decayed_norm", "decay": 0.9, "seed_factor": "random"}
-NAMES = ("OK-FEB, decay .9", "kernel PCA", "projected .97", "WR-KPCA", "last points", "improved", "SS", "MEKA")
+NAMES = (
+    "OK-FEB, decay .9",
+    "kernel PCA",
+    "projected .97",
+    "WR-KPCA",
+    "last points",
+    "improved Nystroem",
+    "SS-Nystroem",
+    "MEKA of 4 r",
+)
 OURS = {"update": "parametric", "evict": "projected", "decay": 0.97}
 
 

@@ -86,9 +86,13 @@ def main(arguments: list[str] | None = None) -> int:
             if not holds and not who:
                 missed.append(f"{measure} ({mean[c]:.2f}x; recency costs mismatch, see decay .95)")
     figure, axes = canvas(3)
+    of = [name.split()[0] for name in names]  # recordings of a set stand together
+    sets = [f"{of.index(one) + 1}-{of.index(one) + of.count(one)} {one}" for one in dict.fromkeys(of)]
     for c, measure in enumerate(TARGETS):
         draw(axes[c], range(1, len(names) + 1), {who: figures[:, i, c] for i, who in enumerate(LEARNERS)})
-        finish(axes[c], measure, "recording", "share of kappa(x, x)")
+        finish(axes[c], measure, ", ".join(sets), "share of kappa(x, x)")
+        axes[c].set_xticks(range(1, len(names) + 1, 3))
+        axes[c].xaxis.label.set_fontsize(7)
     save(figure, given.out, "000-motion")
     verdict("beyond the paper: projected eviction and WR-KPCA beat the paper's rule", ", ".join(missed) or "nothing")
     return 0

@@ -113,5 +113,6 @@ def draw(out: Path, means: np.ndarray) -> None:
         label = "the paper's" if j == 0 else None
         axes.plot(places + 0.27 * (j - 1), [row[1 + j] for row in TABLE.values()], "k_", markersize=9, label=label)
     finish(axes, "OK-FEB, Table I", "", "LS error, mean of an activity")
+    axes.legend(fontsize=8, loc="upper center")
     axes.set_xticks(places, [name for name, *_ in TABLE.values()], rotation=25, ha="right")
     save(figure, out, "000-table1")

@@ -39,7 +39,7 @@ def distances(solver: str, seed: int, points: int, rows: int = mackey_glass.TRAI
 
 
 def main(arguments: list[str] | None = None) -> int:
-    given = options("speed_fig3", __doc__, arguments, trials=10)
+    given = options("speed_fig3", __doc__, arguments, trials=5)
     figure, axes = canvas()
     for solver, goal in (("eigh", 1e-10), ("rank_one", 1e-10), ("ritz", None)):
         sizes, found = zip(*(distances(solver, seed, 12) for seed in range(given.trials)), strict=True)

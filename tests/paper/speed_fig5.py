@@ -21,7 +21,7 @@ ALL = np.array([mackey_glass.TRAINING])
 
 
 def main(arguments: list[str] | None = None) -> int:
-    given = options("speed_fig5", __doc__, arguments, trials=20)
+    given = options("speed_fig5", __doc__, arguments, trials=10)
     heads = {f"{name} {rank}": (name, rank, LMS) for name in ("speed", "sparse_speed") for rank in RANKS}
     found = on_eigenmaps(heads, given.trials, ALL)
     by_rank = {name: np.array([found[f"{name} {m}"][0][:, 0] for m in RANKS]) for name in ("speed", "sparse_speed")}

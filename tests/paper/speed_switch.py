@@ -37,7 +37,7 @@ def run(learner: Learner, seed: int) -> tuple[np.ndarray, float, int]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    given = options("speed_switch", __doc__, arguments, trials=20)
+    given = options("speed_switch", __doc__, arguments, trials=10)
     found = {name: [run(learner, seed) for seed in range(given.trials)] for name, learner in learners().items()}
     half = mackey_glass.TRAINING
     before = {name: np.array([losses[half - LAST : half].mean() for losses, _, _ in runs]) for name, runs in found.items()}
