@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tests.faults.inputs import MOST, poisoned
-from tests.faults.processes import unsaved
+from tests.faults.processes import kill, unsaved
 from tests.faults.trial import Trial
 from tests.kafka.bed import until
 from tests.kafka.planted import program
@@ -71,15 +71,41 @@ def writes_unfenced(trial: Trial) -> None:
     trial.prove("a zombie's write to the changelog was not refused")
 
 
+def outputs_outside(trial: Trial) -> None:
+    trial.make_bed()
+    trial.pour(20)
+    for _ in range(2):
+        worker = trial.work("a", static=True, program=program("outside"))
+        trial.progress()
+        until(lambda: answered(trial) - sum(trial.bed.committed().values()) > 20, "more answered than committed", 120)
+        kill(trial, worker)
+    trial.killed = False  # what it leaves counts: that is the bug
+    trial.work("a", static=True)
+    trial.prove("2 kills of outside")
+
+
+def answered(trial: Trial) -> int:
+    return sum(trial.bed.ends(trial.bed.job.sinks["predictions"], committed_only=False).values())
+
+
 def ended(worker: Worker) -> bool:
     assert worker.process.poll() is None, f"it ended without writing:\n{worker.text()[-2000:]}"
     return False
 
 
-BUGS: dict[str, Callable[[Trial], None]] = {
+Do = Callable[[Trial], None]
+AT_LEAST_ONCE: dict[str, Do] = {
     "commits-first": acknowledges_before_writing,
     "forgets-offsets": skips_the_offset_check,
     "drops-on-revoke": drops_on_revoke,
     "letters-last": letters_after_commit,
     "unfenced": writes_unfenced,
 }
+# A transaction leaves no state ahead of its offset: nothing is skipped, and nobody notices who forgets to.
+EXACTLY_ONCE: dict[str, Do] = {
+    "outside": outputs_outside,
+    "drops-on-revoke": drops_on_revoke,
+    "letters-last": letters_after_commit,
+    "unfenced": writes_unfenced,
+}
+BUGS = {"at_least_once": AT_LEAST_ONCE, "exactly_once": EXACTLY_ONCE}
