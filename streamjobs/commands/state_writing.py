@@ -155,7 +155,13 @@ def forget_offsets(job: JobFile) -> None:
     present = identity.topic_id(operating.admin_of(settings), source)
     if not present:
         raise SetupError(f"topic {source}: not there, or the broker does not tell its id; nothing was changed.")
-    if set(scanning.sources(settings).values()) <= {present}:
+    known = set(scanning.sources(settings).values())
+    if not known:
+        raise ConfigError(
+            f"topic {changelog}: does not tell which topic these states have learned from (an older release wrote them); "
+            "nothing was changed. Give the job a new [job] name where the input was made anew."
+        )
+    if known == {present}:
         raise ConfigError(f"topic {source}: it is the one these states have learned from; nothing was changed.")
     changes: dict[int, list[tuple[bytes, bytes | None]]] = {number: [] for number in read_at}
     held = held_in(made, None).entries

@@ -176,7 +176,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                 if self._delivery.store.reached(tp.partition) is not None:
                     log.warning(
                         "no committed offset, but states: reading from the beginning, what a key has applied is skipped; "
-                        "if the input was made anew, give the job a new name",
+                        "if the input was made anew, 'state forget-offsets' first",
                         topic=tp.topic,
                         partition=tp.partition,
                     )

@@ -107,7 +107,7 @@ def _problems(job: Job, entry: Entry, ends: Mapping[int, int] | None) -> Iterato
         elif ends is not None and offset >= ends.get(partition, 0):
             yield (
                 f"its last applied offset lies beyond the end of {source}[{partition}], {ends.get(partition, 0)}: the topic "
-                "was made anew, and its new records would be skipped; 'state forget' the keys, or use another [job] name."
+                "was made anew, and its new records would be skipped; see 'state forget-offsets'."
             )
 
 
@@ -125,7 +125,7 @@ def _behind(copy: Copy, against: Copy) -> Iterator[tuple[str, Entry]]:
     for place, old in against.entries.items():
         new = copy.entries.get(place)
         if new is None:
-            yield "in the older copy, and not there any more; forgotten since?", old
+            yield "in the older copy, and not there any more; idle for [state] ttl, or forgotten since?", old
         elif new.offset < old.offset:
             yield "the older copy holds a newer snapshot: the changelog has lost something.", old
         elif new.offset == old.offset and new.data != old.data:
