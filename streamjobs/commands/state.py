@@ -1,6 +1,6 @@
 """`state ...`: the states of a job's keys, out of the changelog or a copy of it; never out of a worker's local store.
 
-Here: which population they stand on. The others are in `state_reading` and `state_writing`.
+Here: which population they stand on. The others are in `state_reading`, `state_writing` and `state_offsets`.
 """
 
 from collections import Counter
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands import state_reading, state_writing
+from streamjobs.commands import state_offsets, state_reading, state_writing
 from streamjobs.commands.common import AsJson, JobFile, say, show
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def add_to(app: typer.Typer) -> None:
     )
     state_reading.add_to(group)
     state_writing.add_to(group)
+    state_offsets.add_to(group)
     group.command("migrate")(migrate)
     app.add_typer(group, name="state")
 
