@@ -150,7 +150,8 @@ class _Worker:
 
         Raises DeliveryError when the worker is stuck.
         """
-        delivery, watchdog = app.delivery, Watchdog(self.settings, app.delivery, self.metrics)
+        delivery = app.delivery
+        watchdog = Watchdog(self.settings, delivery, self.metrics, input_id=delivery.input_id)
         while True:
             await watchdog.look()
             self.health.turned = time.monotonic()

@@ -79,8 +79,9 @@ def forgets_offsets(_: int) -> None:
 
 def unfenced(_: int) -> None:
     class Unfenced(Changelog):
-        def __init__(self, client: Any, name: str, topic: str, partition: int) -> None:
-            super().__init__(client, f"{name}-{uuid.uuid4()}", topic, partition)
+        def __init__(self, client: Any, name: str, *place: Any) -> None:
+            super().__init__(client, f"{name}-{uuid.uuid4()}", *place)
+            self.name = name  # of the group
 
     app.Changelog = Unfenced  # type: ignore[misc]
 

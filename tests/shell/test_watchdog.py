@@ -9,7 +9,7 @@ import pytest
 
 from streamjobs.config import Settings
 from streamjobs.errors import SetupError
-from streamjobs.shell import topics
+from streamjobs.shell import topics, watchdog
 from streamjobs.shell.failures import DeliveryError
 from streamjobs.shell.watchdog import Watchdog
 
@@ -76,3 +76,24 @@ def test_without_a_broker_it_goes_on_waiting(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(topics, "_connect", silent)
     watched(5)
     assert len(asked) == 4
+
+
+@pytest.mark.parametrize(("answer", "ends"), [("other", True), ("same", False), ("", False)])
+def test_a_worker_whose_input_was_made_anew_under_it_ends(monkeypatch: pytest.MonkeyPatch, answer: str, ends: bool) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(watchdog, "INPUT_EVERY", 0.0)
+    monkeypatch.setattr(watchdog, "topic_id", lambda admin, topic: asked.append(topic) or answer)
+
+    async def look() -> None:
+        delivery = SimpleNamespace(barrier=False, epoch=1)
+        one = Watchdog(SETTINGS, delivery, SimpleNamespace(remaining=0), input_id="same")
+        while len(asked) < 3:
+            await one.look()
+            await asyncio.sleep(0.01)
+
+    if ends:
+        with pytest.raises(SetupError, match=r"made anew since .*its id was same, now other"):
+            asyncio.run(look())
+    else:
+        asyncio.run(look())
+    assert set(asked) == {"in"}
