@@ -28,17 +28,18 @@ def forget_offsets(job: JobFile) -> None:
     present = identity.topic_id(operating.admin_of(settings), source)
     if not present:
         raise SetupError(f"topic {source}: not there, or the broker does not tell its id; nothing was changed.")
-    known = set(scanning.sources(settings).values())
+    known = scanning.sources(settings)
     if not known:
         raise ConfigError(
             f"topic {changelog}: does not tell which topic these states have learned from (an older release wrote them); "
             "nothing was changed. Give the job a new [job] name where the input was made anew."
         )
-    if known == {present}:
+    if set(known.values()) == {present}:
         raise ConfigError(f"topic {source}: it is the one these states have learned from; nothing was changed.")
-    changes: dict[int, list[tuple[bytes, bytes | None]]] = {number: [] for number in read_at}
-    held = held_in(made, None).entries
-    for entry in held.values():
+    changes: dict[int, list[tuple[bytes, bytes | None]]]
+    changes = {number: [] for number in read_at if known.get(number) != present}  # some go on with it: it was interrupted
+    held = [entry for entry in held_in(made, None).entries.values() if entry.partition in changes]
+    for entry in held:
         changes[entry.partition].append((entry.key, unplaced(entry)))
     for changed in changes.values():
         if not changed:
