@@ -93,9 +93,9 @@ def for_confluent(broker: BrokerSection) -> dict[str, Any]:
     return found
 
 
-def greet(broker: BrokerSection) -> list[greeting.Greeted]:
-    """A connection to each server that answers. Raises SetupError with one sentence on the first that is refused."""
-    return greeting.greet(broker, servers(broker), credentials(broker))
+def greet(broker: BrokerSection, *, every: bool = False) -> list[greeting.Greeted]:
+    """A connection to a server, or to every one that answers. Raises SetupError with one sentence where it is refused."""
+    return greeting.greet(broker, servers(broker), credentials(broker), every=every)
 
 
 def unanswered(broker: BrokerSection, error: Exception, *, within: float | None = None) -> SetupError:

@@ -30,10 +30,14 @@ class Greeted(NamedTuple):
     days_left: float | None  # until its certificate expires
 
 
-def greet(broker: BrokerSection, servers: Sequence[str], credentials: Mapping[str, Any]) -> list[Greeted]:
-    """Those that answered. Raises SetupError on the first that refuses, or that cannot be trusted."""
-    found = []
+def greet(
+    broker: BrokerSection, servers: Sequence[str], credentials: Mapping[str, Any], *, every: bool = False
+) -> list[Greeted]:
+    """The first that welcomes us, or all of them. Raises SetupError on one that refuses, or that cannot be trusted."""
+    found: list[Greeted] = []
     for server in servers:
+        if found and not every:
+            break
         try:
             found.append(Greeted(server, asyncio.run(_greet(server, credentials))))
         except (OSError, KafkaError, TimeoutError) as error:

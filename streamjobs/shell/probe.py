@@ -29,7 +29,7 @@ def probe(settings: Settings, job: JobLike) -> Found:
     source = settings.source.topic
     if source in counts and topics.changelog(settings) not in counts and not _hidden(settings, admin):
         topics.create(settings, job_sinks=job.sinks, state_bytes=job.state_bytes, roles=("state",))
-    problems = obstacles(settings, job)
+    problems = _obstacles(settings, job, admin, counts)
     if problems:
         raise SetupError("\n".join(problems))
     return Found(counts[source], _ends(admin, settings, counts[source]), identity.topic_id(admin, source))
@@ -40,11 +40,18 @@ def obstacles(settings: Settings, job: JobLike) -> list[str]:
 
     Raises SetupError where the broker refuses TLS or credentials, ConfigError where a file of theirs cannot be read.
     """
+    try:
+        admin, counts = topics._connect(settings.broker)
+    except SetupError as error:
+        return [str(error)]
+    return _obstacles(settings, job, admin, counts)
+
+
+def _obstacles(settings: Settings, job: JobLike, admin: Any, counts: dict[str, int]) -> list[str]:
     broker = settings.broker
     known = client.principal(broker)
     if problems := topics.check(settings, job.sinks, known):
         return problems
-    admin, counts = topics._connect(broker)
     ids = [f"{settings.job.name}-{number}" for number in range(counts[settings.source.topic])]
     return rights.missing(admin, client.for_aiokafka(broker), _roles(settings, job), settings.job.name, ids, known)
 

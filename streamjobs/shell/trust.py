@@ -13,7 +13,7 @@ def expiring(broker: BrokerSection) -> Iterator[str]:
     """A sentence for each certificate that ends within a month; asks the broker."""
     if broker.reached == "plaintext":
         return
-    for server, left in client.greet(broker):
+    for server, left in client.greet(broker, every=True):
         if left is not None and left < SOON:
             yield f"broker {server}: its certificate expires in {left:.0f} days; have it renewed."
     if broker.certificate_file is not None:

@@ -167,7 +167,7 @@ WRONG = {
     "outdated": "refused this worker's certificate, which expired 1 days ago",
     "plain": "closed the connection at the first request; it may expect TLS",
 }
-RUNNING = ("password", "authority", "name", "expired", "strange")  # a worker too, not only `check --online`
+RUNNING = ("password", "authority", "name", "expired")  # a worker too, not only `check --online`
 
 
 def _wrong(house: House) -> dict[str, dict[str, str]]:
