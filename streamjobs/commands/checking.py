@@ -39,9 +39,11 @@ def check(
     from streamjobs.commands.loading import job_of
     from streamjobs.config import advice
     from streamjobs.errors import SetupError
+    from streamjobs.shell.certificates import authority
     from streamjobs.shell.secrets import exposed, unreadable
 
     made = job_of(job)
+    authority(made.settings.broker)
     told = [*advice(made.settings), *unreadable(made.settings.broker), *exposed(made.settings.broker)]
     found: dict[str, Any] = {"job": str(job), "advice": told, **_predicted(made, keys)}
     if sample is not None:

@@ -35,6 +35,12 @@ def context_of(broker: BrokerSection) -> Context:
     return context
 
 
+def authority(broker: BrokerSection) -> None:
+    """Raises ConfigError where ca_file cannot be read or holds no certificate."""
+    if broker.ca_file is not None:
+        context_of(broker.model_copy(update={"certificate_file": None}))
+
+
 def _load(context: Context, broker: BrokerSection) -> None:
     context._read = _times(broker)
     if broker.ca_file is None:

@@ -61,8 +61,8 @@ def _content(name: str, file: str) -> str:
 
 
 def unreadable(broker: BrokerSection) -> Iterator[str]:
-    """A sentence for each file of [broker] that cannot be read."""
-    for name in ("ca_file", "certificate_file", "key_file"):
+    """A sentence for each file of this worker's own in [broker] that cannot be read."""
+    for name in ("certificate_file", "key_file"):
         file = getattr(broker, name)
         if file is not None:
             try:

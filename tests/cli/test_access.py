@@ -108,11 +108,20 @@ def test_check_warns_of_files_that_others_may_read_or_nobody_can(tmp_path) -> No
         file.write_text(WORD + "\n")
     closed.chmod(0o600)
     open_one.chmod(0o640)
-    broker = BrokerSection(username="me", password_file=str(open_one), key_file=str(closed), ca_file=str(tmp_path / "none"))
+    broker = BrokerSection(username="me", password_file=str(open_one), certificate_file=str(tmp_path / "none"))
     (warning,) = exposed(broker)
     assert str(open_one) in warning and "mode 0640" in warning and "chmod 600" in warning and WORD not in warning
     (missing,) = unreadable(broker)
-    assert missing.startswith("[broker]: ca_file") and "No such file" in missing
+    assert missing.startswith("[broker]: certificate_file") and "No such file" in missing
+
+
+def test_check_refuses_an_authority_that_is_not_there(tmp_path, capsys) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "other").write_text("something else\n")
+    for name, expected in (("none", "cannot be read (No such file or directory)"), ("other", "holds no certificate")):
+        job = job_file(tmp_path, JOB + f'[broker]\nca_file = "{tmp_path / name}"\n')
+        assert command("check", job) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("[broker]: ca_file") and expected in line
 
 
 def test_a_file_is_read_anew_each_time_and_the_last_good_secret_counts_while_it_is_gone(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -225,7 +225,7 @@ def _default(name: str, field: dict[str, Any], model: dict[str, Any]) -> str:
     if _values(field).startswith("duration"):
         return f"`{_number(value)}s`"
     if _values(field).startswith("size"):
-        return f"`{value >> 20}MB`"
+        return f"`{value >> 20}MB`" if value >= 1 << 20 else f"`{value >> 10}KB`"
     return f"`{value if isinstance(value, str) else _number(value)}`"
 
 
