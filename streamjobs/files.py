@@ -35,14 +35,28 @@ def load_job(path: Path | str, env: Mapping[str, str] | None = None) -> Settings
 def read_table(path: Path | str) -> dict[str, Any]:
     """A TOML file's contents; raises ConfigError with the line where it is not TOML."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(f"{path}: cannot be read ({why}); 'streamjobs init' writes a job file to begin with.") from None
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be read ({error.strerror}); 'streamjobs init' writes a job file to begin with."
+        ) from None
+    return table_of(data, str(path))
+
+
+def table_of(data: bytes, origin: str) -> dict[str, Any]:
+    """What the bytes of a TOML file say; raises ConfigError with the line where they are not TOML."""
+    try:
+        text = data.decode().replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError:
+        raise ConfigError(
+            f"{origin}: cannot be read (it is not UTF-8 text); 'streamjobs init' writes a job file to begin with."
+        ) from None
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: {_syntax(str(error), text)}") from None
+    except RecursionError:
+        raise ConfigError(f"{origin}: not TOML that can be read: its lists or tables are nested too deep.") from None
+    except ValueError as error:  # TOMLDecodeError, or a number or date Python does not take
+        raise ConfigError(f"{origin}: {_syntax(str(error), text)}") from None
 
 
 def _syntax(message: str, text: str) -> str:

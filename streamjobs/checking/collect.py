@@ -13,7 +13,7 @@ from streamjobs.checking.access import written_secrets
 from streamjobs.checking.consistency import contradictions
 from streamjobs.checking.drifting import drift_learners
 from streamjobs.checking.learners import made
-from streamjobs.checking.overrides import overridden, section_model
+from streamjobs.checking.overrides import PREFIX, beyond, overridden, section_model
 from streamjobs.checking.places import Path, Places
 from streamjobs.checking.sentences import validated
 from streamjobs.config import HeadSection, LearnerSection, NamedSection, Settings
@@ -22,8 +22,12 @@ from streamjobs.core.parts import PREDICTING, TASK, head_named
 
 def check(table: Mapping[str, Any], env: Mapping[str, str], origin: str) -> tuple[Settings | None, list[str]]:
     """The settings, or None and one sentence per problem."""
+    if odd := beyond(table):
+        return None, [f"{origin}: holds {odd}; no setting does."]
     written = written_secrets(table, origin)
     table, variables, problems = overridden(table, env)
+    if odd := beyond(table):
+        return None, [f"environment {PREFIX}SECTION__NAME: one holds {odd}; no setting does."]
     problems += written
     places = Places(origin, variables)
     for section in table:

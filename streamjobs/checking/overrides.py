@@ -13,6 +13,7 @@ from streamjobs.checking.sentences import is_secret
 from streamjobs.config import Settings
 
 PREFIX = "STREAMJOBS_"
+DEEPEST = 32  # tables and lists within one another
 
 
 def overridden(table: Mapping[str, Any], env: Mapping[str, str]) -> tuple[dict[str, Any], dict[Path, str], list[str]]:
@@ -32,11 +33,25 @@ def overridden(table: Mapping[str, Any], env: Mapping[str, str]) -> tuple[dict[s
             problems.append(
                 f"environment {variable}: unknown section {path[0]!r}{suggestion(path[0], Settings.model_fields)}"
             )
-        elif not all(path) or not _put(merged, path, _value(path, env[variable])):
+        elif not all(path) or len(path) > DEEPEST or not _put(merged, path, _value(path, env[variable])):
             problems.append(f"environment {variable}: expected {PREFIX}SECTION__NAME of a setting; this names none.")
         else:
             variables[path] = variable
     return merged, variables, problems
+
+
+def beyond(table: Mapping[str, Any]) -> str | None:
+    """What a table holds that nobody can mean, and Python could not even print; None where there is nothing."""
+    level: list[Any] = [table]
+    for _ in range(DEEPEST):
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, int) and not -(2**63) <= one < 2**63:
+                return "an integer beyond 64 bits"
+            if isinstance(one, (Mapping, list, tuple)):
+                inner += one.values() if isinstance(one, Mapping) else one
+        level = inner
+    return f"tables and lists nested more than {DEEPEST} deep" if level else None
 
 
 def _copy(value: Any) -> Any:
@@ -64,7 +79,7 @@ def _value(path: Path, text: str) -> Any:
         return text
     try:
         read = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
     return read["value"] if set(read) == {"value"} else text
 

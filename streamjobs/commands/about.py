@@ -1,7 +1,8 @@
-"""`version`."""
+"""`version` and `sbom`."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
 
 import typer
 
@@ -13,6 +14,7 @@ LIBRARIES = ("numpy", "scipy", "numba", "faust-streaming", "aiokafka", "rocksdic
 
 def add_to(app: typer.Typer) -> None:
     app.command("version")(version_command)
+    app.command("sbom")(sbom)
 
 
 def version_command(as_json: AsJson = False) -> None:
@@ -27,3 +29,19 @@ def version_command(as_json: AsJson = False) -> None:
         show(found)
     else:
         say("\n".join(f"{name:<16} {number}" for name, number in found.items()))
+
+
+def sbom(
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="Also the jars of the broker for development, where they have been brought.")
+    ] = False,
+) -> None:
+    """Print what is installed as CycloneDX 1.6 JSON: each package's version, licence and what it needs. No network."""
+    from streamjobs.commands.bill import document
+    from streamjobs.errors import SetupError
+    from streamjobs.shell.kafka.jars import home
+
+    jars = sorted((home() / "libs").glob("*.jar")) if kafka else []
+    if kafka and not jars:
+        raise SetupError(f"sbom: there are no jars in {home() / 'libs'}; 'streamjobs broker start' brings them.")
+    show(document("streamjobs", jars))

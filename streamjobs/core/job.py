@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from algorithms import Learner
 from algorithms.common.protocol import Stage, State
 from algorithms.heads.gated import GatedRls
@@ -19,10 +21,11 @@ from streamjobs.core.messages import Record
 from streamjobs.core.migrating import carried, carries
 from streamjobs.core.order import Order
 from streamjobs.core.parts import Parts, describe, parts_of
-from streamjobs.core.population import Population, begun, fitting
+from streamjobs.core.population import Population, begun
 from streamjobs.core.population import decode as decode_population
 from streamjobs.core.records import Decoded, decoder
 from streamjobs.core.snapshot import Snapshot
+from streamjobs.core.soundness import sound
 from streamjobs.core.waiting import Waiting
 from streamjobs.core.warmup import warm_up
 from streamjobs.core.windows import Windows
@@ -193,13 +196,18 @@ class Job(NamedTuple):
         held = snapshot.decode(data)
         if held.fingerprint != self.fingerprint:
             return self._migrated(held)
+        begun = self._empty(0)
         states, at = {}, 0
-        for name, like in self._empty(0).items():
+        for name, like in begun.items():
             count = len(snapshot.flatten(like))
             states[name] = snapshot.unflatten(like, held.arrays[at : at + count])
             at += count
         if at != len(held.arrays):
             raise SnapshotError(f"snapshot holds {len(held.arrays)} arrays, this job expects {at}.")
+        least = self.classes if self.population is None else self.population.names
+        if least is not None and held.names[: len(least)] != least:
+            raise SnapshotError(f"snapshot knows the classes {held.names!r:.200}, this job begins with {least!r:.200}.")
+        sound(self.own, begun, states, held.names)
         return states, held.names, held.offsets
 
     def heard(self, data: bytes) -> tuple[float, snapshot.Offsets]:
@@ -210,7 +218,19 @@ class Job(NamedTuple):
         held = snapshot.decode(data)
         if held.fingerprint != self.fingerprint or not held.arrays:
             raise SnapshotError("snapshot of another job.")
-        return float(held.arrays[0].item()), held.offsets  # `order` is the first stage, `newest` its first field
+        if held.arrays[0].ndim or held.arrays[0].dtype != np.float64:
+            raise SnapshotError(f"snapshot field order.newest has shape {held.arrays[0].shape}, expected a number.")
+        return float(held.arrays[0]), held.offsets  # `order` is the first stage, `newest` its first field
+
+    def opened(self, data: bytes) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
+        """The same, and each stage has taken its state: for who only reads. Raises SnapshotError."""
+        states, names, offsets = self.decode_snapshot(data)
+        for name, stage in self.own.items():
+            try:
+                stage.load(stage.workspace(states[name]), 0, states[name])
+            except ValueError as problem:
+                raise SnapshotError(f"the stored state contradicts itself: {problem}") from None
+        return states, names, offsets
 
     def _migrated(self, held: Snapshot) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
         """The state of a key of another population, where this one replaces it."""
@@ -220,7 +240,12 @@ class Job(NamedTuple):
             raise SnapshotError(snapshot.difference(written, self.described))
         if carries(written, self.described, population.replaces or ()):
             assert self.population is not None
-            states, names = carried(held, self._empty(0), self.population.names)
+            begun = self._empty(0)
+            try:
+                states, names = carried(held, begun, self.population.names)
+            except (IndexError, ValueError) as problem:
+                raise SnapshotError(f"the stored state contradicts itself: {problem}.") from None
+            sound(self.own, begun, states, names)
             return states, names, held.offsets
         if carries(written, self.described, [old]):
             raise SnapshotError(
@@ -262,7 +287,7 @@ def _population(settings: Settings, parts: Parts, data: bytes | None) -> Populat
         return None
     if data is None:
         raise ConfigError("[population]: its file was not read.")
-    return fitting(decode_population(data), parts, settings.population.file)
+    return decode_population(data, parts, settings.population.file)
 
 
 def _shared(population: Population | None) -> dict[str, State]:
@@ -273,7 +298,7 @@ def _shared(population: Population | None) -> dict[str, State]:
 
 
 def _started(job: Job, data: bytes) -> dict[str, Any]:
-    states, names, _ = job.decode_snapshot(data)
+    states, names, _ = job.opened(data)
     books = states["books"]
     states["books"] = books._replace(seen=books.seen + books.rows, rows=0)
     for name in drift_stages(job.settings.drift):  # what was usual for others is no measure of drift

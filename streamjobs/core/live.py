@@ -14,6 +14,7 @@ from streamjobs.core.job import SIGNAL, Job
 from streamjobs.core.packing import packers
 from streamjobs.core.snapshot import Offsets, assemble
 from streamjobs.core.standing import Standing, Told, budget_used, standing
+from streamjobs.errors import SnapshotError
 
 FIRST_SLOTS = 16
 POOLED = b""  # the key whose model every key shares in a pooled replay
@@ -124,8 +125,11 @@ class Live:
         else:
             states, names, offsets = self.job.decode_snapshot(stored)
         slot = self._take(key, names, offsets)
-        for name, stage in self.job.own.items():
-            stage.load(self.work[name], slot, states[name])
+        try:
+            for name, stage in self.job.own.items():
+                stage.load(self.work[name], slot, states[name])
+        except ValueError as problem:
+            raise SnapshotError(f"the stored state contradicts itself: {problem}") from None
         self.slot_of[key] = slot
         if parked is not None:
             self.dirty.add(slot)

@@ -39,6 +39,8 @@ def carried(held: Snapshot, begun: Mapping[str, Any], names: Sequence[str]) -> t
             states[name] = unflatten(begun[name], held.arrays[at : at + count])
             at += count
     rows = held.arrays[-3]  # of the books: rows, seen, labelled
+    if rows.dtype != np.int64 or rows.ndim:
+        raise ValueError(f"its number of rows is {rows.dtype} of shape {rows.shape}")
     books = begun["books"]
     assert isinstance(books, BooksState)
     states["books"] = books._replace(rows=rows.item())

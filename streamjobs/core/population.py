@@ -25,11 +25,16 @@ from algorithms.common.protocol import Array, State
 from algorithms.heads.gated import GatedRls, GatedRlsState
 from streamjobs.core.parts import Parts, describe
 from streamjobs.core.snapshot import Reader, array_header, flatten, unflatten
+from streamjobs.core.soundness import fits
 from streamjobs.errors import ConfigError, SnapshotError
 
 MAGIC, VERSION = b"SP", 1
 MOST_BYTES = 1 << 30  # of a file
 _HEAD, _U16, _CRC = struct.Struct("<2sBBI"), struct.Struct("<H"), struct.Struct("<I")
+_UNREADABLE = (
+    *(struct.error, IndexError, ValueError, KeyError, TypeError, AttributeError),
+    *(OverflowError, RecursionError),
+)
 _NAMES = {made: name for name, made in LEARNERS.items()}
 
 
@@ -102,8 +107,22 @@ def encode(population: Population) -> bytes:
     return body + _CRC.pack(zlib.crc32(body))
 
 
-def decode(data: bytes) -> Population:
-    """Raises SnapshotError for anything that `encode` of this or an older version did not write."""
+class _Said(NamedTuple):
+    """What a file says of itself, before any of its arrays is looked at."""
+
+    facts: dict[str, str]
+    names: list[str]
+    width: int
+    people: int
+    learners: dict[str, Learner | None]
+
+
+def decode(data: bytes, parts: Parts | None = None, file: str = "") -> Population:
+    """Raises SnapshotError for anything that `encode` of this or an older version did not write.
+
+    parts: of the job it is for; ConfigError names what the job has otherwise than the population had, found before any
+    array is made, so that a file cannot ask for more memory than the job itself.
+    """
     if len(data) < _HEAD.size + 4 or data[:2] != MAGIC:
         raise SnapshotError(f"expected a population of 'streamjobs fit', got {len(data)} bytes that begin otherwise.")
     if data[2] != VERSION:
@@ -112,31 +131,35 @@ def decode(data: bytes) -> Population:
         raise SnapshotError("the population is damaged: its checksum does not fit its bytes.")
     try:
         length = _HEAD.unpack_from(data)[3]
-        said = json.loads(data[_HEAD.size : _HEAD.size + length])
-        arrays = Reader(data, _HEAD.size + length).arrays()
-        return _checked(_population(said, arrays))
+        said = _said(json.loads(data[_HEAD.size : _HEAD.size + length]))
+        if parts is not None:
+            _fitting(said, parts, file)
+        return _checked(_population(said, Reader(data, _HEAD.size + length).arrays()))
+    except ConfigError:
+        raise
     except SettingError as problem:
         raise SnapshotError(f"the population names a learner as this release does not have it: {problem}") from None
-    except (struct.error, IndexError, ValueError, KeyError, TypeError, AttributeError, MemoryError) as problem:
+    except _UNREADABLE as problem:
         raise SnapshotError(f"the population is damaged although its checksum fits: {problem}.") from problem
 
 
-def fitting(population: Population, parts: Parts, file: str) -> Population:
-    """The same; raises ConfigError that names what the job has otherwise than the population had."""
+def _fitting(said: _Said, parts: Parts, file: str) -> None:
+    """Raises ConfigError that names what the job has otherwise than the population had."""
     assert parts.teacher is not None
-    theirs, ours = dict(population.facts), dict(parts.facts)
-    for part, taught in _parts(population):
-        theirs[part] = describe(taught.learner) if taught is not None else "none"
+    theirs, ours = dict(said.facts), dict(parts.facts)
+    for part, learner in said.learners.items():
+        theirs[part] = describe(learner) if learner is not None else "none"
     for part, learner in (("scaling", parts.scaling), ("map", parts.map), ("head", parts.teacher)):
         ours[part] = describe(learner) if learner is not None else "none"
+    theirs["width"], ours["width"] = str(said.width), str(parts.width)
     differ = [part for part in {**theirs, **ours} if theirs.get(part) != ours.get(part)]
-    if parts.classes is not None and parts.classes != population.names:
+    if parts.classes is not None and parts.classes != said.names:
         differ.append("classes")
-        theirs["classes"], ours["classes"] = str(population.names), str(parts.classes)
+        theirs["classes"], ours["classes"] = str(said.names), str(parts.classes)
     most = parts.max_classes
-    if most is not None and most < len(population.names):
+    if most is not None and most < len(said.names):
         differ.append("max_classes")
-        theirs["max_classes"], ours["max_classes"] = f"{len(population.names)} classes", str(most)
+        theirs["max_classes"], ours["max_classes"] = f"{len(said.names)} classes", str(most)
     if differ:
         was = "; ".join(f"{part} {theirs.get(part, 'none')}" for part in differ)
         now = "; ".join(f"{part} {ours.get(part, 'none')}" for part in differ)
@@ -144,7 +167,6 @@ def fitting(population: Population, parts: Parts, file: str) -> Population:
             f"[population] file {file!r} was learned with {was}; this job has {now}. "
             "Make the job file agree, or learn it again with 'streamjobs fit'."
         )
-    return population
 
 
 def begun(population: Population, head: GatedRls, targets: int) -> GatedRlsState:
@@ -154,7 +176,11 @@ def begun(population: Population, head: GatedRls, targets: int) -> GatedRlsState
     if more > 0:
         weights = np.ascontiguousarray(np.pad(state.weights, ((0, 0), (0, more))))
         state = state._replace(weights=weights, bias=np.pad(state.bias, (0, more)))
-    return head.from_population(state)
+    with np.errstate(over="ignore"):
+        made = head.from_population(state)
+    if not all(np.isfinite(array).all() for array in flatten(made)):
+        raise ConfigError(f"[head]: boost = {head.boost:g} makes the population's head leave the finite numbers; lower it.")
+    return made
 
 
 def learner_table(learner: Learner) -> dict[str, Any]:
@@ -187,27 +213,35 @@ def _arrays(population: Population) -> list[Array]:
     return arrays
 
 
-def _population(said: dict[str, Any], arrays: list[Array]) -> Population:
-    width, classes = int(said["width"]), len(said["names"])
-    dim, at = width, 1
-    found: dict[str, Taught | None] = {}
+def _said(table: dict[str, Any]) -> _Said:
+    learners: dict[str, Learner | None] = {}
     for part in ("scaling", "map", "head"):
-        table = said[part]
-        if table is None:
+        own = table[part]
+        learners[part] = None
+        if own is not None:
+            learners[part] = learner_from(own["name"], {name: value for name, value in own.items() if name != "name"})
+    facts = {str(name): str(value) for name, value in table["facts"].items()}
+    return _Said(facts, [str(name) for name in table["names"]], int(table["width"]), int(table["people"]), learners)
+
+
+def _population(said: _Said, arrays: list[Array]) -> Population:
+    dim, at = said.width, 1
+    found: dict[str, Taught | None] = {}
+    for part, learner in said.learners.items():
+        if learner is None:
             found[part] = None
             continue
-        learner = learner_from(table["name"], {name: value for name, value in table.items() if name != "name"})
-        like = learner.init(dim=dim, targets=classes if part == "head" else 0, seed=0)
+        like = learner.init(dim=dim, targets=len(said.names) if part == "head" else 0, seed=0)
         count = len(flatten(like))
-        found[part] = Taught(learner, unflatten(like, arrays[at : at + count]))
+        state = unflatten(like, arrays[at : at + count])
+        fits(part, learner, like, state)
+        found[part] = Taught(learner, state)
         at += count
         dim = learner.width_for(dim)
     head = found["head"]
     if at != len(arrays) or head is None:
         raise ValueError(f"it holds {len(arrays)} arrays, expected {at} with those of a head")
-    facts = {str(name): str(value) for name, value in said["facts"].items()}
-    names = [str(name) for name in said["names"]]
-    return Population(facts, names, arrays[0], int(said["people"]), width, found["scaling"], found["map"], head)
+    return Population(said.facts, said.names, arrays[0], said.people, said.width, found["scaling"], found["map"], head)
 
 
 def _checked(population: Population) -> Population:
@@ -226,7 +260,7 @@ def _checked(population: Population) -> Population:
         if part == "head" and learner.targets(state) != len(names):
             raise ValueError(f"the head has {learner.targets(state)} columns for {len(names)} classes")
         learner.load(learner.workspace(state), 0, state)  # refuses fields that contradict each other
-        if part != "map" and not all(np.isfinite(array).all() for array in flatten(state)):
+        if not all(np.isfinite(array).all() for array in flatten(state)):
             raise ValueError(f"{part} holds numbers that are not finite")
         width = learner.width_for(width)
     return population

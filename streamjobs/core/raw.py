@@ -36,7 +36,8 @@ def read_raw(record: Record, max_samples: int, dim: int) -> Frame:
         rate = _real(headers, "streamjobs-rate") if n > 1 else 1.0
         if not 0 < rate < np.inf:
             raise Problem("bad_time", "expected a streamjobs-rate above 0 Hz")
-        times = start + np.arange(n) / rate
+        with np.errstate(over="ignore", invalid="ignore"):  # a time beyond all numbers is refused with the others
+            times = start + np.arange(n) / rate
     label = headers.get("streamjobs-label")
     return Frame(X, times, labels_of(None if label is None else _text_label(label), n))
 

@@ -74,11 +74,11 @@ def decode(data: bytes) -> Snapshot:
         raise SnapshotError(f"expected a streamjobs snapshot, got {len(data)} bytes that begin otherwise.")
     if data[2] != VERSION:
         raise SnapshotError(f"snapshot version {data[2]} is unknown to this release, which reads version {VERSION}.")
-    if zlib.crc32(data[:-4]) != _CRC.unpack_from(data, len(data) - 4)[0]:
+    if zlib.crc32(memoryview(data)[:-4]) != _CRC.unpack_from(data, len(data) - 4)[0]:
         raise SnapshotError("snapshot is damaged: its checksum does not fit its bytes.")
     try:
         return _snapshot(data)
-    except (struct.error, IndexError, ValueError, MemoryError) as problem:
+    except (struct.error, IndexError, ValueError) as problem:
         raise SnapshotError(f"snapshot is damaged although its checksum fits: {problem}.") from problem
 
 
@@ -91,20 +91,24 @@ def table_of(description: str) -> dict[str, Any]:
     """A snapshot's description by name; empty where it is not one."""
     try:
         table = json.loads(description)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return table if isinstance(table, dict) else {}
 
 
 def _snapshot(data: bytes) -> Snapshot:
     reader = Reader(data, _HEAD.size)
-    fingerprint = _HEAD.unpack_from(data)[3]
+    _, _, flags, fingerprint = _HEAD.unpack_from(data)
+    if flags:
+        raise ValueError(f"expected 0 behind its version, got {flags}")
     description = reader.text()
     offsets: Offsets = {}
     for _ in range(reader.number(_U16)):
         topic = reader.text()
         partition, offset = _I32I64.unpack_from(data, reader.at)
         reader.at += _I32I64.size
+        if (topic, partition) in offsets:
+            raise ValueError("the offset of a partition stands there twice")
         offsets[topic, partition] = offset
     names = [reader.text() for _ in range(reader.number(_U16))]
     return Snapshot(fingerprint, description, offsets, names, reader.arrays())

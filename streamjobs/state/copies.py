@@ -92,7 +92,7 @@ def decode(data: bytes) -> Copy:
         raise SnapshotError("the copy is damaged: its checksum does not fit its bytes.")
     try:
         return _decoded(data)
-    except (struct.error, ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as problem:
         raise SnapshotError(f"the copy is damaged although its checksum fits: {problem}.") from problem
 
 

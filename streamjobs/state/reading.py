@@ -51,7 +51,7 @@ class Field(NamedTuple):
 def opened(job: Job, entry: Entry) -> tuple[dict[str, Any], list[str], Offsets]:
     """States by stage, class names, offsets. Raises SnapshotError that names the key."""
     try:
-        return job.decode_snapshot(entry.data)
+        return job.opened(entry.data)
     except SnapshotError as error:
         raise SnapshotError(f"key {shown(entry.key)!r} in partition {entry.partition}: {error}") from None
 
@@ -109,8 +109,9 @@ def leaves(state: Any, before: str = "") -> Iterator[tuple[str, Any]]:
 def _field(stage: str, name: str, value: Any) -> Field:
     array = np.asarray(value)
     finite = array[np.isfinite(array)].astype(float)
-    norm = float(np.sqrt((finite * finite).sum())) if array.ndim and finite.size else None
-    return Field(stage, name, array.shape, array.nbytes, norm, number(array.tolist()) if array.size <= FEW else None)
+    with np.errstate(over="ignore"):
+        norm = float(np.sqrt((finite * finite).sum())) if array.ndim and finite.size else None
+    return Field(stage, name, array.shape, array.nbytes, number(norm), number(array.tolist()) if array.size <= FEW else None)
 
 
 def _plain(state: Any) -> dict[str, Any]:

@@ -1,0 +1,33 @@
+"""What a family of inputs is: it draws cases, and tries one; whatever is not a declared error is a finding."""
+
+from abc import ABC, abstractmethod
+from random import Random
+from typing import Any, NamedTuple
+
+
+class Case(NamedTuple):
+    which: int  # the job, or other kind within its family
+    data: bytes  # what is decoded; the part that is made smaller where it is a finding
+    around: tuple[Any, ...] = ()  # headers, key, times: what else the decoder is told
+
+
+class Family(ABC):
+    """Inputs of one decoder. Everything is drawn from the generator it is given: a case can be drawn again."""
+
+    name: str
+
+    @abstractmethod
+    def draw(self, rnd: Random) -> Case: ...
+
+    @abstractmethod
+    def attempt(self, case: Case) -> str:
+        """What came of it, in few words; raises for anything a decoder must not do."""
+
+
+class Finding(AssertionError):
+    """Decoded, and wrong: what an attempt says itself."""
+
+
+def must(holds: bool, what: str) -> None:
+    if not holds:
+        raise Finding(what)

@@ -1,0 +1,105 @@
+"""Populations, which all keys of a job share: nothing but a SnapshotError or a ConfigError may come of any bytes.
+
+Who reads one gets the same one back from its own bytes, and a job that stands on it goes on with good records.
+"""
+
+import json
+import struct
+import zlib
+from random import Random
+from typing import Any
+
+from streamjobs.core.job import Job
+from streamjobs.core.population import decode, encode
+from streamjobs.core.snapshot import Snapshot
+from streamjobs.core.snapshot import decode as decode_snapshot
+from streamjobs.errors import ConfigError, SnapshotError
+from tests.core.people import of_people, population_of
+from tests.fuzz.bytes import EDGES, REALS, bent
+from tests.fuzz.case import Case, Family, must
+from tests.fuzz.grammar import LONG, TEXTS, near, value
+from tests.fuzz.jobs import good
+from tests.fuzz.states import LEARNED, go_on, sealed, spoiled
+
+_HEAD = struct.Struct("<2sBBI")
+
+
+class Populations(Family):
+    name = "population"
+
+    def __init__(self) -> None:
+        self.settings = [
+            of_people(labels={"wait": "30s"}),
+            of_people(learner={"name": "rff", "features": 16, "freeze": True}, scaling={"method": "none"}),
+        ]
+        self.valid = [encode(population_of(one)) for one in self.settings]
+        self.after = [good(Job.from_settings(self.settings[0], population=self.valid[0]), 0, 14)] * 2
+
+    def draw(self, rnd: Random) -> Case:
+        which = rnd.randrange(2)
+        data = self.valid[which]
+        kind = rnd.random()
+        if kind < 0.05:
+            return Case(which, bent(data, rnd))
+        if kind < 0.35:
+            return Case(which, sealed(bent(data[:-4], rnd, rnd.choice(self.valid)[:-4])))
+        *_, length = _HEAD.unpack_from(data)
+        said, arrays = data[_HEAD.size : _HEAD.size + length], data[_HEAD.size + length : -4]
+        if kind < 0.7:
+            said = _said(json.loads(said), rnd)
+        if kind > 0.6:
+            arrays = _arrays(arrays, rnd)
+        return Case(which, sealed(data[:4] + len(said).to_bytes(4, "little") + said + arrays))
+
+    def attempt(self, case: Case) -> str:
+        try:
+            job = Job.from_settings(self.settings[case.which], population=case.data)
+            started = job.init(b"p0")
+        except ConfigError as error:
+            str(error).encode()
+            return "ConfigError"
+        except SnapshotError:
+            return "SnapshotError"
+        must(bool(started) and job.population is not None, "no population")
+        again = encode(job.population)
+        must(encode(decode(again)) == again, "it comes back otherwise")
+        if zlib.crc32(case.data) % LEARNED == 0:
+            go_on(job, None, self.after[case.which])
+        return "decoded"
+
+
+def _said(table: dict[str, Any], rnd: Random) -> bytes:
+    for _ in range(rnd.choice((1, 1, 2))):
+        inside = table
+        while True:
+            name = rnd.choice(list(inside))
+            if isinstance(inside[name], dict) and inside[name] and rnd.random() < 0.8:
+                inside = inside[name]
+                continue
+            break
+        kind = rnd.randrange(8)
+        if kind == 0:
+            del inside[name]
+        elif kind == 1:
+            inside[rnd.choice(TEXTS)] = value(rnd)
+        elif kind < 5:
+            inside[name] = rnd.choice((*EDGES, *REALS, -1, *TEXTS, None, [], {}, True))
+        else:
+            inside[name] = near(rnd, value(rnd))
+        if not table:
+            break
+    text = json.dumps(table)
+    if rnd.random() < 0.03:
+        text = text.replace(rnd.choice(("null", "{", '"')), rnd.choice(LONG), 1)
+    return text.encode()
+
+
+def _arrays(held: bytes, rnd: Random) -> bytes:
+    """The arrays of a population bent as those of a snapshot."""
+    empty = Snapshot(bytes(16), "", {}, [], [])
+    before = len(bytes(_as_snapshot(b"\x00\x00"))) - 4 - 2
+    return spoiled(decode_snapshot(_as_snapshot(held))._replace(fingerprint=empty.fingerprint), rnd, kinds=9)[before:-4]
+
+
+def _as_snapshot(arrays: bytes) -> bytes:
+    return sealed(b"SJ\x01\x00" + bytes(16) + b"\x00\x00" + b"\x00\x00" + b"\x00\x00" + arrays)
