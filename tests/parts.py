@@ -45,6 +45,7 @@ PARTS = (
     Part("checks", ("tests/checks",)),
     Part("learners", ("tests/learners", "tests/reference", "tests/golden")),
     Part("core", ("tests/core", "tests/state")),
+    Part("fuzz", ("tests/fuzz",), fast=False),
     Part("shell", ("tests/shell",)),
     Part("cli", ("tests/cli",)),
     Part("fit", ("tests/fit",)),

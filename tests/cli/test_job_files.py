@@ -14,7 +14,7 @@ from streamjobs.commands.showing import MASK, without_secrets
 from streamjobs.config import Section, Settings, advice, json_schema, settings_from
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
-from streamjobs.files import load_job
+from streamjobs.files import load_job, table_of
 from tests.cli.jobs import JOB
 
 
@@ -275,3 +275,28 @@ def test_secrets_are_neither_shown_nor_repeated_in_a_problem():
     assert found and "WORD1" not in found[0][1]
     (sentence,) = problems(table(broker={"url": "kafka://me:wo/rd5@far:9092"}))
     assert "rd5" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = " + "[" * 5000, "nested too deep"),
+        ("x = " + "[" * 40 + "]" * 40, "nested more than 32 deep"),
+        (".".join(["a"] * 500) + " = 1", "nested more than 32 deep"),
+        ("[learner]\nname = 'okfeb'\nrank = 0x" + "f" * 5000, "an integer beyond 64 bits"),
+        ("x = " + "9" * 5000, "not TOML"),
+        ("x = 2026-02-31", "not TOML"),
+    ],
+)
+def test_a_job_file_made_to_break_its_reader_is_one_sentence(text: str, said: str):
+    with pytest.raises(ConfigError, match=said) as raised:
+        settings_from(table_of(text.encode(), "job.toml"))
+    assert len(str(raised.value)) < 300
+
+
+def test_an_environment_made_to_break_its_reader_is_one_sentence():
+    for value in ("[" * 40 + "]" * 40, "0x" + "f" * 5000):
+        with pytest.raises(ConfigError, match="environment STREAMJOBS_"):
+            settings_from({}, {"STREAMJOBS_LEARNER__RANK": value})
+    with pytest.raises(ConfigError, match="this names none"):
+        settings_from({}, {"STREAMJOBS_LEARNER" + "__A" * 50: "1"})

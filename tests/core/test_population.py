@@ -1,6 +1,9 @@
 """The population: its file, what a job refuses, and that what all keys share is never learned nor stored per key."""
 
 import json
+import struct
+import tracemalloc
+import zlib
 
 import numpy as np
 import pytest
@@ -205,3 +208,46 @@ def test_the_person_without_a_population_learns_cold_on_a_scale_that_never_freez
     late = said[len(said) // 2 :]
     assert sum(one["y_hat"] == one["y"] for one in late) / len(late) > 0.8
     assert worker.live.states(0)["scaling"].seen == len(said)
+
+
+def _saying(data: bytes, change) -> bytes:
+    """The population's file with another description of itself, and the checksum that fits."""
+    magic, length = data[:4], struct.unpack_from("<I", data, 4)[0]
+    said = change(json.loads(data[8 : 8 + length]))
+    said = said if isinstance(said, bytes) else json.dumps(said).encode()
+    body = magic + struct.pack("<I", len(said)) + said + data[8 + length : -4]
+    return body + struct.pack("<I", zlib.crc32(body))
+
+
+@pytest.mark.parametrize("said", [b"[" * 60_000, b"9" * 5000, b'{"width": 1e999, "names": []}'])
+def test_a_population_that_tells_nonsense_about_itself_is_refused(data, said):
+    with pytest.raises(SnapshotError, match="damaged although its checksum fits"):
+        decode(_saying(data, lambda _: said))
+
+
+@pytest.mark.parametrize("change", [{"width": 10**9}, {"map": {"name": "rff", "features": 20_000}}])
+def test_a_population_asks_for_no_more_memory_than_the_job_before_it_is_refused(data, change):
+    tracemalloc.start()
+    with pytest.raises(ConfigError, match="was learned with"):
+        Job.from_settings(of_people(), population=_saying(data, lambda said: said | change))
+    assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    tracemalloc.stop()
+
+
+def test_arrays_of_another_length_or_without_numbers_make_no_population(population):
+    taught = population.head
+    for state in (
+        taught.state._replace(weights=taught.state.weights[:-1]),
+        taught.state._replace(bias=np.append(taught.state.bias, 0.0)),
+        taught.state._replace(weights=taught.state.weights * np.inf),
+    ):
+        with np.errstate(invalid="ignore"), pytest.raises(SnapshotError):
+            decode(encode(population._replace(head=taught._replace(state=state))))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_boost_that_leaves_the_finite_numbers_is_refused(population):
+    taught = population.head
+    huge = population._replace(head=taught._replace(state=taught.state._replace(P=np.full_like(taught.state.P, 1e308))))
+    with pytest.raises(ConfigError, match="boost = 10"):
+        Job.from_settings(of_people(), population=encode(huge)).init(b"p1")

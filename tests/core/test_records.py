@@ -310,3 +310,13 @@ def test_a_damaged_record_never_raises_and_leaves_its_neighbours_alone(flips, da
     decoded = decoder(source(format=fmt), 3)([good, record(bytes(damaged)), good])
     assert {0, 2} <= set(decoded.owner.tolist())
     assert [index for index, _ in decoded.errors] in ([], [1])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("told", [{"rate": b"1e-320"}, {"rate": b"5e-324", "time": b"-1e308"}, {"time": b"inf"}])
+def test_raw_times_beyond_all_numbers_are_refused_without_a_warning(told):
+    headers = {"shape": b"2,3", "dtype": b"f4", "time": b"%d" % NOW, "rate": b"10"} | told
+    one = record(bytes(24), headers=[(f"streamjobs-{name}", text) for name, text in headers.items()])
+    assert [error.reason for _, error in decoder(source(format="raw", fields=None, time=None), 3)([one]).errors] == [
+        "bad_time"
+    ]

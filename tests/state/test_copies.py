@@ -1,9 +1,12 @@
 """A copy of all states as a file."""
 
+import struct
+import zlib
+
 import pytest
 
 from streamjobs.errors import SnapshotError
-from streamjobs.state.copies import Copy, Entry, decode, differing, encode, shown
+from streamjobs.state.copies import MAGIC, VERSION, Copy, Entry, decode, differing, encode, shown
 
 ENTRIES = [
     Entry(0, b"p1", b"first", 4, 1_000),
@@ -49,3 +52,13 @@ def test_keys_that_are_new_gone_changed_or_the_same_are_told_apart():
         "changed": [(0, b"p1")],
         "same": [(0, "p é".encode()), (3, b"p1")],
     }
+
+
+@pytest.mark.parametrize(
+    "about",
+    [b"[" * 60_000, b'{"a":' * 10_000, b'{"job": "j", "topic": "t", "fingerprint": "f", "taken": 1e999, "ends": {}}'],
+)
+def test_a_copy_that_tells_nonsense_about_itself_is_refused(about: bytes):
+    body = struct.pack("<6sHI", MAGIC, VERSION, len(about)) + about + bytes(8)
+    with pytest.raises(SnapshotError, match="although its checksum fits"):
+        decode(body + struct.pack("<I", zlib.crc32(body)))

@@ -1,0 +1,86 @@
+"""A short part of `python -m tests.fuzz`: 20,000 inputs, the same ones in every run; and the suite notices what it must."""
+
+import warnings
+
+import pytest
+
+from tests.fuzz import trying
+from tests.fuzz.bytes import smallest
+from tests.fuzz.case import Case, Family
+from tests.fuzz.families import FAMILIES
+from tests.fuzz.trying import Tally, drawn, tried
+
+INPUTS = {
+    "json": 5000,
+    "msgpack": 4500,
+    "raw": 4000,
+    "letter": 2500,
+    "job": 1500,
+    "snapshot": 700,
+    "start": 600,
+    "copy": 600,
+    "population": 600,
+}
+GOOD = 0.03  # of the inputs at least are read: else nothing behind the first check has been tried
+
+
+def test_every_family_has_its_share():
+    assert set(INPUTS) == set(FAMILIES) and sum(INPUTS.values()) == 20_000
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_nothing_but_declared_errors_comes_of_hostile_bytes(name: str):
+    family, tally = FAMILIES[name](), Tally()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        for index in range(INPUTS[name]):
+            tried(family, 7, index, tally, minimise=False)
+    assert not tally.found, [(one.what, one.index) for one in tally.found.values()]
+    assert sum(count for outcome, count in tally.outcomes.items() if outcome.startswith("decoded")) > GOOD * INPUTS[name]
+
+
+class Planted(Family):
+    """A decoder with a bug of each kind, which one byte chooses."""
+
+    name = "planted"
+
+    def draw(self, rnd):
+        return Case(0, bytes(rnd.randrange(6) for _ in range(8)))
+
+    def attempt(self, case: Case) -> str:
+        if case.data[:1] == b"\x01":
+            raise RecursionError
+        if b"\x02\x03" in case.data:
+            raise UnicodeDecodeError("utf-8", b"", 0, 1, "planted")
+        if case.data[:1] == b"\x04":
+            bytearray(100 << 20)
+        if case.data[:2] == b"\x05\x05":
+            sum(range(8_000_000))
+        return "decoded"
+
+
+def test_the_suite_notices_other_errors_memory_and_time_and_makes_inputs_small(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(trying, "MOST_SECONDS", 0.1)
+    tally = Tally()
+    for index in range(0, 16 * 80, 16):  # those whose memory is measured
+        tried(Planted(), 1, index, tally)
+    kinds = sorted(tally.found)
+    assert [kind.split(" in ")[0] for kind in kinds] == [
+        "RecursionError",
+        "UnicodeDecodeError",
+        "memory far beyond what was received",
+        "more than 0.1 s",
+    ]
+    assert tally.found[kinds[0]].case.data == b"\x01"
+    assert tally.found[kinds[1]].case.data == b"\x02\x03"
+
+
+def test_an_input_can_be_drawn_again_by_its_number():
+    family = FAMILIES["json"]()
+    first = drawn(family, 7, 12)
+    drawn(family, 7, 13)
+    assert drawn(family, 7, 12) == first != drawn(family, 8, 12)
+
+
+def test_an_input_is_made_as_small_as_what_is_wrong_with_it():
+    assert smallest(b"abc<x>def", lambda data: b"<" in data and b">" in data) == b"<>"
