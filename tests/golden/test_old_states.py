@@ -1,0 +1,70 @@
+"""States that earlier commits stored are read to the last bit, and their keys go on where they stood."""
+
+import re
+
+import numpy as np
+import pytest
+
+from streamjobs.config import settings_from
+from streamjobs.core import snapshot
+from streamjobs.core.advance import advance
+from streamjobs.core.job import Job
+from streamjobs.core.live import Live
+from streamjobs.errors import SnapshotError
+from tests.golden.old import ARCHIVES, Old, later_version, names, stored
+
+CASES = [(commit, name) for commit in ARCHIVES for name in names(commit)]
+
+
+@pytest.fixture(params=CASES, ids=["-".join(case) for case in CASES])
+def old(request: pytest.FixtureRequest) -> Old:
+    return stored(*request.param)
+
+
+def test_there_are_states_of_several_learners_windows_and_a_population():
+    assert len(ARCHIVES) >= 2 and {name for _, name in CASES} >= {"activity", "okfeb", "people", "numbers"}
+
+
+def test_a_state_is_read_and_written_again_to_the_same_bytes(old: Old):
+    job = old.job
+    for data in (*old.half.values(), *old.end.values()):
+        assert job.encode(*job.opened(data)) == data
+
+
+@pytest.mark.parametrize(("name", "setting"), [("activity", "idle=absent"), ("okfeb", "Rls(intercept=True)")])
+def test_a_default_that_has_changed_is_named_and_can_be_stated(name: str, setting: str):
+    old = stored("5a67c29", name)
+    today = Job.from_settings(settings_from(old.stated))
+    for data in old.half.values():
+        with pytest.raises(SnapshotError, match=re.escape(setting)):
+            today.decode_snapshot(data)
+        old.job.decode_snapshot(data)
+
+
+def test_keys_go_on_with_the_rows_and_labels_they_would_have_had_then(old: Old):
+    """What the learners made of them may differ: an eviction hangs on a last bit, and formulas have been mended since."""
+    job = old.job
+    live = Live(job, old.half.get)
+    advance(job, live, old.rest)
+    made = dict(live.snapshots())
+    assert made.keys() == old.end.keys() and len(made) == 3
+    for key, data in made.items():
+        assert _apart(job, data, old.end[key]) == []
+        job.opened(data)
+
+
+def _apart(job: Job, ours: bytes, theirs: bytes) -> list[str]:
+    """Fields of the signal, the scale and the books that differ by more than another processor may make them."""
+    (a, names, offsets), (b, others, due) = job.decode_snapshot(ours), job.decode_snapshot(theirs)
+    found = [] if (names, offsets) == (others, due) else ["names or offsets"]
+    for stage in a.keys() & {"order", "idle", "windows", "waiting", "scaling", "books"}:
+        for one, other in zip(snapshot.flatten(a[stage]), snapshot.flatten(b[stage]), strict=True):
+            same = one.shape == other.shape and np.allclose(one, other, rtol=1e-6, atol=1e-9, equal_nan=True)
+            found += [] if same else [f"{stage}: {one} {other}"]
+    return found
+
+
+def test_what_a_later_release_wrote_is_refused_with_its_version(old: Old):
+    for data in old.half.values():
+        with pytest.raises(SnapshotError, match="version 2 is unknown to this release, which reads version 1"):
+            old.job.decode_snapshot(later_version(data))
