@@ -4,6 +4,7 @@ import re
 import tomllib
 from importlib.metadata import PackageNotFoundError, requires
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -35,8 +36,11 @@ def test_every_dependency_is_pinned_within_its_range() -> None:
         assert _fits(text, DEVELOPMENT), f"requirements.lock does not fit {text}"
 
 
-def test_what_dependencies_need_is_pinned_too() -> None:
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+def test_what_dependencies_need_is_pinned_too(python: str, machine: str) -> None:
     """As far as they are installed here."""
+    there = {"extra": "", "python_version": python, "python_full_version": f"{python}.1", "platform_machine": machine}
     for pins in (DEVELOPMENT, DEPLOYMENT):
         for name in pins:
             try:
@@ -44,9 +48,8 @@ def test_what_dependencies_need_is_pinned_too() -> None:
             except PackageNotFoundError:
                 continue
             for one in needed:
-                if one.marker is None or one.marker.evaluate({"extra": ""}):
-                    there = canonicalize_name(one.name) in pins
-                    assert there, f"{name} needs {one.name}, which has no pin"
+                if one.marker is None or one.marker.evaluate(there):
+                    assert canonicalize_name(one.name) in pins, f"{name} needs {one.name}, which has no pin"
 
 
 def test_both_locks_have_the_same_versions() -> None:
