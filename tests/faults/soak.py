@@ -3,9 +3,11 @@
 import random
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from algorithms.common.protocol import Array
 from tests.faults.network import mended
 from tests.faults.stream import people
 from tests.faults.trial import Place, Trial
@@ -20,6 +22,15 @@ PAGE = 4096
 def duration(text: str) -> float:
     """Seconds of 90s, 30m, 2h."""
     return float(text[:-1]) * {"s": 1, "m": 60, "h": 3600}[text[-1]]
+
+
+class Slope(NamedTuple):
+    megabytes: float  # an hour
+    error: float  # standard error of it
+    hours: float  # it was seen over
+
+    def __str__(self) -> str:
+        return f"{self.megabytes:+.1f} +- {self.error:.1f} MB an hour over {self.hours:.2f} h"
 
 
 class Memory:
@@ -40,20 +51,24 @@ class Memory:
             if age > QUIET:
                 self.seen.setdefault(worker, []).append((now, resident))
 
-    def slope(self) -> tuple[float, float]:
-        """MB an hour, least squares over all lives with a level of their own; and the hours it was seen over."""
-        moments, sizes, hours = [], [], 0.0
-        for pairs in self.seen.values():
-            if len(pairs) < 3:
-                continue
-            times, levels = np.array(pairs).T
-            moments.append(times - times.mean())
-            sizes.append(levels - levels.mean())
-            hours += (times[-1] - times[0]) / 3600
-        if not moments:
-            return float("nan"), 0.0
-        t, m = np.concatenate(moments), np.concatenate(sizes)
-        return float((t @ m) / (t @ t) * 3600 / 2**20), hours
+    def slopes(self) -> dict[str, Slope]:
+        """Of each worker by name, least squares over its lives, each with a level of its own; those seen long enough."""
+        lives: dict[str, list[tuple[Array, Array]]] = {}
+        for worker, pairs in self.seen.items():
+            if len(pairs) >= 3:
+                times, levels = np.array(pairs).T
+                lives.setdefault(worker.name, []).append((times / 3600, levels / 2**20))
+        return {name: slope_of(parts) for name, parts in sorted(lives.items())}
+
+
+def slope_of(lives: list[tuple[Array, Array]]) -> Slope:
+    """Of (hours, MB) of every life. The error takes each second for a measurement of its own: it may be larger, not less."""
+    t = np.concatenate([hours - hours.mean() for hours, _ in lives])
+    m = np.concatenate([sizes - sizes.mean() for _, sizes in lives])
+    slope = float(t @ m / (t @ t))
+    left, free = m - slope * t, len(t) - len(lives) - 1
+    error = float(np.sqrt(left @ left / free / (t @ t))) if free > 0 else float("nan")
+    return Slope(slope, error, float(sum(hours[-1] - hours[0] for hours, _ in lives)))
 
 
 def soak(place: Place, seconds: float, seed: int) -> int:
@@ -82,10 +97,10 @@ def soak(place: Place, seconds: float, seed: int) -> int:
             done += trial.pouring.finish()
             trial.bed.until_done(list(workers.values()), 300)
             verdict = trial.audit.hold(repeats=True, expect=len(trial.records))
-            slope, hours = memory.slope()
+            grown = "; ".join(f"worker {name} {slope}" for name, slope in memory.slopes().items()) or "not seen long enough"
             failed += bool(verdict.problems)
             print(
-                f"round {turn}: {', '.join(told)}\n  {verdict}\n  memory {slope:+.1f} MB an hour over {hours:.2f} h",
+                f"round {turn}: {', '.join(told)}\n  {verdict}\n  memory: {grown}",
                 flush=True,
             )
     finally:
