@@ -32,6 +32,7 @@ from streamjobs.core.samples import (
     Problem,
     Sample,
     check_count,
+    doubles,
     labels_of,
     numbers_of,
 )
@@ -238,7 +239,7 @@ def _rows(x: Any, dtype: str, dim: int, max_samples: int) -> Array:
         if numbers.size % dim:
             raise Problem("wrong_dimension", f"expected rows of {dim} features, got {numbers.size} numbers")
         check_count(numbers.size // dim, max_samples)
-        return numbers.reshape(-1, dim).astype(np.float64)
+        return doubles(numbers.reshape(-1, dim))
     check_count(len(x), max_samples)
     for row in x:
         if len(row) != dim:
@@ -253,7 +254,7 @@ def _columns(columns: list[Any], source: SourceSection, max_samples: int) -> Arr
     for name, column in zip(source.fields or (), lists, strict=True):
         if len(column) != n:
             raise Problem("wrong_dimension", f"expected {n} numbers in field '{name}' as in the first, got {len(column)}")
-    return np.array(lists, dtype=np.float64).T.copy()
+    return doubles(lists).T.copy()
 
 
 def _times(time: Any, n: int, scale: float) -> Array:

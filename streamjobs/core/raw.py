@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from streamjobs.core.messages import Record
-from streamjobs.core.samples import Frame, Problem, check_count, labels_of
+from streamjobs.core.samples import Frame, Problem, check_count, doubles, labels_of
 
 _SHAPE = re.compile(rb"([0-9]{1,9})(?:,([0-9]{1,9}))?")
 
@@ -29,7 +29,7 @@ def read_raw(record: Record, max_samples: int, dim: int) -> Frame:
     value, item = record.value or b"", int(dtype[1:])
     if len(value) != n * dim * item:
         raise Problem("malformed", f"expected {n * dim * item} bytes for its shape, got {len(value)}")
-    X = np.frombuffer(value, f"<f{item}").reshape(n, dim).astype(np.float64)
+    X = doubles(np.frombuffer(value, f"<f{item}").reshape(n, dim))
     times = None
     if n > 1 or "streamjobs-time" in headers:
         start = _real(headers, "streamjobs-time")

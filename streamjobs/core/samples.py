@@ -84,6 +84,12 @@ def check_count(n: int, max_samples: int) -> None:
         raise Problem("too_large", f"expected at most {max_samples} samples, got {n}")
 
 
+def doubles(numbers: object) -> Array:
+    """As float64, a copy; a signaling NaN becomes an ordinary one without a warning, and is refused with the others."""
+    with np.errstate(invalid="ignore"):
+        return np.array(numbers, dtype=np.float64)
+
+
 def numbers_of(value: bytes, dtype: str) -> Array:
     """Little-endian numbers (not yet float64); raises Problem."""
     kind = DTYPES.get(dtype)

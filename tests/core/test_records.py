@@ -320,3 +320,17 @@ def test_raw_times_beyond_all_numbers_are_refused_without_a_warning(told):
     assert [error.reason for _, error in decoder(source(format="raw", fields=None, time=None), 3)([one]).errors] == [
         "bad_time"
     ]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_signaling_nan_of_single_precision_is_refused_without_a_warning():
+    numbers = bytes(8) + b"\x01\x00\xa0\x7f" + bytes(12)
+    told = {"shape": b"2,3", "dtype": b"f4", "time": b"%d" % NOW, "rate": b"10"}
+    named = [(f"streamjobs-{name}", text) for name, text in told.items()]
+    columns = {name: b"\x01\x00\xa0\x7f" for name in NAMES} | {"ts": [NOW]}
+    for one, changes in (
+        (record(numbers, headers=named), {"format": "raw", "time": None}),
+        (record(msgspec.msgpack.encode({"x": numbers, "ts": [NOW, NOW + 1]})), {"format": "msgpack"}),
+        (record(msgspec.msgpack.encode(columns)), {"format": "msgpack", "fields": NAMES}),
+    ):
+        assert [error.reason for _, error in decoder(source(**changes), 3)([one]).errors] == ["not_finite"]

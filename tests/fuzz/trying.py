@@ -93,6 +93,7 @@ def run(name: str, seed: int, begin: int, end: int, until: float, path: Path, at
     from tests.fuzz.families import FAMILIES
 
     warnings.simplefilter("error", RuntimeWarning)
+    parent = os.getppid()
     at[1] = int(time.monotonic())
     family, tally, begun = FAMILIES[name](), Tally(), time.monotonic()
     for index in range(begin, end):
@@ -103,6 +104,6 @@ def run(name: str, seed: int, begin: int, end: int, until: float, path: Path, at
             part = path.with_suffix(".part")
             part.write_text(json.dumps(tally.as_json()))
             part.replace(path)
-            if time.monotonic() > until:
+            if time.monotonic() > until or os.getppid() != parent:  # over, or nobody waits any more
                 break
     os._exit(0)  # nothing to tidy up, and no time spent on it
