@@ -68,6 +68,9 @@ def writes_unfenced(trial: Trial) -> None:
     sleeper.wake()
     until(lambda: trial.bed.ends(trial.bed.changelog) != before or ended(sleeper), "the woken worker writes", 120)
     sleeper.kill()
+    if trial.exactly_once:  # its offset came with it: whoever reads next begins there
+        trial.terminate(other)
+        trial.work("c")
     trial.prove("a zombie's write to the changelog was not refused")
 
 
