@@ -29,11 +29,12 @@ def options(
     return found
 
 
-def line(what: str, ours: str, wanted: str = "", holds: bool | None = None) -> None:
-    """One line of a table: ours beside the paper's or the target, and whether it holds."""
+def line(what: str, ours: str, wanted: str = "", holds: bool | None = None) -> list[str]:
+    """One line of a table: ours beside the paper's or the target, and whether it holds; gives [what] if not."""
     print(
         f"{what:44} {ours:>26}   {wanted:28} {'' if holds is None else 'holds' if holds else 'MISSED'}".rstrip(), flush=True
     )
+    return [f"{what} ({ours})"] if holds is False else []
 
 
 def told(values: Array | list[float], digits: int = 4) -> str:
@@ -42,6 +43,7 @@ def told(values: Array | list[float], digits: int = 4) -> str:
     return f"{values.mean():.{digits}f} +- {values.std():.{digits}f}"
 
 
-def verdict(reproduces: str, does_not: str = "nothing that the paper shows") -> None:
+def verdict(reproduces: str, does_not: str | list[str] = "") -> None:
     """The one line that says what came out as in the paper and what did not."""
-    print(f"reproduces: {reproduces}; does not: {does_not}.", flush=True)
+    missed = does_not if isinstance(does_not, str) else ", ".join(does_not)
+    print(f"reproduces: {reproduces}; does not: {missed or 'nothing that the paper shows'}.", flush=True)

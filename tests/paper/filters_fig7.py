@@ -40,17 +40,14 @@ def main(arguments: list[str] | None = None) -> int:
         size = int(found[name][1].mean())
         goal, within = TARGETS.get(name, (0.0, 0.0))
         holds = abs(ours.mean() - goal) <= within if goal else None
-        line(f"{name}{f', {size} stored' if size else ''}", told(ours), f"target {goal} +- {within}" if goal else "", holds)
-        missed += [name] if holds is False else []
+        missed += line(
+            f"{name}{f', {size} stored' if size else ''}", told(ours), f"target {goal} +- {within}" if goal else "", holds
+        )
     title = f"SPEED, Fig. 7: RLS, {given.trials} trials"
     means = {f"{name} {errors[:, -1].mean():.4f}": errors.mean(axis=0) for name, (errors, _) in found.items()}
     pictures.curves(given.out, "002-fig7", title, "training pairs", "test MSE", STEPS, means, log=True)
     linear, best = last.pop("RLS").mean(), min(last, key=lambda name: last[name].mean())
     most, speed = max(ours.mean() for ours in last.values()), last["SPEED(50)"].mean()
-    verdict(
-        f"every kernel or map form ({most:.4f} at most) far below linear RLS ({linear:.4f})",
-        "; ".join([*missed, f"SPEED ({speed:.4f}) ahead of all: best is {best} ({last[best].mean():.4f})"])
-        if "SPEED" not in best
-        else "; ".join(missed) or "nothing",
-    )
+    missed += [] if "SPEED" in best else [f"SPEED ({speed:.4f}) ahead of all, best is {best} ({last[best].mean():.4f})"]
+    verdict(f"every kernel or map form ({most:.4f} at most) far below linear RLS ({linear:.4f})", missed)
     return 0

@@ -73,5 +73,5 @@ def main(arguments: list[str] | None = None) -> int:
     lines["last points"] = smoothed(found).mean(axis=0)
     title, label = f"OK-FEB, Fig. 5: a spheroid that turns, {given.trials} seeds", f"LS error, mean of {MEAN_OVER} rows"
     curves(given.out, "000-fig5", title, "rows", label, np.arange(MEAN_OVER, 2001), lines, marks=[1000])
-    verdict("levels, the peak after the change, the order of rules (each within its target)", ", ".join(missed) or "nothing")
+    verdict("levels, the peak after the change, the order of rules (each within its target)", missed)
     return 0

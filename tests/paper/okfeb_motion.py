@@ -94,5 +94,5 @@ def main(arguments: list[str] | None = None) -> int:
         axes[c].set_xticks(range(1, len(names) + 1, 3))
         axes[c].xaxis.label.set_fontsize(7)
     save(figure, given.out, "000-motion")
-    verdict("beyond the paper: projected eviction and WR-KPCA beat the paper's rule", ", ".join(missed) or "nothing")
+    verdict("beyond the paper: projected eviction and WR-KPCA beat the paper's rule", missed)
     return 0

@@ -34,11 +34,13 @@ def main(arguments: list[str] | None = None) -> int:
     at = {m: column for column, m in enumerate(RANKS)}
     print(f"sparse dictionaries: {sizes.min()} to {sizes.max()} of {SAMPLES} (the paper's least is 206)")
     ten, thirty, novel = full[:, at[10]], full[:, at[30]], sparse[:, at[30]]
-    line("SPEED, m = 10", told(ten), "target .098 +- .03", abs(ten.mean() - 0.098) <= 0.03)
-    line("SPEED, m = 30", told(thirty), "target <= .01", thirty.mean() <= 0.01)
-    line("sparse SPEED, m = 30", told(novel), "target <= .012", novel.mean() <= 0.012)
+    missed = line("SPEED, m = 10", told(ten), "target .098 +- .03", abs(ten.mean() - 0.098) <= 0.03)
+    missed += line("SPEED, m = 30", told(thirty), "target <= .01", thirty.mean() <= 0.01)
+    missed += line("sparse SPEED, m = 30", told(novel), "target <= .012", novel.mean() <= 0.012)
     lines = {"SPEED": full.mean(axis=0), f"sparse SPEED, novelty {NOVELTY}": sparse.mean(axis=0)}
     title, label = "SPEED, Fig. 2: a Gram matrix of 500", "normalized Frobenius norm (39)"
     curves(given.out, "002-fig2", title, "eigenfunctions", label, RANKS, lines, log=True)
-    verdict(f"the error falls by orders of magnitude; {sizes.min()} to {sizes.max()} of {SAMPLES} samples serve as well")
+    verdict(
+        f"the error falls by orders of magnitude; {sizes.min()} to {sizes.max()} of {SAMPLES} samples serve as well", missed
+    )
     return 0

@@ -47,20 +47,23 @@ KNOWN = ("exact", "nearest", "truncate")
 
 
 def main(arguments: list[str] | None = None) -> int:
+    missed = []
     given = options("speed_fig8", __doc__, arguments, trials=20)
     for rank, solver in ((30, "eigh"), (20, "ritz"), (30, "ritz"), (50, "ritz")):
         trials = given.trials if solver == "ritz" else max(1, given.trials // 5)  # eigh takes ten times as long
         ours = ratios(rank, "exact", trials, solver)
         worst = f"{ours.mean():.3f}, worst {ours.max():.3f}"
         holds = bool(ours.mean() <= 1.02 and ours.max() <= 1.03)
-        line(f"m = {rank}, exact, {solver}", worst, "target <= 1.02, each <= 1.03", holds)
+        missed += line(f"m = {rank}, exact, {solver}", worst, "target <= 1.02, each <= 1.03", holds)
     for transfer, goal, slack in (("nearest", 1.18, 0.08), ("truncate", 1.68, 0.25)):
         ours = ratios(30, transfer, given.trials, "ritz")
+        missed += [f"that by the paper's {transfer} ({ours.mean():.2f} times it)"] if ours.mean() > 1.02 else []
         line(f"m = 30, {transfer}", told(ours, 2), f"target {goal} +- {slack}", abs(ours.mean() - goal) <= slack)
     found, rows = curves(min(given.trials, 5)), range(EVERY, mackey_glass.TRAINING + 1, EVERY)
     pictures.curves(given.out, "002-fig8", "siSPEED, Fig. 8, m = 30", "rows", "test MSE", rows, found, log=True)
+    gain = found["siSPEED, exact"][-1] / found["sparse SPEED of the first 100"][-1]
     verdict(
-        "the map grows while the filter learns, past a fixed map of 100 rows, to the batch map's error",
-        "that with the paper's own two transfers, nearest and truncate; the exact one does",
+        f"the map grows while the filter learns, to the batch map's error ({gain:.2f} times that of a map of 100 rows)",
+        missed,
     )
     return 0

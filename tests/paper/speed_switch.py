@@ -51,12 +51,16 @@ def main(arguments: list[str] | None = None) -> int:
             told(test[name]),
         )
     ratio = before["budget"].mean() / before["unbounded"].mean()
-    line("before the change, over unbounded", f"{ratio:.3f}", "target <= 1.05", ratio <= 1.05)
+    missed = line("before the change, over unbounded", f"{ratio:.3f}", "target <= 1.05", ratio <= 1.05)
     for what, ends in (("rows", after), ("test", test)):
         over = {name: ends["budget"].mean() / ends[name].mean() for name in ("unbounded", "frozen")}
-        line(f"at the end ({what}), over unbounded", f"{over['unbounded']:.3f}", "target <= 1.0", over["unbounded"] <= 1.0)
-        line(f"at the end ({what}), over frozen", f"{over['frozen']:.3f}", "target <= .85", over["frozen"] <= 0.85)
-    line("most samples", f"{sizes['budget']} (unbounded {sizes['unbounded']})", "target <= 200", sizes["budget"] <= BUDGET)
+        missed += line(
+            f"at the end ({what}), over unbounded", f"{over['unbounded']:.3f}", "target <= 1.0", over["unbounded"] <= 1.0
+        )
+        missed += line(f"at the end ({what}), over frozen", f"{over['frozen']:.3f}", "target <= .85", over["frozen"] <= 0.85)
+    missed += line(
+        "most samples", f"{sizes['budget']} (unbounded {sizes['unbounded']})", "target <= 200", sizes["budget"] <= BUDGET
+    )
     figure, axes = canvas()
     for name, runs in found.items():
         mean = np.mean([losses for losses, _, _ in runs], axis=0)
@@ -66,5 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
     axes.axvline(half, color="#999999", linewidth=0.8, linestyle=":")
     finish(axes, "siSPEED, tau 30 to 17 after 2000 rows", "rows", "squared error (mean of 100 rows)", log=True)
     save(figure, given.out, "002-switch")
-    verdict("beyond the paper: a third of the samples is enough, and what is forgotten makes room for the new regime")
+    verdict(
+        "beyond the paper: a third of the samples is enough, and what is forgotten makes room for the new regime", missed
+    )
     return 0

@@ -32,19 +32,20 @@ def main(arguments: list[str] | None = None) -> int:
     options("speed_timing", __doc__, arguments)
     trial = mackey_glass.trial(0, training=6000)
     X = novel(trial.X, 0.06)[: SIZE + 20]
+    missed = []
     table = {"kernel": KERNEL, "rank": 30, "novelty": 0.06}
     for head in ("lms", "rls"):
         full = learner_from("sispeed", {**table, "budget": SIZE, "evict": "stop", "head": head})
         state = full.init(dim=7, targets=1, seed=0)._replace(dictionary=X[:SIZE].copy(), values=np.zeros((SIZE, 1)))
         seconds, _ = cost(full, state, trial.X, trial.Y)
         micro = seconds / len(trial.X) * 1e6
-        line(f"a row, {SIZE} stored, {head}", f"{micro:.1f} us", "target <= 15 us", micro <= 15)
+        missed += line(f"a row, {SIZE} stored, {head}", f"{micro:.1f} us", "target <= 15 us", micro <= 15)
     for solver in ("ritz", "eigh", "rank_one"):
         growing = learner_from("sispeed", {**table, "budget": 0, "solver": solver})
         state = growing.init(dim=7, targets=1, seed=0)._replace(dictionary=X[:SIZE].copy(), values=np.zeros((SIZE, 1)))
         seconds, admitted = cost(growing, state, X[SIZE:], trial.Y[: len(X) - SIZE].copy())
         milli = seconds / admitted * 1e3
         wanted = ("target <= 2 ms", milli <= 2) if solver == "ritz" else ("", None)
-        line(f"an admission, {SIZE} stored, {solver}", f"{milli:.2f} ms", *wanted)
-    verdict("beyond the paper: the times above, of this machine")
+        missed += line(f"an admission, {SIZE} stored, {solver}", f"{milli:.2f} ms", *wanted)
+    verdict("beyond the paper: times of this machine", missed)
     return 0
