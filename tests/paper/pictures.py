@@ -45,7 +45,7 @@ def draw(axes: Any, x: Sequence[float], lines: Mapping[str, Any]) -> None:
             list(x)[: len(values)], values, style, marker=marker, color=colour, label=label, markersize=3, linewidth=1.2
         )
     if len(x) <= 8:
-        if x[-1] > 20 * x[0] > 0:
+        if x[-1] >= 20 * x[0] > 0:
             axes.set_xscale("log")
             axes.set_xticks([], minor=True)
         axes.set_xticks(list(x), [f"{value:g}" for value in x])

@@ -48,12 +48,11 @@ def main(arguments: list[str] | None = None) -> int:
         {name.replace("_speed", " SPEED").replace("speed", "SPEED"): e.mean(axis=1) for name, e in by_rank.items()},
     )
     draw(right, [*SIZES, 2000], {"SPEED(50)": [*by_size, fifty]})
-    for axes, x in ((left, RANKS[-1]), (right, 2000)):
+    for axes in (left, right):
         for place, (name, level) in enumerate(beside.items()):
             axes.axhline(level, color="#555555", linewidth=0.9, linestyle=("-", "--", ":")[place], label=name)
-        axes.set_xlim(0, 1.05 * x)
     finish(left, "SPEED, Fig. 5: LMS, map of 2000 rows", "eigenfunctions", "test MSE", log=True)
-    finish(right, "SPEED, Fig. 6: LMS, 50 eigenfunctions", "rows of the map", "test MSE", log=True)
+    finish(right, "SPEED, Fig. 6: LMS, 50 eigenfunctions", "rows of the map", "test MSE")
     save(figure, given.out, "002-fig5-6")
     few, beaten = by_size[SIZES.index(100)], by_size[SIZES.index(500)]
     missed += [] if few < beside["GQ"] else [f"100 rows below GQ ({few:.4f}, {beside['GQ']:.4f})"]

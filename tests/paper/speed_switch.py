@@ -70,7 +70,6 @@ def main(arguments: list[str] | None = None) -> int:
     axes.axvline(half, color="#999999", linewidth=0.8, linestyle=":")
     finish(axes, "siSPEED, tau 30 to 17 after 2000 rows", "rows", "squared error (mean of 100 rows)", log=True)
     save(figure, given.out, "002-switch")
-    verdict(
-        "beyond the paper: a third of the samples is enough, and what is forgotten makes room for the new regime", missed
-    )
+    said = f"{sizes['budget']} of {sizes['unbounded']} samples are enough"
+    verdict(f"beyond the paper: {said}, and what is forgotten makes room for the new regime", missed)
     return 0
