@@ -11,7 +11,13 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from aiokafka.conn import AIOKafkaConnection
-from aiokafka.errors import IllegalSaslStateError, KafkaError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
+from aiokafka.errors import (
+    IllegalSaslStateError,
+    KafkaConnectionError,
+    KafkaError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
 
 from streamjobs.access import BrokerSection
 from streamjobs.errors import SetupError
@@ -19,6 +25,7 @@ from streamjobs.shell.certificates import days_left
 from streamjobs.shell.tokens import expiry, tokens_of
 
 ANSWER_WITHIN_MS = 5_000
+AGAIN, AGAIN_AFTER = 2, 0.5  # times, seconds
 # X509_V_ERR_... of OpenSSL
 EXPIRED, NOT_YET = 10, 9
 UNKNOWN_AUTHORITY = (2, 18, 19, 20, 21)
@@ -33,17 +40,35 @@ class Greeted(NamedTuple):
 def greet(
     broker: BrokerSection, servers: Sequence[str], credentials: Mapping[str, Any], *, every: bool = False
 ) -> list[Greeted]:
-    """The first that welcomes us, or all of them. Raises SetupError on one that refuses, or that cannot be trusted."""
+    """The first that welcomes us, or all of them.
+
+    Raises SetupError where none does and one refuses us or cannot be trusted; with `every`, where any does.
+    """
     found: list[Greeted] = []
+    refusals: list[str] = []
     for server in servers:
         if found and not every:
             break
         try:
-            found.append(Greeted(server, asyncio.run(_greet(server, credentials))))
+            found.append(Greeted(server, _greeted(server, credentials)))
         except (OSError, KafkaError, TimeoutError) as error:
             if (sentence := refusal(broker, server, error)) is not None:
-                raise SetupError(sentence) from None
+                refusals.append(sentence)
+    if refusals and (every or not found):
+        raise SetupError(refusals[0])
     return found
+
+
+def _greeted(server: str, credentials: Mapping[str, Any]) -> float | None:
+    """Tried again where the connection is closed without a reason: a broker that is just starting or stopping does so."""
+    for _ in range(AGAIN):
+        try:
+            return asyncio.run(_greet(server, credentials))
+        except (ConnectionResetError, KafkaConnectionError) as error:
+            if isinstance(error.__cause__, ssl.SSLError):
+                raise  # with a reason
+        time.sleep(AGAIN_AFTER)
+    return asyncio.run(_greet(server, credentials))
 
 
 async def _greet(server: str, credentials: Mapping[str, Any]) -> float | None:

@@ -19,7 +19,7 @@ import pytest
 from streamjobs.access import BrokerSection
 from streamjobs.config import Settings
 from streamjobs.errors import ConfigError, SetupError
-from streamjobs.shell import client, watchdog
+from streamjobs.shell import client, greeting, watchdog
 from streamjobs.shell.certificates import context_of, days_left, subject
 from streamjobs.shell.remedies import Refused
 from streamjobs.shell.tokens import Tokens, expiry
@@ -259,3 +259,23 @@ def test_a_worker_refused_for_too_long_ends_with_the_reason(monkeypatch: pytest.
     monkeypatch.setattr(Refused, "since", time.monotonic() - watchdog.REFUSED - 1)
     with pytest.raises(SetupError, match=r"broker far:9092: refused user 'me' with SCRAM-SHA-512.* nothing is lost"):
         looking._look_at_credentials()
+
+
+def test_one_server_of_several_that_welcomes_is_enough_and_check_wants_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = {"a:1": ssl.SSLError("no"), "b:1": OSError("down"), "c:1": None}
+
+    async def greeted(server: str, credentials: Any) -> float | None:
+        answer = answers[server]
+        if answer is not None:
+            raise answer
+        return 90.0
+
+    monkeypatch.setattr(greeting, "_greet", greeted)
+    broker = BrokerSection(protocol="ssl")
+    assert greeting.greet(broker, ["a:1", "b:1", "c:1"], {}) == [("c:1", 90.0)]
+    for servers, every in ((["a:1", "b:1", "c:1"], True), (["b:1", "a:1"], False)):
+        with pytest.raises(SetupError, match="broker a:1: does not speak TLS at this port"):
+            greeting.greet(broker, servers, {}, every=every)
+    assert greeting.greet(broker, ["b:1"], {}) == []  # nobody refuses: librdkafka says that nobody answers
