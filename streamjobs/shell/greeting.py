@@ -124,7 +124,7 @@ def _untrusted(broker: BrokerSection, host: str, error: ssl.SSLCertVerificationE
 
 
 def _no_tls(broker: BrokerSection, error: ssl.SSLError) -> str:
-    reason = (error.reason or str(error)).replace("_", " ").lower()
+    reason = (getattr(error, "reason", None) or str(error)).replace("_", " ").lower()
     if "alert" in reason:
         if broker.certificate_file is None:
             return f"asks for a certificate of this worker ({reason}); state [broker] certificate_file and key_file."
