@@ -48,13 +48,14 @@ class WorkerApp(faust.App):  # type: ignore[misc]
     async def restored(self, partitions: set[int]) -> bool:
         """Fence, then restore these partitions; False when that failed, which stops the worker, or it stops."""
         try:
-            await self.delivery.fence(sorted(partitions))
+            fenced = await self.delivery.fence(sorted(partitions))
             tps = [TP(self.changelog, partition) for partition in partitions]
             if tps:
                 ends = await self.consumer.highwaters(*tps)
                 first = await self.consumer.earliest_offsets(*tps)
                 bounds = {tp.partition: (first[tp], ends[tp]) for tp in tps}
                 await recovery.restore(self.client, self.changelog, bounds, self.store, self.metrics)
+            self.delivery.restored(fenced)
         except Exception as error:  # noqa: BLE001 - raised, it would end a Faust service and leave the worker idle
             if not self.delivery.stopping:  # stopping closes what is being opened here
                 self.delivery.fail(error)

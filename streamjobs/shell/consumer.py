@@ -148,9 +148,9 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             for tp, offset in at.items():
                 self._committed_offset[tp] = offset
                 self._read_offset[tp] = offset or None
-            delivery.assign({tp.partition: offset for tp, offset in at.items()})
-            if delivery.failed is None:
-                delivery.unbar()
+            if not delivery.assign({tp.partition: offset for tp, offset in at.items()}):
+                return
+            delivery.unbar()
         log.info("ready", partitions=sorted(tp.partition for tp in at))
 
     async def _places(self) -> dict[TP, int]:

@@ -71,6 +71,7 @@ class Delivery:
         self.failed: BaseException | None = None
         self.failing = asyncio.Event()
         self._changelogs: dict[int, ChangelogLike] = {}
+        self.prepared: frozenset[int] = frozenset()  # fenced, and their stores restored
         self._revoking = asyncio.Lock()
 
     @property
@@ -94,22 +95,37 @@ class Delivery:
             return
         held.partition.offer(records)
 
-    async def fence(self, numbers: Iterable[int]) -> None:
-        """Open a changelog producer per partition: from here on no previous owner can write. Comes before any reading."""
+    async def fence(self, numbers: Iterable[int]) -> dict[int, ChangelogLike]:
+        """Open a changelog producer per partition: from here on no previous owner can write. Comes before any reading.
+
+        Gives what `restored` is told when their stores are restored.
+        """
         await self._close_changelogs()
-        self._changelogs = {number: self.outside.changelog(number) for number in numbers}
+        opening = self._changelogs = {number: self.outside.changelog(number) for number in numbers}
         slots = asyncio.Semaphore(OPEN_AT_ONCE)
 
         async def opened(changelog: ChangelogLike) -> None:
             async with slots:
                 await changelog.open()
 
-        await asyncio.gather(*[opened(changelog) for changelog in self._changelogs.values()])
+        await asyncio.gather(*[opened(changelog) for changelog in opening.values()])
+        return opening
 
-    def assign(self, positions: Mapping[int, int]) -> None:
-        """Take partitions on at these input offsets; their changelogs are open and their stores restored."""
+    def restored(self, fenced: dict[int, ChangelogLike]) -> None:
+        """These can be taken on, unless they were taken away or fenced anew meanwhile."""
+        if fenced is self._changelogs:
+            self.prepared = frozenset(fenced)
+
+    def assign(self, positions: Mapping[int, int]) -> bool:
+        """Take partitions on at these input offsets; their changelogs are open and their stores restored.
+
+        False when they are not: they were assigned anew while the ones before were made ready, which is done for these next.
+        """
         if self.stopping or self.failed is not None:
-            return
+            return False
+        if not self.prepared.issuperset(positions):
+            log.info("assigned anew before it was ready", partitions=sorted(positions), prepared=sorted(self.prepared))
+            return False
         self.store.keep(list(positions))
         share = self.state.cache // max(1, len(positions))
         for number, start in positions.items():
@@ -119,6 +135,7 @@ class Delivery:
             elif start != held.partition.next:  # sought again without having been revoked
                 log.info("reading again", partition=number, start=start, applied_up_to=held.partition.next)
         self.metrics.assigned(self.partitions)
+        return True
 
     def _take_on(self, number: int, start: int, share: int) -> Held:
         metrics, state = self.metrics, self.state
@@ -211,7 +228,7 @@ class Delivery:
             log.info("partitions made safe and left", why=why, partitions=len(held), milliseconds=took)
 
     async def _close_changelogs(self) -> None:
-        changelogs, self._changelogs = list(self._changelogs.values()), {}
+        changelogs, self._changelogs, self.prepared = list(self._changelogs.values()), {}, frozenset()
         await asyncio.gather(*[changelog.close() for changelog in changelogs], return_exceptions=True)
 
     def fail(self, error: BaseException) -> None:

@@ -225,12 +225,13 @@ class Worker:
         """Fence, restore from the changelog, take on at the committed offsets."""
         delivery, broker = self.delivery, self.broker
         delivery.bar()
-        await delivery.fence(partitions)
+        fenced = await delivery.fence(partitions)
         for number in partitions:
             records, reached = broker.changelog.get(number, []), self.store.reached(number)
             begin = 0 if reached is None else reached + 1
             if records[begin:]:
                 MemoryStore.write(self.store, number, dict(records[begin:]).items(), len(records) - 1)  # type: ignore[arg-type]
+        delivery.restored(fenced)
         delivery.assign({number: broker.committed.get(number, 0) for number in partitions})
         delivery.unbar()
         return delivery

@@ -112,6 +112,26 @@ def test_the_changelog_is_fenced_before_a_partition_is_taken_on():
     asyncio.run(body())
 
 
+def test_partitions_assigned_anew_before_they_are_ready_are_not_taken_on():
+    """A second rebalance while the first one's partitions were restored: the changelogs are closed, or others'."""
+
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        delivery.bar()
+        await delivery.revoke("revoked")
+        assert not delivery.assign({0: 0}) and delivery.held == {}
+        before = await delivery.fence([1])
+        fenced = await delivery.fence([1])
+        delivery.restored(before)
+        assert not delivery.assign({1: 0}) and delivery.held == {}, "its store is not restored"
+        delivery.restored(fenced)
+        assert delivery.assign({1: 0}) and set(delivery.held) == {1}
+        await delivery.revoke("stop")
+
+    asyncio.run(body())
+
+
 def test_too_many_unacknowledged_outputs_leave_no_room_until_they_are_acknowledged():
     async def body():
         room = Room(most_records=50)
