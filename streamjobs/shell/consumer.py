@@ -24,7 +24,7 @@ from faust.types import TP
 from streamjobs.errors import SetupError
 from streamjobs.shell.delivery import Delivery
 from streamjobs.shell.failures import DeliveryError
-from streamjobs.shell.identity import gone_back, refuse_another
+from streamjobs.shell.identity import refuse_another
 from streamjobs.shell.partition import Records
 
 log = structlog.get_logger("streamjobs")
@@ -227,8 +227,6 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     async def _missed(self, tp: TP, records: list[Any]) -> None:
         """Says what the topic has deleted before it was fetched here: aiokafka goes on with what is left, silently."""
         due, begin = self._due.get(tp), records[0].offset if records else 0
-        if due is not None and records and begin < due:
-            self._delivery.fail(gone_back(tp.topic, tp.partition, due, begin))
         if due is not None and begin > due:  # or a marker, or compacted records: those are no loss
             partition = TopicPartition(*tp)
             consumer = self._thread._ensure_consumer()

@@ -50,11 +50,3 @@ def refuse_another(topic: str, known: str | None, present: str) -> None:
             f"{present}); its records would pass for ones already applied. 'streamjobs state forget-offsets JOB' lets the "
             "states go on with the new topic; or restore the topic, or give the job a new [job] name."
         )
-
-
-def gone_back(topic: str, partition: int, due: int, got: int) -> SetupError:
-    """What a worker ends with whose input begins anew while it reads."""
-    return SetupError(
-        f"topic {topic}[{partition}]: expected offset {due} or a later one, got {got}; it was deleted and made anew while "
-        "this job read it. Start again: then it says what can be done."
-    )
