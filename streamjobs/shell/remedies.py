@@ -10,6 +10,7 @@ from aiokafka.consumer.fetcher import PartitionRecords
 from aiokafka.errors import KafkaError, NodeNotReadyError, SaslAuthenticationFailed
 
 from streamjobs.core.messages import Stored
+from streamjobs.shell import foreign
 from streamjobs.shell.secrets import Secret
 
 _lookup = AIOKafkaClient.coordinator_lookup
@@ -72,3 +73,4 @@ def apply() -> None:
     AIOKafkaConnection.connect = _noted_connect
     OAuthAuthenticator.step = _answered_step
     PartitionRecords._consumer_record = _lean_record
+    foreign.apply()

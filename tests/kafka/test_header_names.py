@@ -1,0 +1,57 @@
+"""A producer that names a header in no known letters holds nothing up: its record is learned, or a dead letter."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.producer import message_accumulator
+from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
+
+from tests.kafka.bed import Bed
+from tests.kafka.fixtures import LEARNING, MakeBed
+from tests.kafka.load import START
+from tests.kafka.workers import working
+
+RECORDS, ODD, BROKEN = 30, 12, 20
+
+
+class Foreign(str):
+    """A header name that no text encodes to."""
+
+    __slots__ = ()
+
+    def encode(self, *_: str) -> bytes:  # type: ignore[override]
+        return b"\xff\xfe"
+
+
+@pytest.fixture
+def whatever_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """aiokafka's own builder of batches in Python asks a name for its bytes."""
+    monkeypatch.setattr(message_accumulator, "DefaultRecordBatchBuilder", _DefaultRecordBatchBuilderPy)
+    yield
+
+
+async def sent(bed: Bed) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=bed.bootstrap) as producer:
+        for n in range(RECORDS):
+            body = {"x": [n / 10, 1.0, 0.5, -n / 20], "ts": START + n}
+            value = b"{" if n == BROKEN else json.dumps(body).encode()
+            headers = [(Foreign("odd"), b"v")] if n in (ODD, BROKEN) else []
+            batch = producer.create_batch()
+            assert batch.append(timestamp=round(1000 * (START + n)), key=b"p1", value=value, headers=headers)
+            await (await producer.send_batch(batch, bed.input, partition=0))
+
+
+@pytest.mark.usefixtures("whatever_names")
+def test_a_header_name_that_is_not_text_ends_no_worker(make_bed: MakeBed) -> None:
+    bed = make_bed("headers", **LEARNING)
+    asyncio.run(sent(bed))
+    with working(bed) as worker:
+        bed.until_done([worker])
+        assert worker.stop() == 0
+    said = [json.loads(one.value())["seq"] for one in bed.sink("predictions")]
+    assert said == list(range(RECORDS - 1))
+    (letter,) = bed.sink("dlq")
+    assert letter.value() == b"{" and ("\\xff\\xfe", b"v") in letter.headers()
