@@ -24,6 +24,11 @@ CLOSE_WITHIN = 5.0  # seconds; a producer that lost its broker would wait for ev
 OPEN_AT_MOST = 180.0
 
 
+def writer_of(job: str, partition: int) -> str:
+    """Transactional id of a partition's fenced producer."""
+    return f"{job}-{partition}"
+
+
 class Changelog:
     """Open it before the changelog and the committed offset are read: opening ends what the previous owner left open.
 
@@ -38,7 +43,7 @@ class Changelog:
         self._producer = patient(
             AIOKafkaProducer(
                 **client,
-                transactional_id=f"{name}-{partition}",
+                transactional_id=writer_of(name, partition),
                 transaction_timeout_ms=round(1000 * OPEN_AT_MOST),
                 max_batch_size=BATCH_BYTES,
             )

@@ -14,8 +14,7 @@ from aiokafka.record.default_records import _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
 
 _unpacked = PartitionRecords._unpack_records
-MAGIC_AT = 16  # place of a batch's version byte
-LENGTH_AT = 8  # of its length, which counts from byte 12 on
+LENGTH_AT = 8  # place of a batch's length, which counts from byte 12 on
 
 
 class _Names(bytearray):

@@ -10,6 +10,7 @@ from streamjobs.config import Settings
 from streamjobs.errors import SetupError
 from streamjobs.shell import client, identity, rights, topics
 from streamjobs.shell.bundle import JobLike
+from streamjobs.shell.changelog import writer_of
 
 ENDS_WITHIN = 30.0  # seconds; electing a leader takes some of them
 
@@ -52,7 +53,7 @@ def _obstacles(settings: Settings, job: JobLike, admin: Any, counts: dict[str, i
     known = client.principal(broker)
     if problems := topics.check(settings, job.sinks, known):
         return problems
-    ids = [f"{settings.job.name}-{number}" for number in range(counts[settings.source.topic])]
+    ids = [writer_of(settings.job.name, number) for number in range(counts[settings.source.topic])]
     return rights.missing(admin, client.for_aiokafka(broker), _roles(settings, job), settings.job.name, ids, known)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from algorithms import learner_from
 from algorithms.common.protocol import Array, Learner
 from tests.paper import mackey_glass
+from tests.paper.common import line, told
 from tests.paper.mackey_glass import Trial
 
 KERNEL = {"name": "gaussian", "bandwidth": 1.0}
@@ -62,6 +63,21 @@ def curves(filters: Mapping[str, Filter], trials: int, steps: Array) -> dict[str
         runs = [curve(table, mackey_glass.trial(seed), steps) for seed, table in enumerate(each)]
         found[name] = np.array([errors for errors, _ in runs]), np.array([stored for _, stored in runs])
     return found
+
+
+def held_against(
+    targets: Mapping[str, tuple[float, float]], found: Mapping[str, tuple[Array, Array]]
+) -> tuple[list[str], dict[str, Array]]:
+    """Print each filter's last test MSE beside its target (mean, how far ours may be); those missed, and these errors."""
+    missed, last = [], {name: errors[:, -1] for name, (errors, _) in found.items()}
+    for name, ours in last.items():
+        size = int(found[name][1].mean())
+        goal, within = targets.get(name, (0.0, 0.0))
+        holds = abs(ours.mean() - goal) <= within if goal else None
+        missed += line(
+            f"{name}{f', {size} stored' if size else ''}", told(ours), f"target {goal} +- {within}" if goal else "", holds
+        )
+    return missed, last
 
 
 def on_eigenmaps(

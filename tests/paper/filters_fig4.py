@@ -9,7 +9,7 @@ import numpy as np
 from algorithms.common.protocol import Array
 from tests.paper import pictures
 from tests.paper.common import line, options, told, verdict
-from tests.paper.filters_common import KERNEL, curves, on_eigenmaps, on_map
+from tests.paper.filters_common import KERNEL, curves, held_against, on_eigenmaps, on_map
 
 STEP = 0.1
 STEPS = np.array([25, 50, 100, 200, 300, 400, 600, 800, 1000, 1250, 1500, 1750, 2000])
@@ -47,14 +47,7 @@ def dictionary_sizes(trials: int) -> Array:
 def main(arguments: list[str] | None = None) -> int:
     given = options("filters_fig4", __doc__, arguments, trials=20)
     found = curves(FILTERS, given.trials, STEPS) | on_eigenmaps(EIGENMAPS, given.trials, STEPS)
-    missed, last = [], {name: errors[:, -1] for name, (errors, _) in found.items()}
-    for name, ours in last.items():
-        size = int(found[name][1].mean())
-        goal, within = TARGETS.get(name, (0.0, 0.0))
-        holds = abs(ours.mean() - goal) <= within if goal else None
-        missed += line(
-            f"{name}{f', {size} stored' if size else ''}", told(ours), f"target {goal} +- {within}" if goal else "", holds
-        )
+    missed, last = held_against(TARGETS, found)
     sizes = dictionary_sizes(100)
     mean, within = DICTIONARY
     holds = abs(sizes.mean() - mean) <= within

@@ -7,8 +7,8 @@ table; KRLS has ALD .01 here, Ex-KRLS a budget, and RLS forgetting 1 or .99.
 import numpy as np
 
 from tests.paper import pictures
-from tests.paper.common import line, options, told, verdict
-from tests.paper.filters_common import KERNEL, curves, on_eigenmaps, on_map
+from tests.paper.common import options, verdict
+from tests.paper.filters_common import KERNEL, curves, held_against, on_eigenmaps, on_map
 
 STEPS = np.array([50, 100, 200, 300, 400, 600, 800, 1000, 1250, 1500, 1750, 2000])
 RLS = {"name": "rls", "delta": 100.0}
@@ -35,14 +35,7 @@ FILTERS = {
 def main(arguments: list[str] | None = None) -> int:
     given = options("filters_fig7", __doc__, arguments, trials=10)
     found = curves(FILTERS, given.trials, STEPS) | on_eigenmaps(EIGENMAPS, given.trials, STEPS)
-    missed, last = [], {name: errors[:, -1] for name, (errors, _) in found.items()}
-    for name, ours in last.items():
-        size = int(found[name][1].mean())
-        goal, within = TARGETS.get(name, (0.0, 0.0))
-        holds = abs(ours.mean() - goal) <= within if goal else None
-        missed += line(
-            f"{name}{f', {size} stored' if size else ''}", told(ours), f"target {goal} +- {within}" if goal else "", holds
-        )
+    missed, last = held_against(TARGETS, found)
     title = f"SPEED, Fig. 7: RLS, {given.trials} trials"
     means = {f"{name} {errors[:, -1].mean():.4f}": errors.mean(axis=0) for name, (errors, _) in found.items()}
     pictures.curves(given.out, "002-fig7", title, "training pairs", "test MSE", STEPS, means, log=True)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import pytest
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
@@ -255,3 +256,26 @@ def stream(count: int, *, keys: int = 5, partition: int = 0, first: int = 0) -> 
         Stored("in", partition, offset, 1_000 + offset, b"k%d" % (offset % keys), b"%d" % offset, [])
         for offset in range(first, first + count)
     ]
+
+
+async def crashed_at(worker, records, step):
+    """A checkpoint after 20 records, and one after 25 more that a crash ends at this step ("outputs": before it begins)."""
+    broker = worker.broker
+    await worker.begin(0)
+    worker.fetch(0, records[:20])
+    await worker.settle()
+    assert await worker.delivery.held[0].checkpoints.take()
+    worker.fetch(0, records[20:45])
+    await worker.settle()
+
+    def crash(name):
+        if name == step:
+            raise Crash
+
+    if step != "outputs":
+        broker.at = crash
+        with pytest.raises(Crash):
+            await worker.delivery.held[0].checkpoints.take()
+    broker.at = lambda name: None
+    for task in worker.delivery.held[0].tasks:
+        task.cancel()

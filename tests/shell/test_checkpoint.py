@@ -8,7 +8,7 @@ import pytest
 from streamjobs.shell.failures import DeliveryError, FencedError
 from streamjobs.shell.store import MemoryStore
 from tests.shell.fake_core import STATE, fold, hash_core
-from tests.shell.fakes import Broker, Crash, Worker, stream
+from tests.shell.fakes import Broker, Worker, crashed_at, stream
 
 ORDER = ["before changelog", "after changelog", "before store", "after store", "before commit", "after commit"]
 
@@ -76,24 +76,7 @@ def test_a_crash_between_any_two_steps_loses_and_repeats_nothing_in_the_states(s
 
     async def first_life(broker, store):
         worker = Worker(broker, store=store)
-        await worker.begin(0)
-        worker.fetch(0, records[:20])
-        await worker.settle()
-        assert await worker.delivery.held[0].checkpoints.take()
-        worker.fetch(0, records[20:45])
-        await worker.settle()
-
-        def crash(name):
-            if name == step:
-                raise Crash
-
-        if step != "outputs":  # that one crashes before the checkpoint begins
-            broker.at = crash
-            with pytest.raises(Crash):
-                await worker.delivery.held[0].checkpoints.take()
-        broker.at = lambda name: None
-        for task in worker.delivery.held[0].tasks:
-            task.cancel()
+        await crashed_at(worker, records, step)
         return worker.store
 
     async def second_life(broker, store):

@@ -10,7 +10,7 @@ from streamjobs.shell.changelog import OPEN_AT_MOST
 from streamjobs.shell.failures import DeliveryError, FencedError
 from streamjobs.shell.producing import LEADERLESS
 from streamjobs.shell.store import MemoryStore
-from tests.shell.fakes import Broker, Crash, FakeTransactions, Worker, stream
+from tests.shell.fakes import Broker, FakeTransactions, Worker, crashed_at, stream
 from tests.shell.test_checkpoint import check
 
 ORDER = [f"{when} {what}" for what in ("changelog", "offset", "commit", "store") for when in ("before", "after")]
@@ -44,24 +44,7 @@ def test_a_crash_between_any_two_steps_repeats_no_output(step, wiped):
 
     async def first_life(broker):
         worker = Worker(broker, exactly_once=True)
-        await worker.begin(0)
-        worker.fetch(0, records[:20])
-        await worker.settle()
-        assert await worker.delivery.held[0].checkpoints.take()
-        worker.fetch(0, records[20:45])
-        await worker.settle()
-
-        def crash(name):
-            if name == step:
-                raise Crash
-
-        if step != "outputs":  # that one crashes before the checkpoint begins
-            broker.at = crash
-            with pytest.raises(Crash):
-                await worker.delivery.held[0].checkpoints.take()
-        broker.at = lambda name: None
-        for task in worker.delivery.held[0].tasks:
-            task.cancel()
+        await crashed_at(worker, records, step)
         ahead = worker.store.reached(0)
         assert ahead is not None and ahead < len(broker.changelog[0]), "the store is ahead of what is committed"
         return worker.store
