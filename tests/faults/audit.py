@@ -16,7 +16,7 @@ from streamjobs.core.live import Live
 from streamjobs.core.messages import Report, Stored
 from streamjobs.shell.store import PREFIX, SOURCE
 from tests.faults.stream import NOTE, PERSON
-from tests.kafka.bed import PARTITIONS, Bed
+from tests.kafka.bed import PARTITIONS, Bed, Sent
 from tests.kafka.truth import AT_ONCE, Answer, Comparison, compared, identity
 from tests.kafka.workers import Worker
 
@@ -31,6 +31,7 @@ class Verdict:
     missing: int = 0  # outputs and dead letters
     doubled: int = 0  # outputs that came again
     undone: int = 0  # outputs of transactions that do not count: read_uncommitted shows them, read_committed does not
+    resent: int = 0  # inputs that the producer sent again
     disordered: int = 0
     states: int = 0  # final states other than the replay's
     problems: list[str] = field(default_factory=list)
@@ -55,9 +56,14 @@ class Audit:
         return found
 
     def hold(
-        self, *, repeats: bool, expect: int, unread: Iterable[tuple[int, int]] = (), records: Sequence[Stored] = ()
+        self,
+        *,
+        repeats: bool,
+        sent: Sequence[Sent] = (),
+        unread: Iterable[tuple[int, int]] = (),
+        records: Sequence[Stored] = (),
     ) -> Verdict:
-        """Compare everything. expect: records there must be; repeats: outputs may come again with the same bytes.
+        """Compare everything. sent: records the input must hold; repeats: outputs may come again with the same bytes.
 
         records: the input where it cannot be read any more; unread: partition and offset of those nobody can have read.
         """
@@ -68,8 +74,8 @@ class Audit:
             for m in self._new(bed.input)
         ]
         verdict = Verdict(len(inputs))
-        if len(inputs) != expect:
-            verdict.problems.append(f"the input holds {len(inputs)} records, {expect} were sent")
+        if sent:
+            self._sent(verdict, inputs, sent)
         wanted = self._replay([record for record in inputs if (record.partition, record.offset) not in lost])
         claimed: Counter[tuple[int, int]] = Counter()
         if self.exactly_once:
@@ -117,6 +123,19 @@ class Audit:
         verdict.disordered += found.disordered
         if not found.faithful or (found.repeated and not repeats):
             verdict.problems.append(f"{sink}: {found}")
+
+    def _sent(self, verdict: Verdict, inputs: Sequence[Stored], sent: Sequence[Sent]) -> None:
+        """The input holds every record sent, and nothing else.
+
+        One may be there twice: a producer that is cut off from a dying leader sends again what it got no answer for.
+        """
+        there = Counter((one.partition, one.key, one.value, one.timestamp) for one in inputs)
+        due = Counter((one.partition, one.key, one.value, one.timestamp) for one in sent)
+        if lacking := due - there:
+            verdict.problems.append(f"{lacking.total()} of {len(sent)} records sent are not in the input")
+        if strange := there.keys() - due.keys():
+            verdict.problems.append(f"the input holds {len(strange)} records nobody sent")
+        verdict.resent = (there - due).total()
 
     def _places(self, verdict: Verdict, inputs: Sequence[Stored], lost: set[tuple[int, int]], claimed: Counter) -> None:
         """Every input is in exactly one place: an output, a dead letter, or (by the job's own policy) neither."""

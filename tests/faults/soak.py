@@ -96,7 +96,7 @@ def soak(place: Place, seconds: float, seed: int) -> int:
             assert trial.pouring is not None
             done += trial.pouring.finish()
             trial.bed.until_done(list(workers.values()), 300)
-            verdict = trial.audit.hold(repeats=True, expect=len(trial.records))
+            verdict = trial.audit.hold(repeats=True, sent=trial.records)
             grown = "; ".join(f"worker {name} {slope}" for name, slope in memory.slopes().items()) or "not seen long enough"
             failed += bool(verdict.problems)
             print(

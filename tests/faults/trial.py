@@ -228,9 +228,11 @@ class Trial:
     def hold(self) -> Verdict:
         """The audit of everything, and whether the fault happened at all."""
         assert self.proofs, "nothing proves that the fault happened"
-        expect = len(self.records) if self.pouring is not None else sum(self.bed.ends().values())
+        sent = self.records if self.pouring is not None else ()
         unread, records = (self.keeps.unread(), self.keeps.read()) if self.keeps is not None else ((), ())
-        verdict = self.audit.hold(repeats=self.repeats, expect=expect, unread=unread, records=records)
+        verdict = self.audit.hold(repeats=self.repeats, sent=sent, unread=unread, records=records)
+        if verdict.resent:
+            self.prove(f"{verdict.resent} records sent again by the load's own producer")
         if self.exactly_once:
             self.prove(f"{verdict.undone} outputs in transactions that do not count")
             if self.killed and not verdict.undone:
