@@ -1,16 +1,13 @@
-"""The job file's settings: every section, its units and ranges, checked all at once.
+"""The job file's settings: every section with its units and ranges. `streamjobs.checking` makes them of a file's contents.
 
-`settings_from(table)` takes the file's contents as a mapping (the command line reads the file) and raises ConfigError
-with every problem it finds. Durations are texts such as "2s", "500ms", "5m", "90d"; sizes such as "64MB".
+Durations are texts such as "2s", "500ms", "5m", "90d"; sizes such as "64MB".
 """
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from streamjobs.access import BrokerSection
-from streamjobs.errors import ConfigError
 from streamjobs.fields import Bytes, Seconds, Section, Side, Topic
 
 
@@ -262,31 +259,3 @@ class Settings(Section):
     def side(self) -> str | None:
         """The field of a record that says how the sensor is worn, where the job mirrors."""
         return self.window.mirror.field if self.window and self.window.mirror else None
-
-
-def settings_from(table: Mapping[str, Any], env: Mapping[str, str] | None = None, origin: str = "job.toml") -> Settings:
-    """A job file's contents, with STREAMJOBS_SECTION__NAME of `env` in place of its settings.
-
-    Learners, head and detector are really made once, so what they refuse shows here.
-    Raises ConfigError with every problem, one sentence each, that begins with `origin` and the section.
-    """
-    from streamjobs.checking import check  # it needs the sections above
-
-    settings, problems = check(table, env or {}, origin)
-    if settings is None:
-        raise ConfigError(problems)
-    return settings
-
-
-def advice(settings: Settings) -> list[str]:
-    """What is allowed and rarely meant, one sentence each."""
-    from streamjobs.checking.advice import advice as spoken
-
-    return list(spoken(settings))
-
-
-def json_schema() -> dict[str, Any]:
-    """The job file as a JSON Schema (draft 2020-12), for editors."""
-    from streamjobs.checking.schema import json_schema as described
-
-    return described()

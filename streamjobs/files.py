@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 
-from streamjobs.config import Settings, SourceSection, settings_from
+from streamjobs.checking import settings_from
+from streamjobs.config import Settings, SourceSection
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 

@@ -1,9 +1,8 @@
-"""Everything that is wrong with a job file, found at once: each problem is one sentence with its place.
+"""From a job file's contents to its settings: everything that is wrong is found at once, one sentence each with its place.
 
-`check(table, env, origin)` gives the settings, or the problems. Pure: the command line reads the file and passes the
-environment.
+Pure: the command line reads the file and passes the environment.
 """
 
-from streamjobs.checking.collect import check
+from streamjobs.checking.collect import settings_from
 
-__all__ = ["check"]
+__all__ = ["settings_from"]

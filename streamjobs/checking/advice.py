@@ -5,8 +5,12 @@ from collections.abc import Iterator
 from streamjobs.config import Settings
 
 
-def advice(settings: Settings) -> Iterator[str]:
+def advice(settings: Settings) -> list[str]:
     """One sentence each, with its section."""
+    return list(_spoken(settings))
+
+
+def _spoken(settings: Settings) -> Iterator[str]:
     source, state = settings.source, settings.state
     predicts = settings.head is not None or "task" in (settings.learner.model_extra or {})  # see _tasked
     if predicts and source.label is None and source.format != "raw":

@@ -18,16 +18,21 @@ from streamjobs.checking.places import Path, Places
 from streamjobs.checking.sentences import validated
 from streamjobs.config import HeadSection, LearnerSection, NamedSection, Settings
 from streamjobs.core.parts import PREDICTING, TASK, head_named
+from streamjobs.errors import ConfigError
 
 
-def check(table: Mapping[str, Any], env: Mapping[str, str], origin: str) -> tuple[Settings | None, list[str]]:
-    """The settings, or None and one sentence per problem."""
+def settings_from(table: Mapping[str, Any], env: Mapping[str, str] | None = None, origin: str = "job.toml") -> Settings:
+    """A job file's contents, with STREAMJOBS_SECTION__NAME of `env` in place of its settings.
+
+    Learners, head and detector are really made once, so what they refuse shows here.
+    Raises ConfigError with every problem, one sentence each, that begins with `origin` and the section.
+    """
     if odd := beyond(table):
-        return None, [f"{origin}: holds {odd}; no setting does."]
+        raise ConfigError(f"{origin}: holds {odd}; no setting does.")
     written = written_secrets(table, origin)
-    table, variables, problems = overridden(table, env)
+    table, variables, problems = overridden(table, env or {})
     if odd := beyond(table):
-        return None, [f"environment {PREFIX}SECTION__NAME: one holds {odd}; no setting does."]
+        raise ConfigError(f"environment {PREFIX}SECTION__NAME: one holds {odd}; no setting does.")
     problems += written
     places = Places(origin, variables)
     for section in table:
@@ -54,8 +59,8 @@ def check(table: Mapping[str, Any], env: Mapping[str, str], origin: str) -> tupl
         if path not in blamed:
             problems.append(places.of(path) + sentence)
     if problems:
-        return None, problems
-    return Settings(**{section: parts[section] for section in Settings.model_fields}), []
+        raise ConfigError(problems)
+    return Settings(**{section: parts[section] for section in Settings.model_fields})
 
 
 def _meant(path: Path, model: type[BaseModel]) -> Path:

@@ -17,7 +17,7 @@ _TABLES: dict[type, dict[str, Any]] = {
 
 
 def json_schema() -> dict[str, Any]:
-    """Draft 2020-12; every setting has a description, its type and its range."""
+    """For editors, draft 2020-12: every setting has a description, its type and its range."""
     schema: dict[str, Any] = _without_null(Settings.model_json_schema())
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "streamjobs job file"

@@ -36,8 +36,8 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Find every mistake in a job file at once, and predict the size of its states."""
+    from streamjobs.checking.advice import advice
     from streamjobs.commands.loading import job_of
-    from streamjobs.config import advice
     from streamjobs.errors import SetupError
     from streamjobs.shell.certificates import authority
     from streamjobs.shell.secrets import exposed, unreadable
@@ -133,7 +133,7 @@ def _tell(found: dict[str, Any], keys: int) -> None:
 
 def schema() -> None:
     """Print the job file's JSON Schema, for editors: every setting with its meaning, type and range."""
-    from streamjobs.config import json_schema
+    from streamjobs.checking.schema import json_schema
 
     show(json_schema())
 

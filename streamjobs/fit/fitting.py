@@ -11,7 +11,8 @@ import numpy as np
 
 from algorithms import Learner, SettingError
 from algorithms.heads.gated import GatedRls
-from streamjobs.config import Settings, settings_from
+from streamjobs.checking import settings_from
+from streamjobs.config import Settings
 from streamjobs.core.parts import Parts, parts_of
 from streamjobs.core.population import Population, encode, learner_table
 from streamjobs.errors import ConfigError

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamjobs.access import BrokerSection
-from streamjobs.config import settings_from
+from streamjobs.checking import settings_from
 from streamjobs.errors import ConfigError
 from streamjobs.shell.secrets import exposed, secret_of, unreadable
 from tests.cli.jobs import JOB, command, job_file

@@ -8,10 +8,13 @@ from pydantic import Field
 
 from algorithms import LEARNERS
 from algorithms.chain import Chain
+from streamjobs.checking import settings_from
+from streamjobs.checking.advice import advice
 from streamjobs.checking.places import Places
+from streamjobs.checking.schema import json_schema
 from streamjobs.checking.sentences import validated
 from streamjobs.commands.showing import MASK, without_secrets
-from streamjobs.config import Section, Settings, advice, json_schema, settings_from
+from streamjobs.config import Section, Settings
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
 from streamjobs.files import load_job, table_of

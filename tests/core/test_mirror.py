@@ -6,7 +6,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamjobs.config import MirrorSection, Settings, SourceSection, settings_from
+from streamjobs.checking import settings_from
+from streamjobs.config import MirrorSection, Settings, SourceSection
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live import Live

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamjobs.config import settings_from
+from streamjobs.checking import settings_from
 from streamjobs.fit.inputs import Columns, inputs_of
 from streamjobs.fit.reading import read
 from streamjobs.fit.report import described

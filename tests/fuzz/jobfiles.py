@@ -5,7 +5,8 @@ from random import Random
 from typing import Any
 
 from algorithms import SettingError
-from streamjobs.config import advice, settings_from
+from streamjobs.checking import settings_from
+from streamjobs.checking.advice import advice
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
 from streamjobs.files import table_of

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamjobs.config import Settings, settings_from
+from streamjobs.checking import settings_from
+from streamjobs.config import Settings
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live import Live

@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from streamjobs.config import Settings, settings_from
+from streamjobs.checking import settings_from
+from streamjobs.config import Settings
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 

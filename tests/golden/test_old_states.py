@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from streamjobs.config import settings_from
+from streamjobs.checking import settings_from
 from streamjobs.core import snapshot
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job

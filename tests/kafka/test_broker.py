@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import ConfigResource, NewTopic
 
-from streamjobs.config import settings_from
+from streamjobs.checking import settings_from
 from streamjobs.errors import SetupError
 from streamjobs.shell import topics
 from streamjobs.shell.broker import Broker, free_port, prepare, start_detached, stop_detached

@@ -9,10 +9,8 @@ PURE = {
     *("itertools", "math", "operator", "types", "typing"),
 }
 PURE_TEXT = {"base64", "binascii", "hashlib", "json", "re", "statistics", "string", "struct", "tomllib", "zlib"}
-CORE = (
-    *("streamjobs.core", "streamjobs.config", "streamjobs.access", "streamjobs.fields", "streamjobs.errors"),
-    "streamjobs.checking",
-)
+SETTINGS = ("streamjobs.config", "streamjobs.access", "streamjobs.fields", "streamjobs.errors")
+CORE = ("=streamjobs", "streamjobs.core", *SETTINGS)
 FRONT = (
     *("streamjobs.cli", "streamjobs.__main__", "streamjobs.commands", "streamjobs.demo", "streamjobs.replay"),
     "streamjobs.fit",
@@ -37,16 +35,20 @@ LAYERS = (
     Layer("learners", ("algorithms",), frozenset({*PURE, *NUMERIC, "algorithms.common"})),
     Layer("composites", ("algorithms.chain", "algorithms.one_vs_rest"), frozenset({*PURE, *NUMERIC, "algorithms"})),
     Layer("registry", ("=algorithms",), frozenset({*PURE, "algorithms"})),
+    # What a job file may say; those above make it and obey it.
+    Layer("settings", ("=streamjobs", *SETTINGS), frozenset({*PURE, *PURE_TEXT, "pydantic", *SETTINGS})),
+    Layer("core", ("streamjobs.core",), frozenset({*PURE, *PURE_TEXT, *NUMERIC, "msgspec", "algorithms", *CORE})),
+    # A job file's contents become settings: it needs to know what the core makes of them.
     Layer(
-        "core",
-        ("=streamjobs", *CORE),
-        frozenset({*PURE, *PURE_TEXT, *NUMERIC, "pydantic", "pydantic_core", "msgspec", "algorithms", "=streamjobs", *CORE}),
+        "checking",
+        ("streamjobs.checking",),
+        frozenset({*PURE, *PURE_TEXT, "pydantic", "pydantic_core", "algorithms", *CORE, "streamjobs.checking"}),
     ),
     # What snapshots and dead letters say; commands and shell bring the bytes.
     Layer(
         "state",
         ("streamjobs.state",),
-        frozenset({*PURE, *PURE_TEXT, *NUMERIC, "algorithms", "=streamjobs", *CORE, "streamjobs.state"}),
+        frozenset({*PURE, *PURE_TEXT, *NUMERIC, "algorithms", *CORE, "streamjobs.state"}),
     ),
     # The only place that knows Faust; those above call it, it calls none of them.
     Layer("shell", ("streamjobs.shell",), frozenset({"*"}), ("tests", *FRONT), pure=False),

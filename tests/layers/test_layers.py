@@ -1,11 +1,12 @@
 """No module imports what its layer may not; each planted violation is found."""
 
 import ast
+import graphlib
 
 import pytest
 
 from algorithms import LEARNERS
-from tests.layers.imports import CHECKOUT, modules, violations
+from tests.layers.imports import CHECKOUT, imported, modules, violations
 
 MODULES = modules()
 REGISTERED = {cls.__module__ for cls in LEARNERS.values()}
@@ -43,6 +44,8 @@ def test_module_imports_what_its_layer_may(module: str) -> None:
         ("streamjobs.core.advance", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import faust", "faust"),
         ("streamjobs.core.advance", "import importlib\nimportlib.import_module('faust')", "faust"),
         ("streamjobs.config", "import aiokafka", "aiokafka"),
+        ("streamjobs.config", "def f():\n    from streamjobs.checking import settings_from", "streamjobs.checking"),
+        ("streamjobs.core.advance", "from streamjobs.checking import settings_from", "streamjobs.checking"),
         ("streamjobs.shell.app", "import streamjobs.cli", "streamjobs.cli"),
         ("streamjobs.shell.app", "from tests import data", "tests"),
         ("streamjobs.cli", "import tests.data", "tests.data"),
@@ -89,6 +92,19 @@ def test_a_planted_call_is_found(module: str, line: str, what: str) -> None:
 def test_what_is_allowed_is_not_found(module: str, line: str) -> None:
     found = violations(line, module, KNOWN, LEARNER_FILES)
     assert not found, found
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    """Late imports inside functions count: what cannot be imported at the top is in the wrong place."""
+    named = {
+        module: {
+            target
+            for _, target in imported(path.read_text(), module, set(MODULES), is_package=path.name == "__init__.py")
+            if target in MODULES
+        }
+        for module, path in MODULES.items()
+    }
+    graphlib.TopologicalSorter(named).prepare()  # a CycleError names the circle
 
 
 def test_nothing_in_the_project_imports_the_tests() -> None:

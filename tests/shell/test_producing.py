@@ -5,7 +5,8 @@ import asyncio
 from aiokafka.errors import KafkaTimeoutError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
-from streamjobs.config import BrokerSection, settings_from
+from streamjobs.checking import settings_from
+from streamjobs.config import BrokerSection
 from streamjobs.shell.app import build
 from streamjobs.shell.bundle import core_from
 from streamjobs.shell.changelog import Changelog
