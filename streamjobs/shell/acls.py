@@ -87,8 +87,8 @@ def grant(settings: Settings, found: Sequence[Right]) -> None:
         try:
             answer.result(ANSWER_WITHIN + 5)
         except (KafkaException, TimeoutError) as error:
-            reason = topics._text(error)
             raise SetupError(
                 f"broker {','.join(client.servers(settings.broker))}: the right of {binding.principal} on "
-                f"{binding.name!r} could not be granted ({reason}); it takes Alter on the cluster, and an authorizer."
+                f"{binding.name!r} could not be granted ({client.reason_of(error)}); it takes Alter on the cluster, and "
+                "an authorizer."
             ) from None

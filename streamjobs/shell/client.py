@@ -3,7 +3,7 @@
 import functools
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from streamjobs.access import BrokerSection
 from streamjobs.errors import SetupError
@@ -105,12 +105,21 @@ def unanswered(broker: BrokerSection, error: Exception, *, within: float | None 
             greet(broker)
         except SetupError as known:
             return known
-    text = error.args[0].str().rstrip(".") if isinstance(error, KafkaException) else str(error) or "no answer"
-    what = text if within is None else f"no answer within {within:.0f} s ({text})"
+    what = reason_of(error) if within is None else f"no answer within {within:.0f} s ({reason_of(error)})"
     return SetupError(
         f"broker {','.join(servers(broker))}: {what}; start it ('streamjobs broker start' gives one for development), "
         "correct [broker] url, or see to the rights of this principal."
     )
+
+
+def reason_of(error: Exception) -> str:
+    """What a client of librdkafka says of its error, for the middle of a sentence."""
+    return str(error.args[0].str()).rstrip(".") if isinstance(error, KafkaException) else str(error) or "no answer"
+
+
+def forbidden(error: Exception) -> bool:
+    """Whether a client of librdkafka was refused for want of a right on a topic."""
+    return isinstance(error, KafkaException) and bool(error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 def principal(broker: BrokerSection) -> str:

@@ -3,7 +3,7 @@
 import time
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamjobs.config import Settings
@@ -26,7 +26,7 @@ def probe(settings: Settings, job: JobLike) -> Found:
 
     Raises SetupError with a sentence for each thing that stands in the way.
     """
-    admin, counts = topics._connect(settings.broker)
+    admin, counts = topics.connect(settings.broker)
     source = settings.source.topic
     if source in counts and topics.changelog(settings) not in counts and not _hidden(settings, admin):
         topics.create(settings, job_sinks=job.sinks, state_bytes=job.state_bytes, roles=("state",))
@@ -42,7 +42,7 @@ def obstacles(settings: Settings, job: JobLike) -> list[str]:
     Raises SetupError where the broker refuses TLS or credentials, ConfigError where a file of theirs cannot be read.
     """
     try:
-        admin, counts = topics._connect(settings.broker)
+        admin, counts = topics.connect(settings.broker)
     except SetupError as error:
         return [str(error)]
     return _obstacles(settings, job, admin, counts)
@@ -76,10 +76,9 @@ def _ends(admin: AdminClient, settings: Settings, partitions: int) -> dict[int, 
         try:
             return {tp.partition: answer.result(topics.ANSWER_WITHIN).offset for tp, answer in asked.items()}
         except (KafkaException, TimeoutError) as error:
-            lasting = isinstance(error, KafkaException) and error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-            if lasting or time.monotonic() - begun > ENDS_WITHIN:
+            if client.forbidden(error) or time.monotonic() - begun > ENDS_WITHIN:
                 raise SetupError(
-                    f"topic {settings.source.topic} (input): cannot ask for its end ({topics._text(error)}); "
+                    f"topic {settings.source.topic} (input): cannot ask for its end ({client.reason_of(error)}); "
                     "see that this worker may read it and that each of its partitions has a leader."
                 ) from None
         time.sleep(0.5)

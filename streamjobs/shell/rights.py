@@ -10,11 +10,11 @@ from contextlib import suppress
 from typing import Any
 
 from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
-from confluent_kafka import KafkaError as ConfluentError
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient
 
 from streamjobs.shell import groups, writers
+from streamjobs.shell.client import forbidden
 from streamjobs.shell.topics import PRINTED, is_mock, lacking_right
 
 ANSWER_WITHIN = 5.0  # seconds
@@ -60,18 +60,13 @@ def _topics(admin: AdminClient, topics: Mapping[str, str], principal: str) -> li
         try:
             allowed = answer.result(ANSWER_WITHIN).authorized_operations
         except KafkaException as error:
-            if not refused(error):
+            if not forbidden(error):
                 raise
             allowed = [AclOperation.UNKNOWN]  # not even to see it
         lacking = [needed.name.capitalize() for needed in NEEDED[role] if allowed and needed not in allowed]
         if lacking:
             problems.append(lacking_right(name, role, " and ".join(lacking), principal))
     return problems
-
-
-def refused(error: KafkaException) -> bool:
-    code = error.args[0].code()
-    return bool(code == ConfluentError.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _writers(client: Mapping[str, Any], ids: Sequence[str], principal: str) -> list[str]:

@@ -67,7 +67,7 @@ def check(
     """One sentence for each thing that stands in the job's way: no broker, a missing or unfitting topic. [] = ready."""
     servers = ",".join(client.servers(settings.broker))
     try:
-        admin, found = _connect(settings.broker)
+        admin, found = connect(settings.broker)
     except SetupError as error:
         return [str(error)]
     partitions = found.get(settings.source.topic)
@@ -116,7 +116,7 @@ def create(
     partitions: of a new input, 4 where None; an existing input decides for all. replication: None = the broker's default.
     Raises SetupError where the broker does not answer, refuses, or `partitions` differs from the existing input's.
     """
-    admin, found = _connect(settings.broker)
+    admin, found = connect(settings.broker)
     there = found.get(settings.source.topic)
     if there is not None and partitions not in (None, there):
         raise SetupError(
@@ -143,8 +143,8 @@ def _sinks(settings: Settings) -> Mapping[str, str]:
     return sinks_of(settings, parts_of(settings))
 
 
-def _connect(broker: BrokerSection) -> tuple[Any, dict[str, int]]:
-    """An admin client, and the number of partitions of every topic."""
+def connect(broker: BrokerSection) -> tuple[Any, dict[str, int]]:
+    """An admin client, and the number of partitions of every topic. Raises SetupError where the broker does not answer."""
     admin = AdminClient({**client.for_confluent(broker), "socket.connection.setup.timeout.ms": 3000})
     try:
         return admin, _topics(admin)
@@ -170,7 +170,7 @@ def hidden(admin: Any, names: Sequence[str]) -> set[str]:
         try:
             answer.result(ANSWER_WITHIN)
         except (KafkaException, TimeoutError) as error:
-            if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            if client.forbidden(error):
                 found.add(name)
     return found
 
@@ -182,9 +182,9 @@ def _cleanup_policy(admin: Any, topic: str) -> str:
     try:
         return str(admin.describe_configs([resource])[resource].result(ANSWER_WITHIN)["cleanup.policy"].value)
     except (KafkaException, TimeoutError) as error:
-        if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        if client.forbidden(error):
             return "compact"  # asking needs DescribeConfigs, which a worker can do without: whoever made it has seen to it
-        return f"an error ({_text(error)})"
+        return f"an error ({client.reason_of(error)})"
 
 
 def _await_created(name: str, answer: Any) -> None:
@@ -193,7 +193,7 @@ def _await_created(name: str, answer: Any) -> None:
     except (KafkaException, TimeoutError) as error:
         if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return  # somebody else was quicker: as good
-        raise SetupError(f"topic {name}: the broker did not create it: {_text(error)}.") from None
+        raise SetupError(f"topic {name}: the broker did not create it: {client.reason_of(error)}.") from None
 
 
 def _await_usable(admin: Any, plans: list[TopicPlan]) -> None:
@@ -215,7 +215,3 @@ def _await_usable(admin: Any, plans: list[TopicPlan]) -> None:
                 f"topic {waiting[0]}: created, but without a leader after {APPLY_WITHIN:.0f} s; see the broker's log."
             )
         time.sleep(0.05)
-
-
-def _text(error: KafkaException | TimeoutError) -> str:
-    return str(error.args[0].str()).rstrip(".") if isinstance(error, KafkaException) else "no answer"

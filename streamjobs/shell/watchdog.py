@@ -59,7 +59,7 @@ class Watchdog:
         elif now - self._since > self.patience:
             waited, self._since = now - self._since, now
             try:
-                await asyncio.to_thread(topics._connect, self._broker)
+                await asyncio.to_thread(topics.connect, self._broker)
             except SetupError as error:
                 log.warning("waiting for the broker", seconds=round(waited), error=str(error))
                 return

@@ -37,7 +37,7 @@ def watched(
 def answering(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The brokers that were asked; they answer."""
     asked: list[Any] = []
-    monkeypatch.setattr(topics, "_connect", asked.append)
+    monkeypatch.setattr(topics, "connect", asked.append)
     return asked
 
 
@@ -73,7 +73,7 @@ def test_without_a_broker_it_goes_on_waiting(monkeypatch: pytest.MonkeyPatch) ->
         asked.append(servers)
         raise SetupError(f"broker {servers}: no answer")
 
-    monkeypatch.setattr(topics, "_connect", silent)
+    monkeypatch.setattr(topics, "connect", silent)
     watched(5)
     assert len(asked) == 4
 
