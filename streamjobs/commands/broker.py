@@ -18,14 +18,14 @@ def start(
     port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1; absent: 9092, or any free one.")] = None,
 ) -> None:
     """Start it, or find it running, and print its url. It runs until 'broker stop' and keeps its data."""
-    from streamjobs.shell.broker import start_detached
+    from streamjobs.shell import detached
 
-    say(start_detached(port, progress=note))
+    say(detached.start(port, progress=note))
 
 
 def stop() -> None:
     """Stop it; its data stays."""
-    from streamjobs.shell.broker import stop_detached
+    from streamjobs.shell import detached
 
-    url = stop_detached()
+    url = detached.stop()
     say(f"stopped {url}" if url else "no broker was running")

@@ -3,15 +3,13 @@
     with Broker() as broker:
         print(broker.url)
 
-Everything a node writes is in its data folder. `start_detached` and `stop_detached` are the commands `broker start/stop`.
+Everything a node writes is in its data folder.
 """
 
 import atexit
-import json
 import os
 import random
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -25,22 +23,12 @@ from confluent_kafka.admin import AdminClient
 
 from streamjobs.errors import SetupError
 from streamjobs.shell.kafka import jars
-from streamjobs.shell.kafka.jars import KAFKA_VERSION, Progress, fetch_jars, missing_tool, quiet
+from streamjobs.shell.kafka.jars import Progress, fetch_jars, missing_tool, quiet
 
-__all__ = [
-    "KAFKA_VERSION",
-    "Broker",
-    "fetch_jars",
-    "free_port",
-    "missing_tool",
-    "prepare",
-    "start_detached",
-    "stop_detached",
-]
+__all__ = ["Broker", "free_port", "is_free", "missing_tool", "prepare"]
 
 PORTS = range(61000, 65000)  # above the ports that outgoing connections take on Linux
 START_WITHIN = 60.0  # seconds
-USUAL_PORT = 9092  # where a job file expects a broker by default
 STOP_WITHIN = 10.0  # seconds, then it is killed; a node used for long needs up to 5
 
 _CLUSTER = "c3RyZWFtam9icy1kZXYtMQ"  # any 16 bytes in base64
@@ -78,12 +66,13 @@ def free_port() -> int:
     low, _, high = os.environ.get("STREAMJOBS_PORTS", "").partition("-")
     ports = range(int(low), int(high) + 1) if low and high else PORTS
     for port in random.sample(ports, len(ports)):
-        if _is_free(port):
+        if is_free(port):
             return port
     raise SetupError(f"broker: ports {ports.start}-{ports.stop - 1} of 127.0.0.1 are all taken; stop what was left running.")
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Whether nobody listens on this port of 127.0.0.1."""
     with socket.socket() as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections do not count, as for Kafka itself
         try:
@@ -128,14 +117,15 @@ class Broker:
     def start(self, port: int | None = None, *, progress: Progress = quiet) -> "Broker":
         """Raises SetupError where Java or Maven is missing, the port is taken, or the node does not come up."""
         prepare(progress)
-        return self._start(port or self.port)
+        return self.start_prepared(port or self.port)
 
-    def _start(self, port: int | None, options: Sequence[str] | None = None) -> "Broker":
+    def start_prepared(self, port: int | None, options: Sequence[str] | None = None) -> "Broker":
+        """`start` without `prepare`, for who has called it or holds its lock; options: of Java, instead of the archive."""
         options = options or [f"-XX:SharedArchiveFile={jars.archive()}"]
         assert self.process is None, "started already"
         for attempt in range(3):
             self.port = port or free_port()
-            if not _is_free(self.port):
+            if not is_free(self.port):
                 raise SetupError(
                     f"broker: port {self.port} of 127.0.0.1 is taken; stop what listens there or choose another."
                 )
@@ -247,61 +237,8 @@ def prepare(progress: Progress = quiet) -> None:
         progress("Apache Kafka: a class data archive is made (once, about 10 s); it halves every later start")
         part = kept.with_suffix(f".{os.getpid()}")
         node = Broker()
-        node._start(None, [f"-XX:ArchiveClassesAtExit={part}"])
+        node.start_prepared(None, [f"-XX:ArchiveClassesAtExit={part}"])
         node.stop(within=60)
         if not part.exists():
             raise SetupError(f"broker: Java made no class data archive at {part}; is that disk full?")
         part.rename(kept)
-
-
-def start_detached(port: int | None = None, *, progress: Progress = quiet) -> str:
-    """Start the development broker, or find it running, and return its url. It outlives this process, its data every stop.
-
-    port: None = 9092, or any free one where that is taken.  Raises SetupError as `Broker.start` does.
-    """
-    prepare(progress)
-    with jars.locked():
-        running = _running()
-        if running is not None:
-            if port not in (None, running["port"]):
-                raise SetupError(
-                    f"broker: already running at 127.0.0.1:{running['port']}; stop it ('streamjobs broker stop') "
-                    f"before starting one at port {port}."
-                )
-            return f"kafka://127.0.0.1:{running['port']}"
-        node = Broker(data=jars.home() / "node")
-        node._start(port or (USUAL_PORT if _is_free(USUAL_PORT) else None))
-        assert node.process is not None
-        _note().write_text(json.dumps({"pid": node.process.pid, "port": node.port}))
-        atexit.unregister(node.kill)
-        return node.url
-
-
-def stop_detached() -> str | None:
-    """Stop the development broker and return the url it had; None where none was running."""
-    with jars.locked():
-        running = _running()
-        if running is None:
-            return None
-        os.kill(running["pid"], signal.SIGTERM)
-        begin = time.monotonic()
-        while _running() is not None:
-            if time.monotonic() - begin > STOP_WITHIN:
-                os.kill(running["pid"], signal.SIGKILL)
-            time.sleep(0.05)
-        _note().unlink()
-        return f"kafka://127.0.0.1:{running['port']}"
-
-
-def _note() -> Path:
-    return jars.home() / "node.json"
-
-
-def _running() -> dict[str, int] | None:
-    """Process id and port of the development broker, if that process is still ours."""
-    try:
-        note: dict[str, int] = json.loads(_note().read_text())
-        command = Path(f"/proc/{note['pid']}/cmdline").read_bytes()
-    except FileNotFoundError:
-        return None
-    return note if str(jars.home() / "node" / "node.properties").encode() in command else None

@@ -10,8 +10,8 @@ from confluent_kafka.admin import ConfigResource, NewTopic
 
 from streamjobs.checking import settings_from
 from streamjobs.errors import SetupError
-from streamjobs.shell import topics
-from streamjobs.shell.broker import Broker, free_port, prepare, start_detached, stop_detached
+from streamjobs.shell import detached, topics
+from streamjobs.shell.broker import Broker, free_port, prepare
 from streamjobs.shell.kafka import jars
 from tests.kafka.fixtures import MakeBed
 from tests.kafka.load import SOURCE, samples
@@ -80,21 +80,21 @@ def test_a_detached_broker_outlives_its_starter_and_keeps_its_data(
         (own / name).symlink_to(shared / name)
     monkeypatch.setenv("STREAMJOBS_CACHE", str(own.parent))
     port = free_port()
-    script = f"from streamjobs.shell.broker import start_detached; print(start_detached({port}))"
+    script = f"from streamjobs.shell import detached; print(detached.start({port}))"
     try:
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=90)
         url = f"kafka://127.0.0.1:{port}"
-        assert done.stdout.strip() == url == start_detached()  # it runs already
+        assert done.stdout.strip() == url == detached.start()  # it runs already
         settings = _settings(url)
         topics.create(settings, job_sinks=SINKS)
         with pytest.raises(SetupError, match=f"already running at 127.0.0.1:{port}; stop it"):
-            start_detached(free_port())
-        assert stop_detached() == url
-        assert stop_detached() is None
-        assert start_detached(port) == url
+            detached.start(free_port())
+        assert detached.stop() == url
+        assert detached.stop() is None
+        assert detached.start(port) == url
         assert topics.check(settings, SINKS) == []
     finally:
-        stop_detached()
+        detached.stop()
 
 
 def _settings(url: str):
