@@ -14,11 +14,12 @@ from streamjobs.core.books import Books
 from streamjobs.core.drifting import error_of, watched
 from streamjobs.core.idle import AWAKE, Idle
 from streamjobs.core.job import Job
+from streamjobs.core.letters import dead_letter
 from streamjobs.core.live import Live
 from streamjobs.core.messages import Advanced, Output, Record, Report
 from streamjobs.core.modelling import decided, learned, remember
 from streamjobs.core.order import DUPLICATE, LATE, Order
-from streamjobs.core.outputs import Encoder, dead_letter
+from streamjobs.core.outputs import Encoder
 from streamjobs.core.rows import Modelled, Rows, picked
 from streamjobs.core.waiting import Met, Waiting
 from streamjobs.core.windows import Windows

@@ -1,4 +1,4 @@
-"""What leaves: features, predictions and drift as JSON, and dead letters with their original bytes untouched.
+"""What leaves for every row: features, predictions and drift as JSON.
 
 A number that does not exist (yet) is null. Every output carries `streamjobs-id`: topic-partition-offset of the record
 that caused it, with -i behind it where one record gave several rows; readers drop repeats by it.
@@ -15,23 +15,12 @@ import msgspec
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs import __version__
 from streamjobs.core.drifting import named
 from streamjobs.core.job import Job
 from streamjobs.core.live import Live
 from streamjobs.core.messages import Output, Record, Report, Worst
 from streamjobs.core.rows import Modelled, Rows
-from streamjobs.errors import RecordError
 
-VERSION = __version__.encode()
-LETTER_HEADERS = (  # of a dead letter, before those the record came with
-    "streamjobs-id",
-    *(f"streamjobs-error-{name}" for name in ("reason", "message", "stage", "topic", "partition", "offset", "timestamp")),
-    "streamjobs-error-attempt",
-    "streamjobs-error-version",
-)
-ATTEMPT = "streamjobs-attempt"  # header of a record sent back from the dead letters
-ATTEMPT_DIGITS = 6
 _lines = msgspec.json.Encoder().encode_lines
 _NOTHING = repeat(None)
 _made = partial(tuple.__new__, Output)  # of a tuple of its fields; a fourth of the time of Output(...)
@@ -95,32 +84,6 @@ class Drift(msgspec.Struct, omit_defaults=True):
     after: float
     n_seen: int
     beside: dict[str, Beside] = {}  # by control; absent without any
-
-
-def dead_letter(record: Record, error: RecordError) -> Output:
-    """The record as it came, with headers that say why it could not be used."""
-    values = (
-        f"{record.topic}-{record.partition}-{record.offset}".encode(),
-        error.reason.encode(),
-        str(error).encode(),
-        error.stage.encode(),
-        record.topic.encode(),
-        b"%d" % record.partition,
-        b"%d" % record.offset,
-        b"%d" % record.timestamp,
-        b"%d" % _attempt(record),
-        VERSION,
-    )
-    headers = list(zip(LETTER_HEADERS, values, strict=True))
-    return Output("dlq", record.key, record.value, record.timestamp, [*headers, *record.headers])
-
-
-def _attempt(record: Record) -> int:
-    """How often this record has been tried: 1, or what it was sent back with."""
-    for name, text in record.headers:
-        if name == ATTEMPT and text and len(text) <= ATTEMPT_DIGITS and text.isdigit():
-            return max(1, int(text))
-    return 1
 
 
 class Encoder:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from streamjobs.core.letters import ATTEMPT, LETTER_HEADERS
 from streamjobs.core.messages import Record, Stored
-from streamjobs.core.outputs import ATTEMPT, LETTER_HEADERS
 
 REDRIVEN = "streamjobs-redriven"  # on a record that was sent back: topic-partition-offset of its dead letter
 

@@ -2,8 +2,8 @@
 
 from random import Random
 
+from streamjobs.core.letters import ATTEMPT, LETTER_HEADERS, dead_letter
 from streamjobs.core.messages import Stored
-from streamjobs.core.outputs import ATTEMPT, LETTER_HEADERS, dead_letter
 from streamjobs.errors import REASONS, RecordError
 from streamjobs.state.copies import shown
 from streamjobs.state.letters import REDRIVEN, identities, letter, original, redriven
