@@ -14,32 +14,30 @@ from algorithms.heads.smoothing import Smoothing
 from streamjobs.config import Settings
 from streamjobs.core import snapshot
 from streamjobs.core.books import Books
-from streamjobs.core.drifting import Watch, drift_stages, idle_stage, watches
+from streamjobs.core.drifting import Watch, drift_stages, watches
 from streamjobs.core.fallback import Fallback
 from streamjobs.core.idle import Idle
 from streamjobs.core.messages import Record
 from streamjobs.core.migrating import carried, carries
 from streamjobs.core.order import Order
-from streamjobs.core.parts import Parts, describe, parts_of
+from streamjobs.core.parts import Parts, parts_of, sinks_of
 from streamjobs.core.population import Population, begun
 from streamjobs.core.population import decode as decode_population
 from streamjobs.core.records import Decoded, decoder
 from streamjobs.core.snapshot import Snapshot
 from streamjobs.core.soundness import sound
+from streamjobs.core.stages import SIGNAL, described_by, stages_of
 from streamjobs.core.waiting import Waiting
 from streamjobs.core.warmup import warm_up
 from streamjobs.core.windows import Windows
 from streamjobs.errors import ConfigError, SnapshotError
-
-SIGNAL = ("order", "idle", "windows", "waiting")  # of a key's signal: fresh for a new key, also after a warm start
 
 
 class Job(NamedTuple):
     """Stages by name in the order rows pass them, and the facts around them; made by `Job.from_settings`."""
 
     settings: Settings
-    # order, idle?, windows?, waiting?, scaling?, map?, learner, of drift, smoothing?, fallback?, books
-    stages: dict[str, Stage]
+    stages: dict[str, Stage]  # see `stages_of`
     shared: dict[str, State]  # of stages all keys share: the population's scaling and map, which stand still
     learner: Learner  # a key's own
     watches: tuple[Watch, ...]  # what is watched for drift
@@ -73,36 +71,8 @@ class Job(NamedTuple):
             known, targets = 0, parts.targets if parts.predicts else 0
         label_width = parts.targets if parts.task == "regression" else 1
 
-        stages: dict[str, Stage] = {
-            "order": Order(policy=source.late, lateness=source.lateness, duplicates=source.duplicates)
-        }
-        stages |= idle_stage(settings.drift)
-        if parts.windows is not None:
-            stages["windows"] = parts.windows
-        if parts.waiting is not None:
-            stages["waiting"] = parts.waiting
-        if parts.scaling is not None:
-            stages["scaling"] = parts.scaling
-        if parts.map is not None:
-            stages["map"] = parts.map
-        stages["learner"] = parts.learner
-        stages |= drift_stages(settings.drift)
-        if parts.smoothing is not None:
-            stages["smoothing"] = parts.smoothing
-        if parts.falls_back:
-            stages["fallback"] = Fallback()
-        stages["books"] = Books(classes=targets if parts.task == "classification" else 0, given=known)
-
-        described = {"dim": str(parts.dim), "labels": str(targets)}
-        described |= {name: describe(stage) for name, stage in stages.items() if name not in ("order", "books", "fallback")}
-        if parts.facts["mirror"] != "none":
-            described["mirror"] = parts.facts["mirror"]
-        if parts.classes is not None:
-            described["classes"] = ",".join(parts.classes)
-        if parts.falls_back:
-            described["fallback"] = "last_label"
-        if others is not None:
-            described["population"] = others.fingerprint.hex()
+        stages = stages_of(settings, parts, targets, known)
+        described = described_by(stages, parts, targets, others)
         model = settings.learner.name + (f"+{settings.head.name}" if settings.head else "")
         job = cls(
             settings=settings,
@@ -210,6 +180,16 @@ class Job(NamedTuple):
         sound(self.own, begun, states, held.names)
         return states, held.names, held.offsets
 
+    def opened(self, data: bytes) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
+        """As `decode_snapshot`, and each stage has taken its state: for who only reads. Raises SnapshotError."""
+        states, names, offsets = self.decode_snapshot(data)
+        for name, stage in self.own.items():
+            try:
+                stage.load(stage.workspace(states[name]), 0, states[name])
+            except ValueError as problem:
+                raise SnapshotError(f"the stored state contradicts itself: {problem}") from None
+        return states, names, offsets
+
     def heard(self, data: bytes) -> tuple[float, snapshot.Offsets]:
         """Event time of the newest applied sample in a snapshot, -inf without one, and the last applied offsets.
 
@@ -221,16 +201,6 @@ class Job(NamedTuple):
         if held.arrays[0].ndim or held.arrays[0].dtype != np.float64:
             raise SnapshotError(f"snapshot field order.newest has shape {held.arrays[0].shape}, expected a number.")
         return float(held.arrays[0]), held.offsets  # `order` is the first stage, `newest` its first field
-
-    def opened(self, data: bytes) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
-        """The same, and each stage has taken its state: for who only reads. Raises SnapshotError."""
-        states, names, offsets = self.decode_snapshot(data)
-        for name, stage in self.own.items():
-            try:
-                stage.load(stage.workspace(states[name]), 0, states[name])
-            except ValueError as problem:
-                raise SnapshotError(f"the stored state contradicts itself: {problem}") from None
-        return states, names, offsets
 
     def _migrated(self, held: Snapshot) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
         """The state of a key of another population, where this one replaces it."""
@@ -262,24 +232,6 @@ class Job(NamedTuple):
 
 def _text(described: dict[str, str]) -> str:
     return json.dumps(described, separators=(",", ":"))
-
-
-def sinks_of(settings: Settings, parts: Parts) -> dict[str, str]:
-    """sink -> topic of those a job uses."""
-    base, chosen = settings.source.topic, settings.sinks
-    gives_features = parts.map is not None or parts.learner.kind == "features" or settings.head is not None
-    wanted = {
-        "features": gives_features,
-        "predictions": parts.predicts,
-        "drift": settings.drift is not None,
-        "dlq": True,
-    }
-    sinks = {}
-    for sink, on in wanted.items():
-        topic = getattr(chosen, sink)
-        if on and (topic != "" or sink == "dlq"):
-            sinks[sink] = topic or f"{base}.{sink}"
-    return sinks
 
 
 def _population(settings: Settings, parts: Parts, data: bytes | None) -> Population | None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from streamjobs.core.job import SIGNAL, Job
+from streamjobs.core.job import Job
 from streamjobs.core.packing import packers
 from streamjobs.core.snapshot import Offsets, assemble
+from streamjobs.core.stages import SIGNAL
 from streamjobs.core.standing import Standing, Told, budget_used, standing
 from streamjobs.errors import SnapshotError
 

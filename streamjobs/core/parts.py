@@ -81,6 +81,24 @@ def parts_of(settings: Settings) -> Parts:
     )
 
 
+def sinks_of(settings: Settings, parts: Parts) -> dict[str, str]:
+    """sink -> topic of those a job uses."""
+    base, chosen = settings.source.topic, settings.sinks
+    gives_features = parts.map is not None or parts.learner.kind == "features" or settings.head is not None
+    wanted = {
+        "features": gives_features,
+        "predictions": parts.predicts,
+        "drift": settings.drift is not None,
+        "dlq": True,
+    }
+    sinks = {}
+    for sink, on in wanted.items():
+        topic = getattr(chosen, sink)
+        if on and (topic != "" or sink == "dlq"):
+            sinks[sink] = topic or f"{base}.{sink}"
+    return sinks
+
+
 def without_population(settings: Settings) -> Settings:
     """The job before anything was fitted: every key learns its own scale and map."""
     scaling = ScalingSection(**{**settings.scaling.model_dump(), "from": None})

@@ -18,7 +18,7 @@ from streamjobs.errors import SnapshotError
 
 END_OF_TIME = 253_402_300_800.0  # the year 10000, seconds since 1970, as in streamjobs.core.records
 MOST = 1 << 62  # rows a key may have had: a count may not come near where it wraps around
-SIGNAL = ("order", "windows", "waiting")  # stages whose stored rows belong together, one of each field
+IN_STEP = ("order", "windows", "waiting")  # stages whose stored rows belong together, one of each field
 CODES = {"order": ("held_L",), "windows": ("L",), "waiting": ("L", "said")}  # their fields with label codes
 TIMES = {"order": ("held_times", "newest"), "windows": ("times", "newest"), "waiting": ("times", "newest")}
 
@@ -27,7 +27,7 @@ def sound(stages: Mapping[str, Stage], begun: Mapping[str, Any], states: Mapping
     """Raises SnapshotError that names the field. begun: states of a new key; names: the key's classes."""
     for name, state in states.items():
         fits(name, stages[name], begun[name], state)
-    for name in SIGNAL:
+    for name in IN_STEP:
         if name in states:
             _signal(name, stages[name], states[name])
     _classes(states, names)

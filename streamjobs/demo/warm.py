@@ -15,7 +15,7 @@ import numba
 from streamjobs.core.job import Job
 
 HALVES = ("signal", "rest")
-SIGNAL = ("order", "windows", "scaling", "books")  # about half of the time
+SIGNAL_HALF = ("order", "windows", "scaling", "books")  # about half of the time
 LOOK_EVERY = 0.125  # seconds
 
 
@@ -47,7 +47,7 @@ def warm(job: Job, progress: Callable[[], None]) -> None:
 
 def compile_half(job: Job, half: str) -> None:
     """Compile the loops of the signal's stages, or of every other one."""
-    stages = {name: stage for name, stage in job.stages.items() if (name in SIGNAL) == (half == "signal")}
+    stages = {name: stage for name, stage in job.stages.items() if (name in SIGNAL_HALF) == (half == "signal")}
     job._replace(stages=stages).compile()
 
 

@@ -137,8 +137,7 @@ def create(
 
 
 def _sinks(settings: Settings) -> Mapping[str, str]:
-    from streamjobs.core.job import sinks_of  # imports every learner: only where the caller has no job yet
-    from streamjobs.core.parts import parts_of
+    from streamjobs.core.parts import parts_of, sinks_of  # imports every learner: only where the caller has no job yet
 
     return sinks_of(settings, parts_of(settings))
 

@@ -5,8 +5,9 @@ input is another one: `unplaced`.)
 """
 
 from streamjobs.core import snapshot
-from streamjobs.core.job import SIGNAL, Job
+from streamjobs.core.job import Job
 from streamjobs.core.snapshot import Offsets
+from streamjobs.core.stages import SIGNAL
 from streamjobs.errors import SnapshotError
 from streamjobs.state.copies import Entry
 from streamjobs.state.reading import opened
