@@ -210,16 +210,17 @@ def test_after_a_failure_nothing_more_is_acknowledged():
     asyncio.run(body())
 
 
-def test_a_partition_lost_to_another_worker_is_let_go_without_ending_the_worker():
+@pytest.mark.parametrize(("exactly_once", "sent"), [(False, 10), (True, 0)], ids=["at_least_once", "exactly_once"])
+def test_a_partition_lost_to_another_worker_is_let_go_without_ending_the_worker(exactly_once, sent):
     async def body():
-        worker = Worker()
+        worker = Worker(exactly_once=exactly_once)
         worker.kafka.changelog_error = FencedError("taken over")
         delivery = await worker.begin(0)
         worker.fetch(0, stream(10))
         await worker.settle()
         delivery.bar()
         await delivery.revoke("revoked")
-        assert delivery.failed is None and worker.broker.committed == {}
+        assert delivery.failed is None and worker.broker.committed == {} and len(worker.broker.topics) == sent
 
     asyncio.run(body())
 

@@ -135,17 +135,3 @@ def test_a_refused_output_ends_the_worker_before_anything_is_committed(refusal, 
 
 def test_the_broker_gives_a_transaction_three_times_as_long_as_the_longest_checkpoint():
     assert OPEN_AT_MOST >= 3 * LONGEST_TRANSACTION and OPEN_AT_MOST > LEADERLESS
-
-
-def test_a_partition_lost_to_another_worker_is_let_go_without_ending_the_worker():
-    async def body():
-        worker = Worker(exactly_once=True)
-        worker.kafka.changelog_error = FencedError("taken over")
-        delivery = await worker.begin(0)
-        worker.fetch(0, stream(10))
-        await worker.settle()
-        delivery.bar()
-        await delivery.revoke("revoked")
-        assert delivery.failed is None and worker.broker.committed == {} and worker.broker.topics == []
-
-    asyncio.run(body())
