@@ -17,7 +17,7 @@ import operator
 import re
 import struct
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -149,50 +149,51 @@ def _typed(source: SourceSection, dim: int, mirror: MirrorSection | None) -> Par
     return parse
 
 
+class _Field(NamedTuple):
+    """A field of a message: its attribute in the types, its name in a record, its type in a sample and in a frame."""
+
+    attribute: str
+    name: str
+    one: Any
+    many: Any
+    default: tuple[Any, ...] = ()  # empty: the field must be there
+
+
 def structs(source: SourceSection, binary: bool, mirror: MirrorSection | None) -> tuple[Any, Any]:
     """The types of a message with one sample and of one with a frame; the fields' names are the job file's."""
-    given = source.fields or [source.x]
-    names = [*given, *([source.time] if source.time else []), *([source.label] if source.label else [])]
-    if mirror is not None:
-        names.append(mirror.field)
-    if binary and source.fields is None:
-        names.append("dtype")
+    fields = _fields(source, binary, mirror)
+    names = [field.name for field in fields]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError(f"job file [source]: the field {twice[0]!r} is named twice; give every field one meaning.")
-    one: list[Any] = []
-    many: list[Any] = []
-    rename: dict[str, str] = {}
-    if source.fields is None:
-        one.append(("x", list[float] | bytes if binary else list[float]))
-        many.append(("x", list[list[float]] | bytes if binary else list[list[float]]))
-        rename["x"] = source.x
-    else:
-        for i, name in enumerate(source.fields):
-            one.append((f"f{i}", float))
-            many.append((f"f{i}", list[float] | bytes if binary else list[float]))
-            rename[f"f{i}"] = name
-    if source.time is not None:
-        one.append(("time", _Integer | float))
-        lists = _Integer | float | list[_Integer | float]
-        many.append(("time", lists | bytes if binary else lists))
-        rename["time"] = source.time
-    if source.label is not None:
-        one.append(("label", _Label, None))
-        many.append(("label", _Label, None))
-        rename["label"] = source.label
-    if mirror is not None:
-        required = ("side", str | int | float | bool)
-        one.insert(0, required)
-        many.insert(0, required)
-        rename["side"] = mirror.field
-    if binary and source.fields is None:
-        one.append(("dtype", str, "f4"))
-        many.append(("dtype", str, "f4"))
+    rename = {field.attribute: field.name for field in fields}
+    one = [(field.attribute, field.one, *field.default) for field in fields]
+    many = [(field.attribute, field.many, *field.default) for field in fields]
     return (
         msgspec.defstruct("One", one, rename=rename, gc=False),
         msgspec.defstruct("Many", many, rename=rename, gc=False),
     )
+
+
+def _fields(source: SourceSection, binary: bool, mirror: MirrorSection | None) -> list[_Field]:
+    """Those that must be there come first."""
+    found: list[_Field] = []
+    if mirror is not None:
+        side = str | int | float | bool
+        found.append(_Field("side", mirror.field, side, side))
+    numbers, rows = (list[float] | bytes, list[list[float]] | bytes) if binary else (list[float], list[list[float]])
+    if source.fields is None:
+        found.append(_Field("x", source.x, numbers, rows))
+    else:
+        found += [_Field(f"f{i}", name, float, numbers) for i, name in enumerate(source.fields)]
+    if source.time is not None:
+        times = _Integer | float | list[_Integer | float]
+        found.append(_Field("time", source.time, _Integer | float, times | bytes if binary else times))
+    if source.label is not None:
+        found.append(_Field("label", source.label, _Label, _Label, (None,)))
+    if binary and source.fields is None:
+        found.append(_Field("dtype", "dtype", str, str, ("f4",)))
+    return found
 
 
 def _signs(source: SourceSection, mirror: MirrorSection | None) -> tuple[float, ...]:
