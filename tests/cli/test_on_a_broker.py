@@ -6,15 +6,19 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 
+import numpy as np
 import pytest
 from confluent_kafka import Producer
 
 from streamjobs.commands.loading import job_of
 from streamjobs.demo.mock import PARTITIONS, MockBroker
 from streamjobs.shell.topics import changelog
-from tests.cli.jobs import command, job_file, rows
+from tests.cli.jobs import command, job_file, jsonl, rows
+from tests.docs.named import blocks
+from tests.parts import CHECKOUT
 
 WITHIN = 150  # seconds; a cold compile cache on a busy machine included
 
@@ -61,6 +65,40 @@ def test_without_a_broker_a_replay_of_a_topic_ends_with_code_3(tmp_path, capsys,
     assert command("replay", job_file(tmp_path), "--input", "topic") == 3
     err = capsys.readouterr().err
     assert "broker 127.0.0.1:9" in err and len(err.strip().splitlines()) == 1
+
+
+def test_the_first_job_of_the_readme_runs_as_it_is_written(tmp_path, monkeypatch):
+    text = (CHECKOUT / "README.md").read_text().partition("## A first job")[2].partition("\n## ")[0]
+    written = [(language, textwrap.dedent(contents)) for language, contents in blocks(text)]
+    job, (send, read) = dict(written)["toml"], [contents for language, contents in written if language == "python"]
+    example = json.loads(dict(reversed(written))["json"])
+    rng = np.random.default_rng(5)
+    moved = ({name: rng.normal() for name in ("ax", "ay", "az", "wx", "wy", "wz")} for _ in range(600))
+    lines = [{**example, **x, "person": f"p{i % 2}", "ts": example["ts"] + i // 2 / 50} for i, x in enumerate(moved)]
+    (tmp_path / "job.toml").write_text(job)
+    jsonl(tmp_path / "records.jsonl", lines)
+    monkeypatch.chdir(tmp_path)
+    with MockBroker() as mock:
+        at_home, here = "localhost:9092", mock.url.removeprefix("kafka://")
+        monkeypatch.setenv("STREAMJOBS_BROKER__URL", mock.url)
+        monkeypatch.setenv("STREAMJOBS_METRICS__PORT", "0")
+        made = job_of(tmp_path / "job.toml")
+        mock.create([made.settings.source.topic, *made.sinks.values(), changelog(made.settings)])
+        exec(send.replace(at_home, here), {})
+        words = [sys.executable, "-m", "streamjobs", "run", "job.toml", "--once"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=WITHIN, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        reader = [sys.executable, "-c", read.replace(at_home, here)]
+        with subprocess.Popen(reader, stdout=subprocess.PIPE, text=True) as reading:
+            try:
+                told = [
+                    json.loads(reading.stdout.readline()) for _ in range(10)
+                ]  # windows of 2 s every second, of 6 s of two keys
+            finally:
+                reading.kill()
+    assert [one["seq"] for one in told if one["key"] == "p0"] == [0, 1, 2, 3, 4]
+    assert {one["y"] for one in told} == {example["activity"]}
+    assert set(told[0]) == set(json.loads(dict(written)["json"]))
 
 
 @pytest.mark.slow
