@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
-from streamjobs.shell.failures import FENCED, DeliveryError, FencedError
+from streamjobs.shell.failures import FENCED, DeliveryError, FencedError, reason
 from streamjobs.shell.identity import marks
 from streamjobs.shell.producing import BATCH_BYTES, Packed, patient, send_records
 
@@ -61,7 +61,7 @@ class Changelog:
         except KafkaError as error:
             raise DeliveryError(
                 f"topic {self.topic}[{self.partition}]: cannot open the changelog for writing "
-                f"({type(error).__name__}: {error}). See that this worker may use transactional ids of this job."
+                f"({reason(error)}). See that this worker may use transactional ids of this job."
             ) from error
 
     async def write(self, snapshots: Sequence[tuple[bytes, bytes | None]]) -> int:
@@ -115,7 +115,7 @@ class Changelog:
             ) from error
         except KafkaError as error:
             raise DeliveryError(
-                f"topic {self.topic}[{self.partition}]: the broker refused snapshots ({type(error).__name__}: {error}). "
+                f"topic {self.topic}[{self.partition}]: the broker refused snapshots ({reason(error)}). "
                 "Their input is not acknowledged and will be read again."
             ) from error
 

@@ -37,10 +37,19 @@ def failure_line(error: BaseException) -> str:
     """
     if isinstance(error, StreamjobsError):
         return str(error)
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     text = f" ({error})" if isinstance(error, (KafkaError, OSError)) else ""
     return (
-        f"the worker stopped on {type(error).__name__}{place}{text}. Nothing is lost: a restart continues from the last "
-        "checkpoint. --debug shows the whole story."
+        f"the worker stopped on {_placed(error)}{text}. Nothing is lost: a restart continues from the last checkpoint. "
+        "--debug shows the whole story."
     )
+
+
+def reason(error: Exception) -> str:
+    """What the client library says; where it only says that something unexpected happened, also what that was."""
+    cause, text = error.__cause__, str(error) if isinstance(error, KafkaError) else f"{type(error).__name__}: {error}"
+    return text if cause is None or isinstance(cause, KafkaError) else f"{text}, on {_placed(cause)}"
+
+
+def _placed(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return type(error).__name__ + (f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "")

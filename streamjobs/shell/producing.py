@@ -11,7 +11,7 @@ from faust.transport.drivers import aiokafka as driver
 
 from streamjobs.core.messages import Output
 from streamjobs.shell.client import REQUEST_TIMEOUT_MS
-from streamjobs.shell.failures import FENCED, DeliveryError, FencedError
+from streamjobs.shell.failures import FENCED, DeliveryError, FencedError, reason
 from streamjobs.shell.room import Room
 
 LEADERLESS = 120.0  # seconds a batch waits for its partition to have a leader, before it counts as refused
@@ -142,7 +142,7 @@ class Outbox:
                 raise self._taken(topic, error) from error
             except Exception as error:
                 raise DeliveryError(
-                    f"topic {topic}[{self.partition}]: the broker refused outputs ({type(error).__name__}: {error}). "
+                    f"topic {topic}[{self.partition}]: the broker refused outputs ({reason(error)}). "
                     "Their input is not acknowledged and will be read again; see that the topic exists, that this "
                     "worker may write to it and that its max.message.bytes suffices, then start again."
                 ) from error

@@ -4,10 +4,11 @@ import ssl
 import time
 from typing import Any
 
-from aiokafka.client import AIOKafkaClient
-from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
+from aiokafka.client import AIOKafkaClient, ConnectionGroup
+from aiokafka.conn import AIOKafkaConnection, CloseReason, OAuthAuthenticator
 from aiokafka.consumer.fetcher import PartitionRecords
-from aiokafka.errors import KafkaError, NodeNotReadyError, SaslAuthenticationFailed
+from aiokafka.errors import KafkaError, NodeNotReadyError, RequestTimedOutError, SaslAuthenticationFailed
+from aiokafka.protocol.produce import ProduceRequest
 
 from streamjobs.core.messages import Stored
 from streamjobs.shell import foreign
@@ -35,6 +36,23 @@ async def _patient_lookup(self: Any, kind: Any, key: str) -> Any:
     if not self.cluster.brokers():
         raise NodeNotReadyError("the broker's metadata names no node yet")
     return await _lookup(self, kind, key)
+
+
+async def _own_send(self: Any, node_id: int, request: Any, *, group: Any = ConnectionGroup.DEFAULT) -> Any:
+    """A request that times out closes the connection it went through, and no other.
+
+    aiokafka looks that connection up again by its node: where two requests time out together, the first has closed it, so
+    that the second finds none (KeyError, which ends a producer for good) or closes the one just made in its place.
+    """
+    if not await self.ready(node_id, group=group):
+        raise NodeNotReadyError(f"no connection to node {node_id}")
+    connection = self._conns[node_id, group]
+    answered = not (isinstance(request, ProduceRequest) and request.required_acks == 0)
+    try:
+        return await connection.send(request, expect_response=answered)
+    except TimeoutError as error:
+        connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
+        raise RequestTimedOutError() from error
 
 
 def _lean_record(self: Any, tp: Any, record: Any) -> Stored:
@@ -70,6 +88,7 @@ async def _answered_step(self: Any, payload: bytes | None) -> Any:
 
 def apply() -> None:
     AIOKafkaClient.coordinator_lookup = _patient_lookup
+    AIOKafkaClient.send = _own_send
     AIOKafkaConnection.connect = _noted_connect
     OAuthAuthenticator.step = _answered_step
     PartitionRecords._consumer_record = _lean_record

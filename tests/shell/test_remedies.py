@@ -5,8 +5,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import NodeNotReadyError
+from aiokafka.client import AIOKafkaClient, ConnectionGroup
+from aiokafka.errors import NodeNotReadyError, RequestTimedOutError
+from aiokafka.protocol.admin import ApiVersionRequest
 
 from streamjobs.shell import remedies
 from streamjobs.shell.consumer import Thread
@@ -21,6 +22,56 @@ def test_a_cluster_that_names_no_node_yet_is_asked_again() -> None:
     with pytest.raises(NodeNotReadyError) as raised:
         asyncio.run(lookup())
     assert raised.value.retriable
+
+
+class Silent:
+    """A connection nobody answers on. `made` are all that the client has had; closing one brings the next."""
+
+    def __init__(self, conns: dict[Any, "Silent"], made: list["Silent"]) -> None:
+        self.conns, self.made, self.open = conns, made, True
+        made.append(self)
+        conns[1, ConnectionGroup.DEFAULT] = self
+
+    async def send(self, request: object, expect_response: bool) -> None:
+        await asyncio.sleep(0.01)
+        raise TimeoutError
+
+    def close(self, reason: object) -> None:
+        if self.open:
+            self.open = False
+            Silent(self.conns, self.made)
+
+    def connected(self) -> bool:
+        return self.open
+
+
+def test_requests_that_time_out_together_close_their_own_connection_and_no_other() -> None:
+    made: list[Silent] = []
+
+    async def two() -> list[Any]:
+        remedies.apply()
+        client, request = AIOKafkaClient(bootstrap_servers="127.0.0.1:1"), ApiVersionRequest()
+        Silent(client._conns, made)
+        errors = await asyncio.gather(client.send(1, request), client.send(1, request), return_exceptions=True)
+        client._conns.clear()
+        return errors
+
+    assert [type(error) for error in asyncio.run(two())] == [RequestTimedOutError, RequestTimedOutError]
+    assert [one.open for one in made] == [False, True]
+
+
+def test_a_request_that_times_out_when_its_connection_is_gone_is_only_a_timeout() -> None:
+    async def gone() -> None:
+        remedies.apply()
+        client = AIOKafkaClient(bootstrap_servers="127.0.0.1:1")
+        Silent(client._conns, [])
+        sending = asyncio.ensure_future(client.send(1, ApiVersionRequest()))
+        await asyncio.sleep(0)
+        client._conns.clear()  # closed by another request's timeout, and a new one is not yet there
+        await sending
+
+    with pytest.raises(RequestTimedOutError):
+        asyncio.run(gone())
 
 
 def test_a_dead_group_routine_fails_the_worker_and_an_ended_one_does_not() -> None:
