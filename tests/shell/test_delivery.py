@@ -3,9 +3,10 @@
 import asyncio
 
 import pytest
+from aiokafka.errors import KafkaError
 
 from streamjobs.errors import SnapshotError
-from streamjobs.shell.failures import DeliveryError, FencedError, failure_line
+from streamjobs.shell.failures import DeliveryError, FencedError, failure_line, reason
 from streamjobs.shell.room import Room
 from tests.shell.fake_core import fold, hash_core
 from tests.shell.fakes import Worker, stream
@@ -277,6 +278,18 @@ def test_the_line_of_an_unexpected_failure_tells_the_place_and_not_what_a_record
     except ValueError as error:
         line = failure_line(error)
     assert "ValueError at test_delivery.py:" in line and "secret" not in line and "\n" not in line
+
+
+def test_what_a_client_library_calls_unexpected_is_told_with_what_it_was():
+    try:
+        try:
+            {}["98765-secret"]
+        except KeyError as unforeseen:
+            raise KafkaError("Unexpected error during batch delivery") from unforeseen
+    except KafkaError as error:
+        text = reason(error)
+    assert text.startswith("KafkaError: Unexpected error during batch delivery, on KeyError at test_delivery.py:")
+    assert "secret" not in text and reason(KafkaError("as it is")) == "KafkaError: as it is"
 
 
 def test_the_hash_state_tells_a_swap_from_an_order():
