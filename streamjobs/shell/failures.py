@@ -44,10 +44,16 @@ def failure_line(error: BaseException) -> str:
     )
 
 
+def exit_code(error: BaseException) -> int:
+    return error.exit_code if isinstance(error, StreamjobsError) else 1
+
+
 def reason(error: Exception) -> str:
     """What the client library says; where it only says that something unexpected happened, also what that was."""
     cause, text = error.__cause__, str(error) if isinstance(error, KafkaError) else f"{type(error).__name__}: {error}"
-    return text if cause is None or isinstance(cause, KafkaError) else f"{text}, on {_placed(cause)}"
+    if cause is None:
+        return text
+    return f"{text}, on {cause if isinstance(cause, KafkaError) else _placed(cause)}"
 
 
 def _placed(error: BaseException) -> str:

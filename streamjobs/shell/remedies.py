@@ -28,14 +28,20 @@ class Refused:
 
 
 async def _patient_lookup(self: Any, kind: Any, key: str) -> Any:
-    """A node that its controller has just cut off, or that has just started, answers without any node.
+    """Whatever passes by itself is told as an error that all callers ask again after.
 
-    aiokafka asserts that there is one; that ends the consumer's group routine for good, and the worker idles. This
-    error is one that all callers ask again after.
+    A node that its controller has just cut off, or that has just started, answers without any node. aiokafka asserts that
+    there is one; that ends the consumer's group routine for good, and the worker idles. A connection that breaks under the
+    question ends a producer for good.
     """
     if not self.cluster.brokers():
         raise NodeNotReadyError("the broker's metadata names no node yet")
-    return await _lookup(self, kind, key)
+    try:
+        return await _lookup(self, kind, key)
+    except KafkaError as error:
+        if error.retriable:
+            raise NodeNotReadyError(f"nobody could say where {key!r} is coordinated: {error}") from error
+        raise
 
 
 async def _own_send(self: Any, node_id: int, request: Any, *, group: Any = ConnectionGroup.DEFAULT) -> Any:

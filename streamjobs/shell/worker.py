@@ -18,10 +18,9 @@ import structlog
 
 from streamjobs.config import Settings
 from streamjobs.core.drifting import named
-from streamjobs.errors import StreamjobsError
 from streamjobs.shell import lapack, logs
 from streamjobs.shell.bundle import Core, core_from
-from streamjobs.shell.failures import TimeoutAtStop, failure_line
+from streamjobs.shell.failures import TimeoutAtStop, exit_code, failure_line
 from streamjobs.shell.health import Health, Server
 from streamjobs.shell.metrics import Metrics
 from streamjobs.shell.threads import nothing_to_save
@@ -30,6 +29,7 @@ from streamjobs.shell.watchdog import Watchdog
 log = structlog.get_logger("streamjobs")
 
 STOP_WITHIN = 30.0  # seconds for the last checkpoint and leaving the group
+FAIL_WITHIN = 10.0  # seconds for leaving the group after a failure: nothing is made safe any more
 GIVE_UP = 10.0  # seconds more, then the process ends hard: all that is acknowledged is safe
 COLLECT = (50_000, 20, 50)  # a fetched batch is thousands of tuples, and none of them part of a cycle
 TURN = 0.1  # seconds between two looks at whether it has caught up
@@ -45,18 +45,16 @@ def run(settings: Settings, *, once: bool = False, debug: bool = False, core: Co
     try:
         made = core if core is not None else core_from(settings)
         _run(settings, made, once=once)
-    except StreamjobsError as error:
-        return _failed(error, error.exit_code, debug)
     except Exception as error:  # noqa: BLE001 - the last line before the exit code
-        return _failed(error, 1, debug)
+        return _failed(error, debug)
     return 0
 
 
-def _failed(error: BaseException, code: int, debug: bool) -> int:
+def _failed(error: BaseException, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
     print(f"streamjobs: {failure_line(error)}", file=sys.stderr, flush=True)
-    return code
+    return exit_code(error)
 
 
 def _run(settings: Settings, core: Core, *, once: bool) -> None:
@@ -89,7 +87,8 @@ def _run(settings: Settings, core: Core, *, once: bool) -> None:
         try:
             asyncio.run(worker.run(found, found.ends if once else None))
         finally:
-            if all(thread.daemon or thread is threading.main_thread() for thread in threading.enumerate()):
+            left = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
+            if worker.last_resort is not None and not left:
                 worker.last_resort.cancel()  # nothing is left that could hang
     except BaseException as error:
         health.state, health.reason = "failed", failure_line(error)
@@ -103,9 +102,7 @@ class _Worker:
         self.settings, self.core, self.metrics, self.health = settings, core, metrics, health
         self.asked = asyncio.Event()  # to stop
         self.code = 0
-        # A process that hangs after all is ended hard; what is acknowledged is safe.
-        self.last_resort = threading.Timer(STOP_WITHIN + GIVE_UP, self._give_up)
-        self.last_resort.daemon = True
+        self.last_resort: threading.Timer | None = None  # while it stops
 
     async def run(self, found: Any, ends: dict[int, int] | None) -> None:
         """Until asked to stop, caught up, or failed: then it raises what it failed on."""
@@ -123,7 +120,7 @@ class _Worker:
             failed = await self._until(ending, starting) or app.delivery.failed or app.crash_reason
             if failed is not None:
                 app.delivery.fail(failed)
-                self.health.state, self.health.reason, self.code = "failed", failure_line(failed), 1
+                self.health.state, self.health.reason, self.code = "failed", failure_line(failed), exit_code(failed)
             else:
                 self.health.state = "stopping"
                 log.info("stopping: no more fetching, a last checkpoint, leaving the group")
@@ -164,10 +161,13 @@ class _Worker:
 
     async def _stop(self, app: Any, failed: BaseException | None) -> None:
         """Stop the app, then raise what it failed on, before or in stopping; TimeoutAtStop when that takes too long."""
+        within, late = STOP_WITHIN if failed is None else FAIL_WITHIN, False
+        # A process that hangs after all is ended hard; what is acknowledged is safe.
+        self.last_resort = threading.Timer(within + GIVE_UP, self._give_up)
+        self.last_resort.daemon = True
         self.last_resort.start()
-        late = False
         try:
-            await asyncio.wait_for(app.stop(), STOP_WITHIN)
+            await asyncio.wait_for(app.stop(), within)
         except TimeoutError:
             late = True
         failed = failed or app.delivery.failed

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
-from aiokafka.errors import NodeNotReadyError, RequestTimedOutError
+from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, RequestTimedOutError, TransactionalIdAuthorizationFailed
 from aiokafka.protocol.admin import ApiVersionRequest
 
 from streamjobs.shell import remedies
@@ -22,6 +22,23 @@ def test_a_cluster_that_names_no_node_yet_is_asked_again() -> None:
     with pytest.raises(NodeNotReadyError) as raised:
         asyncio.run(lookup())
     assert raised.value.retriable
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_connection_that_breaks_under_the_question_for_a_coordinator_is_asked_again(again: bool) -> None:
+    problem = KafkaConnectionError("closed") if again else TransactionalIdAuthorizationFailed("job-0")
+
+    async def broken(*_: object, **__: object) -> None:
+        raise problem
+
+    async def lookup() -> None:
+        remedies.apply()
+        client: Any = AIOKafkaClient(bootstrap_servers="127.0.0.1:1")
+        client.cluster.brokers, client.get_random_node, client.send = lambda: {1}, lambda: 1, broken
+        await client.coordinator_lookup(1, "job-0")
+
+    with pytest.raises(NodeNotReadyError if again else TransactionalIdAuthorizationFailed):
+        asyncio.run(lookup())
 
 
 class Silent:
