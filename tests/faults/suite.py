@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults import brokers, disks, inputs, network, processes, refusals
+from tests.faults import brokers, credentials, disks, inputs, network, processes, refusals, releases
 from tests.faults.trial import Place, Trial
 from tests.kafka.bed import Sent
 
@@ -37,6 +37,8 @@ CASES: dict[str, Do] = {
     "output": refusals.output,
     "letters": refusals.letters,
     "snapshot": refusals.snapshot,
+    "rotated": credentials.rotated,
+    "release": releases.release,
 }
 
 

@@ -97,7 +97,8 @@ class Trial:
 
     def make_bed(self, **sections: dict[str, Any]) -> ClusterBed:
         merged = {name: JOB.get(name, {}) | sections.get(name, {}) for name in {**JOB, **sections}}
-        merged["job"] = {"guarantee": self.guarantee}
+        if self.exactly_once:
+            merged["job"] = {"guarantee": self.guarantee}
         self.bed = patient(lambda: ClusterBed(self.cluster.bootstrap, self.folder, self.name, **merged))
         self.audit = Audit(self.bed, exactly_once=self.exactly_once)
         return self.bed

@@ -1,7 +1,8 @@
 """Three real Kafka nodes that are brokers and controllers at once: replication factor 3, two in-sync replicas to write.
 
 Every node has a second listener whose advertised address is a proxy's: clients that bootstrap there talk to all nodes
-through proxies, and what they meet on the network can be chosen (`tests.kafka.proxy`).
+through proxies, and what they meet on the network can be chosen (`tests.kafka.proxy`). A third one, behind proxies of its
+own, takes only users with a password, over TLS.
 """
 
 import json
@@ -17,14 +18,16 @@ from confluent_kafka.admin import AdminClient
 from streamjobs.errors import SetupError
 from streamjobs.shell.broker import Broker, free_port, prepare
 from tests.kafka.bed import until
+from tests.kafka.certificates import Authority, missing_openssl
 from tests.kafka.proxy import Proxy
+from tests.kafka.secured import by_password, certified, set_password
 
 NODES = (1, 2, 3)
 BACK_WITHIN = 90.0  # seconds for a node to be in sync again, on a machine with much else to do
 
 _SHARED = {
     "inter.broker.listener.name": "PLAINTEXT",
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,SECURED:SASL_SSL",
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
     "offsets.topic.replication.factor": "3",
@@ -45,31 +48,41 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.ca: Authority
         self.nodes: dict[int, Broker] = {}
         self.proxies: dict[int, Proxy] = {}
         self.bootstrap = ""  # of all nodes, directly
         self.proxied = ""  # of all nodes, through the proxies
+        self.gates: dict[int, Proxy] = {}
+        self.secured = ""  # of all nodes, through the gates, for users
         self._admin: Any = None
 
     def start(self) -> "Cluster":
-        """Raises SetupError where Java or Maven is missing, or a node does not come up."""
+        """Raises SetupError where Java, Maven or openssl is missing, or a node does not come up."""
         prepare()
-        plain, controllers, behind, fronts = (_ports() for _ in range(4))
-        while len({*plain.values(), *controllers.values(), *behind.values(), *fronts.values()}) < 4 * len(NODES):
-            plain, controllers, behind, fronts = (_ports() for _ in range(4))
+        if (problem := missing_openssl()) is not None:
+            raise SetupError(problem)
+        self.ca = Authority(self.folder)
+        self.ca.issued("node")
+        plain, controllers, behind, fronts, inner, outer = _ports(6)
         voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in controllers.items())
         for node in NODES:
             own = {
                 "node.id": str(node),
                 "controller.quorum.voters": voters,
                 "listeners": f"PLAINTEXT://127.0.0.1:{plain[node]},CONTROLLER://127.0.0.1:{controllers[node]},"
-                f"PROXIED://127.0.0.1:{behind[node]}",
-                "advertised.listeners": f"PLAINTEXT://127.0.0.1:{plain[node]},PROXIED://127.0.0.1:{fronts[node]}",
+                f"PROXIED://127.0.0.1:{behind[node]},SECURED://127.0.0.1:{inner[node]}",
+                "advertised.listeners": f"PLAINTEXT://127.0.0.1:{plain[node]},PROXIED://127.0.0.1:{fronts[node]},"
+                f"SECURED://127.0.0.1:{outer[node]}",
+                **by_password("secured"),
+                **certified("secured", self.folder / "node.pem", self.ca),
             }
             self.nodes[node] = Broker(data=self.folder / f"node{node}", port=plain[node], extra={**_SHARED, **own})
             self.proxies[node] = Proxy(fronts[node], behind[node]).start()
-        self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in plain.values())
-        self.proxied = ",".join(f"127.0.0.1:{port}" for port in fronts.values())
+            self.gates[node] = Proxy(outer[node], inner[node]).start()
+        self.bootstrap, self.proxied, self.secured = (
+            ",".join(f"127.0.0.1:{port}" for port in ports.values()) for ports in (plain, fronts, outer)
+        )
         self.each(NODES, self.restart)
         until(lambda: len(self.alive()) == len(NODES), "all nodes in the metadata", BACK_WITHIN)
         return self
@@ -90,6 +103,11 @@ class Cluster:
     def alive(self) -> set[int]:
         found = self._metadata()
         return set(found.brokers) if found is not None else set()
+
+    def user(self, name: str, password: str) -> None:
+        """Make a user of `secured`, or give it another password."""
+        self._metadata()
+        set_password(self._admin, name, password)
 
     def controller(self) -> tuple[int, int]:
         """(epoch of the quorum, node that leads it), from the state that every node keeps in its metadata log."""
@@ -160,7 +178,7 @@ class Cluster:
         self.in_sync()
 
     def close(self) -> None:
-        for proxy in self.proxies.values():
+        for proxy in (*self.proxies.values(), *self.gates.values()):
             proxy.stop()
         for broker in self.nodes.values():
             broker.kill()
@@ -176,5 +194,10 @@ class Cluster:
         self.close()
 
 
-def _ports() -> dict[int, int]:
-    return {node: free_port() for node in NODES}
+def _ports(kinds: int) -> list[dict[int, int]]:
+    """So many times one for each node, all different."""
+    found: set[int] = set()
+    while len(found) < kinds * len(NODES):
+        found.add(free_port())
+    ports = iter(found)
+    return [{node: next(ports) for node in NODES} for _ in range(kinds)]

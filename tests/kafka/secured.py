@@ -57,12 +57,6 @@ class Secured:
     def _properties(self, listeners: dict[str, int], front: int, controller: int) -> dict[str, str]:
         own = ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items())
         shown = ",".join(f"{name}://127.0.0.1:{port}" for name, port in {**listeners, "PROXIED": front}.items())
-        tls = {
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self.folder / "broker.pem"),
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.ca.file),
-        }
         found = {
             "listeners": f"{own},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": shown,
@@ -72,8 +66,7 @@ class Secured:
             "super.users": "User:ANONYMOUS;User:boss",
             "sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER",
             "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": _SCRAM,
-            "listener.name.proxied.scram-sha-512.sasl.jaas.config": _SCRAM,
-            "listener.name.proxied.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            **by_password("proxied"),
             "listener.name.sasl_ssl.oauthbearer.sasl.jaas.config": f"{_OAUTH}LoginModule required;",
             "listener.name.sasl_ssl.oauthbearer.sasl.server.callback.handler.class": f"{_OAUTH}ValidatorCallbackHandler",
             "sasl.oauthbearer.jwt.validator.class": "org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator",
@@ -83,7 +76,7 @@ class Secured:
             "listener.name.ssl.ssl.client.auth": "required",
         }
         for listener in ("sasl_ssl", "ssl", "proxied"):
-            found |= {f"listener.name.{listener}.{name}": value for name, value in tls.items()}
+            found |= certified(listener, self.folder / "broker.pem", self.ca)
         return found
 
     @property
@@ -92,10 +85,7 @@ class Secured:
 
     def user(self, name: str, password: str) -> None:
         """Make a SCRAM user, or give it another password; waits until it counts."""
-        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        one = UserScramCredentialUpsertion(name, info, password.encode(), os.urandom(12))
-        for answer in self.admin.alter_user_scram_credentials([one]).values():
-            answer.result(10)
+        set_password(self.admin, name, password)
 
     def allow(self, bindings: Iterable[AclBinding]) -> None:
         """Grant these, and wait until they are in force."""
@@ -154,6 +144,33 @@ class Secured:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.proxy.stop()
         self.broker.stop()
+
+
+def certified(listener: str, keys: Path, ca: Authority) -> dict[str, str]:
+    """Properties of a listener that shows this certificate, and knows others by their authority."""
+    own = {
+        "keystore.type": "PEM",
+        "keystore.location": str(keys),
+        "truststore.type": "PEM",
+        "truststore.location": str(ca.file),
+    }
+    return {f"listener.name.{listener}.ssl.{name}": value for name, value in own.items()}
+
+
+def by_password(listener: str) -> dict[str, str]:
+    """Properties of a listener that asks for a user's password, by SCRAM."""
+    return {
+        f"listener.name.{listener}.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        f"listener.name.{listener}.scram-sha-512.sasl.jaas.config": _SCRAM,
+    }
+
+
+def set_password(admin: AdminClient, name: str, password: str) -> None:
+    """Make a SCRAM user, or give it another password."""
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    one = UserScramCredentialUpsertion(name, info, password.encode(), os.urandom(12))
+    for answer in admin.alter_user_scram_credentials([one]).values():
+        answer.result(10)
 
 
 def _ports(count: int) -> list[int]:
