@@ -12,7 +12,8 @@ from tests.faults.trial import Trial
 from tests.kafka.workers import CHECKOUT
 
 COMMIT = "04aad75"  # before outputs went into transactions, idle keys were forgotten and stores knew their input's id
-OLD_JOB = 'guarantee = "exactly_once"\n'  # what the earlier release would refuse
+COMPILED_WITHIN = 900.0  # seconds for its learners, the first time on a machine
+LATER = 'guarantee = "exactly_once"\n'  # what the earlier release would refuse
 
 
 def release(trial: Trial) -> None:
@@ -21,8 +22,10 @@ def release(trial: Trial) -> None:
     env = {"PYTHONPATH": str(old), "PYTHONSAFEPATH": "1"}  # not the folder they are started in
     assert imported(env) == old, f"workers of {COMMIT} would run other code than theirs"
     job = bed.path.read_text(encoding="utf-8")
-    bed.path.write_text(job.replace(OLD_JOB, ""), encoding="utf-8")
-    first, second = trial.both(fresh=True, **env)
+    bed.path.write_text(job.replace(LATER, ""), encoding="utf-8")
+    first = trial.begin("a", fresh=True, **env).ready(COMPILED_WITHIN)
+    second = trial.work("b", fresh=True, **env)
+    trial.shared()
     trial.pour()
     trial.progress()
     by_old = sum(bed.committed().values())
