@@ -64,6 +64,8 @@ def _options() -> argparse.Namespace:
     unknown = set(options.what) - set(known)
     if unknown:
         parser.error(f"unknown case {sorted(unknown)[0]!r}; there are: {', '.join(known)}")
+    if options.keep is not None and options.keep.exists() and any(options.keep.iterdir()):
+        parser.error(f"--keep {options.keep}: expected an empty folder or none, it holds the data of something else")
     return options
 
 
