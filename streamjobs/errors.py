@@ -50,6 +50,7 @@ REASONS = (
     "no_key",  # the record has no key
     "long_key",  # a key beyond the limit
     "headers",  # more of them than the limit, or larger ones
+    "batch",  # a whole batch of records that cannot be unpacked
     "too_large",  # bytes or samples beyond the limit
     "malformed",  # not decodable in the declared format
     "missing_field",  # a declared field is absent or of another type

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 SHOWN = 2_000  # characters of a value
 SHORT = 80  # of a message in a list
+WHOLE = "batch"  # the reason of letters that are no record
 
 Reasons = Annotated[list[str] | None, typer.Option("--reason", help="Only letters of this reason; may be repeated.")]
 
@@ -172,6 +173,13 @@ def redrive(
             f"{topic} {foreign[0].name}: a record of {foreign[0].source[0]}, this job's input is {source}; choose others by "
             "--offset, or use the job file that reads it."
         )
+    whole = [one for one in chosen if one.reason == WHOLE]
+    if whole and not every:
+        raise ConfigError(
+            f"{topic} {whole[0].name}: such letters are whole batches that cannot be read, no records to send back; have "
+            "whoever sent them send their records again."
+        )
+    chosen = [one for one in chosen if one.reason != WHOLE]
     before = set() if again or not chosen else sent_back(made.settings, chosen)
     sending = [one for one in chosen if identity(topic, one.place) not in before]
     if sending and not dry_run:
@@ -185,4 +193,5 @@ def redrive(
         columns = ("offset", "reason", "attempt", "record", "time", "key", "message")
         table(columns, [_row(one) for one in sending], left=("offset", "reason", "record", "time", "key", "message"))
     told = f"; {skipped:,} were sent back before" if skipped else ""
+    told += f"; {len(whole):,} are whole batches that cannot be read, and stay" if whole else ""
     say(f"{len(sending):,} of {len(found):,} dead letters {'would go' if dry_run else 'went'} back to {source}{told}")

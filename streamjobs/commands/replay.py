@@ -111,7 +111,8 @@ def _records(
     settings = job.settings
     if source == "topic" or source.startswith("topic:"):
         name = source.partition(":")[2] or settings.source.topic
-        return topic_records(settings.broker, name, _milliseconds("--from", begin), _milliseconds("--to", end))
+        times = _milliseconds("--from", begin), _milliseconds("--to", end)
+        return topic_records(settings.broker, name, *times, max_bytes=settings.source.max_bytes)
     if begin is not None or end is not None:
         raise ConfigError("--from and --to choose records of a topic; cut a file before replaying it.")
     if key is None:

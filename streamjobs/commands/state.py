@@ -41,6 +41,7 @@ def migrate(
     from streamjobs.commands.loading import job_of
     from streamjobs.errors import ConfigError
     from streamjobs.replay.topic import topic_records
+    from streamjobs.shell.reading import readable
     from streamjobs.shell.topics import changelog
 
     if not population:
@@ -49,7 +50,7 @@ def migrate(
     if made.population is None:
         raise ConfigError(f"{job}: there is no [population] to migrate to.")
     newest: dict[tuple[int, bytes | None], str | None] = {}
-    for record in topic_records(made.settings.broker, changelog(made.settings)):
+    for record in map(readable, topic_records(made.settings.broker, changelog(made.settings))):
         newest[record.partition, record.key] = _stands_on(made, record.value)
     found = _found(made, [one for one in newest.values() if one is not None])
     if as_json:

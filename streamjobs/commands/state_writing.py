@@ -82,7 +82,9 @@ def _pooled(job: "Job") -> bytes:
         raise ConfigError("--pool learns a start for new keys, this job has one in [population]; use 'streamjobs fit'.")
     compiled(job)
     run = Replay(job, pooled=True)
-    run.run(topic_records(job.settings.broker, job.settings.source.topic), lambda output: None, Progress(job.task))
+    source = job.settings.source
+    records = topic_records(job.settings.broker, source.topic, max_bytes=source.max_bytes)
+    run.run(records, lambda output: None, Progress(job.task))
     return run.export()
 
 

@@ -38,6 +38,12 @@ class Stored(NamedTuple):
     headers: Headers = ()
 
 
+class Unread(Stored):
+    """Records that nobody can read, told as one: offset of the last, no key, and for its value the bytes as they came."""
+
+    problem: str  # the end of a sentence
+
+
 class Output(NamedTuple):
     """One record to send, to the partition its input came from."""
 

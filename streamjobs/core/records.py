@@ -13,7 +13,7 @@ import numpy as np
 from algorithms.common.protocol import Array
 from streamjobs.config import MirrorSection, SourceSection
 from streamjobs.core.formats import UNITS, parser
-from streamjobs.core.messages import Headers, Record
+from streamjobs.core.messages import Headers, Record, Unread
 from streamjobs.core.samples import MAX_LABEL, Frame, LateLabels, Problem, Sample, Singles, label_of
 from streamjobs.core.singles import batch_parser
 from streamjobs.errors import RecordError
@@ -206,6 +206,8 @@ def _within_limits(records: Sequence[Record], source: SourceSection) -> bool:
 def _check_limits(record: Record, source: SourceSection) -> None:
     """Before anything is decoded: sizes and counts, which cost nothing to look at."""
     key, value = record.key, record.value
+    if isinstance(record, Unread):
+        raise Problem("batch", f"{record.problem}; the letter's value is the batch as it came")
     if not key:
         raise Problem("no_key", "expected a key, got none")
     if len(key) > source.max_key_bytes:

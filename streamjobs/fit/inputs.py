@@ -63,7 +63,8 @@ def inputs_of(settings: Settings, names: Sequence[str], columns: Columns) -> Inp
 def _topic(settings: Settings, name: str) -> Iterator[Stored]:
     from streamjobs.replay.topic import topic_records
 
-    with contextlib.closing(topic_records(settings.broker, name.partition(":")[2] or settings.source.topic)) as records:
+    topic, most = name.partition(":")[2] or settings.source.topic, settings.source.max_bytes
+    with contextlib.closing(topic_records(settings.broker, topic, max_bytes=most)) as records:
         yield from records
 
 

@@ -11,6 +11,7 @@ from streamjobs.core.live import Live
 from streamjobs.core.messages import Output, Record, Report
 
 BATCH = 1000  # records of one call; any other number gives the same bits
+BATCH_BYTES = 64 << 20  # of their values
 
 
 @dataclass(slots=True)
@@ -60,7 +61,7 @@ class Replay:
         """All records, in order; every output goes to `take`, and `progress` sees the tally after each batch."""
         for partition, group in itertools.groupby(records, key=lambda record: (record.topic, record.partition)):
             live = self.live(partition)
-            while batch := list(itertools.islice(group, BATCH)):
+            while batch := _batch(group):
                 outputs, report = advance(self.job, live, batch)
                 for output in outputs:
                     take(output)
@@ -97,6 +98,18 @@ class Replay:
         """The pooled model, as `[state] start_from` reads it."""
         assert self.pooled, "only a pooled replay has one model to export"
         return self.live(("", 0)).export()
+
+
+def _batch(records: Iterable[Record]) -> list[Record]:
+    """The next ones of an iterator, few enough to be held at once."""
+    taken: list[Record] = []
+    size = 0
+    for record in records:
+        taken.append(record)
+        size += len(record.value or b"")
+        if len(taken) == BATCH or size >= BATCH_BYTES:
+            break
+    return taken
 
 
 def _place(partition: tuple[str, int], key: bytes) -> bytes:

@@ -8,7 +8,7 @@ import faust
 from faust.types import TP
 
 from streamjobs.config import Settings
-from streamjobs.shell import client, recovery, remedies, topics
+from streamjobs.shell import client, recovery, remedies, topics, unpacking
 from streamjobs.shell.bundle import Core
 from streamjobs.shell.changelog import Changelog
 from streamjobs.shell.consumer import Transport
@@ -91,6 +91,7 @@ class Kafka:
 def build(settings: Settings, core: Core, metrics: Metrics, partitions: int, input_id: str = "") -> WorkerApp:
     """The app, ready to be started in the running event loop. partitions: of the input, and so of everything."""
     remedies.apply()
+    unpacking.bound(settings.source.max_bytes)
     name, broker = settings.job.name, settings.broker
     folder = Path(settings.state.directory).absolute() / name
     folder.mkdir(parents=True, exist_ok=True)

@@ -26,6 +26,7 @@ from streamjobs.shell.delivery import Delivery
 from streamjobs.shell.failures import DeliveryError
 from streamjobs.shell.identity import refuse_another
 from streamjobs.shell.partition import Records
+from streamjobs.shell.room import MOST_RECORDS
 
 log = structlog.get_logger("streamjobs")
 
@@ -61,6 +62,7 @@ class Thread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         consumer = super()._create_worker_consumer(transport)
         consumer._fetch_max_wait_ms = FETCH_WAIT
         consumer._fetch_max_bytes = FETCH_BYTES
+        consumer._max_poll_records = MOST_RECORDS
         consumer._isolation_level = "read_committed"  # of a transactional input only what counts
         return consumer
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aiokafka.errors import KafkaTimeoutError
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from faust.transport.drivers import aiokafka as driver
 
 from streamjobs.core.messages import Output
@@ -15,6 +16,7 @@ from streamjobs.shell.failures import FENCED, DeliveryError, FencedError, reason
 from streamjobs.shell.room import Room
 
 LEADERLESS = 120.0  # seconds a batch waits for its partition to have a leader, before it counts as refused
+ZSTD = 4  # Kafka's number of it
 BATCH_BYTES = 1_000_000  # below the usual max.message.bytes of a topic, 1,048,588
 
 # What for (ignored), key, value, timestamp in milliseconds, headers: an `Output` is one.
@@ -68,6 +70,26 @@ async def send_records(producer: Any, topic: str, partition: int, records: Itera
     return sent
 
 
+async def send_letters(producer: Any, topic: str, partition: int, records: Sequence[Packed]) -> list[Sent]:
+    """As `send_records`; a value larger than a batch goes compressed, as it must have come to be taken by the broker."""
+    sent: list[Sent] = []
+    begin = 0
+    for at, (_, key, value, timestamp, headers) in enumerate(records):
+        if value is not None and len(value) > BATCH_BYTES:
+            sent += await send_records(producer, topic, partition, records[begin:at])
+            batch = producer.create_batch()
+            batch._builder = DefaultRecordBatchBuilder(2, ZSTD, _transactional(producer), -1, -1, 0, BATCH_BYTES)
+            batch._builder.append(0, timestamp, key=key, value=value, headers=headers)
+            sent.append(await _hand_over(producer, topic, partition, batch, 1))
+            begin = at + 1
+    return sent + await send_records(producer, topic, partition, records[begin:])
+
+
+def _transactional(producer: Any) -> bool:
+    manager = producer._txn_manager
+    return manager is not None and manager.transactional_id is not None
+
+
 async def _hand_over(producer: Any, topic: str, partition: int, batch: Any, count: int) -> Sent:
     batch._relative_offset = count  # what the public append counts
     batch.close()
@@ -115,7 +137,8 @@ class Outbox:
         for sink, records in by_sink.items():
             topic = self.topics[sink]
             try:
-                sent = await send_records(self.producer(), topic, self.partition, records)
+                send = send_letters if sink == "dlq" else send_records
+                sent = await send(self.producer(), topic, self.partition, records)
             except FENCED as error:
                 raise self._taken(topic, error) from error
             for batch in sent:

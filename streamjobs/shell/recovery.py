@@ -19,6 +19,7 @@ from mode import Service
 from streamjobs.errors import SetupError
 from streamjobs.shell.identity import newest_mark
 from streamjobs.shell.metrics import Metrics
+from streamjobs.shell.reading import position_of, readable
 from streamjobs.shell.store import Store
 
 log = structlog.get_logger("streamjobs")
@@ -40,6 +41,8 @@ class _Chunk:
     def add(self, records: Sequence[Any]) -> None:
         self.source = newest_mark(record.headers for record in records) or self.source
         for record in records:
+            if record.key is None:
+                readable(record)
             self.values[record.key] = record.value
             self.bytes += len(record.value or b"")
             self.upto = record.offset
@@ -91,7 +94,7 @@ async def restore(
                 if chunk.bytes >= CHUNK_BYTES:
                     written += chunk.write(tp.partition, store)
                 await asyncio.sleep(0)
-            for tp in [tp for tp, (_, chunk) in todo.items() if _position(consumer, tp) >= chunk.end]:
+            for tp in [tp for tp, (_, chunk) in todo.items() if position_of(consumer, tp) >= chunk.end]:
                 chunk = todo.pop(tp)[1]
                 chunk.upto = chunk.end - 1
                 written += chunk.write(tp.partition, store)
@@ -119,12 +122,6 @@ def _todo(topic: str, bounds: Mapping[int, tuple[int, int]], store: Store) -> di
         if at < end:
             todo[TopicPartition(topic, partition)] = (at, _Chunk(end))
     return todo
-
-
-def _position(consumer: Any, tp: TopicPartition) -> int:
-    """Moves past markers and compacted records as well, which no record shows."""
-    position = consumer._subscription.subscription.assignment.state_value(tp)._position
-    return -1 if position is None else int(position)
 
 
 class OwnRecovery(Recovery):  # type: ignore[misc]

@@ -42,7 +42,7 @@ def send_back(settings: Settings, records: Sequence[Stored]) -> None:
     Raises DeliveryError where one is refused, SetupError where the broker does not answer.
     """
     broker = client.for_confluent(settings.broker)
-    producer = Producer({**broker, "enable.idempotence": True, "message.max.bytes": 100 << 20})
+    producer = Producer({**broker, "enable.idempotence": True, "message.max.bytes": 100 << 20, "compression.type": "zstd"})
     problems: list[str] = []
     try:
         for record in records:

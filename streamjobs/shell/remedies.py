@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError, NodeNotReadyError, RequestTimedOutError,
 from aiokafka.protocol.produce import ProduceRequest
 
 from streamjobs.core.messages import Stored
-from streamjobs.shell import foreign
+from streamjobs.shell import foreign, portions, unpacking
 from streamjobs.shell.secrets import Secret
 
 _lookup = AIOKafkaClient.coordinator_lookup
@@ -98,4 +98,6 @@ def apply() -> None:
     AIOKafkaConnection.connect = _noted_connect
     OAuthAuthenticator.step = _answered_step
     PartitionRecords._consumer_record = _lean_record
+    unpacking.apply()
     foreign.apply()
+    portions.apply()

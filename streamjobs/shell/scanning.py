@@ -4,18 +4,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException
 
 from streamjobs.access import BrokerSection
 from streamjobs.config import Settings
 from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
-from streamjobs.shell import client, topics
+from streamjobs.shell import client, reading, topics
 from streamjobs.shell.identity import newest_mark
 from streamjobs.state.copies import Copy, Entry
 
 ANSWER_WITHIN = 10.0  # seconds
-AT_ONCE = 2_000  # records
 
 
 def partitions_of(consumer: Any, topic: str, setting: str) -> list[int]:
@@ -34,43 +33,15 @@ def records_of(broker: BrokerSection, topic: str, setting: str, start: Mapping[i
     start: partition -> first offset; other partitions are left out. None: everything.
     Raises SetupError where the broker does not answer or the topic is missing.
     """
-    settings = client.for_confluent(broker)
-    consumer = Consumer(
-        {
-            **settings,
-            "group.id": "streamjobs-state",  # never committed to
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",  # where retention has passed a wanted offset
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "fetch.wait.max.ms": 50,
-        }
-    )
+    consumer = Consumer({**client.for_confluent(broker), "group.id": "streamjobs-state"})  # never a member
     try:
         there = partitions_of(consumer, topic, setting)
-        at = dict.fromkeys(there, OFFSET_BEGINNING) if start is None else {n: start[n] for n in there if n in start}
-        if at:
-            consumer.assign([TopicPartition(topic, number, offset) for number, offset in at.items()])
-            yield from _until_the_ends(consumer, topic, set(at))
     except KafkaException as error:
         raise client.unanswered(broker, error) from None
     finally:
         consumer.close()
-
-
-def _until_the_ends(consumer: Any, topic: str, waiting: set[int]) -> Iterator[Stored]:
-    while waiting:
-        for message in consumer.consume(AT_ONCE, timeout=0.05):
-            error = message.error()
-            if error is not None:
-                if error.code() == KafkaError._PARTITION_EOF:
-                    waiting.discard(message.partition())
-                elif not error.retriable():
-                    raise KafkaException(error)
-            elif message.partition() in waiting:  # what came after its end was met is not asked for
-                headers = tuple((name, text or b"") for name, text in message.headers() or ())
-                place = topic, message.partition(), message.offset(), message.timestamp()[1]
-                yield Stored(*place, message.key(), message.value(), headers)
+    at = dict.fromkeys(there, 0) if start is None else {number: start[number] for number in there if number in start}
+    yield from reading.read(broker, topic, {number: (first, None) for number, first in at.items()})
 
 
 def newest(settings: Settings, fingerprint: bytes, wanted: Callable[[bytes], bool] = lambda key: True) -> Copy:
@@ -78,7 +49,7 @@ def newest(settings: Settings, fingerprint: bytes, wanted: Callable[[bytes], boo
     topic = topics.changelog(settings)
     entries: dict[tuple[int, bytes], Entry] = {}
     ends: dict[int, int] = {}
-    for record in records_of(settings.broker, topic, "[job] name"):
+    for record in map(reading.readable, records_of(settings.broker, topic, "[job] name")):
         ends[record.partition] = record.offset + 1
         if record.key is None or not wanted(record.key):
             continue
@@ -94,7 +65,7 @@ def newest(settings: Settings, fingerprint: bytes, wanted: Callable[[bytes], boo
 def sources(settings: Settings) -> dict[int, str]:
     """partition -> id of the input topic its states have learned from, where the changelog tells. Raises SetupError."""
     found: dict[int, str] = {}
-    for record in records_of(settings.broker, topics.changelog(settings), "[job] name"):
+    for record in map(reading.readable, records_of(settings.broker, topics.changelog(settings), "[job] name")):
         known = newest_mark([record.headers])
         if known is not None:
             found[record.partition] = known

@@ -3,12 +3,14 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.producer import message_accumulator
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
+from tests.cli.jobs import command
 from tests.kafka.bed import Bed
 from tests.kafka.fixtures import LEARNING, MakeBed
 from tests.kafka.load import START
@@ -45,7 +47,9 @@ async def sent(bed: Bed) -> None:
 
 
 @pytest.mark.usefixtures("whatever_names")
-def test_a_header_name_that_is_not_text_ends_no_worker(make_bed: MakeBed) -> None:
+def test_a_header_name_that_is_not_text_ends_no_worker_and_no_command(
+    make_bed: MakeBed, capsys: pytest.CaptureFixture[str]
+) -> None:
     bed = make_bed("headers", **LEARNING)
     asyncio.run(sent(bed))
     with working(bed) as worker:
@@ -55,3 +59,16 @@ def test_a_header_name_that_is_not_text_ends_no_worker(make_bed: MakeBed) -> Non
     assert said == list(range(RECORDS - 1))
     (letter,) = bed.sink("dlq")
     assert letter.value() == b"{" and ("\\xff\\xfe", b"v") in letter.headers()
+
+    def told(*words: object) -> dict[str, Any]:
+        capsys.readouterr()
+        assert command(*words, "--json") == 0, capsys.readouterr().err
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    # Commands read such names too, and read them alike.
+    assert told("replay", bed.path, "--input", "topic", "--expect", "topics")["dead_lettered"] == {"malformed": 1}
+    assert told("dlq", "redrive", bed.path, "--all")["sent"] == 1
+    assert told("dlq", "redrive", bed.path, "--all")["sent_before"] == 1
+    held = told("state", "forget", bed.path, "p1")["held"]
+    assert {one["role"]: one["records"] for one in held}["input"] == RECORDS + 1
