@@ -1,6 +1,7 @@
 """How every client of this job reaches the broker: the one place for addresses and credentials."""
 
 import functools
+import time
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -10,11 +11,12 @@ from streamjobs.errors import SetupError
 from streamjobs.shell import greeting, remedies
 from streamjobs.shell.certificates import context_of, subject
 from streamjobs.shell.secrets import secret_of
-from streamjobs.shell.tokens import Provider, claims, tokens_of
+from streamjobs.shell.tokens import Provider, Tokens, claims, tokens_of
 
 DEFAULT_PORT = 9092
 # Of a connection whose other end is gone and did not say so nothing else tells. Nothing but joining a group waits longer.
 REQUEST_TIMEOUT_MS = 15_000
+GRACE = 60.0  # seconds a token that has expired by this clock is shown
 
 _context_of = functools.cache(context_of)
 
@@ -85,12 +87,18 @@ def for_confluent(broker: BrokerSection) -> dict[str, Any]:
             found["ssl.key.password"] = key_password.read()
     if broker.sasl == "OAUTHBEARER":
         tokens = tokens_of(broker)
-        found |= {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: tokens.current()}
+        found |= {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: _unexpired(tokens)}
     elif broker.sasl is not None:
         password = secret_of(broker, "password")
         assert password is not None
         found |= {"sasl.mechanism": broker.sasl, "sasl.username": broker.username, "sasl.password": password.read()}
     return found
+
+
+def _unexpired(tokens: Tokens) -> tuple[str, float]:
+    """Whether a token has expired is the broker's to say; librdkafka raises on one that has by this clock."""
+    token, expires = tokens.current()
+    return token, max(expires, time.time() + GRACE)
 
 
 def greet(broker: BrokerSection, *, every: bool = False) -> list[greeting.Greeted]:

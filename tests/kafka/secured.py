@@ -31,6 +31,7 @@ from tests.kafka.proxy import Proxy
 
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 _OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearer"
+SESSION = 1_500  # milliseconds a connection to `brief` may last without credentials shown anew
 ANYTHING = AclBindingFilter(
     ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
 )
@@ -39,43 +40,50 @@ ANYTHING = AclBindingFilter(
 class Secured:
     """`sasl` and `mutual` are the addresses of the SASL_SSL and the SSL listener, `bootstrap` the test's own.
 
-    `proxied` is SASL_SSL through `proxy`, whose connections can be cut.  `admin`: may do anything, over `bootstrap`.
+    `proxied` is SASL_SSL through `proxy`, whose connections can be cut; `brief` through `cutting`, where the broker cuts
+    each after SESSION.  `admin`: may do anything, over `bootstrap`.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.ca, self.stranger, self.issuer = Authority(folder), Authority(folder, "stranger"), Issuer(folder)
         self.ca.issued("broker")
-        plain, sasl, mutual, behind, front, controller = _ports(6)
+        plain, sasl, mutual, behind, front, controller, brief, cut = _ports(8)
         self.sasl, self.mutual, self.proxied = f"127.0.0.1:{sasl}", f"127.0.0.1:{mutual}", f"127.0.0.1:{front}"
-        listeners = {"PLAINTEXT": plain, "SASL_SSL": sasl, "SSL": mutual, "PROXIED": behind}
-        self.broker = Broker(port=plain, extra=self._properties(listeners, front, controller))
+        self.brief = f"127.0.0.1:{brief}"
+        listeners = {"PLAINTEXT": plain, "SASL_SSL": sasl, "SSL": mutual, "PROXIED": behind, "BRIEF": cut}
+        self.broker = Broker(port=plain, extra=self._properties(listeners, {"PROXIED": front, "BRIEF": brief}, controller))
         self._controller = controller
-        self.proxy = Proxy(front, behind)
+        self.proxy, self.cutting = Proxy(front, behind), Proxy(brief, cut)
         self.admin: Any = None
 
-    def _properties(self, listeners: dict[str, int], front: int, controller: int) -> dict[str, str]:
+    def _properties(self, listeners: dict[str, int], fronts: dict[str, int], controller: int) -> dict[str, str]:
         own = ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items())
-        shown = ",".join(f"{name}://127.0.0.1:{port}" for name, port in {**listeners, "PROXIED": front}.items())
+        shown = ",".join(f"{name}://127.0.0.1:{port}" for name, port in {**listeners, **fronts}.items())
         found = {
             "listeners": f"{own},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": shown,
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL,"
-            "PROXIED:SASL_SSL",
+            "PROXIED:SASL_SSL,BRIEF:SASL_SSL",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS;User:boss",
             "sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER",
             "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": _SCRAM,
             **by_password("proxied"),
-            "listener.name.sasl_ssl.oauthbearer.sasl.jaas.config": f"{_OAUTH}LoginModule required;",
-            "listener.name.sasl_ssl.oauthbearer.sasl.server.callback.handler.class": f"{_OAUTH}ValidatorCallbackHandler",
+            "listener.name.brief.scram-sha-512.sasl.jaas.config": _SCRAM,
+            "listener.name.brief.scram-sha-512.connections.max.reauth.ms": str(SESSION),
+            "listener.name.brief.oauthbearer.connections.max.reauth.ms": str(SESSION),
             "sasl.oauthbearer.jwt.validator.class": "org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator",
             "sasl.oauthbearer.jwks.endpoint.url": self.issuer.keys.as_uri(),
             "sasl.oauthbearer.expected.issuer": Issuer.NAME,
             "sasl.oauthbearer.expected.audience": Issuer.AUDIENCE,
             "listener.name.ssl.ssl.client.auth": "required",
         }
-        for listener in ("sasl_ssl", "ssl", "proxied"):
+        for listener in ("sasl_ssl", "brief"):
+            name = f"listener.name.{listener}.oauthbearer.sasl"
+            found[f"{name}.jaas.config"] = f"{_OAUTH}LoginModule required;"
+            found[f"{name}.server.callback.handler.class"] = f"{_OAUTH}ValidatorCallbackHandler"
+        for listener in ("sasl_ssl", "ssl", "proxied", "brief"):
             found |= certified(listener, self.folder / "broker.pem", self.ca)
         return found
 
@@ -127,6 +135,7 @@ class Secured:
             if before is not None:
                 os.environ["JAVA_TOOL_OPTIONS"] = before
         self.proxy.start()
+        self.cutting.start()
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         return self
 
@@ -143,6 +152,7 @@ class Secured:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.proxy.stop()
+        self.cutting.stop()
         self.broker.stop()
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import re
 import secrets
 import urllib.request
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from tests.kafka.nursery import Nursery
 from tests.kafka.planted import program
 from tests.kafka.secured import Secured
 from tests.kafka.test_worker_ending import ended
+from tests.kafka.token_server import TokenServer, renewed
 from tests.kafka.truth import verify
 from tests.kafka.workers import RUN, Worker, working
 
@@ -264,6 +266,48 @@ def test_a_password_that_is_changed_while_a_worker_runs_is_taken_from_its_file(h
 
 def _enters(bed: Bed, env: dict[str, str]) -> bool:
     return "refused user" not in said("check", bed.path, "--online", env=env)[1]
+
+
+CUTS = 3  # rounds, in each of which every connection is cut or given up
+LINKS = 12  # connections of three workers that do something: consumer, group, outputs, the changelogs of four partitions
+LIFE = 8.0  # seconds of a token
+CLIENT_SECRET = "the client's own"
+
+
+def test_workers_live_through_sessions_that_end_whatever_their_credentials(house: House, tmp_path: Path) -> None:
+    """A broker cuts connections with connections.max.reauth.ms, and those whose token has ended."""
+    secured, bed = house.secured, house.bed(tmp_path, "sessions")
+    at, exactly = {f"{B}URL": f"kafka://{secured.brief}"}, {"STREAMJOBS_JOB__GUARANTEE": "exactly_once"}
+    with contextlib.ExitStack() as stack:
+        clients = {"worker": CLIENT_SECRET}
+        server = stack.enter_context(TokenServer(secured.folder, secured.ca, secured.issuer, clients, LIFE))
+        file = stack.enter_context(renewed(tmp_path / "renewed", secured.issuer, "worker", LIFE))
+        asked = {f"{B}TOKEN_URL": server.url, f"{B}CLIENT_ID": "worker", **at}
+        code, text = said("check", bed.path, "--online", env={**asked, f"{B}CLIENT_SECRET": "another"})
+        assert code == 3 and "answered 401 Unauthorized to client 'worker'" in text and server.refused, text
+        late = house.file("late", secured.issuer.token("worker", -5))  # the broker allows for clocks, and cuts at once
+        code, text = said("check", bed.path, "--online", env={f"{B}TOKEN_FILE": late, **at})
+        assert code == 3 and len(text.splitlines()) == 1 and "127.0.0.1" in text, text
+        ways = {
+            "address": {**asked, f"{B}CLIENT_SECRET_FILE": house.file("client", CLIENT_SECRET), **exactly},
+            "file": {f"{B}TOKEN_FILE": str(file), **at},
+            "scram": {**house.ways["scram"], **at, **exactly},
+        }
+        workers = [stack.enter_context(working(bed, way, nursery=house.nursery, **env)) for way, env in ways.items()]
+        until(lambda: bed.members() == [2, 1, 1], "the partitions shared", 60)
+        count = bed.produce(samples(200, keys=20))
+        bed.until_done(workers)
+        moves, given = [len(worker.events("ready")) for worker in workers], server.given
+        while count < (1 + CUTS) * 200 or server.given == given:
+            before = secured.cutting.seen.connections
+            count += bed.produce(samples(200, keys=20, seed=count))
+            bed.until_done(workers)
+            until(lambda: secured.cutting.seen.connections >= before + LINKS, "connections made anew", 60)  # noqa: B023
+        assert [len(worker.events("ready")) for worker in workers] == moves, "a worker was taken for dead"
+        for worker in workers:
+            assert worker.stop() == 0
+            assert '"level": "info"' in worker.text() and not re.search(r'^[^{]|"level": "(?!info)', worker.text(), re.M)
+    verify(bed, repeats=True, expect=count)
 
 
 def test_no_secret_and_no_key_shows_anywhere_whatever_goes_wrong(house: House, tmp_path: Path) -> None:
