@@ -113,6 +113,7 @@ def learner_from(name: str, settings: Mapping[str, Any]) -> Learner:
 
 
 def _nested(table: Mapping[str, Any]) -> Learner:
-    if "name" not in table:
-        raise SettingError(f"a nested learner needs a 'name'; got {dict(table)!r}.")
-    return learner_from(table["name"], {k: v for k, v in table.items() if k != "name"})
+    name = table.get("name")
+    if not isinstance(name, str):
+        raise SettingError(f"a nested learner needs a 'name', a text; got {dict(table)!r:.200}.")
+    return learner_from(name, {k: v for k, v in table.items() if k != "name"})

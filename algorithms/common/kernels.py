@@ -48,7 +48,7 @@ class Kernel:
     def __post_init__(self) -> None:
         require(self, "name", self.name in NAMES, "one of " + ", ".join(NAMES))
         require(self, "bandwidth", self.bandwidth is None or 0 < self.bandwidth < np.inf, "above 0")
-        require(self, "degree", self.degree >= 1, "1 or more")
+        require(self, "degree", 1 <= self.degree <= 100, "1 to 100")
         require(self, "offset", self.offset >= 0, "0 or more")
         require(self, "scale", 0 < self.scale < np.inf, "above 0")
 

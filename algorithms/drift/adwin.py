@@ -16,7 +16,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import remove_row
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
 from algorithms.drift.common import COLUMNS, report, watches_one
 
 PER_SIZE = 5  # most buckets of one size
@@ -54,7 +54,7 @@ class Adwin(Learner):
         return COLUMNS
 
     def room(self, field: str) -> int:
-        return PER_SIZE * SIZES + 2
+        return PER_SIZE * SIZES + 2  # a new row enters before others leave
 
     def init(self, *, dim: int, targets: int, seed: int) -> AdwinState:
         watches_one(self, dim)
@@ -62,6 +62,13 @@ class Adwin(Learner):
 
     def dim(self, state: AdwinState) -> int:
         return 1
+
+    def derive(self, work: Work, slot: int) -> None:
+        held = int(work[2][slot, 0])
+        if held >= self.room("buckets"):
+            raise ValueError(
+                f"Adwin: the state stores {held} buckets, this detector has {self.room('buckets') - 1} at most."
+            )
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out.features, self.confidence)

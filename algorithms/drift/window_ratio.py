@@ -16,7 +16,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import remove_row
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
 from algorithms.drift.common import COLUMNS, report, watches_one
 
 
@@ -64,6 +64,11 @@ class WindowRatio(Learner):
 
     def dim(self, state: WindowRatioState) -> int:
         return 1
+
+    def derive(self, work: Work, slot: int) -> None:
+        held, most = int(work[2][slot, 0]), self.short + self.long
+        if held > most:
+            raise ValueError(f"WindowRatio: the state stores {held} rows, this detector's windows have {most}.")
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out.features, self.short, self.long, self.ratio, self.floor)

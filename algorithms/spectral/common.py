@@ -213,15 +213,27 @@ def derive(learner: Any, work: Work, slot: int) -> None:
     if waits >= first:
         raise ValueError(f"{name}: {waits} rows wait for the first map, which is made from {first}.")
     if m == 0:
+        _check_waiting(fields, slot, name, waits, most)
         return
     if marked != m:
         fields.used[slot, :m] = 0
     if not restore(fields, slot, learner, m):
         raise ValueError(f"{name}: the kernel of {m} stored samples is out of range.")
     stored = fields.values[slot, :m]
-    if fields.counts[slot, 6] != learner.rank or not np.array_equal(values_on(fields, slot, m), stored):
-        fields.weights[slot] = fields.map[slot, :m].T @ stored  # (35)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if fields.counts[slot, 6] != learner.rank or not np.array_equal(values_on(fields, slot, m), stored):
+            fields.weights[slot] = fields.map[slot, :m].T @ stored  # (35)
+    if not np.isfinite(fields.weights[slot]).all():
+        raise ValueError(f"{name}: the values of {m} stored samples are out of range.")
     fields.counts[slot, 2], fields.counts[slot, 6] = m, learner.rank if learner.head != "none" else 0
+
+
+def _check_waiting(fields: Fields, slot: int, name: str, waits: int, most: int | None) -> None:
+    """Rows that wait have their targets and marks, and those that will be the dictionary find room."""
+    _, targets, marked = fields.counts[slot, 3:6].tolist()
+    novel = int((fields.marks[slot, :marked] & NOVEL > 0).sum())
+    if targets != waits or marked != waits or (waits and not novel) or (most is not None and novel > most):
+        raise ValueError(f"{name}: {waits} rows wait with {targets} targets and {marked} marks, {novel} of them novel.")
 
 
 def run_loop(learner: Any, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:

@@ -90,8 +90,9 @@ def restore(fields: Fields, slot: int, learner: Any, m: int) -> bool:
             return False
         fields.gram[slot, :m, :m] = K
     values, V = fields.eigenvalues[slot, :q].copy(), fields.vectors[slot, :numbers].reshape(m, q).copy()
-    set_map(fields, slot, learner, m, values, V)
-    return True
+    with np.errstate(all="ignore"):
+        set_map(fields, slot, learner, m, values, V)
+    return bool(np.isfinite(fields.map[slot, :m]).all())
 
 
 def pairs(learner: Any, m: int) -> int:
@@ -103,7 +104,8 @@ def pairs(learner: Any, m: int) -> int:
 
 def values_on(fields: Fields, slot: int, m: int) -> Array:
     """The head's predictions on the dictionary, V sqrt(Lambda) w (38)."""
-    found: Array = (fields.map[slot, :m] * fields.spectrum[slot]) @ fields.weights[slot]
+    with np.errstate(over="ignore", invalid="ignore"):  # weights far out
+        found: Array = (fields.map[slot, :m] * fields.spectrum[slot]) @ fields.weights[slot]
     return found
 
 

@@ -164,6 +164,8 @@ class Okfeb(Learner):
             raise ValueError(f"Okfeb: the state stores {held} samples, this learner's budget is {self.budget}.")
         if counts[1] not in (0, held):
             raise ValueError(f"Okfeb: the state stores {held} samples but a factor of {counts[1]} rows.")
+        if counts[4] >= self.budget:
+            raise ValueError(f"Okfeb: the state stores {counts[4]} far rows, of which {self.budget} plant a new subspace.")
         if counts[2] != held:  # a state made by hand: ages as after seeding
             work[2][slot, :held] = np.arange(held)[::-1] if self.decay_on == "admission" else 0
             counts[2] = held

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, Stage, plain, require
+from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, Stage, Work, plain, require
 
 APPLIED, HELD, LATE, DUPLICATE = 0, 1, 2, 3  # verdicts on an arriving sample
 _POLICIES = {"learn": 0, "predict_only": 1, "drop": 2, "dlq": 3}
@@ -67,6 +67,11 @@ class Order(Stage):
 
     def room(self, field: str) -> int:
         return self.max_held + 1 if self.lateness > 0 else 0  # a sample enters before one leaves
+
+    def derive(self, work: Work, slot: int) -> None:
+        held = int(work[4][slot, 0])
+        if held > self.max_held:
+            raise ValueError(f"Order: {held} samples wait, of which {self.max_held} may.")
 
     def init(self, dim: int, labels: int) -> OrderState:
         return OrderState(-np.inf, np.empty(0), np.empty((0, dim)), np.empty((0, labels)))

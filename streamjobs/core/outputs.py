@@ -147,7 +147,8 @@ class Encoder:
         known: Iterable[int] = repeat(0)
         if made.said is None:
             y_hats, ys = _numbers(made.out.prediction), _numbers(rows.L)
-            squares = ((made.out.prediction - rows.L) ** 2).mean(axis=1)
+            with np.errstate(over="ignore"):  # a prediction far out is no measure either
+                squares = ((made.out.prediction - rows.L) ** 2).mean(axis=1)
             apart = squares[np.isfinite(squares)]  # NaN: no label, or nothing said yet
             report.measured += len(apart)
             report.squared += float(apart.sum())

@@ -199,7 +199,7 @@ def _waiting(settings: Settings) -> Waiting | None:
     if within is None:
         within = hop / 2 if hop else 0.0
     if most is None:
-        most = min(math.ceil(max(labels.wait, labels.delay) / hop) + 1, MOST_WAITING) if hop else 1000
+        most = math.ceil(min(max(labels.wait, labels.delay) / hop, MOST_WAITING - 1)) + 1 if hop else 1000
     return Waiting(wait=labels.wait, delay=labels.delay, within=within, most=most)
 
 

@@ -16,6 +16,7 @@ from streamjobs.checking.sentences import validated
 from streamjobs.commands.showing import MASK, without_secrets
 from streamjobs.config import Section, Settings
 from streamjobs.core.job import Job
+from streamjobs.core.parts import parts_of
 from streamjobs.errors import ConfigError
 from streamjobs.files import load_job, table_of
 from tests.cli.jobs import JOB
@@ -295,6 +296,19 @@ def test_a_job_file_made_to_break_its_reader_is_one_sentence(text: str, said: st
     with pytest.raises(ConfigError, match=said) as raised:
         settings_from(table_of(text.encode(), "job.toml"))
     assert len(str(raised.value)) < 300
+
+
+@pytest.mark.parametrize("name", ["7", "[]", "{}", "['okfeb']"])
+def test_a_nested_learner_whose_name_is_no_text_is_one_sentence(name: str):
+    tables = tomllib.loads(f"[learner]\nname = 'chain'\nextractor = {{name = {name}}}\nhead = {{name = 'rls'}}")
+    found = problems(table(head=None, learner=None, drift=None) | tables)
+    assert len(found) == 1 and "a nested learner needs a 'name', a text; got {'name': " in found[0]
+
+
+def test_a_wait_of_more_windows_than_there_are_numbers_keeps_as_many_rows_as_any():
+    windows = {"length": "1ms", "hop": 1e-5, "rate": 100_000.0}
+    made = table(window=windows, labels={"wait": 1.7e308})
+    assert parts_of(settings_from(made)).waiting.most == 100_000
 
 
 def test_an_environment_made_to_break_its_reader_is_one_sentence():

@@ -5,9 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from algorithms import learner_from
 from streamjobs.core import snapshot
 from streamjobs.core.job import Job
 from streamjobs.core.live import Live
+from streamjobs.core.order import Order
 from streamjobs.core.snapshot import Snapshot
 from streamjobs.core.soundness import fits
 from streamjobs.errors import SnapshotError
@@ -96,6 +98,40 @@ def test_every_state_a_learner_leaves_is_taken_back(case):
     begun = case.init()
     fits(case.name, case.learner, begun, begun)
     fits(case.name, case.learner, begun, case.trained(40))
+
+
+CROWDED = {  # as many rows as a loop needs room for while a row enters, and no state has
+    "adwin": (learner_from("adwin", {}), 1, {"buckets": np.ones((122, 3))}),
+    "window_ratio": (learner_from("window_ratio", {"short": 2, "long": 4}), 1, {"recent": np.ones((7, 1))}),
+    "okfeb": (learner_from("okfeb", {"rank": 2, "budget": 4}), 3, {"far": np.ones((4, 3))}),
+    "ispeed with more novel rows than its budget": (
+        learner_from("ispeed", {"rank": 2, "seed_size": 6, "budget": 3}),
+        3,
+        {"waiting": np.ones((5, 3)), "wanted": np.ones((5, 1)), "marks": np.ones(5, np.int8)},
+    ),
+    "ispeed whose waiting rows are no dictionary": (
+        learner_from("ispeed", {"rank": 2, "seed_size": 6, "budget": 3}),
+        3,
+        {"waiting": np.ones((5, 3)), "wanted": np.ones((5, 1)), "marks": np.zeros(5, np.int8)},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CROWDED)
+def test_a_state_that_leaves_a_loop_no_room_is_refused(what):
+    learner, dim, rows = CROWDED[what]
+    begun = learner.init(dim=dim, targets=1, seed=0)
+    state = begun._replace(**rows)
+    fits("learner", learner, begun, state)  # a loop has as much room
+    with pytest.raises(ValueError, match=type(learner).__name__):
+        learner.load(learner.workspace(state), 0, state)
+
+
+def test_more_waiting_samples_than_may_wait_are_refused():
+    order = Order(lateness=1.0, max_held=3)
+    state = order.init(dim=1, labels=1)._replace(held_times=np.arange(4.0), held_X=np.ones((4, 1)), held_L=np.ones((4, 1)))
+    with pytest.raises(ValueError, match="Order: 4 samples wait, of which 3 may"):
+        order.load(order.workspace(state), 0, state)
 
 
 def test_a_flag_that_is_not_known_and_an_offset_that_stands_there_twice_are_refused(stored):

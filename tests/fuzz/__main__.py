@@ -26,6 +26,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 STILL = 120.0  # seconds after which an input hangs
+MAKING = 1800.0  # a family: on a machine that has other things to do its loops take long to compile
 TOLD_EVERY = 30.0  # seconds, where nobody sits at a terminal
 
 
@@ -88,8 +89,9 @@ class _Family:
         self.name, self.options, self.folder = name, options, folder
         self.at = multiprocessing.get_context("spawn").RawArray("q", 2)
         self.process: Any = None
-        self.part, self.begun, self.over, self.taken = 0, 0.0, False, 0.0
+        self.part, self.begin, self.begun, self.over, self.taken = 0, 0, 0.0, False, 0.0
         self.ended: list[str] = []  # inputs that ended their process
+        self.told: set[str] = set()  # kinds of findings
 
     def start(self, begin: int = 0) -> None:
         from tests.fuzz.trying import run
@@ -97,7 +99,8 @@ class _Family:
         self.begun = self.begun or time.monotonic()
         until = self.begun + self.options.minutes * 60
         self.part += 1
-        self.at[0], self.at[1] = begin, int(time.monotonic())
+        self.begin = begin
+        self.at[0], self.at[1] = begin - 1, int(time.monotonic())
         arguments = (self.name, self.options.seed, begin, self.options.inputs, until, self._path(self.part), self.at)
         self.process = multiprocessing.get_context("spawn").Process(target=run, args=arguments, daemon=True)
         self.process.start()
@@ -105,9 +108,10 @@ class _Family:
     def look(self) -> None:
         """Whether it is over; an input that ended the process, or hangs, is a finding, and the next one begins."""
         if self.process.is_alive():
-            if time.monotonic() - self.at[1] < STILL:
+            patience = STILL if self.at[0] >= self.begin else MAKING
+            if time.monotonic() - self.at[1] < patience:
                 return
-            why = f"hangs for more than {STILL:g} s"
+            why = f"hangs for more than {patience:g} s"
             self.process.kill()
         else:
             why = f"ends the process with code {self.process.exitcode}"
@@ -123,6 +127,13 @@ class _Family:
 
     def _path(self, part: int) -> Path:
         return self.folder / f"{self.name}-{part}.json"
+
+    def news(self) -> list[str]:
+        """Kinds of findings that have come since the last time."""
+        kinds = [*self.ended, *(_sentence(one) for tally in self.tallies() for one in tally["found"])]
+        new = [kind for kind in kinds if kind.partition(",")[0] not in self.told]
+        self.told.update(kind.partition(",")[0] for kind in new)
+        return [f"{self.name}: {kind}" for kind in new]
 
     def tallies(self) -> list[dict[str, Any]]:
         paths = [self._path(part) for part in range(1, self.part + 1)]
@@ -147,11 +158,12 @@ def _watch(runs: list[_Family], options: argparse.Namespace) -> None:
             if not console.is_terminal and time.monotonic() - said > TOLD_EVERY:
                 said = time.monotonic()
                 print("; ".join(f"{run.name}: {run.at[0]:,}" for run in under_way), flush=True)
+                print(*(line + "\n" for run in under_way for line in run.news()), sep="", end="", flush=True)
             time.sleep(0.2)
 
 
 def _told(runs: list[_Family], options: argparse.Namespace) -> int:
-    table = Table("family", "inputs", "what came of them", "findings", "minutes")
+    table = Table("family", "inputs", "what came of them", "findings", "seconds", title=f"seed {options.seed}")
     findings = 0
     results = {run.name: run.tallies() for run in runs}
     for run in runs:
@@ -161,19 +173,20 @@ def _told(runs: list[_Family], options: argparse.Namespace) -> int:
         kinds = len({one["what"] for tally in tallies for one in tally["found"]}) + len(run.ended)
         findings += kinds
         lines = "\n".join(f"{count:>9,} {outcome}" for outcome, count in outcomes.most_common())
-        table.add_row(run.name, f"{sum(outcomes.values()):,}", lines, str(kinds), f"{run.taken / 60:.1f}")
+        table.add_row(run.name, f"{sum(outcomes.values()):,}", lines, str(kinds), f"{run.taken:,.0f}")
     Console(width=100).print(table)
     for run in runs:
         for line in run.ended:
             print(f"{run.name}: {line}: python -m tests.fuzz {run.name} --seed {options.seed} --only {line.split()[1]}")
         for tally in results[run.name]:
             for one in tally["found"]:
-                print(
-                    f"{run.name}: {one['what']}, {one['times']} times, first input {one['index']}"
-                    f"; small: {one['case'][:2000]}"
-                )
+                print(f"{run.name}: {_sentence(one)}")
     print(f"{findings} FINDINGS" if findings else "nothing but declared errors")
     return 1 if findings else 0
+
+
+def _sentence(one: dict[str, Any]) -> str:
+    return f"{one['what']}, {one['times']} times, first input {one['index']}; small: {one['case'][:2000]}"
 
 
 if __name__ == "__main__":

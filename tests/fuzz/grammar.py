@@ -104,8 +104,11 @@ def as_msgpack(rnd: Random, one: Any, depth: int = 0) -> bytes:
     if isinstance(one, dict):
         head = b"\xde" + struct.pack(">H", len(one)) if len(one) > 15 else bytes([0x80 + len(one)])
         return head + b"".join(as_msgpack(rnd, name, 9) + as_msgpack(rnd, inner, depth + 1) for name, inner in one.items())
-    if one and rnd.random() < 0.3 and all(type(number) is float for number in one):
-        return as_msgpack(rnd, struct.pack(f"<{len(one)}{rnd.choice('dd')}", *one))
+    if one and rnd.random() < 0.3:
+        numbers = [number for row in one for number in row] if all(type(row) is list for row in one) else one
+        if numbers and all(type(number) is float for number in numbers):
+            kind = "f" if rnd.random() < 0.5 and max(map(abs, numbers)) < 3e38 else "d"
+            return as_msgpack(rnd, struct.pack(f"<{len(numbers)}{kind}", *numbers))
     head = b"\xdc" + struct.pack(">H", len(one)) if len(one) > 15 or rnd.random() < 0.1 else bytes([0x90 + len(one)])
     return head + b"".join(as_msgpack(rnd, inner, depth + 1) for inner in one)
 

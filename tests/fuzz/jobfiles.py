@@ -1,12 +1,16 @@
 """Job files: nothing but a ConfigError may come of any bytes, nor of the environment beside them."""
 
 import zlib
+from dataclasses import fields
 from random import Random
 from typing import Any
 
-from algorithms import SettingError
+from algorithms import LEARNERS, SettingError
+from algorithms.common.kernels import NAMES
 from streamjobs.checking import settings_from
 from streamjobs.checking.advice import advice
+from streamjobs.checking.overrides import section_model
+from streamjobs.config import Settings
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
 from streamjobs.files import table_of
@@ -16,6 +20,7 @@ from tests.fuzz.case import Case, Family, must
 from tests.fuzz.grammar import TEXTS, as_toml, value
 from tests.fuzz.jobs import OF_STATES, contents, made
 
+KERNEL = ("bandwidth", "degree", "offset", "scale", "x")
 BUILT = 16  # one of so many job files that are good is made into a job
 VARIABLES = (
     "LEARNER__RANK",
@@ -44,53 +49,32 @@ DURATIONS = (
     "kafka://a:b@c:1",
 )
 
+SETTINGS = {
+    name: [*model.model_fields] for name in Settings.model_fields if (model := section_model(name)) is not None
+}  # what each section may hold
+OWN = {name: [one.name for one in fields(learner)] for name, learner in LEARNERS.items()}  # type: ignore[arg-type]
+CHOICES = ("exactly_once", "msgpack", "raw", "ms", "dlq", "predict_only", "rich", "gravity", "none", "loss", "regression")
+
 
 class JobFiles(Family):
     name = "job"
 
     def __init__(self) -> None:
         self.tables = [contents(made(sections)) for sections in OF_STATES] + [contents(of_people())]
-        self.names = sorted({name for table in self.tables for section in table.values() for name in section})
 
     def draw(self, rnd: Random) -> Case:
         which = rnd.randrange(len(self.tables))
         table = {name: dict(section) for name, section in self.tables[which].items()}
         for _ in range(rnd.choice((0, 1, 1, 1, 2, 3))):
-            self._change(table, rnd)
+            _change(table, rnd)
         data = _text(table, rnd).encode("utf-8", "surrogatepass")
-        if rnd.random() < 0.3:
+        if rnd.random() < 0.2:
             data = bent(data, rnd, bends=TEXT_BENDS)
         env = ()
         if rnd.random() < 0.1:
             text = as_toml(rnd, rnd.choice((value(rnd), rnd.choice(EDGES), rnd.choice(DURATIONS))))
             env = (("STREAMJOBS_" + rnd.choice((*VARIABLES, "LEARNER" + "__A" * 50)), text),)
         return Case(which, data, env)
-
-    def _change(self, table: dict[str, Any], rnd: Random) -> None:
-        kind, name = rnd.randrange(10), rnd.choice(list(table))
-        if kind == 0:
-            del table[name]
-            table.setdefault("source", {})
-            return
-        section = table[name]
-        if kind == 1:
-            table[rnd.choice((*TEXTS, "window", "population", "head"))] = section
-        elif kind == 2 or not section:
-            section[rnd.choice((*self.names, *TEXTS))] = rnd.choice((value(rnd), rnd.choice(DURATIONS), rnd.choice(EDGES)))
-        elif kind == 3:
-            del section[rnd.choice(list(section))]
-        else:
-            options = (
-                value(rnd),
-                rnd.choice(EDGES),
-                rnd.choice(REALS),
-                rnd.choice(DURATIONS),
-                -1,
-                [],
-                {},
-                {"name": "okfeb"},
-            )
-            section[rnd.choice(list(section))] = rnd.choice(options)
 
     def attempt(self, case: Case) -> str:
         try:
@@ -106,6 +90,69 @@ class JobFiles(Family):
             except (ConfigError, SettingError):
                 return "ConfigError when made"
         return "decoded"
+
+
+def _change(table: dict[str, Any], rnd: Random) -> None:
+    """A section or a setting more, less, or another."""
+    kind, name = rnd.randrange(12), rnd.choice(list(table))
+    if kind == 0:
+        del table[name]
+        table.setdefault("source", {})
+        return
+    if kind == 1:
+        table[rnd.choice((*TEXTS, "window", "population", "head"))] = table[name]
+        return
+    if kind < 5:  # any section, which may not be there yet
+        name = rnd.choice(list(SETTINGS))
+    section = table.setdefault(name, {})
+    if kind == 2 and section:
+        del section[rnd.choice(list(section))]
+    elif kind < 8 and section:
+        section[rnd.choice(list(section))] = _odd(rnd)
+    else:
+        section[_setting(name, section, rnd)] = _odd(rnd)
+
+
+def _setting(name: str, section: dict[str, Any], rnd: Random) -> str:
+    """One that the section, or the learner it names, may have; now and then one that nothing has."""
+    known, learner = SETTINGS.get(name, []), section.get("name")
+    if isinstance(learner, str) and rnd.random() < 0.7:
+        known = OWN.get(learner, known)
+    return rnd.choice(known) if known and rnd.random() < 0.95 else rnd.choice(TEXTS)
+
+
+def _odd(rnd: Random) -> Any:
+    kind = rnd.randrange(10)
+    if kind < 2:
+        return rnd.choice(EDGES) * rnd.choice((1, 1, -1))
+    if kind < 4:
+        return rnd.choice((*REALS, 0.5, 2.0, 1e-9))
+    if kind == 4:
+        return rnd.choice(DURATIONS)
+    if kind == 5:
+        return rnd.choice((*LEARNERS, *CHOICES, *NAMES))
+    if kind == 6:
+        return rnd.choice(([], {}, True, False, "", 1, 2, 3, 7))
+    if kind == 7:
+        return _table(rnd)
+    if kind == 8:
+        return [rnd.choice((_table(rnd), rnd.choice((*LEARNERS, "ax", "x")))) for _ in range(rnd.randrange(4))]
+    return value(rnd)
+
+
+def _table(rnd: Random, depth: int = 0) -> dict[str, Any]:
+    """A nested learner's, a kernel's, or a mirror's table."""
+    kind = rnd.randrange(4)
+    if kind == 0:
+        return {"name": rnd.choice((*NAMES, rnd.choice(TEXTS), 1, [])), rnd.choice(KERNEL): rnd.choice((*REALS, *EDGES))}
+    if kind == 1:
+        return {"field": rnd.choice(("side", "ax", "ts", "")), "when": rnd.choice((1, "l", True, [])), "columns": ["ax"]}
+    name = rnd.choice((*LEARNERS, rnd.choice(TEXTS), 7, ["okfeb"], {}))
+    made: dict[str, Any] = {"name": name} if rnd.random() < 0.95 else {}
+    for setting in OWN.get(name, ["rank"]) if isinstance(name, str) else ["rank"]:
+        if rnd.random() < 0.25:
+            made[setting] = _table(rnd, depth + 1) if depth < 3 and rnd.random() < 0.3 else rnd.choice((*EDGES, *REALS, "a"))
+    return made
 
 
 def _text(table: dict[str, Any], rnd: Random) -> str:

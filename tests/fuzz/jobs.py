@@ -25,6 +25,8 @@ WINDOW = {"length": "1s", "hop": "500ms", "rate": 10.0}
 WAIT = {"wait": "30s"}
 MIRROR = {"field": "side", "when": 1, "columns": ["ax"]}
 PAGE_HINKLEY = {"detector": "page_hinkley"}
+SMALL = {"rank": 3, "seed_size": 6, "budget": 8}
+MOMENTS = (2, 7, 25, 60)  # records of a key after which its state is kept
 
 # What a decoder of records must do: named fields, x as a list, labels that come late.
 OF_RECORDS: tuple[dict[str, Any], ...] = (
@@ -32,7 +34,7 @@ OF_RECORDS: tuple[dict[str, Any], ...] = (
     {"source": LISTED, "window": None, "drift": None, "learner": {"name": "lms"}, "head": None},
     {"source": LATE, "window": WINDOW | {"mirror": MIRROR}, "labels": {"wait": "5s"}},
 )
-# Learners whose states are stored; the first three share their loops with the above.
+# Every learner a job can have, and each way a state is kept; the first three share their loops with the above.
 OF_STATES: tuple[dict[str, Any], ...] = (
     *OF_RECORDS,
     {
@@ -48,6 +50,32 @@ OF_STATES: tuple[dict[str, Any], ...] = (
     {"learner": {"name": "ald", "budget": 8}, "head": {"name": "gated_rls"}, "scaling": {"unit_norm": True}},
     {"learner": {"name": "wrkpca", "rank": 3}, "drift": {**PAGE_HINKLEY, "beside": ["last_points", "running_mean"]}},
     {"learner": {"name": "rff", "features": 16}, "head": {"name": "logistic"}, "drift": None},
+    {"learner": {"name": "last_points", "rank": 3}, "head": {"name": "rls"}, "labels": {"delay": "1s"}, "drift": None},
+    {
+        "window": None,
+        "learner": {
+            "name": "okfeb",
+            "rank": 3,
+            "budget": 6,
+            "role": "track",
+            "coordinates": "support",
+            "kernel": {"name": "polynomial"},
+        },
+        "head": {"name": "lms"},
+    },
+    *(
+        {"window": None, "learner": learner, "head": {"name": head} if head else None, "drift": None}
+        for learner, head in (
+            ({"name": "klms", "budget": 8}, None),
+            ({"name": "ispeed", "rank": 3, "seed_size": 6, "budget": 8, "solver": "ritz", "head": "rls"}, None),
+            ({"name": "sispeed", **SMALL, "solver": "rank_one", "evict": "widen", "head": "exrls"}, None),
+            ({"name": "speed", "rank": 3, "map_size": 8}, "pa"),
+            ({"name": "sparse_speed", "rank": 3, "map_size": 8}, None),
+            ({"name": "random_prototypes", "budget": 6}, "pegasos"),
+            ({"name": "chain", "extractor": {"name": "taylor", "degree": 2}, "head": {"name": "exrls"}}, None),
+            ({"name": "gauss_quadrature", "features": 8}, "nlms"),
+        )
+    ),
 )
 STANDS_ON, REPLACES = len(OF_STATES), len(OF_STATES) + 1
 
@@ -127,19 +155,23 @@ def good(job: Job, begin: int, end: int) -> list[Stored]:
 
 
 @cache
-def trained(job_settings: tuple[str, int]) -> bytes:
-    """The stored state of a key after 60 records of a job, named by its format (or "state") and number."""
-    form, which = job_settings
+def moments(form: str, which: int) -> tuple[bytes, ...]:
+    """The stored states of a key as it learns the records of a job, named by its format (or "state") and number."""
     if form == "state" and which == REPLACES:
-        return trained((form, STANDS_ON))
+        return moments(form, STANDS_ON)
     job = stateful(which) if form == "state" else job_for(form, which)
     live = Live(job, lambda key: None)
     if form == "state" and which == STANDS_ON:
         records = [one for one in late_labels(samples(300)) if one.key == b"p1"]
     else:
-        records = good(job, 0, 60)
-    advance(job, live, records)
-    return dict(live.snapshots())[records[0].key or b""]
+        records = good(job, 0, MOMENTS[-1])
+    kept, begin = [], 0
+    for moment in MOMENTS:
+        end = len(records) * moment // MOMENTS[-1]
+        advance(job, live, records[begin:end])
+        kept += [data for key, data in live.snapshots() if key == records[0].key]
+        begin = end
+    return tuple(kept)
 
 
 def contents(job_settings: Settings) -> dict[str, Any]:

@@ -9,18 +9,25 @@ import zlib
 from random import Random
 from typing import Any
 
+from algorithms import LEARNERS
+from algorithms.heads.gated import GatedRls
 from streamjobs.core.job import Job
-from streamjobs.core.population import decode, encode
+from streamjobs.core.parts import parts_of
+from streamjobs.core.population import begun, decode, encode
 from streamjobs.core.snapshot import Snapshot
 from streamjobs.core.snapshot import decode as decode_snapshot
 from streamjobs.errors import ConfigError, SnapshotError
-from tests.core.people import of_people, population_of
+from tests.core.people import FILE, of_people, population_of
 from tests.fuzz.bytes import EDGES, REALS, bent
 from tests.fuzz.case import Case, Family, must
 from tests.fuzz.grammar import LONG, TEXTS, near, value
 from tests.fuzz.jobs import good
-from tests.fuzz.states import LEARNED, go_on, sealed, spoiled
+from tests.fuzz.living import Lives
+from tests.fuzz.spoiling import spoiled
+from tests.fuzz.states import go_on, sealed
 
+MADE, LEARNED = 8, 64  # one of so many that were read becomes a job, or one that learns
+ODD = (*EDGES, *REALS, -1, *TEXTS, *LEARNERS, None, [], {}, True)
 _HEAD = struct.Struct("<2sBBI")
 
 
@@ -32,6 +39,7 @@ class Populations(Family):
             of_people(labels={"wait": "30s"}),
             of_people(learner={"name": "rff", "features": 16, "freeze": True}, scaling={"method": "none"}),
         ]
+        self.parts = [parts_of(one) for one in self.settings]
         self.valid = [encode(population_of(one)) for one in self.settings]
         self.after = [good(Job.from_settings(self.settings[0], population=self.valid[0]), 0, 14)] * 2
 
@@ -45,26 +53,30 @@ class Populations(Family):
             return Case(which, sealed(bent(data[:-4], rnd, rnd.choice(self.valid)[:-4])))
         *_, length = _HEAD.unpack_from(data)
         said, arrays = data[_HEAD.size : _HEAD.size + length], data[_HEAD.size + length : -4]
-        if kind < 0.7:
+        if kind < 0.65:
             said = _said(json.loads(said), rnd)
         if kind > 0.6:
             arrays = _arrays(arrays, rnd)
         return Case(which, sealed(data[:4] + len(said).to_bytes(4, "little") + said + arrays))
 
     def attempt(self, case: Case) -> str:
+        settings, parts, chance = self.settings[case.which], self.parts[case.which], zlib.crc32(case.data)
         try:
-            job = Job.from_settings(self.settings[case.which], population=case.data)
-            started = job.init(b"p0")
+            held = decode(case.data, parts, FILE)
+            assert isinstance(parts.learner, GatedRls)
+            begun(held, parts.learner, parts.max_classes or len(held.names))
         except ConfigError as error:
             str(error).encode()
             return "ConfigError"
         except SnapshotError:
             return "SnapshotError"
-        must(bool(started) and job.population is not None, "no population")
-        again = encode(job.population)
+        again = encode(held)
         must(encode(decode(again)) == again, "it comes back otherwise")
-        if zlib.crc32(case.data) % LEARNED == 0:
-            go_on(job, None, self.after[case.which])
+        if chance % MADE == 0:
+            job = Job.from_settings(settings, population=case.data)
+            must(bool(job.init(b"p0")) and job.population is not None, "no population")
+            if chance % LEARNED == 0:
+                go_on(Lives(), job, None, self.after[case.which])
         return "decoded"
 
 
@@ -83,7 +95,7 @@ def _said(table: dict[str, Any], rnd: Random) -> bytes:
         elif kind == 1:
             inside[rnd.choice(TEXTS)] = value(rnd)
         elif kind < 5:
-            inside[name] = rnd.choice((*EDGES, *REALS, -1, *TEXTS, None, [], {}, True))
+            inside[name] = rnd.choice(ODD)
         else:
             inside[name] = near(rnd, value(rnd))
         if not table:

@@ -20,7 +20,8 @@ from tests.core.streams import START
 from tests.fuzz.bytes import EDGES, REALS, bent
 from tests.fuzz.case import Case, Family, must
 from tests.fuzz.grammar import TEXTS, as_json, as_msgpack, near
-from tests.fuzz.jobs import OF_RECORDS, body_of, good, job_for, record, trained, value_of
+from tests.fuzz.jobs import OF_RECORDS, body_of, good, job_for, moments, record, value_of
+from tests.fuzz.living import Lives
 
 HEADERS = ("shape", "dtype", "time", "rate", "label")
 TOLD = (
@@ -30,13 +31,15 @@ TOLD = (
 )
 STEP = 60  # of the record that is tried; the key has had those before
 LEARNED, REFUSED = 16, 256  # one of so many good, or refused, ones comes to a key that learns
+BESIDE = 8  # one of so many is decoded between good ones too
 
 
 class Records(Family):
     def __init__(self, form: str) -> None:
         self.name = self.form = form
         self.jobs = [job_for(form, which) for which in range(len(OF_RECORDS))]
-        self.stored = [trained((form, which)) for which in range(len(OF_RECORDS))]
+        self.stored = [moments(form, which)[-1] for which in range(len(OF_RECORDS))]
+        self.lives = Lives()
         frames = (0, 0, 1, 2, 5, 40) if form != "raw" else (1, 1, 2, 5)
         self.valid = [[value_of(job, STEP + n, n) for n in frames] for job in self.jobs]
         self.bodies = [[body_of(job, STEP + n, n) for n in (0, 0, 1, 3)] for job in self.jobs]
@@ -67,6 +70,8 @@ class Records(Family):
             body[rnd.choice(("dtype", "x", "ts", "activity", *TEXTS))] = near(rnd, "f8")
         if self.form == "json":
             return as_json(rnd, body)
+        if "x" in body and rnd.random() < 0.3:
+            body["dtype"] = "f8"
         return as_msgpack(rnd, body)
 
     def attempt(self, case: Case) -> str:
@@ -75,7 +80,11 @@ class Records(Family):
         one = record(case.data, STEP, headers, key, late)
         decoded = job.decode([one])
         _sound(job, decoded)
-        if zlib.crc32(case.data) % (REFUSED if decoded.errors else LEARNED) == 0:
+        chance = zlib.crc32(case.data)
+        if chance % BESIDE == 3:
+            before, after = self.around[case.which][:2]
+            _same(decoded, job.decode([before, one, after]))
+        if chance % (REFUSED if decoded.errors else LEARNED) == 0:
             self._learned(case.which, job, one)
         if not decoded.errors:
             return "decoded"
@@ -86,14 +95,15 @@ class Records(Family):
 
     def _learned(self, which: int, job: Job, one: Stored) -> None:
         """Between good records: their outputs come, and the key's numbers stay finite."""
-        live = Live(job, lambda key: self.stored[which] if key == b"p0" else None)
         before, *after = self.around[which]
-        made = advance(job, live, [before, *(each._replace(offset=STEP + 1 + at) for at, each in enumerate([one, *after]))])
-        for output in made.outputs:
-            if output.sink != "dlq":
-                msgspec.json.decode(output.value or b"")
-        must(made.report.records == 14 and not made.report.redelivered, "a record was not counted")
-        finite(live)
+        records = [before, *(each._replace(offset=STEP + 1 + at) for at, each in enumerate([one, *after]))]
+        with self.lives.of(job, self.stored[which]) as live:
+            made = advance(job, live, records)
+            for output in made.outputs:
+                if output.sink != "dlq":
+                    msgspec.json.decode(output.value or b"")
+            must(made.report.records == 14 and not made.report.redelivered, "a record was not counted")
+            finite(live)
 
 
 def finite(live: Live) -> None:
@@ -112,6 +122,15 @@ def _sound(job: Job, decoded: Any) -> None:
     must(bool(np.isfinite(decoded.X).all() and np.isfinite(decoded.times).all()), "numbers that are not finite")
     must((n == 0) == bool(decoded.errors), "neither samples nor an error")
     must(n <= job.settings.source.max_samples, "more samples than allowed")
+
+
+def _same(alone: Any, between: Any) -> None:
+    """A record between two good ones of single samples is what it is alone."""
+    must([(1, error.reason) for _, error in alone.errors] == [(at, error.reason) for at, error in between.errors], "errors")
+    which = between.owner == 1
+    must(which.sum() == len(alone.owner) and len(which) == which.sum() + 2, "other samples")
+    must(np.array_equal(between.X[which], alone.X) and np.array_equal(between.times[which], alone.times), "other numbers")
+    must([label for label, one in zip(between.labels, which.tolist(), strict=True) if one] == alone.labels, "other labels")
 
 
 def _told(rnd: Random, headers: tuple[tuple[str, bytes], ...]) -> tuple[tuple[str, bytes | None], ...]:
