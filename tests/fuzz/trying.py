@@ -85,7 +85,7 @@ def tried(family: Family, seed: int, index: int, tally: Tally, minimise: bool = 
         known = tally.found.get(wrong)
         if known is None:
             tally.found[wrong] = known = Found(wrong, index, case, 0)
-            if minimise and not wrong.startswith("more"):  # each try would take its second
+            if minimise and not wrong.startswith(("more", "memory")):  # each try would take its second, or is not measured
                 size = smallest(case.data, lambda data: problem_of(family, case._replace(data=data))[1] == wrong, 400)
                 known.case = case._replace(data=size)
         known.times += 1

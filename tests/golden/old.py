@@ -25,6 +25,8 @@ RESTORED: dict[str, dict[str, dict[str, Any]]] = {"5a67c29": {"head": {"intercep
 class Old:
     """A job of an earlier commit: three keys, one partition."""
 
+    commit: str
+    name: str
     table: dict[str, Any]  # the job file, with what is needed to keep the states
     stated: dict[str, Any]  # the job file as it was
     population: bytes | None
@@ -68,7 +70,7 @@ def stored(commit: str, name: str) -> Old:
         section: values | RESTORED.get(commit, {}).get(section, {}) if values else values
         for section, values in table.items()
     }
-    return Old(kept, table, held.get("population.state"), records, part("half/"), part("end/"))
+    return Old(commit, name, kept, table, held.get("population.state"), records, part("half/"), part("end/"))
 
 
 def later_version(data: bytes) -> bytes:

@@ -13,6 +13,15 @@ from streamjobs.core.live import Live
 from streamjobs.errors import SnapshotError
 from tests.golden.old import ARCHIVES, Old, later_version, names, stored
 
+# Keys and stages that end otherwise on purpose, found by putting the rule of then back into today's code: with it every
+# state ends with the same bits, so nothing else has changed what is learned.
+OTHERWISE = {
+    # cd1797f, OK-FEB: rows that the subspace misses altogether plant a new one only where they resemble one another. The
+    # rows of p2 did so once without, as outliers.
+    ("5a67c29", "okfeb"): {("p2", "learner")},
+    # dde50ab, KRLS on a budget: a sample enters a full dictionary only where it changes f more than the one that leaves.
+    ("04aad75", "numbers"): {("p0", "learner"), ("p1", "learner"), ("p2", "learner")},
+}
 CASES = [(commit, name) for commit in ARCHIVES for name in names(commit)]
 
 
@@ -41,26 +50,27 @@ def test_a_default_that_has_changed_is_named_and_can_be_stated(name: str, settin
         old.job.decode_snapshot(data)
 
 
-def test_keys_go_on_with_the_rows_and_labels_they_would_have_had_then(old: Old):
-    """What the learners made of them may differ: an eviction hangs on a last bit, and formulas have been mended since."""
+def test_keys_go_on_to_the_state_they_would_have_had_then(old: Old):
+    """But for what a learner has been told to do otherwise since; what came before it and the books agree in any case."""
     job = old.job
     live = Live(job, old.half.get)
     advance(job, live, old.rest)
     made = dict(live.snapshots())
     assert made.keys() == old.end.keys() and len(made) == 3
-    for key, data in made.items():
-        assert _apart(job, data, old.end[key]) == []
+    apart = {(key.decode(), stage) for key, data in made.items() for stage in _apart(job, data, old.end[key])}
+    assert apart == OTHERWISE.get((old.commit, old.name), set())
+    for data in made.values():
         job.opened(data)
 
 
 def _apart(job: Job, ours: bytes, theirs: bytes) -> list[str]:
-    """Fields of the signal, the scale and the books that differ by more than another processor may make them."""
+    """Stages that differ by more than another processor may make them."""
     (a, names, offsets), (b, others, due) = job.decode_snapshot(ours), job.decode_snapshot(theirs)
     found = [] if (names, offsets) == (others, due) else ["names or offsets"]
-    for stage in a.keys() & {"order", "idle", "windows", "waiting", "scaling", "books"}:
-        for one, other in zip(snapshot.flatten(a[stage]), snapshot.flatten(b[stage]), strict=True):
-            same = one.shape == other.shape and np.allclose(one, other, rtol=1e-6, atol=1e-9, equal_nan=True)
-            found += [] if same else [f"{stage}: {one} {other}"]
+    for stage in a:
+        pairs = zip(snapshot.flatten(a[stage]), snapshot.flatten(b[stage]), strict=True)
+        if not all(one.shape == other.shape and np.allclose(one, other, 1e-6, 1e-9, equal_nan=True) for one, other in pairs):
+            found.append(stage)
     return found
 
 
