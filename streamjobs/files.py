@@ -9,7 +9,8 @@ import itertools
 import math
 import os
 import tomllib
-from collections.abc import Generator, Iterator, Mapping
+import zipfile
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,13 @@ from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 
 Row = dict[str, Any]
-KINDS = (".jsonl", ".ndjson", ".csv", ".parquet", ".npz")
+KINDS = {
+    ".jsonl": "a JSON object a line",
+    ".ndjson": "a JSON object a line",
+    ".csv": "CSV in UTF-8",
+    ".parquet": "Parquet",
+    ".npz": "an npz archive of plain arrays",
+}
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
@@ -78,12 +85,22 @@ def rows_of(path: Path) -> Iterator[Row]:
     if not path.is_file():
         raise ConfigError(f"{path}: no such file.")
     if kind == ".csv":
-        return _csv(path)
+        return _readable(path, _csv(path))
     if kind == ".parquet":
-        return _parquet(path)
+        return _readable(path, _parquet(path))
     if kind == ".npz":
-        return _npz(path)
+        return _readable(path, _npz(path))
     return (row for _, row in _lines(path))
+
+
+def _readable(path: Path, rows: Iterator[Row]) -> Iterator[Row]:
+    """The rows; raises ConfigError where the file is damaged or something else than its name says."""
+    try:
+        yield from rows
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    except (ValueError, csv.Error, zipfile.BadZipFile):  # libraries' words about their formats would not help
+        raise ConfigError(f"{path}: expected {KINDS[path.suffix.lower()]}; it is damaged, or something else.") from None
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, Row]]:
@@ -158,7 +175,7 @@ def records_of(
     side: str | None = None,
     recording: str | None = None,
 ) -> Generator[Stored, None, None]:
-    """A recording as records of one partition, in file order; the offset is the row's number.
+    """A recording as records of one partition, in file order; the offset is the row's number. The first is read at once.
 
     key: the column with the key; time: the column with the record's timestamp (None: the job's event time, and where it
     names none 1 ms a row), in the job's time unit; side: the column that says how the sensor is worn, where the job
@@ -166,24 +183,34 @@ def records_of(
     they are; other rows become values in the job's format.
     """
     time = time or source.time
-    encode = _encoder(source, side)
     lines = (
         _lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") and source.format == "json" and path.is_file() else None
     )
     rows: Iterator[tuple[bytes | None, Row]] = lines or ((None, row) for row in rows_of(path))
-    first = next(rows, None)
-    if first is None:
-        return
-    for what, column in (("key", key), ("time", time), ("recording", recording)):
-        if column is not None and column not in first[1]:
-            raise ConfigError(f"{path}: no column {column!r} for the {what}; it has {', '.join(map(repr, first[1]))}.")
-    for offset, (text, row) in enumerate(itertools.chain([first], rows)):
-        value, headers = (text, ()) if text is not None else encode(row)
-        stamp = _timestamp(row.get(time), source, offset) if time is not None else offset
-        who = _key(row.get(key))
-        if recording is not None and who is not None:
-            who += b"\0" + (_key(row.get(recording)) or b"")
-        yield Stored(source.topic, 0, offset, stamp, who, value, headers)
+    begun = list(itertools.islice(rows, 1))
+    for _, first in begun:
+        _refuse_missing(path, first, (("key", key), ("time", time), ("recording", recording)))
+
+    def stored() -> Generator[Stored, None, None]:
+        encode = _encoder(source, side)
+        for offset, (text, row) in enumerate(itertools.chain(begun, rows)):
+            value, headers = (text, ()) if text is not None else encode(row)
+            stamp = _timestamp(row.get(time), source, offset) if time is not None else offset
+            who = _key(row.get(key))
+            if recording is not None and who is not None:
+                who += b"\0" + (_key(row.get(recording)) or b"")
+            yield Stored(source.topic, 0, offset, stamp, who, value, headers)
+
+    return stored()
+
+
+def _refuse_missing(path: Path, first: Row, columns: Iterable[tuple[str, str | None]]) -> None:
+    """Raises ConfigError where the first row lacks a column that was named, each with what it is for."""
+    if not first:
+        raise ConfigError(f"{path}: its first line is no JSON object, so its columns are not known; correct or remove it.")
+    for what, column in columns:
+        if column is not None and column not in first:
+            raise ConfigError(f"{path}: no column {column!r} for the {what}; it has {', '.join(map(repr, first))}.")
 
 
 def _key(value: Any) -> bytes | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from streamjobs.errors import ConfigError
 from streamjobs.files import rows_of
 
 LOOK_AT = 2000  # rows
@@ -28,9 +29,14 @@ class Guess(NamedTuple):
 
 
 def guess(path: Path) -> Guess:
-    """Columns by their usual names, in upper or lower case; every other column of numbers is part of x."""
+    """Columns by their usual names, in upper or lower case; every other column of numbers is part of x.
+
+    Raises ConfigError for a file that cannot be read or has no rows.
+    """
     rows = list(itertools.islice(rows_of(path), LOOK_AT))
     names = list(dict.fromkeys(name for row in rows for name in row))
+    if not names:
+        raise ConfigError(f"{path}: there is no row in it to look at; give a few records as they will come.")
     key, time, label = (_named(names, usual) for usual in (KEYS, TIMES, LABELS))
     lists = [name for name in names if _are(rows, name, list)]
     x = "x" if "x" in lists else lists[0] if lists else "x"

@@ -79,11 +79,14 @@ def replay(
         expected = from_topics(made.settings.broker, made.sinks) if is_topics else from_files(Path(expect), list(made.sinks))
     compiled(made)
     run, progress = Replay(made, pooled=pool), Progress(made.task)
+    refusals: list[str] = []  # what the first dead letter says
     begun = time.monotonic()
     with Writer(output_dir, list(made.sinks)) as writer, contextlib.closing(records):
 
         def take(output: "Output") -> None:
             writer.take(output)
+            if output.sink == "dlq" and not refusals:
+                refusals.append(dict(output.headers)["streamjobs-error-message"].decode())
             if expected is not None:
                 expected.take(output)
 
@@ -91,6 +94,7 @@ def replay(
     if not as_json:
         progress.line(tally)
     found = _summary(made.task, tally, time.monotonic() - begun)
+    found["first_error"] = refusals[0] if refusals else None
     if expected is not None:
         found["compared"] = expected.finish()
     if export is not None:
@@ -185,6 +189,8 @@ def _tell(found: dict[str, Any], output_dir: Path | None, export: Path | None) -
         if found[what]:
             counts = ", ".join(f"{reason} {count:,}" for reason, count in found[what].items())
             note(f"{what.replace('_', ' ')}: {counts}")
+    if found["first_error"]:
+        note(f"the first dead letter: {found['first_error']}")
     late = found["skipped"].get("late", 0)
     if late > MANY_LATE * found["samples"]:
         note(

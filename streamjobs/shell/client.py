@@ -1,7 +1,9 @@
 """How every client of this job reaches the broker: the one place for addresses and credentials."""
 
 import functools
+import socket
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -17,6 +19,8 @@ DEFAULT_PORT = 9092
 # Of a connection whose other end is gone and did not say so nothing else tells. Nothing but joining a group waits longer.
 REQUEST_TIMEOUT_MS = 15_000
 GRACE = 60.0  # seconds a token that has expired by this clock is shown
+CONNECT_WITHIN = 2.0  # seconds, where it is only asked why nobody answers
+UNREACHED = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)
 
 _context_of = functools.cache(context_of)
 
@@ -113,11 +117,26 @@ def unanswered(broker: BrokerSection, error: Exception, *, within: float | None 
             greet(broker)
         except SetupError as known:
             return known
-    what = reason_of(error) if within is None else f"no answer within {within:.0f} s ({reason_of(error)})"
-    return SetupError(
-        f"broker {','.join(servers(broker))}: {what}; start it ('streamjobs broker start' gives one for development), "
-        "correct [broker] url, or see to the rights of this principal."
-    )
+    where = f"broker {','.join(servers(broker))}"
+    if isinstance(error, TimeoutError) or (isinstance(error, KafkaException) and error.args[0].code() in UNREACHED):
+        waited = "" if within is None else f" within {within:.0f} s"
+        why = _why_not(servers(broker)) or reason_of(error)
+        return SetupError(
+            f"{where}: nobody answers{waited} ({why}); start it ('streamjobs broker start' gives one for development), or "
+            "correct [broker] url."
+        )
+    return SetupError(f"{where}: {reason_of(error)}; see to it at the broker, or to the rights of this principal.")
+
+
+def _why_not(addresses: Sequence[str]) -> str | None:
+    """Why the first of them that cannot be connected to cannot: librdkafka does not say."""
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), CONNECT_WITHIN).close()
+        except (OSError, ValueError) as error:
+            return f"{address}: {getattr(error, 'strerror', None) or error}".lower()
+    return None
 
 
 def reason_of(error: Exception) -> str:

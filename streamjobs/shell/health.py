@@ -1,6 +1,7 @@
 """/metrics and /health of a worker, from a thread of their own: they answer while the worker's loop is busy."""
 
 import asyncio
+import os
 import threading
 import time
 from dataclasses import dataclass
@@ -50,6 +51,11 @@ class Health:
         }
 
 
+def _reason(problem: OSError) -> str:
+    """Without asyncio's words around it, which say the address once more."""
+    return os.strerror(problem.errno) if problem.errno and problem.errno > 0 else str(problem)
+
+
 class Server:
     """Serves until `stop`; `port` is the chosen one when the settings say 0."""
 
@@ -67,7 +73,7 @@ class Server:
         self._started.wait()
         if self._problem is not None:
             raise SetupError(
-                f"[metrics] {self._settings.host}:{self._settings.port}: cannot listen ({self._problem.strerror}); "
+                f"[metrics] {self._settings.host}:{self._settings.port}: cannot listen ({_reason(self._problem)}); "
                 "another worker may serve there. Choose another port, or 0 for any free one."
             )
         return self.port

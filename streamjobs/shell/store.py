@@ -28,6 +28,7 @@ WRITE_BUFFER = 16 << 20  # bytes of a partition
 WRITE_BUFFERS = 64 << 20  # bytes of all partitions together
 OPEN_FILES = 256  # of a partition
 CORRUPT = "Corruption"  # what RocksDB's messages about damaged files begin with
+LOCKED = "While lock file"  # what they have where another process has the store open; Faust looks for "lock" and waits
 DAMAGED = "DAMAGED"  # a file in a store that was found damaged while in use
 
 
@@ -148,6 +149,8 @@ class RocksStore:
         """RocksDB's plain exceptions as errors that say what to do. One found damaged is opened anew at the next start."""
         try:
             yield
+        except StoreError:  # of opening it
+            raise
         except Exception as error:
             text = str(error).partition("\n")[0]
             if CORRUPT in text:
@@ -180,8 +183,17 @@ class SharedOptions(RocksDBOptions):  # type: ignore[misc]
         try:
             return rocksdict.Rdict(str(path), options=self.as_options())
         except Exception as error:
-            if CORRUPT not in str(error):
-                raise
+            text = str(error).partition("\n")[0]
+            if LOCKED in text:
+                raise StoreError(
+                    f"local store {path}: another process has it open ({LOCKED} {path.name}/LOCK). Give each worker on "
+                    "this machine a [state] directory of its own, or end the other one."
+                ) from error
+            if CORRUPT not in text:
+                raise StoreError(
+                    f"local store {path}: cannot be opened ({text}). Nothing is lost, the changelog has everything; see "
+                    "that the disk of [state] directory has room and may be written, then start again."
+                ) from error
             log.warning("local store damaged: rebuilt from the changelog", store=path.name)
             shutil.rmtree(path)
             return rocksdict.Rdict(str(path), options=self.as_options())

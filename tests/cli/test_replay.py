@@ -182,3 +182,28 @@ def test_a_file_that_is_not_in_time_order_is_told_how_much_it_loses(tmp_path, re
     turned.write_text("\n".join([*lines[middle:], *lines[:middle]]) + "\n")
     assert replay(job, turned) == 0
     assert "% of the samples came after newer ones of their key" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "said"),
+    [
+        ("a.npz", b"garbage", "expected an npz archive of plain arrays; it is damaged, or something else"),
+        ("a.parquet", b"garbage", "expected Parquet; it is damaged, or something else"),
+        ("a.csv", b"person,ts\n\xff,1\n", "expected CSV in UTF-8; it is damaged, or something else"),
+        ("a.jsonl", b"{broken\n", "its first line is no JSON object"),
+    ],
+)
+def test_a_file_that_is_not_what_its_name_says_is_one_sentence_before_anything_is_compiled(
+    tmp_path, capsys, monkeypatch, name, contents, said
+):
+    monkeypatch.setattr("streamjobs.commands.replay.compiled", None)
+    (tmp_path / name).write_bytes(contents)
+    assert replay(job_file(tmp_path), tmp_path / name) == 2
+    err = capsys.readouterr().err
+    assert f"{name}: {said}" in err and len(err.strip().splitlines()) == 1
+
+
+def test_what_the_first_dead_letter_says_is_told(tmp_path, recording, capsys):
+    job = job_file(tmp_path, JOB.replace('"ay"', '"accy"'))
+    assert replay(job, recording) == 0
+    assert "the first dead letter: topic imu[0] offset 0: object missing required field `accy`." in capsys.readouterr().err

@@ -90,6 +90,19 @@ def test_a_store_found_damaged_in_use_says_so_and_is_rebuilt_at_the_next_start(t
     assert RocksStore(FaustStore(tmp_path)).reached(0) is None
 
 
+def test_a_store_that_another_process_has_open_says_so(tmp_path):
+    holding = filled(tmp_path)
+    code = (
+        "import sys; from pathlib import Path; from tests.shell.test_store import *\n"
+        "try: RocksStore(FaustStore(Path(sys.argv[1]))).reached(0)\n"
+        "except StoreError as error: print(error)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert "0.db: another process has it open" in told.stdout and "a [state] directory of its own" in told.stdout
+    assert holding.reached(0) == 7
+    assert "lock" in told.stdout  # what Faust looks for before it waits for the other one to close it
+
+
 def test_a_full_disk_is_said_with_what_to_do(tmp_path):
     code = (
         "import resource, sys; from pathlib import Path; from tests.shell.test_store import *\n"

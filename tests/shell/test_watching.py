@@ -188,5 +188,5 @@ def test_the_lag_of_a_partition_that_went_elsewhere_is_not_shown():
 def test_a_taken_port_is_one_clear_sentence(served):
     _, port = served
     other = Server(MetricsSection(port=port), Health(Metrics()))
-    with pytest.raises(SetupError, match=f"127.0.0.1:{port}: cannot listen"):
+    with pytest.raises(SetupError, match=rf"127.0.0.1:{port}: cannot listen \(Address already in use\); another worker"):
         other.start()
