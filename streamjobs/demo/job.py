@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from streamjobs.commands.loading import built
 from streamjobs.core.job import Job
 from streamjobs.files import load_job
+from streamjobs.shell.jobs import job_from
 
 FILE = Path(__file__).parent / "job.toml"
 POPULATION = Path(__file__).parent / "population.state"
@@ -13,4 +13,4 @@ SETTINGS = {"STREAMJOBS_POPULATION__FILE": str(POPULATION)}  # the demo runs in 
 
 
 def demo_job(env: Mapping[str, str]) -> Job:
-    return built(load_job(FILE, {**SETTINGS, **env}), FILE)
+    return job_from(load_job(FILE, {**SETTINGS, **env}), str(FILE))

@@ -52,31 +52,9 @@ class Core(NamedTuple):
 
 
 def core_from(settings: Settings) -> Core:
-    """The real core; `[state] start_from` or `[population] file` names the file that new keys begin from.
-
-    Raises ConfigError for what the stages refuse, a missing file or another job's population, SnapshotError for a start
-    of another job or damaged bytes.
-    """
-    from pathlib import Path
-
-    from algorithms.common.protocol import SettingError
+    """The real core. Raises ConfigError as `job_from` does."""
     from streamjobs.core.advance import advance
-    from streamjobs.core.job import Job
     from streamjobs.core.live import Live
-    from streamjobs.errors import ConfigError
+    from streamjobs.shell.jobs import job_from
 
-    population = settings.population
-    named, setting = (
-        (population.file, "[population] file") if population else (settings.state.start_from, "[state] start_from")
-    )
-    try:
-        held = Path(named).read_bytes() if named else None
-        job = Job.from_settings(settings, None if population else held, held if population else None)
-    except OSError as error:
-        raise ConfigError(
-            f"{setting}: cannot read {named!r} ({error.strerror}). Name a file that 'streamjobs "
-            f"{'fit' if population else 'replay --export'}' wrote."
-        ) from None
-    except (SettingError, ValueError) as error:
-        raise ConfigError(str(error)) from None
-    return Core(job, lambda job, read, most: Live(job, read, most_bytes=most), advance)
+    return Core(job_from(settings), lambda job, read, most: Live(job, read, most_bytes=most), advance)

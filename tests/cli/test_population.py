@@ -1,6 +1,7 @@
 """A job with a population: what is wrong with its file is said, and a worker moves its keys to a changed one."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -10,7 +11,9 @@ from confluent_kafka import Producer
 from streamjobs.commands.loading import job_of
 from streamjobs.core.population import encode
 from streamjobs.demo.mock import PARTITIONS, MockBroker
+from streamjobs.errors import ConfigError
 from streamjobs.files import load_job
+from streamjobs.shell.bundle import core_from
 from streamjobs.shell.topics import changelog
 from tests.cli.jobs import JOB, command, job_file, rows
 from tests.core.people import OTHERS, population_of
@@ -47,6 +50,8 @@ def test_a_population_is_checked_before_anything_runs(tmp_path, capsys):
         assert command("check", job) == 2
         err = capsys.readouterr().err
         assert said in err and "[population]" in err and "Traceback" not in err
+        with pytest.raises(ConfigError, match=rf"^\[population\].*{re.escape(str(file))}"):
+            core_from(load_job(job))  # as the worker does
 
 
 def test_a_pooled_replay_of_a_job_with_a_population_is_refused(tmp_path, capsys):
