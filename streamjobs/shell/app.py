@@ -8,6 +8,7 @@ import faust
 from faust.types import TP
 
 from streamjobs.config import Settings
+from streamjobs.errors import SetupError
 from streamjobs.shell import client, recovery, remedies, topics, unpacking
 from streamjobs.shell.bundle import Core
 from streamjobs.shell.changelog import Changelog
@@ -89,12 +90,21 @@ class Kafka:
 
 
 def build(settings: Settings, core: Core, metrics: Metrics, partitions: int, input_id: str = "") -> WorkerApp:
-    """The app, ready to be started in the running event loop. partitions: of the input, and so of everything."""
+    """The app, ready to be started in the running event loop. partitions: of the input, and so of everything.
+
+    Raises SetupError where [state] directory cannot be made.
+    """
     remedies.apply()
     unpacking.bound(settings.source.max_bytes)
     name, broker = settings.job.name, settings.broker
     folder = Path(settings.state.directory).absolute() / name
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SetupError(
+            f"[state] directory: {folder} cannot be made ({error.strerror}); name a folder that can be written, on a disk "
+            "with room."
+        ) from None
     in_memory = settings.state.store == "memory"
     app = WorkerApp(
         name,

@@ -2,11 +2,13 @@
 
 import asyncio
 
+import pytest
 from aiokafka.errors import KafkaTimeoutError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from streamjobs.checking import settings_from
 from streamjobs.config import BrokerSection
+from streamjobs.errors import SetupError
 from streamjobs.shell.app import build
 from streamjobs.shell.bundle import core_from
 from streamjobs.shell.changelog import Changelog
@@ -107,3 +109,13 @@ def test_broker_addresses_get_their_default_port():
         url = "kafka://a,b:9093"
 
     assert servers(Broker()) == ["a:9092", "b:9093"]
+
+
+def test_a_state_directory_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "taken").touch()
+    state = {"store": "memory", "directory": str(tmp_path / "taken")}
+    settings = settings_from({"source": {"topic": "in", "dim": 1}, "learner": {"name": "lms"}, "state": state})
+    with pytest.raises(
+        SetupError, match=r"^\[state\] directory: .*taken/streamjobs cannot be made \(Not a directory\); name"
+    ):
+        build(settings, core_from(settings), Metrics(), 1)
