@@ -31,6 +31,19 @@ def size(value: Any) -> Any:
     return value
 
 
+def readable(size: float) -> str:
+    """A number of bytes as people say it.
+
+    >>> readable(8400), readable(3 << 20)
+    ('8.2 KB', '3 MB')
+    """
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if size < 1024 or unit == "GB":
+            break
+        size /= 1024
+    return f"{size:.1f}".removesuffix(".0") + f" {unit}"
+
+
 def plain(value: Any) -> Any:
     """A value as a record's field may hold it."""
     if not isinstance(value, (str, int, float)):

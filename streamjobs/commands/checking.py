@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.common import AsJson, JobFile, note, readable, say, show
+from streamjobs.commands.common import AsJson, JobFile, note, say, show
+from streamjobs.fields import readable
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job

@@ -26,19 +26,6 @@ def show(value: Any) -> None:
     say(json.dumps(value, indent=2, default=str))
 
 
-def readable(size: float) -> str:
-    """A number of bytes as people say it.
-
-    >>> readable(8400), readable(3 << 20)
-    ('8.2 KB', '3 MB')
-    """
-    for unit in ("bytes", "KB", "MB", "GB"):
-        if size < 1024 or unit == "GB":
-            break
-        size /= 1024
-    return f"{size:.1f}".removesuffix(".0") + f" {unit}"
-
-
 def compiled(job: Any) -> None:
     """Compile a job's loops, and say so when that takes a while (the first run on a machine)."""
     import threading

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from streamjobs.commands.common import AsJson, readable, say, show
+from streamjobs.commands.common import AsJson, say, show
+from streamjobs.fields import readable
 
 WRAP_AT = 110
 

@@ -8,7 +8,7 @@ import typer
 from streamjobs.commands.common import note, say
 
 if TYPE_CHECKING:
-    from streamjobs.commands.guessing import Guess
+    from streamjobs.guessing import Guess
 
 TEMPLATE = """\
 # A streamjobs job: records of a Kafka topic in; one learner per key; features, predictions and drift out.
@@ -79,7 +79,7 @@ def init(
     if file.exists() and not force:
         raise ConfigError(f"{file} exists; --force overwrites it.")
     if sample is not None:
-        from streamjobs.commands.guessing import guess
+        from streamjobs.guessing import guess
 
         found = guess(sample)
     else:

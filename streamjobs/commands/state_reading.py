@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from streamjobs.commands.common import AsJson, JobFile, note, readable, say, show
+from streamjobs.commands.common import AsJson, JobFile, note, say, show
 from streamjobs.commands.tables import moment, table
+from streamjobs.fields import readable
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job

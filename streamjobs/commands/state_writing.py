@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.common import AsJson, JobFile, note, readable, say, show
+from streamjobs.commands.common import AsJson, JobFile, note, say, show
 from streamjobs.commands.state_reading import CopyFile, Key, bytes_of, copy_of, entries_of, held_in
 from streamjobs.commands.tables import moment, table
+from streamjobs.fields import readable
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job

@@ -14,7 +14,6 @@ from typing import Any
 from rich.console import Console
 
 from streamjobs.checking.overrides import PREFIX
-from streamjobs.commands.common import readable
 from streamjobs.core.job import Job
 from streamjobs.demo.board import Board
 from streamjobs.demo.controls import controls
@@ -25,6 +24,7 @@ from streamjobs.demo.screen import Screen, summary
 from streamjobs.demo.warm import warm
 from streamjobs.demo.watcher import Watcher
 from streamjobs.errors import StreamjobsError
+from streamjobs.fields import readable
 from streamjobs.shell import topics
 
 READY_WITHIN = 180.0  # seconds, the first compilation included

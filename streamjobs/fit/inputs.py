@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from streamjobs.commands.guessing import KEYS
 from streamjobs.config import Settings
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.files import records_of, rows_of
+from streamjobs.guessing import KEYS
 
 RECORDINGS = ("recording", "recording_id", "session", "session_id", "segment", "seg")
 LOOK_AT = 100  # rows, for columns that are not in all of them

@@ -47,6 +47,8 @@ def test_module_imports_what_its_layer_may(module: str) -> None:
         ("streamjobs.config", "def f():\n    from streamjobs.checking import settings_from", "streamjobs.checking"),
         ("streamjobs.core.advance", "from streamjobs.checking import settings_from", "streamjobs.checking"),
         ("streamjobs.shell.app", "import streamjobs.cli", "streamjobs.cli"),
+        ("streamjobs.shell.app", "from streamjobs.files import load_job", "streamjobs.files"),
+        ("streamjobs.fit.inputs", "from streamjobs.commands.common import say", "streamjobs.commands.common"),
         ("streamjobs.shell.app", "from tests import data", "tests"),
         ("streamjobs.cli", "import tests.data", "tests.data"),
         ("streamjobs.core.advance", "from streamjobs import cli", "streamjobs.cli"),
