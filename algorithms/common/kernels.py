@@ -114,6 +114,15 @@ def value(code: Code, a: Array, b: Array) -> float:
 
 
 @compiled
+def own_value(code: Code, x: Array) -> float:
+    """kappa(x, x) of a finite x, the same bits as `value`."""
+    if code[0] > 1.0:
+        return value(code, x, x)
+    square = code[1] * code[1] if code[1] > 0.0 else float(x.size)
+    return 1.0 if square > 0.0 else np.nan  # a bandwidth may be too small to square
+
+
+@compiled
 def fill_row(code: Code, samples: Array, count: int, x: Array, row: Array) -> None:
     """row[i] = kappa(samples[i], x) for the first `count` samples, the same bits as `value`."""
     if code[0] > 1.0:

@@ -96,14 +96,17 @@ def remove_at(values: Array, index: int, count: int) -> None:
 @compiled
 def remove_row_and_column(M: Array, index: int, count: int) -> None:
     """Drop row and column `index` of the leading count x count block."""
-    for i in range(count):
+    for i in range(count - 1):
         row = M[i]
-        for j in range(index, count - 1):
-            row[j] = row[j + 1]
-    for i in range(index, count - 1):
-        row, below = M[i], M[i + 1]
-        for j in range(count - 1):
+        if i < index:
+            for j in range(index, count - 1):
+                row[j] = row[j + 1]
+            continue
+        below = M[i + 1]
+        for j in range(index):
             row[j] = below[j]
+        for j in range(index, count - 1):
+            row[j] = below[j + 1]
 
 
 @compiled
@@ -132,33 +135,38 @@ def cholesky(M: Array, n: int, ridge: float, jitter: float, lost: float, L: Arra
     A pivot that is not above `lost` times its diagonal entry is noise: its column of L becomes 0 and the solves below
     leave that coordinate at 0. Only the lower triangle of M is read, only that of L is written.
     """
-    kept = n
+    kept, last = n, n - 1
     for j in range(n):
         row = L[j]
         start = M[j, j] + ridge
         pivot = start + jitter * M[j, j]
+        # Four rows at a time, so that no sum waits for the one before; of the last four some may be the last row again.
+        i1, i2, i3, i4 = min(j + 1, last), min(j + 2, last), min(j + 3, last), min(j + 4, last)
+        row1, row2, row3, row4 = L[i1], L[i2], L[i3], L[i4]
+        total1, total2, total3, total4 = M[i1, j], M[i2, j], M[i3, j], M[i4, j]
         for t in range(j):
-            pivot -= row[t] * row[t]
+            other = row[t]
+            pivot -= other * other
+            total1 -= row1[t] * other
+            total2 -= row2[t] * other
+            total3 -= row3[t] * other
+            total4 -= row4[t] * other
         good = pivot > lost * start
-        row[j] = np.sqrt(pivot) if good else 0.0
-        scale = 1.0 / row[j] if good else 0.0
+        root = np.sqrt(pivot) if good else 0.0
+        scale = 1.0 / root if good else 0.0
         kept -= not good
-        whole = n - (n - j - 1) % 4
-        for i in range(j + 1, whole, 4):  # four rows at a time, so that no sum waits for the one before
-            row1, row2, row3, row4 = L[i], L[i + 1], L[i + 2], L[i + 3]
-            total1, total2, total3, total4 = M[i, j], M[i + 1, j], M[i + 2, j], M[i + 3, j]
+        row1[j], row2[j], row3[j], row4[j] = total1 * scale, total2 * scale, total3 * scale, total4 * scale
+        row[j] = root
+        for i in range(j + 5, n, 4):
+            i2, i3, i4 = min(i + 1, last), min(i + 2, last), min(i + 3, last)
+            row1, row2, row3, row4 = L[i], L[i2], L[i3], L[i4]
+            total1, total2, total3, total4 = M[i, j], M[i2, j], M[i3, j], M[i4, j]
             for t in range(j):
                 total1 -= row1[t] * row[t]
                 total2 -= row2[t] * row[t]
                 total3 -= row3[t] * row[t]
                 total4 -= row4[t] * row[t]
             row1[j], row2[j], row3[j], row4[j] = total1 * scale, total2 * scale, total3 * scale, total4 * scale
-        for i in range(whole, n):
-            below = L[i]
-            total = M[i, j]
-            for t in range(j):
-                total -= below[t] * row[t]
-            below[j] = total * scale
     return kept
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.eigen import square_root
-from algorithms.common.kernels import Kernel, fill_row, value
+from algorithms.common.kernels import Kernel, fill_row, own_value, value
 from algorithms.common.linalg import missing, put, remove_at, remove_row, remove_row_and_column
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
 from algorithms.subspace import common as sub
@@ -192,7 +192,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
 
     for n in range(len(X)):
         key, x = slots[n], X[n]
-        kxx = value(code, x, x)
+        kxx = own_value(code, x)
         if missing(x) or not np.isfinite(kxx):
             continue
         support, factor, age, gram, count = supports[key], factors[key], ages[key], grams[key], counts[key, 0]
@@ -235,7 +235,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
         seen[key] += 1
 
         # The threshold comes from the rows before this one.
-        threshold = bud.mean(recents[key], counts[key, 3]) if rules.averaged else rules.below
+        captured = count == rules.budget and bud.censored(rules, ls_error, recents[key], counts[key, 3])
         if np.isfinite(ls_error):
             counts[key, 3] = bud.remember(recents[key], counts[key, 3], rules.window, ls_error)
 
@@ -265,7 +265,6 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
         length2 = 0.0
         for c in range(rank):
             length2 += q[c] * q[c]
-        captured = count == rules.budget and ls_error < threshold
         if captured or not length2 > 0.0 or not np.isfinite(ls_error) or sub.is_repeat(gram, count, k, kxx):
             continue
 

@@ -152,8 +152,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
             out.ls_error[n] = ls_error
             sub.coordinates(rotation, q, out.features[n])
             if learn[n] & 1:
-                threshold = bud.mean(recents[key], counts[key, 3]) if rules.averaged else rules.below
-                captured = count == rules.budget and ls_error < threshold
+                captured = count == rules.budget and bud.censored(rules, ls_error, recents[key], counts[key, 3])
                 if np.isfinite(ls_error):
                     counts[key, 3] = bud.remember(recents[key], counts[key, 3], rules.window, ls_error)
         if not learn[n] & 1:

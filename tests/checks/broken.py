@@ -129,6 +129,19 @@ class LetsInfinityIn(Steady):
         Steady.store(self, work, key, x * x, out)
 
 
+class IsBlindAfterStandingStill(Steady):
+    def store(self, work: Any, key: int, x: Array, out: Outputs) -> None:
+        Steady.store(self, work, key, x, out)
+        if np.ptp(work[1][key, : work[3][key, 0]], axis=0).max() == 0.0 and work[3][key, 0] == self.memory:
+            work[2][key] = -1
+
+    def row(self, work: Any, key: int, x: Array, y: Array, learn: int, out: Outputs) -> None:
+        blind = work[2][key] < 0
+        Steady.row(self, work, key, x, y, 0 if blind else learn, out)
+        if blind:
+            out.prediction[0] = np.nan
+
+
 class LearnsWhilePredicting(Steady):
     def row(self, work: Any, key: int, x: Array, y: Array, learn: int, out: Outputs) -> None:
         Steady.row(self, work, key, x, y, 3, out)
@@ -285,6 +298,7 @@ FAULTS: dict[str, tuple[type[Learner], ...]] = {
     "check_the_state_is_plain_arrays_and_numbers": (ReturnsColumnsFirst, KeepsAList),
     "check_state_bytes_is_an_upper_bound": (GrowsWithoutEnd, UnderstatesItsSize),
     "check_nothing_but_finite_numbers_enters_the_state": (LetsInfinityIn,),
+    "check_it_goes_on_after_outliers_and_a_sensor_that_stood_still": (IsBlindAfterStandingStill,),
     "check_a_state_built_by_hand_works": (DoubtsAFreshState,),
     "check_outputs_have_their_shapes": (IsOfNoKind,),
     "check_wrong_shapes_are_refused_with_one_sentence": (TakesAnyShape,),

@@ -60,6 +60,19 @@ def check_nothing_but_finite_numbers_enters_the_state(case: Case) -> None:
                 assert finite, f"{path} is not finite after row {n} with x = {X[n]!r} and y = {Y[n]!r}"
 
 
+def check_it_goes_on_after_outliers_and_a_sensor_that_stood_still(case: Case) -> None:
+    """After a hostile stream the state is finite, and ordinary rows give whatever they give after a calm one."""
+    state, _ = case.learner.run(case.init(), *case.hostile(400))
+    for path, value in leaves(state):
+        assert np.isfinite(value).all(), f"{path} is not finite after a hostile stream"
+    X, Y = case.stream(60, seed=32)
+    _, out = case.learner.run(state, X, Y)
+    _, calm = case.learner.run(case.trained(400), X, Y)
+    for field in ("features", "prediction", "ls_error", "loss"):
+        ours, wanted = (np.isfinite(getattr(o, field)[30:]) for o in (out, calm))
+        assert (ours | ~wanted).all(), f"{field} of ordinary rows is not finite after a hostile stream"
+
+
 def check_a_state_built_by_hand_works(case: Case) -> None:
     """The fields of a state, given as other arrays (of another order, read-only), are all that is needed."""
     X, Y = case.stream(60)
