@@ -25,7 +25,7 @@ from streamjobs.core.population import Population, begun
 from streamjobs.core.population import decode as decode_population
 from streamjobs.core.records import Decoded, decoder
 from streamjobs.core.snapshot import Snapshot
-from streamjobs.core.soundness import sound
+from streamjobs.core.soundness import MOST, sound
 from streamjobs.core.stages import SIGNAL, described_by, stages_of
 from streamjobs.core.waiting import Waiting
 from streamjobs.core.warmup import warm_up
@@ -252,6 +252,8 @@ def _shared(population: Population | None) -> dict[str, State]:
 def _started(job: Job, data: bytes) -> dict[str, Any]:
     states, names, _ = job.opened(data)
     books = states["books"]
+    if books.seen + books.rows >= MOST:
+        raise SnapshotError(f"the exported state has seen {books.seen} rows and {books.rows}, more than there can be.")
     states["books"] = books._replace(seen=books.seen + books.rows, rows=0)
     for name in drift_stages(job.settings.drift):  # what was usual for others is no measure of drift
         del states[name]

@@ -25,7 +25,7 @@ from algorithms.common.protocol import Array, State
 from algorithms.heads.gated import GatedRls, GatedRlsState
 from streamjobs.core.parts import Parts, describe
 from streamjobs.core.snapshot import Reader, array_header, flatten, unflatten
-from streamjobs.core.soundness import fits
+from streamjobs.core.soundness import MOST, fits
 from streamjobs.errors import ConfigError, SnapshotError
 
 MAGIC, VERSION = b"SP", 1
@@ -251,6 +251,9 @@ def _checked(population: Population) -> Population:
         raise ValueError(f"a population needs two or more different classes, got {names!r:.200}")
     if population.labels.shape != (len(names),) or population.labels.dtype != np.int64:
         raise ValueError(f"expected a count of labels for each of {len(names)} classes, got {population.labels.shape}")
+    counts = population.labels.tolist()
+    if min(counts) < 0 or sum(counts) >= MOST:
+        raise ValueError(f"expected counts of labels, got {counts!r:.200}")
     for part, taught in _parts(population):
         if taught is None:
             continue

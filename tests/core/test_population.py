@@ -245,6 +245,12 @@ def test_arrays_of_another_length_or_without_numbers_make_no_population(populati
             decode(encode(population._replace(head=taught._replace(state=state))))
 
 
+@pytest.mark.parametrize("labels", [[2**63 - 1, 2**63 - 1], [2**62, 0], [-1, 5]])
+def test_counts_of_labels_that_no_key_could_go_on_from_make_no_population(population, labels):
+    with pytest.raises(SnapshotError, match="expected counts of labels"):
+        decode(encode(population._replace(labels=np.array(labels))))
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_boost_that_leaves_the_finite_numbers_is_refused(population):
     taught = population.head

@@ -100,6 +100,14 @@ def test_every_state_a_learner_leaves_is_taken_back(case):
     fits(case.name, case.learner, begun, case.trained(40))
 
 
+def test_a_model_that_has_seen_more_rows_than_there_can_be_is_no_start(job, stored):
+    states, names, _ = job.decode_snapshot(stored)
+    books = states["books"]._replace(rows=1 << 61, seen=states["books"].seen + (1 << 61))
+    data = job.encode(states | {"books": books}, names, {})
+    with pytest.raises(SnapshotError, match="more than there can be"):
+        job.starting_from(data)
+
+
 CROWDED = {  # as many rows as a loop needs room for while a row enters, and no state has
     "adwin": (learner_from("adwin", {}), 1, {"buckets": np.ones((122, 3))}),
     "window_ratio": (learner_from("window_ratio", {"short": 2, "long": 4}), 1, {"recent": np.ones((7, 1))}),

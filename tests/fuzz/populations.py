@@ -5,7 +5,6 @@ Who reads one gets the same one back from its own bytes, and a job that stands o
 
 import json
 import struct
-import zlib
 from random import Random
 from typing import Any
 
@@ -19,7 +18,7 @@ from streamjobs.core.snapshot import decode as decode_snapshot
 from streamjobs.errors import ConfigError, SnapshotError
 from tests.core.people import FILE, of_people, population_of
 from tests.fuzz.bytes import EDGES, REALS, bent
-from tests.fuzz.case import Case, Family, must
+from tests.fuzz.case import Case, Family, chance, must
 from tests.fuzz.grammar import LONG, TEXTS, near, value
 from tests.fuzz.jobs import good
 from tests.fuzz.living import Lives
@@ -60,7 +59,7 @@ class Populations(Family):
         return Case(which, sealed(data[:4] + len(said).to_bytes(4, "little") + said + arrays))
 
     def attempt(self, case: Case) -> str:
-        settings, parts, chance = self.settings[case.which], self.parts[case.which], zlib.crc32(case.data)
+        settings, parts, picked = self.settings[case.which], self.parts[case.which], chance(case.data)
         try:
             held = decode(case.data, parts, FILE)
             assert isinstance(parts.learner, GatedRls)
@@ -72,10 +71,10 @@ class Populations(Family):
             return "SnapshotError"
         again = encode(held)
         must(encode(decode(again)) == again, "it comes back otherwise")
-        if chance % MADE == 0:
+        if picked % MADE == 0:
             job = Job.from_settings(settings, population=case.data)
             must(bool(job.init(b"p0")) and job.population is not None, "no population")
-            if chance % LEARNED == 0:
+            if picked % LEARNED == 0:
                 go_on(Lives(), job, None, self.after[case.which])
         return "decoded"
 

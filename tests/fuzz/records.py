@@ -3,7 +3,6 @@
 Nothing but a RecordError may come of any bytes, and no state may hold anything but numbers afterwards.
 """
 
-import zlib
 from random import Random
 from typing import Any
 
@@ -18,7 +17,7 @@ from streamjobs.core.population import flatten
 from streamjobs.errors import REASONS
 from tests.core.streams import START
 from tests.fuzz.bytes import EDGES, REALS, bent
-from tests.fuzz.case import Case, Family, must
+from tests.fuzz.case import Case, Family, chance, must
 from tests.fuzz.grammar import TEXTS, as_json, as_msgpack, near
 from tests.fuzz.jobs import OF_RECORDS, body_of, good, job_for, moments, record, value_of
 from tests.fuzz.living import Lives
@@ -80,11 +79,11 @@ class Records(Family):
         one = record(case.data, STEP, headers, key, late)
         decoded = job.decode([one])
         _sound(job, decoded)
-        chance = zlib.crc32(case.data)
-        if chance % BESIDE == 3:
+        picked = chance(case.data)
+        if picked % BESIDE == 3:
             before, after = self.around[case.which][:2]
             _same(decoded, job.decode([before, one, after]))
-        if chance % (REFUSED if decoded.errors else LEARNED) == 0:
+        if picked % (REFUSED if decoded.errors else LEARNED) == 0:
             self._learned(case.which, job, one)
         if not decoded.errors:
             return "decoded"

@@ -24,7 +24,7 @@ from streamjobs.state.copies import Copy, Entry
 from streamjobs.state.reading import details
 from streamjobs.state.renewing import begun, emptied, exported, put_back
 from tests.fuzz.bytes import bent
-from tests.fuzz.case import Case, Family, must
+from tests.fuzz.case import Case, Family, chance, must
 from tests.fuzz.jobs import REPLACES, STANDS_ON, good, moments, record, stateful
 from tests.fuzz.living import Lives
 from tests.fuzz.spoiling import DEEP, shaped, spoiled
@@ -74,8 +74,8 @@ class Snapshots(Family):
             return "SnapshotError of the codec"
         must(snapshot.encode(held) == data, "it is written to other bytes than it was read from")
         snapshot.table_of(held.description)
-        chance = zlib.crc32(data)
-        if chance % OPENED == 1:
+        picked = chance(data)
+        if picked % OPENED == 1:
             snapshot.described_by(data)
             with contextlib.suppress(SnapshotError):
                 job.heard(data)
@@ -83,17 +83,17 @@ class Snapshots(Family):
         try:
             job.decode_snapshot(data)
         except SnapshotError:
-            if chance % OPENED == 0:
+            if picked % OPENED == 0:
                 emptied(job, entry)
             return "SnapshotError of the job"
-        if chance % OPENED == 0:
+        if picked % OPENED == 0:
             try:
                 json.dumps(details(job, entry), allow_nan=False)
             except SnapshotError:
                 with pytest.raises(SnapshotError):
                     advance(job, Live(job, lambda key: data), self.after[case.which])
                 return "SnapshotError of a stage"
-        if chance % LEARNED == LEARNED // 2:
+        if picked % LEARNED == LEARNED // 2:
             try:
                 job.opened(data)
             except SnapshotError:
@@ -111,7 +111,7 @@ class Starts(Snapshots):
             started = job.starting_from(data)
         except SnapshotError:
             return "SnapshotError"
-        if zlib.crc32(data) % LEARNED == 0:
+        if chance(data) % LEARNED == 0:
             begins = begun(job, data, b"p0", None)
             must(snapshot.decode(begins).offsets == {}, "a new key has offsets")
             go_on(self.lives, started, None, self.after[case.which])

@@ -7,8 +7,9 @@ import pytest
 
 from tests.fuzz import trying
 from tests.fuzz.bytes import smallest
-from tests.fuzz.case import Case, Family
+from tests.fuzz.case import Case, Family, chance
 from tests.fuzz.families import FAMILIES
+from tests.fuzz.states import sealed
 from tests.fuzz.trying import Tally, drawn, tried
 
 INPUTS = {
@@ -83,6 +84,10 @@ def test_an_input_can_be_drawn_again_by_its_number():
     first = drawn(family, 7, 12)
     drawn(family, 7, 13)
     assert drawn(family, 7, 12) == first != drawn(family, 8, 12)
+
+
+def test_of_states_with_a_checksum_too_some_have_more_done_to_them():
+    assert {chance(sealed(bytes([n]))) % 8 for n in range(200)} == set(range(8))
 
 
 def test_an_input_is_made_as_small_as_what_is_wrong_with_it():
