@@ -35,10 +35,10 @@ def skips_the_offset_check(trial: Trial) -> None:
 
 
 def drops_on_revoke(trial: Trial) -> None:
-    trial.make_bed(state={"checkpoint": "3s"})
+    trial.make_bed(state={"checkpoint": "60s"})
     trial.pour(40)
     first = trial.work("a", program=program("drops-on-revoke"))
-    trial.progress()
+    until(lambda: unsaved(trial) > 200, "more answered than committed", 120, every=0.01)  # and nothing of it is saved soon
     trial.work("b")
     until(lambda: bool(first.events("partitions made safe and left")), "the first one's partitions taken away", 120)
     trial.prove("partitions taken from drops-on-revoke")
