@@ -70,6 +70,8 @@ def check_it_goes_on_after_outliers_and_a_sensor_that_stood_still(case: Case) ->
     _, calm = case.learner.run(case.trained(400), X, Y)
     for field in ("features", "prediction", "ls_error", "loss"):
         ours, wanted = (np.isfinite(getattr(o, field)[30:]) for o in (out, calm))
+        if case.kind == "drift" and field == "features":  # statistic, alarm, and two means of a change, if one is in sight
+            ours, wanted = ours[:, :2], wanted[:, :2]
         assert (ours | ~wanted).all(), f"{field} of ordinary rows is not finite after a hostile stream"
 
 
