@@ -8,7 +8,8 @@ from algorithms.common.compiled import compiled
 from algorithms.common.linalg import cholesky, invert_lower, norm2
 
 STEP_RULES = ("inverse_norm", "over_n", "over_n2", "lipschitz", "constant")
-EVICTIONS = ("projected", "decayed_norm", "oldest", "min_distortion", "redundancy")
+EVICTIONS = ("projected", "decayed_norm", "oldest", "min_distortion", "redundancy", "projected_older")
+NEWEST = 2, 5  # of a budget's samples, whom projected_older lets stay
 JITTER = 1e-10  # of the gram matrix before it is inverted, relative to its diagonal
 SINGULAR = 1e-8  # a pivot this small beside its diagonal entry: the stored samples depend on each other
 
@@ -26,6 +27,8 @@ class Rules(NamedTuple):
     kpca: bool
     evict: int = 0  # index in EVICTIONS
     decay: float = 1.0
+    handed: bool = False  # who stays takes over what the leaver carried
+    safe: int = 0  # of the newest samples none leaves
     by_admission: bool = True  # ages count admissions, not evictions
     budget: int = 0
     averaged: bool = False  # censor by the moving average
@@ -150,7 +153,7 @@ def victim(rules, gram, trial, age, count, lower, inverse):
     if rules.evict == 2:  # oldest
         return 0
     m = count + 1
-    by_inverse = rules.evict % 4 == 0  # projected, redundancy
+    by_inverse = rules.handed or rules.evict == 4  # projected, redundancy
     if by_inverse:
         by_inverse = cholesky(gram, m, 0.0, JITTER, 0.0, lower) == m
         if by_inverse:
@@ -160,7 +163,7 @@ def victim(rules, gram, trial, age, count, lower, inverse):
             for i in range(m):
                 inverse[i, i] = 0.0
     leaver, least = 0, np.inf
-    for i in range(m):
+    for i in range(m - rules.safe):
         cost = norm2(trial[i])
         if rules.evict == 3:  # (24), for which O(r) per sample is enough
             cost *= gram[i, i]

@@ -9,7 +9,7 @@ State: m (d + r + 1) numbers with m <= budget, the LS errors of censor_window ro
 Departs from the source: seeds with several rows (one row is a rank-1 trap for ever); the (lambda/n) term is off by
 default and |q| is floored (it explodes on far data); exact repeats are not stored; after `budget` rows in a row that
 the subspace misses altogether, and that lie together, it is planted anew on them; `projected` eviction hands a
-victim's part to the others.
+victim's part to the others, and `projected_older` takes no victim among the newest two fifths of the budget.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from algorithms.common.linalg import missing, put, remove_at, remove_row, remove
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
 from algorithms.subspace import common as sub
 from algorithms.subspace import common_budget as bud
-from algorithms.subspace.common_budget import EVICTIONS, STEP_RULES, Rules
+from algorithms.subspace.common_budget import EVICTIONS, NEWEST, STEP_RULES, Rules
 
 PRESETS: dict[str | None, dict[str, Any]] = {
     None: {"update": "parametric", "evict": "projected", "decay": 0.97, "censor": "moving_average"},
@@ -73,7 +73,7 @@ class Okfeb(Learner):
     step_size: float = 1.0  # the constant c of every step rule, for kappa(x, x) about 1
     step_floor: float = 0.05  # smallest |q| of inverse_norm; 0 = none
     recede: bool = False  # the (lambda/n) term of (16) and (19b)
-    evict: Literal["projected", "decayed_norm", "oldest", "min_distortion", "redundancy"] | None = None
+    evict: Literal["projected", "decayed_norm", "oldest", "min_distortion", "redundancy", "projected_older"] | None = None
     decay: float | None = None  # beta in (0, 1]
     decay_on: Literal["admission", "eviction"] = "admission"
     censor: Literal["moving_average", "off", "below"] | None = None
@@ -112,7 +112,7 @@ class Okfeb(Learner):
     def rules(self) -> Rules:
         """The settings as compiled code reads them, presets applied."""
         preset = PRESETS[self.role]
-        censor = self.censor or preset["censor"]
+        censor, evict = self.censor or preset["censor"], self.evict or preset["evict"]
         return Rules(
             parametric=(self.update or preset["update"]) == "parametric",
             step_rule=STEP_RULES.index(self.step_rule),
@@ -120,7 +120,9 @@ class Okfeb(Learner):
             step_floor=float(self.step_floor),
             ridge=float(self.ridge),
             recede=self.recede,
-            evict=EVICTIONS.index(self.evict or preset["evict"]),
+            evict=EVICTIONS.index(evict),
+            handed=evict.startswith("projected"),
+            safe=self.budget * NEWEST[0] // NEWEST[1] if evict == "projected_older" else 0,
             decay=float(self.decay or preset["decay"]),
             by_admission=self.decay_on == "admission",
             budget=self.budget,
@@ -275,7 +277,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
         leaver = -1
         if count == rules.budget:  # Alg. 5
             leaver = bud.victim(rules, gram, trial, age, count, lower, inverse)
-            if rules.evict == 0:
+            if rules.handed:
                 bud.hand_over(inverse, leaver, count + 1, trial)
         if not bud.sound(trial, count + 1):
             continue

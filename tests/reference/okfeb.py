@@ -129,9 +129,10 @@ class PlainOkfeb:
             "oldest": -np.arange(len(eta))[::-1],
             "min_distortion": np.array([self.distortion(K, i) for i in range(len(eta))]),
             "redundancy": 1 / np.diag(P),
-        }[self.evict]
-        i = int(np.argmin(cost))
-        if self.evict == "projected":
+        }
+        cost["projected_older"] = cost["projected"][: len(eta) - 2 * self.budget // 5]
+        i = int(np.argmin(cost[self.evict]))
+        if self.evict.startswith("projected"):
             row = self.factor[i].copy()
             for j in range(len(self.factor)):
                 if j != i:
