@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from aiokafka.errors import KafkaTimeoutError
+from aiokafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from faust.transport.drivers import aiokafka as driver
 
@@ -97,7 +97,9 @@ async def _hand_over(producer: Any, topic: str, partition: int, batch: Any, coun
     while True:
         try:
             return Sent(await producer.send_batch(batch, topic, partition=partition), count, size)
-        except KafkaTimeoutError:  # the batch before has not left: no leader, or too few replicas; it was not taken
+        # The batch before has not left: no leader, or too few replicas. Or no node has told of the topic yet, as on dead
+        # connections. It was not taken in either case.
+        except (KafkaTimeoutError, UnknownTopicOrPartitionError):
             if time.monotonic() > giving_up:
                 raise
 

@@ -120,6 +120,7 @@ def _serve(path: str, job: str) -> None:
                         listening.close()
                         one.close()
                         _child(request)
+                    codes.pop(pid, None)  # of an earlier child: numbers come round
                     one.sendall(b"%d\n" % pid)
                 else:
                     one.sendall(json.dumps(_code(request["poll"], codes)).encode() + b"\n")

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from aiokafka.errors import KafkaTimeoutError
+from aiokafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from streamjobs.checking import settings_from
@@ -64,7 +64,8 @@ def test_the_builder_below_aiokafkas_own_is_the_one_we_know():
     assert batch.record_count() == 1
 
 
-def test_a_batch_waits_while_the_one_before_it_cannot_leave():
+@pytest.mark.parametrize("refusal", [KafkaTimeoutError, UnknownTopicOrPartitionError])
+def test_a_batch_waits_while_the_one_before_it_cannot_leave_or_nobody_knows_its_topic(refusal):
     """aiokafka gives up after one request's time, and has not taken the batch then."""
 
     class Leaderless(FakeProducer):
@@ -73,7 +74,7 @@ def test_a_batch_waits_while_the_one_before_it_cannot_leave():
         async def send_batch(self, *arguments, **named):
             if self.refusals:
                 self.refusals -= 1
-                raise KafkaTimeoutError
+                raise refusal
             return await super().send_batch(*arguments, **named)
 
     async def body():
