@@ -53,7 +53,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="streamjobs-fuzz-") as folder:
         runs = [_Family(name, options, Path(folder)) for name in names]
         _watch(runs, options)
-    return _told(runs, options)
+        return _told(runs, options)  # while the folder is there
 
 
 def _options() -> argparse.Namespace:
