@@ -84,8 +84,8 @@ class Exkrls(Learner):
         most = self.budget + 1  # a new sample enters before one leaves
         return (most * (most + 1) // 2 if field == "Q" else most) if self.budget else None
 
-    def _rows(self, state: ExkrlsState, extra: int) -> dict[str, int]:
-        return triangle_rows(Learner._rows(self, state, extra), "Q")
+    def rooms(self, state: ExkrlsState, extra: int) -> dict[str, int]:
+        return triangle_rows(Learner.rooms(self, state, extra), "Q")
 
     def init(self, *, dim: int, targets: int, seed: int) -> ExkrlsState:
         return ExkrlsState(np.empty((0, dim)), np.empty((0, targets)), np.empty(0), self.forgetting * float(self.ridge), 0)

@@ -72,8 +72,8 @@ class Krls(Learner):
         most = self.budget + 1  # a new sample enters before one leaves
         return (most * (most + 1) // 2 if field == "P" else most) if self.budget else None
 
-    def _rows(self, state: KrlsState, extra: int) -> dict[str, int]:
-        return triangle_rows(Learner._rows(self, state, extra), "P")
+    def rooms(self, state: KrlsState, extra: int) -> dict[str, int]:
+        return triangle_rows(Learner.rooms(self, state, extra), "P")
 
     def init(self, *, dim: int, targets: int, seed: int) -> KrlsState:
         return KrlsState(np.empty((0, dim)), np.empty((0, targets)), np.empty(0), 0)

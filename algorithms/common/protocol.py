@@ -134,7 +134,8 @@ class Stage:
     def bounded(self) -> bool:
         return all(self.room(field) is not None for field in self.stored)
 
-    def _rows(self, state: State, extra: int) -> dict[str, int]:
+    def rooms(self, state: State, extra: int) -> dict[str, int]:
+        """Rows a workspace gives each stored field of states shaped like this one; extra: more where nothing bounds them."""
         rows = {}
         for field in self.stored:
             room = self.room(field)
@@ -144,7 +145,7 @@ class Stage:
 
     def workspace(self, state: State, *, slots: int = 1, extra: int = 0) -> Workspace:
         """Arrays for `slots` states shaped like `state`; an unbounded stage gets room for `extra` more rows a slot."""
-        rows = self._rows(state, extra)
+        rows = self.rooms(state, extra)
         arrays: list[Array] = []
         for field, value in zip(state._fields, state, strict=True):
             one = np.asarray(value)
@@ -182,7 +183,7 @@ class Stage:
 
     def bytes_of(self, state: State) -> int:
         """Upper bound of a state's size in bytes, with every stored field full."""
-        rows = self._rows(state, 0)
+        rows = self.rooms(state, 0)
         total = 0
         for field, value in zip(state._fields, state, strict=True):
             one = np.asarray(value)
@@ -193,7 +194,7 @@ class Stage:
 class Learner(Stage):
     """A learner's settings. Subclasses are frozen dataclasses and leaves: nothing inherits from a learner.
 
-    A learner defines `init`, `loop`, `room`, and `width` where it gives features. See STYLE in the README.
+    A learner defines `init`, `loop`, `room`, and `width` where it gives features. The shared check-suite holds the rest.
     """
 
     __slots__ = ()

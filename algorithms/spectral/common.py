@@ -151,9 +151,9 @@ def _solver_room(learner: Any, field: str, samples: int) -> int:
     return samples * q if field == "vectors" else q
 
 
-def rows(learner: Any, state: FamilyState, extra: int) -> dict[str, int]:
+def rooms(learner: Any, state: FamilyState, extra: int) -> dict[str, int]:
     """Rows a workspace gives each stored field; where nothing bounds them, by the samples that may come."""
-    found = Learner._rows(learner, state, extra)
+    found = Learner.rooms(learner, state, extra)
     if _most(learner) is None:
         found["dictionary"] += len(state.waiting)
         found |= {field: max(found[field], found["dictionary"]) for field in ("values", "used")}

@@ -48,6 +48,6 @@ class SparseSpeed(Learner):
     headless = property(family.headless)  # type: ignore[assignment]
     width = property(family.width)  # type: ignore[assignment]
     init, dim, targets = family.init, family.dim, family.targets  # type: ignore[assignment]
-    room, _rows, caches, derive = family.room, family.rows, family.caches, family.derive  # type: ignore[assignment]
+    room, rooms, caches, derive = family.room, family.rooms, family.caches, family.derive  # type: ignore[assignment]
     workspace, load, save = family.workspace, family.load, family.save  # type: ignore[assignment]
     loop = family.run_loop  # type: ignore[assignment]

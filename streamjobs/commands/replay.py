@@ -180,6 +180,8 @@ def _tell(found: dict[str, Any], output_dir: Path | None, export: Path | None) -
         f"{found['records']:,} records of {found['keys']:,} keys, {found['samples']:,} samples, {found['rows']:,} rows "
         f"in {found['seconds']:.1f} s ({found['samples_per_second']:,} samples/s)"
     )
+    if not found["records"]:
+        note("no records came: the input is empty, or has none between --from and --to")
     if found["labels"]:
         error = f"{found['wrong']:,} wrong" if found["wrong"] is not None else "nothing was said of them in time"
         if found["rmse"] is not None:

@@ -237,7 +237,9 @@ def import_command(
     try:
         data = begun(made, held, name, present) if isinstance(held, bytes) else put_back(made, held, name, present)
     except SnapshotError as error:
-        raise SnapshotError(f"{file}: {error}") from None
+        raise SnapshotError(
+            f"{file}: {error} Import what 'streamjobs state export' wrote for a job of the same settings."
+        ) from None
     operating.write(made.settings, {place: [(name, data)]}, read_at)
     what = "begins from the model" if isinstance(held, bytes) else "has the state"
     say(f"key {key} in partition {place} {what} in {file} ({readable(len(data))})")

@@ -16,12 +16,11 @@ ANSWER_WITHIN = 10.0  # seconds
 def topic_records(
     broker: BrokerSection, topic: str, begin_ms: int | None = None, end_ms: int | None = None, *, max_bytes: int = 0
 ) -> Generator[Stored, None, None]:
-    """Records with begin_ms <= timestamp < end_ms, partition by partition.
+    """Records with begin_ms <= timestamp < end_ms, partition by partition; which those are is asked at once.
 
     max_bytes: most of a value, as [source] has it, for what a batch may unpack to.
     Raises SetupError where the broker does not answer or the topic is missing.
     """
-    unpacking.bound(max_bytes)
     consumer = Consumer({**client.for_confluent(broker), "group.id": "streamjobs-replay"})  # never a member
     try:
         ranges = _ranges(consumer, topic, begin_ms, end_ms)
@@ -29,7 +28,12 @@ def topic_records(
         raise client.unanswered(broker, error) from None
     finally:
         consumer.close()
-    yield from reading.read(broker, topic, ranges, in_turn=True)
+
+    def records() -> Generator[Stored, None, None]:
+        unpacking.bound(max_bytes)  # of the process: set when the reading begins
+        yield from reading.read(broker, topic, ranges, in_turn=True)
+
+    return records()
 
 
 def _ranges(consumer: Any, topic: str, begin_ms: int | None, end_ms: int | None) -> dict[int, reading.Range]:

@@ -4,6 +4,7 @@ python -m tests.fuzz                          a million inputs of each family
 python -m tests.fuzz --list                   the families
 python -m tests.fuzz json job --inputs 50000  these, fewer
 python -m tests.fuzz snapshot --minutes 5     as many as fit
+python -m tests.fuzz start --first 400000     the inputs from there on: a run that was ended goes on
 python -m tests.fuzz json --only 1234         this input again, with what came of it
 
 Every input is drawn from the seed and its number. Compiled loops run with their bounds checked.
@@ -60,7 +61,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Hostile bytes for every decoder.")
     parser.add_argument("what", nargs="*", help="families; absent: all")
     parser.add_argument("--list", action="store_true", help="only their names")
-    parser.add_argument("--inputs", type=int, default=1_000_000, help="of each family")
+    parser.add_argument("--inputs", type=int, default=1_000_000, help="of each family: up to this number")
+    parser.add_argument("--first", type=int, default=0, metavar="NUMBER", help="of the first input")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--minutes", type=float, default=1e6, help="most time for each family")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
@@ -93,7 +95,7 @@ class _Family:
         self.ended: list[str] = []  # inputs that ended their process
         self.told: set[str] = set()  # kinds of findings
 
-    def start(self, begin: int = 0) -> None:
+    def start(self, begin: int) -> None:
         from tests.fuzz.trying import run
 
         self.begun = self.begun or time.monotonic()
@@ -143,7 +145,7 @@ class _Family:
 def _watch(runs: list[_Family], options: argparse.Namespace) -> None:
     console = Console()
     columns = (TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    said = time.monotonic()
+    said = looked = time.monotonic()
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         tasks = {run.name: progress.add_task(run.name, total=options.inputs, start=False) for run in runs}
         while not all(run.over for run in runs):
@@ -151,8 +153,10 @@ def _watch(runs: list[_Family], options: argparse.Namespace) -> None:
             under_way = [run for run in runs if run.process is not None and not run.over]
             for run in waiting[: options.jobs - len(under_way)]:
                 progress.start_task(tasks[run.name])
-                run.start()
+                run.start(options.first)
+            paused, looked = time.monotonic() - looked - 1, time.monotonic()  # all of us: that is nobody's hanging
             for run in under_way:
+                run.at[1] += max(0, int(paused))
                 run.look()
                 progress.update(tasks[run.name], completed=run.at[0] + 1)
             if not console.is_terminal and time.monotonic() - said > TOLD_EVERY:

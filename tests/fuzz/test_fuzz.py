@@ -1,11 +1,13 @@
 """A short part of `python -m tests.fuzz`: 20,000 inputs, the same ones in every run; and the suite notices what it must."""
 
+import re
 import time
 import warnings
 
 import pytest
 
 from tests.fuzz import trying
+from tests.fuzz.__main__ import main
 from tests.fuzz.bytes import smallest
 from tests.fuzz.case import Case, Family, chance
 from tests.fuzz.families import FAMILIES
@@ -77,6 +79,14 @@ def test_the_suite_notices_other_errors_memory_and_time_and_makes_inputs_small(m
     ]
     assert tally.found[kinds[0]].case.data == b"\x01"
     assert tally.found[kinds[1]].case.data == b"\x02\x03"
+
+
+def test_the_command_tells_how_many_inputs_there_were_and_what_came_of_them(capfd, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.argv", ["fuzz", "letter", "--inputs", "40", "--no-bounds", "--seed", "3"])
+    assert main() == 0
+    told = capfd.readouterr().out
+    assert re.search(r"letter +│ 40 +│ +\d+ (decoded|no letter) ", told) and "nothing but declared errors" in told
+    assert "seed 3" in told
 
 
 def test_an_input_can_be_drawn_again_by_its_number():
