@@ -203,6 +203,12 @@ def test_a_file_that_is_not_what_its_name_says_is_one_sentence_before_anything_i
     assert f"{name}: {said}" in err and len(err.strip().splitlines()) == 1
 
 
+def test_a_replay_of_nothing_says_so(tmp_path, capsys):
+    (tmp_path / "a.jsonl").write_bytes(b"")
+    assert replay(job_file(tmp_path), tmp_path / "a.jsonl") == 0
+    assert "no records came: the input is empty" in capsys.readouterr().err
+
+
 def test_what_the_first_dead_letter_says_is_told(tmp_path, recording, capsys):
     job = job_file(tmp_path, JOB.replace('"ay"', '"accy"'))
     assert replay(job, recording) == 0

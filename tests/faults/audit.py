@@ -67,6 +67,7 @@ class Audit:
             start[message.partition()] = message.offset() + 1
         return found
 
+    @uncollected()
     def hold(
         self,
         *,

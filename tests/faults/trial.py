@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError
 from confluent_kafka import KafkaException
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.faults.audit import Audit, Verdict, told, uncollected
+from tests.faults.audit import Audit, Verdict, told
 from tests.faults.stream import SOURCE, Pour
 from tests.kafka.bed import Bed, Sent, until
 from tests.kafka.cluster import Cluster
@@ -231,8 +231,7 @@ class Trial:
         assert self.proofs, "nothing proves that the fault happened"
         sent = self.records if self.pouring is not None else ()
         unread, records = (self.keeps.unread(), self.keeps.read()) if self.keeps is not None else ((), ())
-        with uncollected():
-            verdict = self.audit.hold(repeats=self.repeats, sent=sent, unread=unread, records=records)
+        verdict = self.audit.hold(repeats=self.repeats, sent=sent, unread=unread, records=records)
         if verdict.resent:
             self.prove(f"{verdict.resent} records sent again by the load's own producer")
         if self.exactly_once:

@@ -11,6 +11,7 @@ from tests.fuzz.__main__ import main
 from tests.fuzz.bytes import smallest
 from tests.fuzz.case import Case, Family, chance
 from tests.fuzz.families import FAMILIES
+from tests.fuzz.guided import SEALED, bytes_of, case_of
 from tests.fuzz.states import sealed
 from tests.fuzz.trying import Tally, drawn, tried
 
@@ -87,6 +88,19 @@ def test_the_command_tells_how_many_inputs_there_were_and_what_came_of_them(capf
     told = capfd.readouterr().out
     assert re.search(r"letter +│ 40 +│ +\d+ (decoded|no letter) ", told) and "nothing but declared errors" in told
     assert "seed 3" in told
+
+
+@pytest.mark.parametrize("name", ["json", "copy"])
+def test_what_coverage_guides_begins_with_drawn_inputs(name: str):
+    family, ends, same = FAMILIES[name](), name in SEALED, 0
+    cases = [drawn(family, 7, number) for number in range(12)]
+    for number, case in enumerate(cases):
+        back = case_of(bytes_of(number, case, sealed=ends), cases, sealed=ends)
+        assert (back.which, back.around) == (case.which, case.around)
+        if not ends or case.data == sealed(case.data[:-4]):  # else its checksum was bent, and fits now
+            assert back == case
+            same += 1
+    assert same > 6
 
 
 def test_an_input_can_be_drawn_again_by_its_number():

@@ -111,6 +111,7 @@ def _operate(bed: Bed, folder: Path) -> dict[str, Any]:
         "forget": ("state", "forget", bed.path, "k1", "--json"),
         "model": ("state", "export", bed.path, "k3", "-o", model),
         "import": ("state", "import", bed.path, model, "--key", "k2"),
+        "foreign": ("state", "import", bed.path, bed.path, "--key", "k2"),
         "new": ("state", "import", bed.path, copy, "--key", "twin", "--from", "k3"),
         "placed": ("state", "import", bed.path, copy, "--key", "twin", "--from", "k3", "--partition", "3"),
         "fallen": ("state", "verify", bed.path, "--against", copy),
@@ -199,6 +200,8 @@ def test_forgetting_says_what_kafka_still_holds(story: Story) -> None:
 
 def test_mistakes_are_sentences_with_exit_codes(story: Story) -> None:
     assert story.found["new"][0] == 2 and "--partition (0 to 3)" in story.found["new"][1]
+    code, text = story.found["foreign"]
+    assert code == 1 and text.endswith("Import what 'streamjobs state export' wrote for a job of the same settings.\n"), text
     code, text = story.found["fallen"]
     assert code == 4 and len(text.strip().splitlines()) == 1 and "'k1'[1]" in text and "forgotten since?" in text
     assert story.found["strange"][0] == 2 and "no dead letter at '0:99'" in story.found["strange"][1]
