@@ -28,12 +28,23 @@ log = structlog.get_logger("streamjobs")
 OPEN_AT_ONCE = 16  # changelog producers that connect at the same time
 
 
+def _tell_lost(error: FencedError) -> None:
+    log.warning("partition lost before it was made safe: its new owner reads again", error=str(error))
+
+
 class Outside(Protocol):
     """What delivery needs of Kafka; made by the app, replaced by fakes in tests."""
 
     def producer(self) -> Any: ...
     def changelog(self, partition: int) -> ChangelogLike: ...
     async def commit(self, partition: int, offset: int) -> bool: ...
+
+
+class Lost(NamedTuple):
+    """A partition another worker writes by now, and the group has not taken away yet."""
+
+    since: float  # time.monotonic()
+    error: FencedError
 
 
 class Held(NamedTuple):
@@ -70,6 +81,7 @@ class Delivery:
         self.dropped = 0  # batches of an older epoch
         self.failed: BaseException | None = None
         self.failing = asyncio.Event()
+        self.lost: dict[int, Lost] = {}
         self._changelogs: dict[int, ChangelogLike] = {}
         self.prepared: frozenset[int] = frozenset()  # fenced, and their stores restored
         self._revoking = asyncio.Lock()
@@ -167,7 +179,7 @@ class Delivery:
             committed=lambda: metrics.committed(time.time()),
             input_id=self.input_id,
         )
-        tasks = [self._watched(partition.pump()), self._watched(checkpoints.run(state.checkpoint))]
+        tasks = [self._watched(partition, work) for work in (partition.pump(), checkpoints.run(state.checkpoint))]
         return Held(partition, checkpoints, tasks)
 
     def _expiry(self, number: int) -> Expiry | None:
@@ -187,17 +199,26 @@ class Delivery:
 
         return commit
 
-    def _watched(self, work: Any) -> "asyncio.Task[None]":
+    def _watched(self, partition: Partition, work: Any) -> "asyncio.Task[None]":
         async def watch() -> None:
             try:
                 await work
             except asyncio.CancelledError:  # never by us: a library let one of its own escape
                 self.fail(DeliveryError("a partition's work was cancelled from outside; a restart continues it."))
                 raise
+            except FencedError as error:
+                self._lose(partition, error)
             except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be acknowledged after it
                 self.fail(error)
 
         return asyncio.ensure_future(watch())
+
+    def _lose(self, partition: Partition, error: FencedError) -> None:
+        """Nothing more of it is applied or made safe. The group, which put this worker out, will come to tell it so."""
+        partition.close()
+        if partition.number not in self.lost:
+            self.lost[partition.number] = Lost(time.monotonic(), error)
+            _tell_lost(error)
 
     async def revoke(self, why: str) -> None:
         """Stop applying, make everything applied safe, forget it all. Call `bar` first.
@@ -215,13 +236,15 @@ class Delivery:
         for one in held:
             await asyncio.gather(*one.tasks, return_exceptions=True)
         if self.failed is None:
-            results = await asyncio.gather(*[one.checkpoints.take() for one in held], return_exceptions=True)
+            ours = [one for one in held if one.partition.number not in self.lost]
+            results = await asyncio.gather(*[one.checkpoints.take() for one in ours], return_exceptions=True)
             for result in results:
                 if isinstance(result, FencedError):
-                    log.warning("partition lost before it was made safe: its new owner reads again", error=str(result))
+                    _tell_lost(result)
                 elif isinstance(result, BaseException):
                     self.fail(result)
         await self._close_changelogs()
+        self.lost.clear()
         self.metrics.assigned({})
         if held:
             took = round(1e3 * (time.perf_counter() - begun))

@@ -27,6 +27,7 @@ log = structlog.get_logger("streamjobs")
 
 INPUT_EVERY = 20.0  # seconds between two questions for the input's id
 REFUSED = 60.0  # seconds; a password is changed at the broker and in the worker's file one after the other
+LOST = 60.0  # seconds; a dead connection to the group's coordinator is noticed in a quarter of it
 STUCK = 120.0  # seconds barred without a sign of progress; a rebalance takes at most a third of it
 
 
@@ -45,7 +46,8 @@ class Watchdog:
         self._asking: asyncio.Future[str] | None = None
 
     async def look(self) -> None:
-        """Raises DeliveryError when the broker answers and still nothing has moved for `patience` seconds.
+        """Raises DeliveryError when the broker answers and still nothing has moved for `patience` seconds, or when the group
+        has left a partition here for LOST seconds that another worker writes.
 
         Raises SetupError when every connection of the last REFUSED seconds was refused for TLS or credentials, or when the
         input is another topic than it was.
@@ -53,6 +55,9 @@ class Watchdog:
         self._look_at_credentials()
         now, delivery = time.monotonic(), self._delivery
         self._look_at_the_input(now)
+        for lost in delivery.lost.values():
+            if now - lost.since > LOST:
+                raise lost.error
         sign = (delivery.barrier, delivery.epoch, self._metrics.remaining)
         if not delivery.barrier or sign != self._sign:
             self._sign, self._since = sign, now

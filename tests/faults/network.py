@@ -66,8 +66,6 @@ def black_hole(trial: Trial) -> None:
     held = sum(proxy.seen.held for proxy in proxies)
     assert held > 0, "nobody tried to talk in the silence"
     mended(trial)
-    if trial.exactly_once:
-        trial.revived(STREAMJOBS_BROKER__URL=f"kafka://{trial.cluster.proxied}")
     trial.progress()
     trial.prove(f"15 s of silence, {held} bytes held back")
 

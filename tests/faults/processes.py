@@ -116,9 +116,8 @@ def zombie(trial: Trial) -> None:
         sleeper.wake()
         until(partial(contains, sleeper, FENCED), partial(ending, sleeper), 120)
         trial.prove(f"put out with {held} unsaved, fenced")
-        if not settled(trial, sleeper):  # what it lost is told and it ends: somebody starts it again
-            sleeper = trial.work(sleeper.name)
         trial.shared()
+        sleeper.must_live()  # what it lost is told, and it goes on with what it gets
         sleeper, other = other, sleeper
 
 
@@ -128,14 +127,6 @@ def contains(worker: Worker, text: str) -> bool:
 
 def ending(worker: Worker) -> str:
     return worker.text()[-2000:]
-
-
-def settled(trial: Trial, worker: Worker) -> bool:
-    """Whether a woken worker goes on, with partitions of its own; False when it has ended with code 1."""
-    until(lambda: worker.process.poll() is not None or trial.bed.members() == [2, 2], partial(ending, worker), 120)
-    code = worker.process.poll()
-    assert code in (None, 1), f"it ended with {code}:\n{ending(worker)}"
-    return code is None
 
 
 def unsaved(trial: Trial) -> int:

@@ -148,22 +148,6 @@ class Trial:
     def shared(self) -> None:
         until(lambda: self.bed.members() == [2, 2], lambda: f"two members with 2 partitions: {self.bed.members()}", 120)
 
-    def revived(self, **env: str) -> None:
-        """Both at work again, a worker started anew where one was put out, found its partitions taken and ended.
-
-        One that comes back after the other has taken its partitions is told so by its transaction, not by the group.
-        """
-
-        def whole() -> bool:
-            for name in ("a", "b"):
-                newest = [worker for worker in self.lives if worker.name == name][-1]
-                if newest.process.poll() is not None:
-                    assert newest.process.poll() == 1 and FENCED in newest.text(), newest.text()[-2000:]
-                    self.begin(name, **env)
-            return self.bed.members() == [2, 2]
-
-        until(whole, lambda: f"two members with 2 partitions: {self.bed.members()}", 180)
-
     def alone(self) -> None:
         until(lambda: self.bed.members() == [4], lambda: f"one member with 4 partitions: {self.bed.members()}", 120)
 

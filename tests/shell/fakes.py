@@ -250,6 +250,11 @@ class Worker:
         await asyncio.sleep(0)
 
 
+async def until(holds: Callable[[], object]) -> None:
+    while not holds():
+        await asyncio.sleep(0)
+
+
 def stream(count: int, *, keys: int = 5, partition: int = 0, first: int = 0) -> list[Stored]:
     """Records of an input partition: value = offset, keys in turn."""
     return [

@@ -8,7 +8,7 @@ import pytest
 from streamjobs.shell.failures import DeliveryError, FencedError
 from streamjobs.shell.store import MemoryStore
 from tests.shell.fake_core import STATE, fold, hash_core
-from tests.shell.fakes import Broker, Worker, crashed_at, stream
+from tests.shell.fakes import Broker, Worker, crashed_at, stream, until
 
 ORDER = ["before changelog", "after changelog", "before store", "after store", "before commit", "after commit"]
 
@@ -120,8 +120,10 @@ def test_a_fenced_changelog_leaves_store_and_offset_untouched():
         worker.fetch(0, stream(20))
         await worker.settle()
         delivery.held[0].partition.due.set()
-        await asyncio.wait_for(delivery.failing.wait(), 5)
-        assert worker.broker.steps == ["before changelog"]
+        await asyncio.wait_for(until(lambda: delivery.lost), 5)
+        delivery.bar()
+        await delivery.revoke("revoked")
+        assert worker.broker.steps == ["before changelog"] and delivery.failed is None
         assert worker.store.reached(0) is None and worker.broker.committed == {}
 
     asyncio.run(body())

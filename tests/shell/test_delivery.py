@@ -9,7 +9,7 @@ from streamjobs.errors import SnapshotError
 from streamjobs.shell.failures import DeliveryError, FencedError, failure_line, reason
 from streamjobs.shell.room import Room
 from tests.shell.fake_core import fold, hash_core
-from tests.shell.fakes import Worker, stream
+from tests.shell.fakes import Worker, stream, until
 
 
 def test_what_queued_up_is_applied_in_one_call_and_in_order():
@@ -222,6 +222,55 @@ def test_a_partition_lost_to_another_worker_is_let_go_without_ending_the_worker(
         delivery.bar()
         await delivery.revoke("revoked")
         assert delivery.failed is None and worker.broker.committed == {} and len(worker.broker.topics) == sent
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("exactly_once", [False, True], ids=["at_least_once", "exactly_once"])
+def test_a_partition_lost_at_work_is_let_go_and_the_others_go_on(exactly_once):
+    """Another worker writes there before the group has told this one: nothing of it is applied or acknowledged any more."""
+
+    async def body():
+        worker = Worker(exactly_once=exactly_once, checkpoint_records=10)
+        delivery = await worker.begin(0, 1)
+        worker.kafka.opened[0].error = FencedError("taken over")
+        for number in (0, 1):
+            worker.fetch(number, stream(10, partition=number))
+            await worker.settle(number)
+        await asyncio.wait_for(until(lambda: delivery.lost and worker.broker.committed), 5)
+        worker.fetch(0, stream(10, first=10))
+        await worker.settle()
+        assert list(delivery.lost) == [0] and worker.broker.committed == {1: 10} and delivery.failed is None
+        assert delivery.partitions[0].next == 10
+        delivery.bar()
+        await delivery.revoke("revoked")
+        assert delivery.failed is None and not delivery.lost and worker.broker.committed == {1: 10}
+
+    asyncio.run(body())
+
+
+def test_a_partition_lost_within_its_last_checkpoint_is_let_go():
+    """The checkpoint has begun before the group takes the partition away, and is refused after it."""
+
+    async def body():
+        worker = Worker(checkpoint_records=10)
+        delivery = await worker.begin(0)
+        (changelog,), refused = worker.kafka.opened, asyncio.Event()
+
+        async def write(snapshots):
+            await refused.wait()
+            raise FencedError("taken over")
+
+        changelog.write = write
+        worker.fetch(0, stream(10))
+        await worker.settle()
+        await asyncio.sleep(0.01)
+        delivery.bar()
+        letting_go = asyncio.ensure_future(delivery.revoke("revoked"))
+        await asyncio.sleep(0)
+        refused.set()
+        await letting_go
+        assert delivery.failed is None and worker.broker.committed == {}
 
     asyncio.run(body())
 

@@ -1,6 +1,7 @@
 """The watchdog: it ends a worker that waits for nothing, and only that."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 from streamjobs.config import Settings
 from streamjobs.errors import SetupError
 from streamjobs.shell import topics, watchdog
-from streamjobs.shell.failures import DeliveryError
+from streamjobs.shell.delivery import Lost
+from streamjobs.shell.failures import DeliveryError, FencedError
 from streamjobs.shell.watchdog import Watchdog
 
 SETTINGS = Settings.model_validate(
@@ -22,7 +24,7 @@ def watched(
     looks: int, change: Callable[[Any, Any], None] = lambda delivery, metrics: None, *, barrier: bool = True
 ) -> None:
     """Look so many times without any patience, with a change before each look."""
-    delivery, metrics = SimpleNamespace(barrier=barrier, epoch=1), SimpleNamespace(remaining=5)
+    delivery, metrics = SimpleNamespace(barrier=barrier, epoch=1, lost={}), SimpleNamespace(remaining=5)
     watchdog = Watchdog(SETTINGS, delivery, metrics, patience=0.0)
 
     async def look() -> None:
@@ -66,6 +68,18 @@ def test_restoring_and_rebalancing_are_progress(answering: list[Any]) -> None:
     assert not answering
 
 
+def test_a_partition_that_another_worker_writes_is_the_groups_to_take_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the group never does, the worker ends: it would leave that partition to nobody for ever."""
+
+    def lost(delivery: Any, metrics: Any) -> None:
+        delivery.lost = {3: Lost(time.monotonic(), FencedError("taken over"))}
+
+    watched(5, lost, barrier=False)
+    monkeypatch.setattr(watchdog, "LOST", -1.0)
+    with pytest.raises(FencedError, match="taken over"):
+        watched(1, lost, barrier=False)
+
+
 def test_without_a_broker_it_goes_on_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
@@ -85,7 +99,7 @@ def test_a_worker_whose_input_was_made_anew_under_it_ends(monkeypatch: pytest.Mo
     monkeypatch.setattr(watchdog, "topic_id", lambda admin, topic: asked.append(topic) or answer)
 
     async def look() -> None:
-        delivery = SimpleNamespace(barrier=False, epoch=1)
+        delivery = SimpleNamespace(barrier=False, epoch=1, lost={})
         one = Watchdog(SETTINGS, delivery, SimpleNamespace(remaining=0), input_id="same")
         while len(asked) < 3:
             await one.look()
