@@ -209,7 +209,8 @@ class Delivery:
             except FencedError as error:
                 self._lose(partition, error)
             except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be acknowledged after it
-                self.fail(error)
+                if partition.number not in self.lost:  # else a checkpoint met what the loss had left half done
+                    self.fail(error)
 
         return asyncio.ensure_future(watch())
 

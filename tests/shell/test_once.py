@@ -136,5 +136,31 @@ def test_after_a_refused_output_nothing_is_committed(refusal):
     asyncio.run(body())
 
 
+def test_a_checkpoint_that_waits_for_outputs_of_a_lost_partition_does_no_harm():
+    async def body():
+        worker = Worker(exactly_once=True)
+        delivery = await worker.begin(0)
+        refused = asyncio.Event()
+
+        async def send_batch(*arguments, **named):
+            await refused.wait()
+            raise ProducerFenced()
+
+        transactions(worker).out.send_batch = send_batch
+        worker.fetch(0, stream(20))
+        partition = delivery.partitions[0]
+        await asyncio.wait_for(until(lambda: partition.next == 20), 5)
+        partition.due.set()
+        await asyncio.wait_for(until(lambda: partition.lock._waiters), 5)  # the checkpoint, behind what is handed over
+        refused.set()
+        await asyncio.gather(*delivery.held[0].tasks)
+        assert list(delivery.lost) == [0] and delivery.failed is None
+        delivery.bar()
+        await asyncio.wait_for(delivery.revoke("revoked"), 5)
+        assert delivery.failed is None and worker.broker.steps == []
+
+    asyncio.run(body())
+
+
 def test_the_broker_gives_a_transaction_three_times_as_long_as_the_longest_checkpoint():
     assert OPEN_AT_MOST >= 3 * LONGEST_TRANSACTION and OPEN_AT_MOST > LEADERLESS
