@@ -13,7 +13,6 @@ Every input is drawn from the seed and its number. Compiled loops run with their
 import argparse
 import json
 import multiprocessing
-import os
 import sys
 import tempfile
 import time
@@ -26,6 +25,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from tests.fuzz.bounds import check_bounds
+
 STILL = 120.0  # seconds after which an input hangs
 MAKING = 1800.0  # a family: on a machine that has other things to do its loops take long to compile
 TOLD_EVERY = 30.0  # seconds, where nobody sits at a terminal
@@ -34,9 +35,7 @@ TOLD_EVERY = 30.0  # seconds, where nobody sits at a terminal
 def main() -> int:
     options = _options()
     if options.bounds:
-        os.environ["NUMBA_BOUNDSCHECK"] = "1"
-        cache = Path(os.environ.get("STREAMJOBS_CACHE") or Path.home() / ".cache" / "streamjobs")
-        os.environ["STREAMJOBS_CACHE"] = str(cache / "bounds-checked")  # loops with checks are other loops
+        check_bounds()
     from streamjobs.shell.threads import one_thread
 
     one_thread()

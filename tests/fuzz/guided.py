@@ -4,8 +4,9 @@ python -m tests.fuzz.guided json                a million inputs
 python -m tests.fuzz.guided json --minutes 5    as many as fit
 
 It begins with inputs of the family's own generator and changes their bytes; a checksum at an end is made to fit. What is
-tried and what must hold is the same as in `python -m tests.fuzz`. The first finding ends it: code 77, its traceback, and
-its bytes in the folder that is named. Needs atheris: pip install -e '.[fuzz]'.
+tried and what must hold is the same as in `python -m tests.fuzz`, compiled loops with their bounds checked included. The
+first finding ends it: code 77, its traceback, and its bytes in the folder that is named.
+Needs atheris: pip install -e '.[fuzz]'.
 """
 
 import argparse
@@ -13,6 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from tests.fuzz.bounds import check_bounds
 
 BEGINNING = 2000  # inputs of the generator
 HEAD = 2  # bytes that choose whose headers, key and job go with the others
@@ -27,6 +30,7 @@ def main() -> int:
     except ImportError:
         print("fuzz: needs atheris; install it with: pip install -e '.[fuzz]'", file=sys.stderr)
         return 2
+    check_bounds()
     with atheris.instrument_imports(include=list(CODED)):
         from tests.fuzz.families import FAMILIES
     if options.what not in FAMILIES:
