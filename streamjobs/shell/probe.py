@@ -26,10 +26,11 @@ def probe(settings: Settings, job: JobLike) -> Found:
 
     Raises SetupError with a sentence for each thing that stands in the way.
     """
-    admin, counts = topics.connect(settings.broker)
     source = settings.source.topic
+    admin, counts = topics.connect(settings.broker, [source, *job.sinks.values()])
     if source in counts and topics.changelog(settings) not in counts and not _hidden(settings, admin):
         topics.create(settings, job_sinks=job.sinks, state_bytes=job.state_bytes, roles=("state",))
+        admin, counts = topics.connect(settings.broker, _roles(settings, job))
     problems = _obstacles(settings, job, admin, counts)
     if problems:
         raise SetupError("\n".join(problems))
@@ -42,7 +43,7 @@ def obstacles(settings: Settings, job: JobLike) -> list[str]:
     Raises SetupError where the broker refuses TLS or credentials, ConfigError where a file of theirs cannot be read.
     """
     try:
-        admin, counts = topics.connect(settings.broker)
+        admin, counts = topics.connect(settings.broker, _roles(settings, job))
     except SetupError as error:
         return [str(error)]
     return _obstacles(settings, job, admin, counts)
@@ -51,7 +52,7 @@ def obstacles(settings: Settings, job: JobLike) -> list[str]:
 def _obstacles(settings: Settings, job: JobLike, admin: Any, counts: dict[str, int]) -> list[str]:
     broker = settings.broker
     known = client.principal(broker)
-    if problems := topics.check(settings, job.sinks, known):
+    if problems := topics.problems_of(settings, job.sinks, admin, counts, known):
         return problems
     ids = [writer_of(settings.job.name, number) for number in range(counts[settings.source.topic])]
     return rights.missing(admin, client.for_aiokafka(broker), _roles(settings, job), settings.job.name, ids, known)

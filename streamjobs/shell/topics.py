@@ -5,7 +5,7 @@ key's snapshot to the same partition of the changelog.
 """
 
 import time
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -17,6 +17,7 @@ from streamjobs.errors import SetupError
 from streamjobs.shell import client
 
 ANSWER_WITHIN = 5.0  # seconds for a broker to answer
+NEWS_WITHIN = 5.0  # seconds until every node tells of a new topic
 APPLY_WITHIN = 20.0  # seconds for a new topic to be usable
 KAFKA_MAX_BYTES = 1_048_588  # Kafka's own limit of a record batch where a topic sets none
 PRINTED = "add it ('streamjobs topics plan JOB --acl' prints all that are needed)."
@@ -65,13 +66,21 @@ def check(
     settings: Settings, job_sinks: Mapping[str, str] | None = None, principal: str = "this worker's principal"
 ) -> list[str]:
     """One sentence for each thing that stands in the job's way: no broker, a missing or unfitting topic. [] = ready."""
-    servers = ",".join(client.servers(settings.broker))
+    sinks = _sinks(settings) if job_sinks is None else job_sinks
     try:
-        admin, found = connect(settings.broker)
+        admin, found = connect(settings.broker, [one.name for one in plan(settings, sinks, 0)])
     except SetupError as error:
         return [str(error)]
+    return problems_of(settings, sinks, admin, found, principal)
+
+
+def problems_of(
+    settings: Settings, job_sinks: Mapping[str, str], admin: Any, found: Mapping[str, int], principal: str
+) -> list[str]:
+    """The same of what `connect` has found."""
+    servers = ",".join(client.servers(settings.broker))
     partitions = found.get(settings.source.topic)
-    plans = plan(settings, _sinks(settings) if job_sinks is None else job_sinks, partitions or 0)
+    plans = plan(settings, job_sinks, partitions or 0)
     problems = []
     unseen = hidden(admin, [one.name for one in plans if one.name not in found])
     for one in plans:
@@ -142,11 +151,17 @@ def _sinks(settings: Settings) -> Mapping[str, str]:
     return sinks_of(settings, parts_of(settings))
 
 
-def connect(broker: BrokerSection) -> tuple[Any, dict[str, int]]:
-    """An admin client, and the number of partitions of every topic. Raises SetupError where the broker does not answer."""
+def connect(broker: BrokerSection, wanted: Collection[str] = ()) -> tuple[Any, dict[str, int]]:
+    """An admin client, and the number of partitions of every topic. Raises SetupError where the broker does not answer.
+
+    wanted: topics that are asked after for NEWS_WITHIN seconds; a node may not have heard yet of one that was just made.
+    """
     admin = AdminClient({**client.for_confluent(broker), "socket.connection.setup.timeout.ms": 3000})
+    begun = time.monotonic()
     try:
-        return admin, _topics(admin)
+        while not (found := _topics(admin)).keys() >= set(wanted) and time.monotonic() - begun < NEWS_WITHIN:
+            time.sleep(0.2)
+        return admin, found
     except KafkaException as error:
         raise client.unanswered(broker, error, within=ANSWER_WITHIN) from None
 
