@@ -218,7 +218,7 @@ def derive(learner: Any, work: Work, slot: int) -> None:
     if marked != m:
         fields.used[slot, :m] = 0
     if not restore(fields, slot, learner, m):
-        raise ValueError(f"{name}: the kernel of {m} stored samples is out of range.")
+        raise ValueError(f"{name}: the kernel of {m} stored samples, or its eigenvectors, are out of range.")
     stored = fields.values[slot, :m]
     with np.errstate(over="ignore", invalid="ignore"):
         if fields.counts[slot, 6] != learner.rank or not np.array_equal(values_on(fields, slot, m), stored):

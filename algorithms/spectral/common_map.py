@@ -16,6 +16,7 @@ from algorithms.spectral.common_loop import FAR
 from algorithms.spectral.common_solvers import leading, rank_one, ritz
 
 LOST = 1e-12  # an eigenvalue this small beside the first is rounding noise
+LONGEST = 2.0  # of an eigenvector's numbers: its length is 1, but for rounding
 
 
 class Fields(NamedTuple):
@@ -90,6 +91,8 @@ def restore(fields: Fields, slot: int, learner: Any, m: int) -> bool:
             return False
         fields.gram[slot, :m, :m] = K
     values, V = fields.eigenvalues[slot, :q].copy(), fields.vectors[slot, :numbers].reshape(m, q).copy()
+    if not (np.abs(V) <= LONGEST).all():
+        return False
     with np.errstate(all="ignore"):
         set_map(fields, slot, learner, m, values, V)
     return bool(np.isfinite(fields.map[slot, :m]).all())
