@@ -226,3 +226,16 @@ def test_a_state_beyond_the_limits_is_refused_with_one_sentence() -> None:
         learner.predict(state._replace(dictionary=np.eye(26)[:, :2].copy(), values=np.zeros((26, 1))), [[0.0, 0.0]])
     with pytest.raises(ValueError, match="expected a value for each of 3 stored samples, got 2"):
         learner.predict(state._replace(dictionary=np.eye(3)[:, :2].copy(), values=np.zeros((2, 1))), [[0.0, 0.0]])
+
+
+@pytest.mark.parametrize("solver", ["ritz", "rank_one"])
+def test_stored_eigenvectors_longer_than_any_are_refused(solver: str) -> None:
+    """What is learned from them would not be finite; a state as it was left is taken."""
+    learner, (X, Y) = made("sispeed", **SMALL, solver=solver), rows(60)
+    state, _ = learner.run(learner.init(dim=2, targets=2, seed=0), X, Y)
+    assert 0 < np.abs(state.vectors).max() <= 1 + 1e-9
+    learner.predict(state, X[:1])
+    long = state.vectors.copy()
+    long[3] = 3e42
+    with pytest.raises(ValueError, match="stored samples, or its eigenvectors, are out of range"):
+        learner.predict(state._replace(vectors=long), X[:1])
