@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from streamjobs.access import BrokerSection
 from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
-from streamjobs.shell import client, reading, unpacking
+from streamjobs.shell import client, reading
 
 ANSWER_WITHIN = 10.0  # seconds
 
@@ -28,12 +28,7 @@ def topic_records(
         raise client.unanswered(broker, error) from None
     finally:
         consumer.close()
-
-    def records() -> Generator[Stored, None, None]:
-        unpacking.bound(max_bytes)  # of the process: set when the reading begins
-        yield from reading.read(broker, topic, ranges, in_turn=True)
-
-    return records()
+    return reading.read(broker, topic, ranges, in_turn=True, max_bytes=max_bytes)
 
 
 def _ranges(consumer: Any, topic: str, begin_ms: int | None, end_ms: int | None) -> dict[int, reading.Range]:

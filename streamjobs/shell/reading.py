@@ -7,7 +7,7 @@ header name that is not UTF-8.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer
@@ -17,7 +17,7 @@ from aiokafka.structs import TopicPartition
 from streamjobs.access import BrokerSection
 from streamjobs.core.messages import Stored, Unread
 from streamjobs.errors import SnapshotError
-from streamjobs.shell import client, remedies
+from streamjobs.shell import client, remedies, unpacking
 
 AT_ONCE = 5_000  # records
 TURN = 50  # milliseconds one call waits for records
@@ -27,12 +27,16 @@ FETCH_BYTES = 16 << 20  # most of one fetch
 Range = tuple[int, int | None]  # first offset and end (None: the one it has now)
 
 
-def read(broker: BrokerSection, topic: str, ranges: Mapping[int, Range], *, in_turn: bool = False) -> Iterator[Stored]:
+def read(
+    broker: BrokerSection, topic: str, ranges: Mapping[int, Range], *, in_turn: bool = False, max_bytes: int = 0
+) -> Generator[Stored, None, None]:
     """Records that count of these partitions, each in order: of all mixed, or one partition after the other.
 
+    max_bytes: most of a value, for what a batch may unpack to; it holds for the process from when the reading begins.
     Raises SetupError with one sentence where the broker does not answer; never call it in an event loop.
     """
     remedies.apply()
+    unpacking.bound(max_bytes)
     if broker.reached != "plaintext":
         client.greet(broker)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL + 1)  # what it meets is said here, once

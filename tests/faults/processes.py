@@ -6,7 +6,8 @@ import time
 from functools import partial
 from typing import NamedTuple
 
-from tests.faults.trial import FENCED, Trial
+from tests.faults.scenarios import FENCED
+from tests.faults.trial import Trial
 from tests.kafka.bed import PARTITIONS, until
 from tests.kafka.planted import STAGES, program
 from tests.kafka.workers import Worker

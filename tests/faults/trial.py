@@ -27,7 +27,6 @@ JOB: dict[str, dict[str, Any]] = {
 }
 MARKERS = 60.0  # seconds for the markers of commits to be written
 READY = 180.0  # seconds; every deadline is for a machine with much else to do
-FENCED = "another worker has taken this partition over"
 SECRET = "hunter2-of-the-environment"  # stands for a password among a worker's variables
 LOST = ("partition lost before it was made safe", "commit refused")  # log lines after which records are read again
 
