@@ -14,7 +14,7 @@ from streamjobs.config import MetricsSection
 from streamjobs.errors import SetupError
 from streamjobs.shell.metrics import Metrics
 
-STALLED = 60.0  # seconds behind without a commit, or without a turn of the worker's loop
+STALLED = 60.0  # seconds behind without a commit, without an answer of a broker, or without a turn of the worker's loop
 
 Answer = tuple[int, dict[str, Any]]  # HTTP status, JSON
 
@@ -27,6 +27,7 @@ class Health:
     state: str = "recovering"  # recovering | running | stopping | failed
     reason: str = ""  # why it failed
     turned: float = 0.0  # time.monotonic() of the loop's last turn, 0: not begun
+    answered: float = 0.0  # time.monotonic() of a broker's last answer, 0: none yet
 
     def answer(self, now: float | None = None) -> Answer:
         """200 while recovering or running (and not stalled), 503 otherwise."""
@@ -37,6 +38,8 @@ class Health:
         stalled = ""
         if self.turned and moment - self.turned > STALLED:
             stalled = f"no turn of the worker's loop for {moment - self.turned:.0f} s"
+        elif self.answered and moment - self.answered > STALLED:
+            stalled = f"no broker has answered for {moment - self.answered:.0f} s"
         elif self.state == "running" and any(lags.values()) and age > STALLED:
             stalled = f"behind, and no commit for {age:.0f} s"
         fine = self.state in ("recovering", "running") and not stalled

@@ -27,6 +27,12 @@ class Refused:
     error: BaseException | None = None
 
 
+class Answered:
+    """When a node last answered a request of any client here, time.monotonic(); 0: none has yet."""
+
+    at: float = 0.0
+
+
 async def _patient_lookup(self: Any, kind: Any, key: str) -> Any:
     """Whatever passes by itself is told as an error that all callers ask again after.
 
@@ -55,10 +61,13 @@ async def _own_send(self: Any, node_id: int, request: Any, *, group: Any = Conne
     connection = self._conns[node_id, group]
     answered = not (isinstance(request, ProduceRequest) and request.required_acks == 0)
     try:
-        return await connection.send(request, expect_response=answered)
+        answer = await connection.send(request, expect_response=answered)
     except TimeoutError as error:
         connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
         raise RequestTimedOutError() from error
+    if answered:
+        Answered.at = time.monotonic()
+    return answer
 
 
 def _lean_record(self: Any, tp: Any, record: Any) -> Stored:

@@ -23,6 +23,7 @@ from streamjobs.shell.bundle import Core, core_from
 from streamjobs.shell.failures import TimeoutAtStop, exit_code, failure_line
 from streamjobs.shell.health import Health, Server
 from streamjobs.shell.metrics import Metrics
+from streamjobs.shell.remedies import Answered
 from streamjobs.shell.threads import nothing_to_save
 from streamjobs.shell.watchdog import Watchdog
 
@@ -151,7 +152,7 @@ class _Worker:
         watchdog = Watchdog(self.settings, delivery, self.metrics, input_id=delivery.input_id)
         while True:
             await watchdog.look()
-            self.health.turned = time.monotonic()
+            self.health.turned, self.health.answered = time.monotonic(), Answered.at
             if self.health.state in ("recovering", "running"):
                 self.health.state = "recovering" if delivery.barrier else "running"
             if ends is not None and not delivery.barrier and delivery.finished(ends, app.consumer.passed):

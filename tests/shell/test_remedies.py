@@ -91,6 +91,27 @@ def test_a_request_that_times_out_when_its_connection_is_gone_is_only_a_timeout(
         asyncio.run(gone())
 
 
+@pytest.mark.parametrize("answers", [True, False])
+def test_only_a_request_that_is_answered_counts_as_a_sign_of_a_broker(
+    monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    class Answering(Silent):
+        async def send(self, request: object, expect_response: bool) -> None:
+            if not answers:
+                await super().send(request, expect_response)
+
+    async def ask() -> None:
+        remedies.apply()
+        client = AIOKafkaClient(bootstrap_servers="127.0.0.1:1")
+        Answering(client._conns, [])
+        await asyncio.gather(client.send(1, ApiVersionRequest()), return_exceptions=True)
+        client._conns.clear()
+
+    monkeypatch.setattr(remedies.Answered, "at", 0.0)
+    asyncio.run(ask())
+    assert (remedies.Answered.at > 0) == answers
+
+
 def test_a_dead_group_routine_fails_the_worker_and_an_ended_one_does_not() -> None:
     failed: list[BaseException] = []
 

@@ -151,6 +151,13 @@ def test_a_loop_that_stands_still_is_not_healthy():
     assert status == 503 and "no turn" in body["reason"]
 
 
+def test_a_worker_that_no_broker_answers_is_not_healthy_though_nothing_is_behind():
+    health = Health(Metrics("in"), state="running", turned=160.0, answered=100.0)
+    assert health.answer(100.0 + STALLED - 1)[0] == 200
+    status, body = health.answer(100.0 + STALLED + 1)
+    assert status == 503 and body["reason"] == "no broker has answered for 61 s"
+
+
 def test_a_worker_behind_without_commits_is_not_healthy():
     async def body():
         worker = Worker()
