@@ -62,22 +62,10 @@ def plan(settings: Settings, job_sinks: Mapping[str, str], partitions: int, stat
     return plans
 
 
-def check(
-    settings: Settings, job_sinks: Mapping[str, str] | None = None, principal: str = "this worker's principal"
-) -> list[str]:
-    """One sentence for each thing that stands in the job's way: no broker, a missing or unfitting topic. [] = ready."""
-    sinks = _sinks(settings) if job_sinks is None else job_sinks
-    try:
-        admin, found = connect(settings.broker, [one.name for one in plan(settings, sinks, 0)])
-    except SetupError as error:
-        return [str(error)]
-    return problems_of(settings, sinks, admin, found, principal)
-
-
 def problems_of(
     settings: Settings, job_sinks: Mapping[str, str], admin: Any, found: Mapping[str, int], principal: str
 ) -> list[str]:
-    """The same of what `connect` has found."""
+    """One sentence for each topic that is missing or does not fit, of what `connect` has found; [] = none."""
     servers = ",".join(client.servers(settings.broker))
     partitions = found.get(settings.source.topic)
     plans = plan(settings, job_sinks, partitions or 0)
@@ -112,9 +100,9 @@ def lacking_right(name: str, role: str, lacking: str, principal: str) -> str:
 def create(
     settings: Settings,
     *,
+    job_sinks: Mapping[str, str],
     partitions: int | None = None,
     replication: int | None = None,
-    job_sinks: Mapping[str, str] | None = None,
     state_bytes: int = 0,
     roles: Container[str] | None = None,
 ) -> list[TopicPlan]:
@@ -132,8 +120,7 @@ def create(
             f"topic {settings.source.topic} (input): expected {partitions} partitions as asked for, got {there}; "
             f"leave the number out: the job's other topics then get {there} as well."
         )
-    sinks = _sinks(settings) if job_sinks is None else job_sinks
-    missing = [one for one in plan(settings, sinks, there or partitions or 4, state_bytes) if one.name not in found]
+    missing = [one for one in plan(settings, job_sinks, there or partitions or 4, state_bytes) if one.name not in found]
     if roles is not None:
         missing = [one for one in missing if one.role in roles]
     if missing:
@@ -143,12 +130,6 @@ def create(
             _await_created(name, answer)
         _await_usable(admin, missing)
     return missing
-
-
-def _sinks(settings: Settings) -> Mapping[str, str]:
-    from streamjobs.core.parts import parts_of, sinks_of  # imports every learner: only where the caller has no job yet
-
-    return sinks_of(settings, parts_of(settings))
 
 
 def connect(broker: BrokerSection, wanted: Collection[str] = ()) -> tuple[Any, dict[str, int]]:

@@ -9,8 +9,9 @@ import pytest
 from confluent_kafka.admin import ConfigResource, NewTopic
 
 from streamjobs.checking import settings_from
+from streamjobs.core.job import Job
 from streamjobs.errors import SetupError
-from streamjobs.shell import detached, topics
+from streamjobs.shell import detached, probe, topics
 from streamjobs.shell.broker import Broker, free_port, prepare
 from streamjobs.shell.kafka import jars
 from tests.kafka.fixtures import MakeBed
@@ -85,14 +86,14 @@ def test_a_detached_broker_outlives_its_starter_and_keeps_its_data(
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=90)
         url = f"kafka://127.0.0.1:{port}"
         assert done.stdout.strip() == url == detached.start()  # it runs already
-        settings = _settings(url)
-        topics.create(settings, job_sinks=SINKS)
+        job = Job.from_settings(_settings(url))
+        topics.create(job.settings, job_sinks=job.sinks)
         with pytest.raises(SetupError, match=f"already running at 127.0.0.1:{port}; stop it"):
             detached.start(free_port())
         assert detached.stop() == url
         assert detached.stop() is None
         assert detached.start(port) == url
-        assert topics.check(settings, SINKS) == []
+        assert probe.obstacles(job.settings, job) == []
     finally:
         detached.stop()
 
@@ -105,7 +106,7 @@ def _settings(url: str):
 
 def test_created_topics_have_the_inputs_partitions_and_the_changelog_is_compacted(make_bed: MakeBed) -> None:
     bed = make_bed("made", make=False, source=SOURCE)
-    assert len(topics.check(bed.settings, bed.job.sinks)) == 2 + len(bed.job.sinks)
+    assert len(probe.obstacles(bed.settings, bed.job)) == 2 + len(bed.job.sinks)
     bed.admin.create_topics([NewTopic(bed.input, 6, 1)])[bed.input].result(10)
     created = topics.create(bed.settings, job_sinks=bed.job.sinks)
     assert {one.name for one in created} == {*bed.job.sinks.values(), bed.changelog}
@@ -113,7 +114,7 @@ def test_created_topics_have_the_inputs_partitions_and_the_changelog_is_compacte
     assert {len(found[one.name].partitions) for one in created} == {6}
     resource = ConfigResource(ConfigResource.Type.TOPIC, bed.changelog)
     assert bed.admin.describe_configs([resource])[resource].result(10)["cleanup.policy"].value == "compact"
-    assert topics.check(bed.settings, bed.job.sinks) == []
+    assert probe.obstacles(bed.settings, bed.job) == []
     assert topics.create(bed.settings, job_sinks=bed.job.sinks) == []
 
 
@@ -127,7 +128,7 @@ def test_a_changelog_that_deletes_is_found_before_it_forgets_keys(make_bed: Make
     bed = make_bed("forgetful", make=False, source=SOURCE)
     bed.admin.create_topics([NewTopic(bed.changelog, 4, 1)])[bed.changelog].result(10)
     topics.create(bed.settings, job_sinks=bed.job.sinks)
-    (problem,) = topics.check(bed.settings, bed.job.sinks)
+    (problem,) = probe.obstacles(bed.settings, bed.job)
     assert problem.startswith(f"topic {bed.changelog} (state): expected cleanup.policy compact, got delete")
 
 
@@ -139,7 +140,8 @@ def test_a_dead_letter_fits_wherever_its_input_did() -> None:
 
 def test_a_broker_that_does_not_answer_is_one_sentence_within_seconds() -> None:
     port = free_port()
+    job = Job.from_settings(_settings(f"kafka://127.0.0.1:{port}"))
     begin = time.monotonic()
-    (problem,) = topics.check(_settings(f"kafka://127.0.0.1:{port}"), SINKS)
+    (problem,) = probe.obstacles(job.settings, job)
     assert problem.startswith(f"broker 127.0.0.1:{port}: nobody answers within") and "[broker] url" in problem
     assert time.monotonic() - begin < 60
