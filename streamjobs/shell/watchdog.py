@@ -20,8 +20,9 @@ from streamjobs.errors import SetupError, StreamjobsError
 from streamjobs.shell import client, topics
 from streamjobs.shell.failures import DeliveryError
 from streamjobs.shell.greeting import refusal
+from streamjobs.shell.health import STALLED
 from streamjobs.shell.identity import refuse_another, topic_id
-from streamjobs.shell.remedies import Refused
+from streamjobs.shell.remedies import Answered, Refused
 
 log = structlog.get_logger("streamjobs")
 
@@ -44,6 +45,7 @@ class Watchdog:
         self._since = self._asked = time.monotonic()
         self._broker, self._topic, self._input_id = settings.broker, settings.source.topic, input_id
         self._asking: asyncio.Future[str] | None = None
+        self._silent = False
 
     async def look(self) -> None:
         """Raises DeliveryError when the broker answers and still nothing has moved for `patience` seconds, or when the group
@@ -54,6 +56,7 @@ class Watchdog:
         """
         self._look_at_credentials()
         now, delivery = time.monotonic(), self._delivery
+        self._look_at_silence(now)
         self._look_at_the_input(now)
         for lost in delivery.lost.values():
             if now - lost.since > LOST:
@@ -72,6 +75,17 @@ class Watchdog:
                 f"no partitions for {waited:.0f} s: the broker answers, but joining the group, fencing or restoring does "
                 "not go on. Nothing is lost: a restart continues from the last checkpoint."
             )
+
+    def _look_at_silence(self, now: float) -> None:
+        """A library goes on asking and says nothing; whoever reads the log is told once, and once that it is over."""
+        silent = Answered.at > 0 and now - Answered.at > STALLED
+        if silent == self._silent:
+            return
+        self._silent = silent
+        if silent:
+            log.warning("no broker answers; it goes on by itself when one does", seconds=round(now - Answered.at))
+        else:
+            log.info("a broker answers again")
 
     def _look_at_credentials(self) -> None:
         since, error = Refused.since, Refused.error

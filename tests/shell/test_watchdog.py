@@ -7,12 +7,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from streamjobs.config import Settings
 from streamjobs.errors import SetupError
 from streamjobs.shell import topics, watchdog
 from streamjobs.shell.delivery import Lost
 from streamjobs.shell.failures import DeliveryError, FencedError
+from streamjobs.shell.health import STALLED
+from streamjobs.shell.remedies import Answered
 from streamjobs.shell.watchdog import Watchdog
 
 SETTINGS = Settings.model_validate(
@@ -66,6 +69,24 @@ def test_restoring_and_rebalancing_are_progress(answering: list[Any]) -> None:
     watched(5, restored)
     watched(5, rebalanced)
     assert not answering
+
+
+def test_a_silence_of_all_brokers_is_told_once_and_its_end_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Answered, "at", time.monotonic() - STALLED - 5)
+    looks = []
+
+    def answered(delivery: Any, metrics: Any) -> None:
+        looks.append(1)
+        if len(looks) == 4:
+            Answered.at = time.monotonic()
+
+    with capture_logs() as lines:
+        watched(6, answered, barrier=False)
+    assert [line["event"] for line in lines] == [
+        "no broker answers; it goes on by itself when one does",
+        "a broker answers again",
+    ]
+    assert lines[0]["seconds"] == STALLED + 5
 
 
 def test_a_partition_that_another_worker_writes_is_the_groups_to_take_away(monkeypatch: pytest.MonkeyPatch) -> None:
