@@ -171,6 +171,34 @@ def cholesky(M: Array, n: int, ridge: float, jitter: float, lost: float, L: Arra
 
 
 @compiled
+def cholesky_twice(M: Array, n: int, ridge: float, lost: float, L: Array, lost2: float, L2: Array) -> None:
+    """L L' = M + ridge I and L2 L2' = M, the same bits as `cholesky`, side by side: neither waits for its own roots."""
+    last = n - 1
+    for j in range(n):
+        row, other = L[j], L2[j]
+        start, start2 = M[j, j] + ridge, M[j, j]
+        pivot, pivot2 = start, start2
+        for t in range(j):
+            pivot -= row[t] * row[t]
+            pivot2 -= other[t] * other[t]
+        good, good2 = pivot > lost * start, pivot2 > lost2 * start2
+        root, root2 = np.sqrt(pivot) if good else 0.0, np.sqrt(pivot2) if good2 else 0.0
+        scale, scale2 = 1.0 / root if good else 0.0, 1.0 / root2 if good2 else 0.0
+        row[j], other[j] = root, root2
+        for i in range(j + 1, n, 2):
+            after = min(i + 1, last)  # of the last two one may be the last row again
+            row1, row2, other1, other2 = L[i], L[after], L2[i], L2[after]
+            total1, total2 = M[i, j], M[after, j]
+            sum1, sum2 = total1, total2
+            for t in range(j):
+                total1 -= row1[t] * row[t]
+                total2 -= row2[t] * row[t]
+                sum1 -= other1[t] * other[t]
+                sum2 -= other2[t] * other[t]
+            row1[j], row2[j], other1[j], other2[j] = total1 * scale, total2 * scale, sum1 * scale2, sum2 * scale2
+
+
+@compiled
 def solve_lower(L: Array, n: int, b: Array) -> None:
     """b = L^-1 b in place; a coordinate without a pivot becomes 0."""
     for i in range(n):

@@ -10,7 +10,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.eigen import symmetric
 from algorithms.common.kernels import Code, fill_row
 from algorithms.common.linalg import (
-    cholesky,
+    cholesky_twice,
     solve_lower,
     solve_lower_transposed,
     transposed_product,
@@ -72,8 +72,7 @@ def settle(factor, count, ridge, image, inner, solver, rotation):
     """The same where image = K A is there already."""
     rank = factor.shape[1]
     transposed_product(factor, image, count, rank, inner)
-    cholesky(inner, rank, ridge, 0.0, LOST, solver)
-    cholesky(inner, rank, 0.0, 0.0, LOST_DIRECTION, rotation)
+    cholesky_twice(inner, rank, ridge, LOST, solver, LOST_DIRECTION, rotation)
 
 
 @compiled

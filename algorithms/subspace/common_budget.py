@@ -139,6 +139,10 @@ def updated(rules, step, n, factor, image, count, k, kxx, b, q, trial):
 def power(base, exponent):
     """base^exponent for a whole exponent of 0 or more, by squaring."""
     result = 1.0
+    for _ in range(6):  # no branch that a processor could guess wrong, and the squares are shared by all samples
+        result *= base if exponent & 1 else 1.0
+        base *= base
+        exponent >>= 1
     while exponent > 0:
         if exponent & 1:
             result *= base
@@ -228,8 +232,7 @@ def hand_over(inverse, leaver, m, trial):
 @compiled
 def sound(trial, m):
     """True when every number is finite and none so large that its square could overflow."""
-    total = 0.0
-    for i in range(m):
-        for c in range(trial.shape[1]):
-            total += abs(trial[i, c])
-    return total < 1e100
+    wild, numbers = 0, trial.reshape(trial.size)  # one long loop looks at several at once, rows of ten are too short
+    for i in range(m * trial.shape[1]):
+        wild += not abs(numbers[i]) < 1e100
+    return wild == 0
