@@ -15,7 +15,9 @@ from tests.kafka.workers import Worker
 
 ROUND = 240.0  # seconds of faults between two audits
 EACH = 150  # records of each key in a round
-QUIET = 120.0  # seconds after its start a worker's memory is not looked at: it fills its arrays
+# Seconds after its start a worker's memory is not looked at: it fills its arrays. What its local store writes into, at
+# most 64 MB, fills and empties within half an hour more: a slope seen over less than hours tells that.
+QUIET = 120.0
 PAGE = 4096
 KINDS = {"kill": 1, "broker": 4, "stop": 4, "reset": 4, "silence": 4, "slow": 4, "freeze": 4}  # kill ends a life: rare
 
