@@ -1,12 +1,13 @@
 """What aiokafka 0.14.0 does wrong for us, answered in its own classes; `apply` once per process, before any client."""
 
+import asyncio
 import ssl
 import time
 from typing import Any
 
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
 from aiokafka.conn import AIOKafkaConnection, CloseReason, OAuthAuthenticator
-from aiokafka.consumer.fetcher import PartitionRecords
+from aiokafka.consumer.fetcher import Fetcher, PartitionRecords
 from aiokafka.errors import KafkaError, NodeNotReadyError, RequestTimedOutError, SaslAuthenticationFailed
 from aiokafka.protocol.produce import ProduceRequest
 
@@ -17,6 +18,7 @@ from streamjobs.shell.secrets import Secret
 _lookup = AIOKafkaClient.coordinator_lookup
 _connect = AIOKafkaConnection.connect
 _step = OAuthAuthenticator.step
+_fetch = Fetcher._proc_fetch_request
 
 
 class Refused:
@@ -70,6 +72,17 @@ async def _own_send(self: Any, node_id: int, request: Any, *, group: Any = Conne
     return answer
 
 
+async def _ending_fetch(self: Any, *arguments: Any) -> Any:
+    """Cancelled while it waits to try again, it ends as it does while it waits for an answer.
+
+    What it lets escape breaks off the consumer's closing: connections stay open, and a traceback is all that is told.
+    """
+    try:
+        return await _fetch(self, *arguments)
+    except asyncio.CancelledError:
+        return False
+
+
 def _lean_record(self: Any, tp: Any, record: Any) -> Stored:
     """The core's own tuples of fetched records; aiokafka's data class costs 0.6 us more a record."""
     return Stored(tp.topic, tp.partition, record.offset, record.timestamp, record.key, record.value, record.headers)
@@ -105,6 +118,7 @@ def apply() -> None:
     AIOKafkaClient.coordinator_lookup = _patient_lookup
     AIOKafkaClient.send = _own_send
     AIOKafkaConnection.connect = _noted_connect
+    Fetcher._proc_fetch_request = _ending_fetch
     OAuthAuthenticator.step = _answered_step
     PartitionRecords._consumer_record = _lean_record
     unpacking.apply()

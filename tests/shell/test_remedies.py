@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
+from aiokafka.consumer.fetcher import Fetcher
+from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, RequestTimedOutError, TransactionalIdAuthorizationFailed
 from aiokafka.protocol.admin import ApiVersionRequest
 
@@ -89,6 +91,25 @@ def test_a_request_that_times_out_when_its_connection_is_gone_is_only_a_timeout(
 
     with pytest.raises(RequestTimedOutError):
         asyncio.run(gone())
+
+
+def test_a_fetch_that_waits_to_try_again_ends_without_breaking_off_the_consumers_closing() -> None:
+    async def broken(*_: object) -> None:
+        raise KafkaConnectionError("closed")
+
+    async def close() -> list[asyncio.Task[bool]]:
+        remedies.apply()
+        client: Any = AIOKafkaClient(bootstrap_servers="127.0.0.1:1")
+        client.send = broken
+        fetcher = Fetcher(client, SubscriptionState(), retry_backoff_ms=60_000)
+        request = SimpleNamespace(topics=[])
+        fetches = [asyncio.ensure_future(fetcher._proc_fetch_request(None, 1, request)) for _ in range(2)]
+        await asyncio.sleep(0)  # both wait now
+        fetcher._pending_tasks.update(fetches)
+        await fetcher.close()
+        return fetches
+
+    assert [one.result() for one in asyncio.run(close())] == [False, False]
 
 
 @pytest.mark.parametrize("answers", [True, False])
