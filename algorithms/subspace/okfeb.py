@@ -286,8 +286,9 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
         for i in range(count):
             age[i] += rules.by_admission or leaver >= 0
         age[count] = 0 if rules.by_admission or leaver < 0 else 1
-        for c in range(rank):
-            image[count, c] = b[c]
+        if listens:  # else the old image is not looked at again
+            for c in range(rank):
+                image[count, c] = b[c]
         for i in range(count + 1):
             for c in range(rank):
                 factor[i, c] = trial[i, c]
@@ -296,7 +297,8 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
         if leaver >= 0:
             remove_row(support, leaver, count)
             remove_row(factor, leaver, count)
-            remove_row(image, leaver, count)
+            if listens:
+                remove_row(image, leaver, count)
             remove_at(age, leaver, count)
             remove_row_and_column(gram, leaver, count)
             count -= 1
