@@ -9,6 +9,7 @@ from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.fields import readable
 
 MOST_STATE = (1 << 31) - (1 << 20)  # bytes; a record's length is a 32-bit number, and what frames it is small
+LOWER = "Lower what sets its size, such as the learner's budget or rank."
 
 
 def job_from(settings: Settings, origin: str = "") -> Job:
@@ -36,12 +37,11 @@ def job_from(settings: Settings, origin: str = "") -> Job:
         raise ConfigError(f"{before}{error}") from None
     except MemoryError:
         raise ConfigError(
-            f"{before}a key's state must fit into this machine's memory; got one that does not. Lower what sets its size, "
-            "such as the learner's budget or rank."
+            f"{before}a key's state must fit into this machine's memory; got one that does not. {LOWER}"
         ) from None
     if size > MOST_STATE:
         raise ConfigError(
             f"{before}a key's state must fit into a record of the changelog, {readable(MOST_STATE)}; got {readable(size)}. "
-            "Lower what sets its size, such as the learner's budget or rank."
+            f"{LOWER}"
         )
     return job
