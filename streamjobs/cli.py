@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from streamjobs.commands import about, broker, checking, demo, describe, dlq, fit, replay, starting, state, topics, working
+from streamjobs.commands import about, broker, check, demo, describe, dlq, fit, init, replay, state, topics
+from streamjobs.commands import run as worker
 from streamjobs.errors import StreamjobsError
-from streamjobs.shell.threads import one_thread
+from streamjobs.process import one_thread
 
 app = typer.Typer(
     name="streamjobs",
@@ -33,7 +34,7 @@ def every_command(
     pass  # read in `run`, before anything can fail
 
 
-for group in (demo, starting, checking, describe, topics, working, fit, replay, state, dlq, broker, about):
+for group in (demo, init, check, describe, topics, worker, fit, replay, state, dlq, broker, about):
     group.add_to(app)
 
 

@@ -1,6 +1,6 @@
 """For every test: one BLAS thread; hypothesis draws the same examples in every run, takes its time and keeps no files."""
 
-from streamjobs.shell.threads import one_thread
+from streamjobs.process import one_thread
 
 one_thread()  # before anything imports numpy
 

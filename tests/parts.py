@@ -44,14 +44,14 @@ PARTS = (
     Part("doctests", ("algorithms", "streamjobs"), options=("--doctest-modules",)),
     Part("checks", ("tests/checks",)),
     Part("learners", ("tests/learners", "tests/reference", "tests/golden")),
-    Part("core", ("tests/core", "tests/state")),
+    Part("core", ("tests/stages", "tests/core")),
     Part("fuzz", ("tests/fuzz",), fast=False),
-    Part("shell", ("tests/shell",)),
+    Part("worker", ("tests/kafka", "tests/worker", "tests/maintenance")),
     Part("cli", ("tests/cli",)),
     Part("fit", ("tests/fit",)),
     Part("paper", ("tests/paper",), fast=False),
     Part("bench", ("tests/bench",), fast=False, brokers=True),
-    Part("kafka", ("tests/kafka",), fast=False, brokers=True, within_seconds=900),
+    Part("brokers", ("tests/brokers",), fast=False, brokers=True, within_seconds=900),
     Part("faults", ("tests/faults",), fast=False, brokers=True, within_seconds=900),
 )
 

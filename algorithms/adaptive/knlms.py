@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.common import check_counts, enter, evaluate
+from algorithms.adaptive.expansion import check_counts, enter, evaluate
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing, norm2

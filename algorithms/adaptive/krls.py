@@ -18,8 +18,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.common import check_counts, evaluate
-from algorithms.adaptive.common_matrix import identity, take_over, triangle_rows
+from algorithms.adaptive.expansion import check_counts, evaluate
+from algorithms.adaptive.inverse import identity, take_over, triangle_rows
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import (
     extend,

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.common import check_counts, lms_loop
+from algorithms.adaptive.expansion import check_counts, lms_loop
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
 

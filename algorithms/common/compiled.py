@@ -1,31 +1,28 @@
 """The one way compiled loops are made: numba without fast-math, cached on disk, free of the interpreter lock.
 
-The cache folder is named by the sources of `algorithms/common` and the `common*.py` beside learners: numba notices a
-change of a loop's own file but not of a helper in another file, and a stale helper would be a silent wrong result.
-`STREAMJOBS_CACHE` moves the folder (the package's own folder is often read-only).
+Numba notices a change of a loop's own file but not of a helper in another file, and a stale helper would be a silent
+wrong result. So a loop's cache folder is named by the sources of its module and of all modules that one imports, however
+far away, and by the versions of numba and NumPy. `STREAMJOBS_CACHE` moves the folder (the package's own is often
+read-only).
 """
 
+import functools
 import hashlib
 import os
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
-
-def _cache_folder() -> str:
-    digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
-    here = Path(__file__).parent
-    for source in sorted([*here.glob("*.py"), *here.parent.glob("*/common*.py")]):
-        digest.update(source.read_bytes())
-    root = os.environ.get("STREAMJOBS_CACHE") or Path.home() / ".cache" / "streamjobs"
-    return str(Path(root) / "compiled" / digest.hexdigest())
-
-
-numba.config.CACHE_DIR = _cache_folder()
+OURS = ("algorithms", "streamjobs")
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))", re.MULTILINE)
+_digests: dict[str, str] = {}  # of the modules that have compiled loops
 
 
 def compiled(loop: Loop) -> Loop:
@@ -33,4 +30,64 @@ def compiled(loop: Loop) -> Loop:
     # Imported as a file (python -m doctest okfeb.py) a module has another name, and what it would leave in the cache
     # names a module that nobody else can import.
     cache = "." in loop.__module__
+    if cache:
+        numba.config.CACHE_DIR = str(cache_root() / _digest(loop.__module__))
     return numba.njit(cache=cache, nogil=True, fastmath=False, error_model="numpy")(loop)  # type: ignore[no-any-return]
+
+
+def cache_root() -> Path:
+    """The folder in which every loop has its own."""
+    return Path(os.environ.get("STREAMJOBS_CACHE") or Path.home() / ".cache" / "streamjobs") / "compiled"
+
+
+def loops_digest() -> str:
+    """Differs when anything does that a loop of a module imported so far is made from."""
+    return hashlib.blake2b(repr(sorted(_digests.items())).encode(), digest_size=8).hexdigest()
+
+
+def _digest(module: str) -> str:
+    """Of all that the loops of a module may reach."""
+    if module not in _digests:
+        file = Path(str(sys.modules[module].__file__))
+        name = f"{module}.__init__" if file.name == "__init__.py" else module
+        root = file.parents[name.count(".")]
+        packages = (*OURS, module.partition(".")[0])
+        digest = hashlib.blake2b(f"{numba.__version__} {np.__version__}".encode(), digest_size=8)
+        for source in sorted(_reached(file, root, packages)):
+            digest.update(source.read_bytes())
+        _digests[module] = digest.hexdigest()
+    return _digests[module]
+
+
+def _reached(file: Path, root: Path, packages: tuple[str, ...]) -> set[Path]:
+    """The file and all it imports from these packages, directly or not."""
+    reached, left = {file}, [file]
+    while left:
+        for found in _imported(left.pop(), root, packages):
+            if found not in reached:
+                reached.add(found)
+                left.append(found)
+    return reached
+
+
+@functools.cache
+def _imported(file: Path, root: Path, packages: tuple[str, ...]) -> tuple[Path, ...]:
+    """Files of the modules that a file's import statements name."""
+    return tuple(dict.fromkeys(_found(file.read_text(encoding="utf-8"), file, root, packages)))
+
+
+def _found(source: str, file: Path, root: Path, packages: tuple[str, ...]) -> Iterator[Path]:
+    for base, names, plain in _IMPORT.findall(source):
+        if base.startswith("."):  # relative, which nothing here is; somebody's own learner may be
+            yield from file.parent.glob("*.py")
+            continue
+        wanted = (
+            [base, *(f"{base}.{name.split()[0]}" for name in names.strip("()").split(",") if name.strip())] if base else []
+        )
+        wanted += [name.split()[0] for name in plain.split(",") if name.strip()]
+        for module in wanted:
+            if module.partition(".")[0] not in packages:
+                continue
+            for place in (root, Path(__file__).parents[2]):
+                path = place.joinpath(*module.split("."))
+                yield from (found for found in (path.with_suffix(".py"), path / "__init__.py") if found.is_file())

@@ -15,7 +15,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
-from algorithms.drift.common import COLUMNS, report, watches_one
+from algorithms.drift.report import COLUMNS, report, watches_one
 
 
 class PageHinkleyState(NamedTuple):

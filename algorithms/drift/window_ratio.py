@@ -17,7 +17,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import remove_row
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
-from algorithms.drift.common import COLUMNS, report, watches_one
+from algorithms.drift.report import COLUMNS, report, watches_one
 
 
 class WindowRatioState(NamedTuple):

@@ -20,8 +20,8 @@ from algorithms.common import rls
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import largest, missing, put
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, State, require
-from algorithms.heads import common as heads
-from algorithms.heads.common import carry, score, side, squared_loss
+from algorithms.heads import linear as heads
+from algorithms.heads.linear import carry, score, side, squared_loss
 
 
 class GatedRlsState(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
-from algorithms.heads.common import carry, score, step
+from algorithms.heads.linear import carry, score, step
 
 
 class LogisticState(NamedTuple):

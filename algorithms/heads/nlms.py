@@ -14,7 +14,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
-from algorithms.heads.common import carry, length2, score, squared_loss, step
+from algorithms.heads.linear import carry, length2, score, squared_loss, step
 
 
 class NlmsState(NamedTuple):

@@ -20,8 +20,8 @@ from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.rls import packed
-from algorithms.heads import common as heads
-from algorithms.heads.common import carry, score, squared_loss
+from algorithms.heads import linear as heads
+from algorithms.heads.linear import carry, score, squared_loss
 
 
 class RlsState(NamedTuple):

@@ -19,8 +19,8 @@ from numpy.polynomial.hermite_e import hermegauss
 
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, reject, require
-from algorithms.maps import common as maps
-from algorithms.maps.common import LARGEST_WIDTH, waves_loop
+from algorithms.maps import waves as maps
+from algorithms.maps.waves import LARGEST_WIDTH, waves_loop
 
 HALTON_UP_TO = 12  # coordinates; further primes fill their interval too slowly
 

@@ -19,8 +19,8 @@ import numpy as np
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, reject, require
 from algorithms.common.randomness import normal, uniform
-from algorithms.maps import common as maps
-from algorithms.maps.common import LARGEST_WIDTH, waves_loop
+from algorithms.maps import waves as maps
+from algorithms.maps.waves import LARGEST_WIDTH, waves_loop
 
 FREQUENCY, PHASE, SPREAD = 1, 2, 3  # purposes of the draws
 

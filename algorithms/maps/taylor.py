@@ -19,7 +19,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel
 from algorithms.common.linalg import missing, norm2
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, reject, require
-from algorithms.maps.common import LARGEST_WIDTH, MapState
+from algorithms.maps.waves import LARGEST_WIDTH, MapState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

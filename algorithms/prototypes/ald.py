@@ -17,7 +17,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, value
 from algorithms.common.linalg import missing, put
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
-from algorithms.prototypes import common as maps
+from algorithms.prototypes import whitened_map as maps
 
 
 class AldState(NamedTuple):

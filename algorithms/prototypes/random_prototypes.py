@@ -20,7 +20,7 @@ from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import missing, put
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
 from algorithms.common.randomness import uniform
-from algorithms.prototypes import common as maps
+from algorithms.prototypes import whitened_map as maps
 
 PLACE = 1  # purpose of the draws
 

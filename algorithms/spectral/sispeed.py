@@ -20,7 +20,7 @@ from typing import ClassVar, Literal
 
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Learner
-from algorithms.spectral import common as family
+from algorithms.spectral import family
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Learner, require
-from algorithms.spectral import common as family
+from algorithms.spectral import family
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

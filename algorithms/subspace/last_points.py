@@ -17,7 +17,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import cholesky, missing, put, remove_row, remove_row_and_column
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
-from algorithms.subspace import common as sub
+from algorithms.subspace import projection as sub
 
 
 class LastPointsState(NamedTuple):

@@ -20,9 +20,9 @@ from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import missing, norm2, put
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, Workspace, require
-from algorithms.subspace import common as sub
-from algorithms.subspace import common_budget as bud
-from algorithms.subspace.common_budget import STEP_RULES, Rules
+from algorithms.subspace import budget_steps as bud
+from algorithms.subspace import projection as sub
+from algorithms.subspace.budget_steps import STEP_RULES, Rules
 
 
 class OkfeState(NamedTuple):

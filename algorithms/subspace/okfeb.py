@@ -23,9 +23,9 @@ from algorithms.common.eigen import square_root
 from algorithms.common.kernels import Kernel, fill_row, own_value, value
 from algorithms.common.linalg import missing, put, remove_at, remove_row, remove_row_and_column
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
-from algorithms.subspace import common as sub
-from algorithms.subspace import common_budget as bud
-from algorithms.subspace.common_budget import EVICTIONS, NEWEST, STEP_RULES, Rules
+from algorithms.subspace import budget_steps as bud
+from algorithms.subspace import projection as sub
+from algorithms.subspace.budget_steps import EVICTIONS, NEWEST, STEP_RULES, Rules
 
 PRESETS: dict[str | None, dict[str, Any]] = {
     None: {"update": "parametric", "evict": "projected", "decay": 0.97, "censor": "moving_average"},

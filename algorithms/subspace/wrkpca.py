@@ -20,10 +20,10 @@ from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import missing, put, remove_at, remove_row, remove_row_and_column
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
-from algorithms.subspace import common as sub
-from algorithms.subspace import common_budget as bud
-from algorithms.subspace import common_spread as wr
-from algorithms.subspace.common_spread import LARGEST, WrRules
+from algorithms.subspace import budget_steps as bud
+from algorithms.subspace import projection as sub
+from algorithms.subspace import wrkpca_steps as wr
+from algorithms.subspace.wrkpca_steps import LARGEST, WrRules
 
 
 class WrkpcaState(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from streamjobs import __version__
-from streamjobs.commands.common import AsJson, say, show
+from streamjobs.commands.console import AsJson, say, show
 
 LIBRARIES = ("numpy", "scipy", "numba", "faust-streaming", "aiokafka", "rocksdict", "confluent-kafka", "msgspec", "pydantic")
 
@@ -37,9 +37,9 @@ def sbom(
     ] = False,
 ) -> None:
     """Print what is installed as CycloneDX 1.6 JSON: each package's version, licence and what it needs. No network."""
-    from streamjobs.commands.bill import document
+    from streamjobs.commands.sbom import document
     from streamjobs.errors import SetupError
-    from streamjobs.shell.kafka.jars import home
+    from streamjobs.kafka.devbroker.jars import home
 
     jars = sorted((home() / "libs").glob("*.jar")) if kafka else []
     if kafka and not jars:

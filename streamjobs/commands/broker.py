@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from streamjobs.commands.common import note, say
+from streamjobs.commands.console import note, say
 
 
 def add_to(app: typer.Typer) -> None:
@@ -18,14 +18,14 @@ def start(
     port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1; absent: 9092, or any free one.")] = None,
 ) -> None:
     """Start it, or find it running, and print its url. It runs until 'broker stop' and keeps its data."""
-    from streamjobs.shell import detached
+    from streamjobs.kafka.devbroker import detached
 
     say(detached.start(port, progress=note))
 
 
 def stop() -> None:
     """Stop it; its data stays."""
-    from streamjobs.shell import detached
+    from streamjobs.kafka.devbroker import detached
 
     url = detached.stop()
     say(f"stopped {url}" if url else "no broker was running")

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from streamjobs.commands.common import AsJson, say, show
-from streamjobs.fields import readable
+from streamjobs.commands.console import AsJson, say, show
+from streamjobs.settings.types import readable
 
 WRAP_AT = 110
 
@@ -27,7 +27,7 @@ def describe(
     as_json: AsJson = False,
 ) -> None:
     """Say what a learner does, its settings with ranges and defaults, the size of a key's state, its cost and source."""
-    from streamjobs.commands import describe_source as source
+    from streamjobs import learner_reference as source
 
     if name is None:
         _list(as_json)
@@ -42,7 +42,7 @@ def describe(
 
 def described(name: str, dim: int, targets: int, table: dict[str, Any]) -> dict[str, Any]:
     """Everything about one learner, as JSON has it; without needed settings there is no size."""
-    from streamjobs.commands import describe_source as source
+    from streamjobs import learner_reference as source
 
     learner = source.made(name, table)
     of_drift = learner is not None and learner.kind == "drift"
@@ -99,7 +99,7 @@ def _known(name: str) -> None:
 
 
 def _list(as_json: bool) -> None:
-    from streamjobs.commands import describe_source as source
+    from streamjobs import learner_reference as source
 
     found = {family: {name: source.sections(name)["title"] for name in names} for family, names in source.families().items()}
     if as_json:

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.common import AsJson, JobFile, note, say, show
-from streamjobs.commands.tables import moment, table
+from streamjobs.commands.console import AsJson, JobFile, moment, note, say, show, table
 
 if TYPE_CHECKING:
-    from streamjobs.state.letters import Letter
+    from streamjobs.maintenance.letters import Letter
 
 SHOWN = 2_000  # characters of a value
 SHORT = 80  # of a message in a list
@@ -33,8 +32,8 @@ def list_command(
     as_json: AsJson = False,
 ) -> None:
     """Count the dead letters by reason, and list the newest with offset, key, attempts and message."""
-    from streamjobs.commands.loading import job_of
-    from streamjobs.shell.redriving import letters
+    from streamjobs.job_files import job_of
+    from streamjobs.maintenance.redrive import letters
 
     made = job_of(job)
     found, others = letters(made.settings, made.sinks["dlq"])
@@ -66,7 +65,7 @@ def _known(found: "list[Letter]", reasons: list[str] | None) -> None:
 
 
 def _row(one: "Letter") -> tuple[Any, ...]:
-    from streamjobs.state.copies import shown
+    from streamjobs.maintenance.copies import shown
 
     short = one.message if len(one.message) <= SHORT else one.message[: SHORT - 3] + "..."
     source = f"{one.source[0]}[{one.source[1]}] {one.source[2]}"
@@ -75,7 +74,7 @@ def _row(one: "Letter") -> tuple[Any, ...]:
 
 
 def _about(one: "Letter") -> dict[str, Any]:
-    from streamjobs.state.copies import shown
+    from streamjobs.maintenance.copies import shown
 
     return {
         "offset": one.name,
@@ -98,10 +97,10 @@ def show_command(
     as_json: AsJson = False,
 ) -> None:
     """Show a dead letter: why, the record's headers and the beginning of its value."""
-    from streamjobs.commands.loading import job_of
-    from streamjobs.shell.redriving import letters
-    from streamjobs.state.copies import shown
-    from streamjobs.state.letters import original
+    from streamjobs.job_files import job_of
+    from streamjobs.maintenance.copies import shown
+    from streamjobs.maintenance.letters import original
+    from streamjobs.maintenance.redrive import letters
 
     made = job_of(job)
     (one,) = _at(letters(made.settings, made.sinks["dlq"])[0], [offset], made.sinks["dlq"])
@@ -155,10 +154,10 @@ def redrive(
     The header streamjobs-attempt counts the attempts: a record that fails again comes back with one more. What was sent
     back before is left out. Workers may run.
     """
-    from streamjobs.commands.loading import job_of
     from streamjobs.errors import ConfigError
-    from streamjobs.shell.redriving import letters, send_back, sent_back
-    from streamjobs.state.letters import identity, redriven
+    from streamjobs.job_files import job_of
+    from streamjobs.maintenance.letters import identity, redriven
+    from streamjobs.maintenance.redrive import letters, send_back, sent_back
 
     if sum((bool(reason), bool(offset), every)) != 1:
         raise ConfigError("dlq redrive: say which: one of --reason, --offset and --all.")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.common import AsJson, JobFile, note, say, show
-from streamjobs.fields import readable
+from streamjobs.commands.console import AsJson, JobFile, note, say, show
+from streamjobs.settings.types import readable
 
 if TYPE_CHECKING:
     from streamjobs.fit.fitting import Fitted

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.common import AsJson, JobFile, compiled, note, say, show
+from streamjobs.commands.console import AsJson, JobFile, compiled, note, say, show
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -58,8 +58,8 @@ def replay(
 
     Progress: LS error and error rate are means since the line before.
     """
-    from streamjobs.commands.loading import job_of
     from streamjobs.errors import ConfigError
+    from streamjobs.job_files import job_of
     from streamjobs.replay.engine import Replay
     from streamjobs.replay.expect import from_files, from_topics
     from streamjobs.replay.progress import Progress
@@ -109,8 +109,8 @@ def _records(
     job: "Job", source: str, key: str | None, time_column: str | None, begin: str | None, end: str | None
 ) -> "Generator[Stored, None, None]":
     from streamjobs.errors import ConfigError
-    from streamjobs.files import records_of
-    from streamjobs.replay.topic import topic_records
+    from streamjobs.kafka.reader import topic_records
+    from streamjobs.recordings.files import records_of
 
     settings = job.settings
     if source == "topic" or source.startswith("topic:"):

@@ -1,6 +1,6 @@
 """`state ...`: the states of a job's keys, out of the changelog or a copy of it; never out of a worker's local store.
 
-Here: which population they stand on. The others are in `state_reading`, `state_writing` and `state_offsets`.
+Here: which population they stand on. The others are in `state_read` and `state_change`.
 """
 
 from collections import Counter
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands import state_offsets, state_reading, state_writing
-from streamjobs.commands.common import AsJson, JobFile, say, show
+from streamjobs.commands import state_change, state_read
+from streamjobs.commands.console import AsJson, JobFile, say, show
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -20,9 +20,8 @@ def add_to(app: typer.Typer) -> None:
         help="The states of a job's keys: read from the changelog or a copy of it, changed while no worker runs.",
         no_args_is_help=True,
     )
-    state_reading.add_to(group)
-    state_writing.add_to(group)
-    state_offsets.add_to(group)
+    state_read.add_to(group)
+    state_change.add_to(group)
     group.command("migrate")(migrate)
     app.add_typer(group, name="state")
 
@@ -38,11 +37,10 @@ def migrate(
     it, so nothing has to be stopped or copied, and a crash leaves either state. It keeps offsets, signal and waiting rows;
     its head begins anew from the new population.
     """
-    from streamjobs.commands.loading import job_of
     from streamjobs.errors import ConfigError
-    from streamjobs.replay.topic import topic_records
-    from streamjobs.shell.reading import readable
-    from streamjobs.shell.topics import changelog
+    from streamjobs.job_files import job_of
+    from streamjobs.kafka.reader import readable, topic_records
+    from streamjobs.kafka.topics import changelog
 
     if not population:
         raise ConfigError("state migrate: say what to migrate; --population is all there is.")
@@ -61,8 +59,8 @@ def migrate(
 
 def _stands_on(job: "Job", data: bytes | None) -> str | None:
     """What a snapshot has to do with the job's population: "here", a fingerprint that can be replaced, or "other"."""
-    from streamjobs.core.migrating import carries
-    from streamjobs.core.snapshot import described_by
+    from streamjobs.core.state.migration import carries
+    from streamjobs.core.state.snapshot import described_by
 
     if not data:
         return None

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.common import AsJson, JobFile, note, say, show
+from streamjobs.commands.console import AsJson, JobFile, note, say, show
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
-    from streamjobs.shell.acls import Right
+    from streamjobs.kafka.acls import Right
 
 Partitions = Annotated[int | None, typer.Option(min=1, help="Partitions of a new input topic; an existing one decides.")]
 
@@ -33,8 +33,8 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Print the topics a job needs, with their settings, and its rights; asks no broker."""
-    from streamjobs.commands.loading import job_of
-    from streamjobs.shell.topics import plan as planned
+    from streamjobs.job_files import job_of
+    from streamjobs.kafka.topics import plan as planned
 
     made = job_of(job)
     rights = _rights(made, principal) if acl else None
@@ -53,8 +53,8 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create those that are missing; grant rights where asked to."""
-    from streamjobs.commands.loading import job_of
-    from streamjobs.shell.topics import create as created
+    from streamjobs.job_files import job_of
+    from streamjobs.kafka.topics import create as created
 
     made = job_of(job)
     rights = _rights(made, principal) if acl or grant else None
@@ -66,7 +66,7 @@ def create(
         state_bytes=made.state_bytes,
     )
     if grant and rights is not None:
-        from streamjobs.shell.acls import grant as granted
+        from streamjobs.kafka.acls import grant as granted
 
         granted(made.settings, rights)
     if not new and not as_json:
@@ -78,8 +78,8 @@ def create(
 
 def _rights(made: "Job", principal: str | None) -> "list[Right]":
     from streamjobs.errors import ConfigError
-    from streamjobs.shell.acls import rights
-    from streamjobs.shell.client import principal as known
+    from streamjobs.kafka.acls import rights
+    from streamjobs.kafka.client import principal as known
 
     who = principal if principal is not None else known(made.settings.broker)
     kind, _, name = who.partition(":")
@@ -98,8 +98,8 @@ def _show(plans: "list[Any]", rights: "list[Right] | None", made: "Job", as_json
         settings = "  ".join(f"{name}={value}" for name, value in one.config.items())
         say(f"{one.name:<{width}}  {one.role:<12} {one.partitions:>3} partitions  {settings}".rstrip())
     if rights is not None:
-        from streamjobs.shell.acls import line
-        from streamjobs.shell.client import servers
+        from streamjobs.kafka.acls import line
+        from streamjobs.kafka.client import servers
 
         bootstrap = ",".join(servers(made.settings.broker))
         for one in rights:

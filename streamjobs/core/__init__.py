@@ -1,1 +1,1 @@
-"""One partition's pipeline, pure: no Kafka, no clock, no file, no log. The one entry is `advance`."""
+"""A batch of records through a partition's states: no Kafka, no clock, no file, no log. The one entry is `advance`."""

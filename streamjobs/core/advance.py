@@ -9,21 +9,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from algorithms.common.protocol import LEARN, Outputs
-from streamjobs.core.admitting import admit
-from streamjobs.core.books import Books
-from streamjobs.core.drifting import error_of, watched
-from streamjobs.core.idle import AWAKE, Idle
+from streamjobs.core.admit import admit
+from streamjobs.core.encode import Encoder
 from streamjobs.core.job import Job
-from streamjobs.core.letters import dead_letter
-from streamjobs.core.live import Live
-from streamjobs.core.messages import Advanced, Output, Record, Report
-from streamjobs.core.modelling import decided, learned, remember
-from streamjobs.core.order import DUPLICATE, LATE, Order
-from streamjobs.core.outputs import Encoder
-from streamjobs.core.rows import Modelled, Rows, picked
-from streamjobs.core.waiting import Met, Waiting
-from streamjobs.core.windows import Windows
+from streamjobs.core.messages import Advanced, Output, Record, Report, dead_letter
+from streamjobs.core.model import decided, error_of, learned, remember, watched
+from streamjobs.core.state.live import Live
 from streamjobs.errors import RecordError
+from streamjobs.stages.class_counts import Books
+from streamjobs.stages.idle import AWAKE, Idle
+from streamjobs.stages.late_labels import Met, Waiting
+from streamjobs.stages.order import DUPLICATE, LATE, Order
+from streamjobs.stages.rows import Modelled, Rows, picked
+from streamjobs.stages.windows import Windows
 
 
 def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:

@@ -1,6 +1,6 @@
 """Keys nothing has come of for [state] ttl begin anew: by their own event times, so a replay and a worker do the same.
 
-A worker also removes such states when its partition's time has moved on (streamjobs.shell.expiring). That is not seen in
+A worker also removes such states when its partition's time has moved on (streamjobs.worker.idle_keys). That is not seen in
 any output, as long as no record comes that is older by ttl than what its partition had before it.
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
-from streamjobs.core.live import Live
+from streamjobs.core.state.live import Live
 
 
 class Ttl:

@@ -11,26 +11,24 @@ from algorithms import Learner
 from algorithms.common.protocol import Stage, State
 from algorithms.heads.gated import GatedRls
 from algorithms.heads.smoothing import Smoothing
-from streamjobs.config import Settings
-from streamjobs.core import snapshot
-from streamjobs.core.books import Books
-from streamjobs.core.drifting import Watch, drift_stages, watches
-from streamjobs.core.fallback import Fallback
-from streamjobs.core.idle import Idle
+from streamjobs.core.decoding.records import Decoded, decoder
 from streamjobs.core.messages import Record
-from streamjobs.core.migrating import carried, carries
-from streamjobs.core.order import Order
-from streamjobs.core.parts import Parts, parts_of, sinks_of
-from streamjobs.core.population import Population, begun
-from streamjobs.core.population import decode as decode_population
-from streamjobs.core.records import Decoded, decoder
-from streamjobs.core.snapshot import Snapshot
-from streamjobs.core.soundness import MOST, sound
-from streamjobs.core.stages import SIGNAL, described_by, stages_of
-from streamjobs.core.waiting import Waiting
+from streamjobs.core.state import snapshot
+from streamjobs.core.state.migration import carried, carries
+from streamjobs.core.state.population import Population, begun
+from streamjobs.core.state.population import decode as decode_population
+from streamjobs.core.state.snapshot import Snapshot
+from streamjobs.core.state.validation import MOST, sound
 from streamjobs.core.warmup import warm_up
-from streamjobs.core.windows import Windows
 from streamjobs.errors import ConfigError, SnapshotError
+from streamjobs.settings.composition import Parts, Watch, describe, drift_stages, idle_stage, parts_of, sinks_of, watches
+from streamjobs.settings.sections import Settings
+from streamjobs.stages.class_counts import Books
+from streamjobs.stages.fallback import Fallback
+from streamjobs.stages.idle import Idle
+from streamjobs.stages.late_labels import Waiting
+from streamjobs.stages.order import Order
+from streamjobs.stages.windows import Windows
 
 
 class Job(NamedTuple):
@@ -260,3 +258,48 @@ def _started(job: Job, data: bytes) -> dict[str, Any]:
     if job.classes is not None and names != job.classes:
         raise SnapshotError(f"the exported state knows the classes {names}, this job declares {job.classes}.")
     return {"states": states, "names": names}
+
+
+SIGNAL = ("order", "idle", "windows", "waiting")  # of a key's signal: fresh for a new key, also after a warm start
+_UNTOLD = ("order", "books", "fallback")  # of these no setting changes what the arrays of a snapshot mean
+
+
+def stages_of(settings: Settings, parts: Parts, targets: int, known: int) -> dict[str, Stage]:
+    """Stages by name: order, idle?, windows?, waiting?, scaling?, map?, learner, of drift, smoothing?, fallback?, books.
+
+    targets: columns of a prediction; known: classes that a new key knows from the population.
+    """
+    source = settings.source
+    stages: dict[str, Stage] = {"order": Order(policy=source.late, lateness=source.lateness, duplicates=source.duplicates)}
+    stages |= idle_stage(settings.drift)
+    if parts.windows is not None:
+        stages["windows"] = parts.windows
+    if parts.waiting is not None:
+        stages["waiting"] = parts.waiting
+    if parts.scaling is not None:
+        stages["scaling"] = parts.scaling
+    if parts.map is not None:
+        stages["map"] = parts.map
+    stages["learner"] = parts.learner
+    stages |= drift_stages(settings.drift)
+    if parts.smoothing is not None:
+        stages["smoothing"] = parts.smoothing
+    if parts.falls_back:
+        stages["fallback"] = Fallback()
+    stages["books"] = Books(classes=targets if parts.task == "classification" else 0, given=known)
+    return stages
+
+
+def described_by(stages: dict[str, Stage], parts: Parts, targets: int, population: Population | None) -> dict[str, str]:
+    """What a job's snapshots belong to: all that decides what their arrays mean, by name, as people read it."""
+    described = {"dim": str(parts.dim), "labels": str(targets)}
+    described |= {name: describe(stage) for name, stage in stages.items() if name not in _UNTOLD}
+    if parts.facts["mirror"] != "none":
+        described["mirror"] = parts.facts["mirror"]
+    if parts.classes is not None:
+        described["classes"] = ",".join(parts.classes)
+    if parts.falls_back:
+        described["fallback"] = "last_label"
+    if population is not None:
+        described["population"] = population.fingerprint.hex()
+    return described

@@ -8,13 +8,13 @@ import numpy as np
 from algorithms import Learner
 from algorithms.common.protocol import LEARN, Stage, unknown
 from algorithms.heads.smoothing import Smoothing
-from streamjobs.core.books import Books, targets_of
-from streamjobs.core.fallback import Fallback
-from streamjobs.core.idle import Idle
-from streamjobs.core.order import Order
-from streamjobs.core.rows import Rows
-from streamjobs.core.waiting import Waiting
-from streamjobs.core.windows import Windows
+from streamjobs.stages.class_counts import Books, targets_of
+from streamjobs.stages.fallback import Fallback
+from streamjobs.stages.idle import Idle
+from streamjobs.stages.late_labels import Waiting
+from streamjobs.stages.order import Order
+from streamjobs.stages.rows import Rows
+from streamjobs.stages.windows import Windows
 
 
 def warm_up(stages: Mapping[str, Stage], states: Mapping[str, Any], dim: int, labels: int) -> None:

@@ -8,11 +8,11 @@ import numpy as np
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
-from streamjobs.core.parts import parts_of
-from streamjobs.core.windows import Windows
 from streamjobs.fit.fitting import recipe_of
 from streamjobs.fit.learning import Learned, decided, features
 from streamjobs.fit.recordings import Stream, arriving_at
+from streamjobs.settings.composition import parts_of
+from streamjobs.stages.windows import Windows
 
 Said = list[str | None]
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from streamjobs.core.job import Job
-from streamjobs.files import load_job
-from streamjobs.shell.jobs import job_from
+from streamjobs.job_files import job_from, load_job
 
 FILE = Path(__file__).parent / "job.toml"
 POPULATION = Path(__file__).parent / "population.state"

@@ -13,7 +13,6 @@ from typing import Any
 
 from rich.console import Console
 
-from streamjobs.checking.overrides import PREFIX
 from streamjobs.core.job import Job
 from streamjobs.demo.board import Board
 from streamjobs.demo.controls import controls
@@ -24,8 +23,9 @@ from streamjobs.demo.screen import Screen, summary
 from streamjobs.demo.warm import warm
 from streamjobs.demo.watcher import Watcher
 from streamjobs.errors import StreamjobsError
-from streamjobs.fields import readable
-from streamjobs.shell import topics
+from streamjobs.kafka import topics
+from streamjobs.settings.environment import PREFIX
+from streamjobs.settings.types import readable
 
 READY_WITHIN = 180.0  # seconds, the first compilation included
 QUIET = 45.0  # seconds without an output after the last sample: something is stuck
@@ -75,7 +75,7 @@ def _place(kafka: bool) -> str:
 def _broker(kafka: bool, screen: Screen) -> Iterator[tuple[str, Any]]:
     """Its url, and a function that creates a job's topics."""
     if kafka:
-        from streamjobs.shell.broker import Broker, prepare
+        from streamjobs.kafka.devbroker.broker import Broker, prepare
 
         prepare(screen.step)
         with Broker() as broker:

@@ -8,10 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-import numba
-
+from algorithms.common.compiled import cache_root, loops_digest
 from streamjobs.core.job import Job
 
 HALVES = ("signal", "rest")
@@ -24,7 +22,7 @@ def warm(job: Job, progress: Callable[[], None]) -> None:
 
     A half that fails is no error: the worker compiles what it misses, and says what is wrong.
     """
-    mark = Path(numba.config.CACHE_DIR) / f"demo-{job.fingerprint.hex()}"
+    mark = cache_root() / f"demo-{job.fingerprint.hex()}-{loops_digest()}"
     if mark.exists():
         return
     halves: list[subprocess.Popen[bytes]] = []
@@ -42,6 +40,7 @@ def warm(job: Job, progress: Callable[[], None]) -> None:
                 process.kill()
                 process.wait()
     if not any(process.returncode for process in halves):
+        mark.parent.mkdir(parents=True, exist_ok=True)
         mark.touch()
 
 

@@ -11,13 +11,8 @@ import numpy as np
 
 from algorithms import Learner, SettingError
 from algorithms.heads.gated import GatedRls
-from streamjobs.checking import settings_from
-from streamjobs.config import Settings
-from streamjobs.core.parts import Parts, parts_of
-from streamjobs.core.population import Population, encode, learner_table
+from streamjobs.core.state.population import Population, encode, learner_table
 from streamjobs.errors import ConfigError
-from streamjobs.fields import seconds
-from streamjobs.files import read_table
 from streamjobs.fit import report
 from streamjobs.fit.evaluation import Runs, leave_one_out
 from streamjobs.fit.inputs import Columns, inputs_of
@@ -25,6 +20,11 @@ from streamjobs.fit.learning import Recipe, Way, learned_from
 from streamjobs.fit.progress import Progress
 from streamjobs.fit.reading import Read, read
 from streamjobs.fit.recordings import Recordings, shuffled
+from streamjobs.job_files import read_table
+from streamjobs.settings.composition import Parts, parts_of
+from streamjobs.settings.load import settings_from
+from streamjobs.settings.sections import Settings
+from streamjobs.settings.types import seconds
 
 SEED = 0  # of the order in which recordings teach, and of who is left out
 PAUSE = "10s"

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from streamjobs.config import Settings
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
-from streamjobs.files import records_of, rows_of
-from streamjobs.guessing import KEYS
+from streamjobs.recordings.files import records_of, rows_of
+from streamjobs.recordings.guess import KEYS
+from streamjobs.settings.sections import Settings
 
 RECORDINGS = ("recording", "recording_id", "session", "session_id", "segment", "seg")
 LOOK_AT = 100  # rows, for columns that are not in all of them
@@ -61,7 +61,7 @@ def inputs_of(settings: Settings, names: Sequence[str], columns: Columns) -> Inp
 
 
 def _topic(settings: Settings, name: str) -> Iterator[Stored]:
-    from streamjobs.replay.topic import topic_records
+    from streamjobs.kafka.reader import topic_records
 
     topic, most = name.partition(":")[2] or settings.source.topic, settings.source.max_bytes
     with contextlib.closing(topic_records(settings.broker, topic, max_bytes=most)) as records:

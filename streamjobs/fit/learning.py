@@ -10,8 +10,8 @@ from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, PREDI
 from algorithms.heads.gated import GatedRls
 from algorithms.heads.rls import Rls, RlsState
 from algorithms.heads.smoothing import Smoothing
-from streamjobs.core.books import Books, targets_of
 from streamjobs.fit.recordings import Stream, arriving
+from streamjobs.stages.class_counts import Books, targets_of
 
 Start = Literal["gated", "adapted", "frozen", "cold"]  # as the head is; without its gate; learning nothing; knowing nothing
 

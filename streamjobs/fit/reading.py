@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.config import HeadSection, LearnerSection, ScalingSection, Settings
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import ConfigError
 from streamjobs.fit.recordings import Recordings
 from streamjobs.replay.engine import Replay, Tally
+from streamjobs.settings.sections import HeadSection, LearnerSection, ScalingSection, Settings
 
 MOST_CLASSES = 64  # where the job does not declare its classes
 BETWEEN = "\0"  # person and recording in a key

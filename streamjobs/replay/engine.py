@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.live import Live
 from streamjobs.core.messages import Output, Record, Report
+from streamjobs.core.state.live import Live
 
 BATCH = 1000  # records of one call; any other number gives the same bits
 BATCH_BYTES = 64 << 20  # of their values

@@ -9,10 +9,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from streamjobs.access import BrokerSection
 from streamjobs.core.messages import Output
 from streamjobs.errors import ConfigError, MismatchError
 from streamjobs.replay.writing import line_of
+from streamjobs.settings.broker import BrokerSection
 
 Recorded = dict[str, dict[str | None, list[Any]]]  # sink -> key -> values in order
 
@@ -80,7 +80,7 @@ def from_files(path: Path, sinks: list[str]) -> Expected:
 
 def from_topics(broker: BrokerSection, topics: dict[str, str]) -> Expected:
     """What a worker sent to its topics (sink -> topic), repeats after a crash left out by their id. Raises SetupError."""
-    from streamjobs.replay.topic import topic_records
+    from streamjobs.kafka.reader import topic_records
 
     recorded: Recorded = {}
     for sink, topic in topics.items():

@@ -1,5 +1,5 @@
 """The broker of the Kafka tests."""
 
-from tests.kafka.fixtures import broker
+from tests.brokers.fixtures import broker
 
 __all__ = ["broker"]

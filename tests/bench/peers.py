@@ -12,15 +12,14 @@ from typing import Any
 
 import msgspec
 
-from streamjobs.config import Settings
 from streamjobs.core.advance import advance
+from streamjobs.core.interface import Core
 from streamjobs.core.job import Job
-from streamjobs.core.live import Live
 from streamjobs.core.messages import Advanced, Output, Record, Report, Stored
-from streamjobs.core.standing import Standing
-from streamjobs.files import load_job
-from streamjobs.shell.bundle import Core
-from streamjobs.shell.worker import run
+from streamjobs.core.state.live import Live, Standing
+from streamjobs.job_files import load_job
+from streamjobs.settings.sections import Settings
+from streamjobs.worker.run import run
 
 CELLS = 1024
 _cell, _counter = struct.Struct("<d"), struct.Struct("<q")

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from streamjobs.core import statistics
+from streamjobs.stages import statistics
 
 LENGTHS, AXES, RATE, RUNS = (100, 500, 2000), 6, 50.0, 200
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streamjobs.shell.broker import Broker
+from streamjobs.kafka.devbroker.broker import Broker
 from tests.bench.worker import Bench
 
 

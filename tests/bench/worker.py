@@ -22,11 +22,11 @@ import numpy as np
 from confluent_kafka import Consumer, TopicPartition
 
 from streamjobs.errors import SetupError
-from streamjobs.shell.broker import Broker
+from streamjobs.kafka.devbroker.broker import Broker
 from tests.bench.once import both_guarantees
-from tests.kafka.bed import PARTITIONS, Bed, Sent, new_producer, send, until
-from tests.kafka.fixtures import cleaning_up_on_sigterm
-from tests.kafka.workers import Worker
+from tests.brokers.bed import PARTITIONS, Bed, Sent, new_producer, send, until
+from tests.brokers.fixtures import cleaning_up_on_sigterm
+from tests.brokers.workers import Worker
 
 DIM, KEYS, FRAME = 40, 200, 100
 START = 1_700_000_000.0

@@ -8,7 +8,7 @@ import numpy as np
 
 from algorithms import Outputs
 from algorithms.common.protocol import Array
-from streamjobs.core.snapshot import Snapshot, decode, encode, flatten, unflatten
+from streamjobs.core.state.snapshot import Snapshot, decode, encode, flatten, unflatten
 
 
 def leaves(state: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from streamjobs.access import BrokerSection
-from streamjobs.checking import settings_from
 from streamjobs.errors import ConfigError
-from streamjobs.shell.secrets import exposed, secret_of, unreadable
+from streamjobs.kafka.secrets import exposed, secret_of, unreadable
+from streamjobs.settings.broker import BrokerSection
+from streamjobs.settings.load import settings_from
 from tests.cli.jobs import JOB, command, job_file
 from tests.cli.test_job_files import problems, table
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from streamjobs import __version__
-from streamjobs.files import load_job
+from streamjobs.job_files import load_job
 from tests.cli.jobs import JOB, as_csv, as_npz, command, job_file, jsonl, rows
 
 NOBODY = "kafka://127.0.0.1:9"  # nothing listens there
@@ -116,8 +116,7 @@ def test_an_unforeseen_error_is_one_line_with_code_1_and_a_traceback_with_debug(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("made up\nfor this test")
 
-    monkeypatch.setattr("streamjobs.files.load_job", broken)
-    monkeypatch.setattr("streamjobs.commands.loading.load_job", broken)
+    monkeypatch.setattr("streamjobs.job_files.load_job", broken)
     assert command("check", "job.toml") == 1
     assert capsys.readouterr().err == "streamjobs: ZeroDivisionError: made up (--debug shows where)\n"
     assert command("check", "job.toml", "--debug") == 1
@@ -128,7 +127,7 @@ def test_an_interrupt_ends_with_code_130(monkeypatch):
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("streamjobs.commands.loading.load_job", interrupted)
+    monkeypatch.setattr("streamjobs.job_files.load_job", interrupted)
     assert command("check", "job.toml") == 130
 
 

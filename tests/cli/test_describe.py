@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from algorithms import LEARNERS, learner_from
-from streamjobs.commands import describe_source as source
+from streamjobs import learner_reference as source
 from streamjobs.commands.describe import tables_of
 from tests.checks.examples import examples
 from tests.cli.jobs import command

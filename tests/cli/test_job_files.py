@@ -8,17 +8,16 @@ from pydantic import Field
 
 from algorithms import LEARNERS
 from algorithms.chain import Chain
-from streamjobs.checking import settings_from
-from streamjobs.checking.advice import advice
-from streamjobs.checking.places import Places
-from streamjobs.checking.schema import json_schema
-from streamjobs.checking.sentences import validated
-from streamjobs.commands.showing import MASK, without_secrets
-from streamjobs.config import Section, Settings
+from streamjobs.commands.check import without_secrets
 from streamjobs.core.job import Job
-from streamjobs.core.parts import parts_of
 from streamjobs.errors import ConfigError
-from streamjobs.files import load_job, table_of
+from streamjobs.job_files import load_job, table_of
+from streamjobs.settings.composition import parts_of
+from streamjobs.settings.load import settings_from
+from streamjobs.settings.rules import advice
+from streamjobs.settings.schema import json_schema
+from streamjobs.settings.sections import Section, Settings
+from streamjobs.settings.sentences import MASK, Places, validated
 from tests.cli.jobs import JOB
 
 

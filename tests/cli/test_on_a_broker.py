@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
-from streamjobs.commands.loading import job_of
 from streamjobs.demo.mock import PARTITIONS, MockBroker
-from streamjobs.shell.topics import changelog
+from streamjobs.job_files import job_of
+from streamjobs.kafka.topics import changelog
 from tests.cli.jobs import command, job_file, jsonl, rows
 from tests.docs.named import blocks
 from tests.parts import CHECKOUT
@@ -60,7 +60,7 @@ def test_a_replay_of_a_part_of_the_topic_differs_and_says_where(worked, capsys):
 
 
 def test_without_a_broker_a_replay_of_a_topic_ends_with_code_3(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("streamjobs.replay.topic.ANSWER_WITHIN", 0.5)
+    monkeypatch.setattr("streamjobs.kafka.reader.ANSWER_WITHIN", 0.5)
     monkeypatch.setenv("STREAMJOBS_BROKER__URL", "kafka://127.0.0.1:9")
     assert command("replay", job_file(tmp_path), "--input", "topic") == 3
     err = capsys.readouterr().err

@@ -8,13 +8,11 @@ import sys
 import pytest
 from confluent_kafka import Producer
 
-from streamjobs.commands.loading import job_of
-from streamjobs.core.population import encode
+from streamjobs.core.state.population import encode
 from streamjobs.demo.mock import PARTITIONS, MockBroker
 from streamjobs.errors import ConfigError
-from streamjobs.files import load_job
-from streamjobs.shell.bundle import core_from
-from streamjobs.shell.topics import changelog
+from streamjobs.job_files import core_from, job_of, load_job
+from streamjobs.kafka.topics import changelog
 from tests.cli.jobs import JOB, command, job_file, rows
 from tests.core.people import OTHERS, population_of
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from streamjobs.commands.loading import job_of
 from streamjobs.core.advance import advance
-from streamjobs.core.live import Live
-from streamjobs.files import records_of
+from streamjobs.core.state.live import Live
+from streamjobs.job_files import job_of
+from streamjobs.recordings.files import records_of
 from streamjobs.replay import engine
 from streamjobs.replay.writing import line_of
 from tests.cli.jobs import JOB, as_csv, as_npz, as_parquet, command, job_file, jsonl, rows

@@ -13,7 +13,7 @@ import pytest
 
 from streamjobs import __version__
 from streamjobs.cli import run
-from streamjobs.commands.bill import document
+from streamjobs.commands.sbom import document
 
 
 def _no_network(*_: object, **__: object) -> None:

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from streamjobs.commands.loading import job_of
-from streamjobs.core import snapshot
-from streamjobs.core.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.state.copies import encode
+from streamjobs.core.state import snapshot
+from streamjobs.core.state.live import Live
+from streamjobs.job_files import job_of
+from streamjobs.maintenance.copies import encode
 from tests.cli.jobs import JOB, command, job_file, rows
-from tests.state.copying import copy_of, stored
+from tests.maintenance.copying import copy_of, stored
 
 NOBODY = "kafka://127.0.0.1:9"  # nothing listens there
 
@@ -102,8 +102,8 @@ def test_an_exported_model_starts_new_keys_of_a_job(there, tmp_path, capsys):
     ],
 )
 def test_a_mistake_is_one_sentence_with_its_exit_code(there, words, code, said, tmp_path, capsys, monkeypatch):
-    for module in ("scanning", "operating"):
-        monkeypatch.setattr(f"streamjobs.shell.{module}.ANSWER_WITHIN", 0.5)
+    for module in ("scan", "changelog_edit"):
+        monkeypatch.setattr(f"streamjobs.maintenance.{module}.ANSWER_WITHIN", 0.5)
     monkeypatch.setenv("STREAMJOBS_BROKER__URL", NOBODY)
     monkeypatch.chdir(tmp_path)
     names = {"JOB": there[0], "NEWER": there[2], "OTHER": job_file(tmp_path, JOB.replace("rank = 3", "rank = 2"))}
@@ -113,7 +113,7 @@ def test_a_mistake_is_one_sentence_with_its_exit_code(there, words, code, said, 
 
 
 def test_dead_letters_need_a_broker_and_a_selection(there, capsys, monkeypatch):
-    monkeypatch.setattr("streamjobs.shell.scanning.ANSWER_WITHIN", 0.5)
+    monkeypatch.setattr("streamjobs.maintenance.scan.ANSWER_WITHIN", 0.5)
     monkeypatch.setenv("STREAMJOBS_BROKER__URL", NOBODY)
     assert command("dlq", "list", there[0]) == 3
     assert "broker 127.0.0.1:9" in capsys.readouterr().err

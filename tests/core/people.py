@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 
-from streamjobs.config import Settings
-from streamjobs.core.books import targets_of
 from streamjobs.core.job import Job
-from streamjobs.core.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.core.parts import parts_of, without_population
-from streamjobs.core.population import Population, encode
+from streamjobs.core.state.live import Live
+from streamjobs.core.state.population import Population, encode
+from streamjobs.settings.composition import parts_of, without_population
+from streamjobs.settings.sections import Settings
+from streamjobs.stages.class_counts import targets_of
 from tests.core.streams import START, record, samples, settings
 
 FILE = "population.state"

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 
-from streamjobs.config import Settings
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.live import Live
 from streamjobs.core.messages import Output, Stored
+from streamjobs.core.state.live import Live
+from streamjobs.settings.sections import Settings
 
 TOPIC, START = "imu", 1_700_000_000.0
 

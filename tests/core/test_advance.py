@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.live import Live
 from streamjobs.core.messages import Stored
+from streamjobs.core.state.live import Live
 from streamjobs.errors import SnapshotError
 from tests.core.people import job_of_people, late_labels
 from tests.core.streams import Worker, record, samples, settings, values

@@ -7,8 +7,8 @@ import pytest
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.live import Live
 from streamjobs.core.messages import Stored
+from streamjobs.core.state.live import Live
 from tests.core.streams import START, TOPIC, Worker, settings, values
 
 TTL = 3600.0

@@ -6,14 +6,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamjobs.checking import settings_from
-from streamjobs.config import MirrorSection, Settings, SourceSection
 from streamjobs.core.advance import advance
+from streamjobs.core.decoding.records import decoder
 from streamjobs.core.job import Job
-from streamjobs.core.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.core.records import decoder
+from streamjobs.core.state.live import Live
 from streamjobs.errors import ConfigError
+from streamjobs.settings.load import settings_from
+from streamjobs.settings.sections import MirrorSection, Settings, SourceSection
 from tests.core.driving import same_bits
 
 NOW = 1_700_000_000.0

@@ -14,11 +14,11 @@ from algorithms import learner_from
 from algorithms.common.kernels import Kernel
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.live import Live
-from streamjobs.core.parts import parts_of
-from streamjobs.core.population import Population, decode, encode, learner_table
-from streamjobs.core.snapshot import flatten
+from streamjobs.core.state.live import Live
+from streamjobs.core.state.population import Population, decode, encode, learner_table
+from streamjobs.core.state.snapshot import flatten
 from streamjobs.errors import ConfigError, SnapshotError
+from streamjobs.settings.composition import parts_of
 from tests.core.driving import same_bits
 from tests.core.people import FILE, NAMES, OTHERS, job_of_people, of_people, population_of
 from tests.core.streams import Worker, samples, settings

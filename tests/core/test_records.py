@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamjobs.config import SourceSection
-from streamjobs.core import records as reading
+from streamjobs.core.decoding import records as reading
+from streamjobs.core.decoding.records import decoder
 from streamjobs.core.messages import Stored
-from streamjobs.core.records import decoder
 from streamjobs.errors import REASONS, ConfigError
+from streamjobs.settings.sections import SourceSection
 
 NOW = 1_700_000_000.0
 NAMES = ["ax", "ay", "az"]

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from streamjobs.core import snapshot
-from streamjobs.core.snapshot import Snapshot
+from streamjobs.core.state import snapshot
+from streamjobs.core.state.snapshot import Snapshot
 from streamjobs.errors import SnapshotError
 
 any_array = st.sampled_from([np.dtype(name) for name in snapshot.DTYPES]).flatmap(

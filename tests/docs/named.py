@@ -6,8 +6,8 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
-from streamjobs.config import Settings
-from streamjobs.shell.metrics import METRICS, PREFIX
+from streamjobs.settings.sections import Settings
+from streamjobs.worker.metrics import METRICS, PREFIX
 from tests.docs.reference import leaf_commands
 
 ENVIRONMENT = {"STREAMJOBS_CACHE", "STREAMJOBS_DATA"}  # beside the overrides of settings

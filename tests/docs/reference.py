@@ -15,12 +15,12 @@ from algorithms import LEARNERS
 from algorithms.common.kernels import Kernel, table_of
 from algorithms.common.protocol import Learner
 from streamjobs.cli import app
-from streamjobs.config import Settings
+from streamjobs.core.encode import Drift, Features, Prediction
 from streamjobs.core.job import Job
-from streamjobs.core.outputs import Drift, Features, Prediction
 from streamjobs.errors import REASONS
-from streamjobs.shell.metrics import METRICS, PREFIX
-from streamjobs.shell.topics import changelog
+from streamjobs.kafka.topics import changelog
+from streamjobs.settings.sections import Settings
+from streamjobs.worker.metrics import METRICS, PREFIX
 
 RECORDS = {"features": Features, "predictions": Prediction, "drift": Drift}
 BEGIN, END = "<!-- reference:{} -->", "<!-- /reference:{} -->"

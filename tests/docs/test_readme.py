@@ -5,8 +5,8 @@ from functools import cache
 import msgspec
 import pytest
 
-from streamjobs.core.outputs import Prediction
-from streamjobs.shell.metrics import METRICS, PREFIX, Metrics
+from streamjobs.core.encode import Prediction
+from streamjobs.worker.metrics import METRICS, PREFIX, Metrics
 from tests.docs import named
 from tests.docs.reference import BEGIN, END, commented, renewed, sections
 from tests.faults.suite import CASES

@@ -18,15 +18,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from streamjobs.errors import SetupError
+from tests.brokers.bed import toml
+from tests.brokers.cluster import Cluster
+from tests.brokers.fixtures import cleaning_up_on_sigterm
+from tests.brokers.nursery import Nursery
 from tests.faults.bugs import BUGS
 from tests.faults.soak import duration, soak
 from tests.faults.stream import EACH, people
 from tests.faults.suite import CASES, Row, run, table
 from tests.faults.trial import JOB, Place
-from tests.kafka.bed import toml
-from tests.kafka.cluster import Cluster
-from tests.kafka.fixtures import cleaning_up_on_sigterm
-from tests.kafka.nursery import Nursery
 
 
 def main() -> int:

@@ -14,13 +14,13 @@ from pathlib import Path
 import rocksdict
 
 from streamjobs.core.advance import advance
-from streamjobs.core.live import Live
 from streamjobs.core.messages import Report, Stored
-from streamjobs.shell.store import PREFIX, SOURCE
+from streamjobs.core.state.live import Live
+from streamjobs.worker.store import PREFIX, SOURCE
+from tests.brokers.bed import PARTITIONS, Bed, Sent
+from tests.brokers.truth import AT_ONCE, Answer, Comparison, compared, identity
+from tests.brokers.workers import Worker
 from tests.faults.stream import NOTE, PERSON
-from tests.kafka.bed import PARTITIONS, Bed, Sent
-from tests.kafka.truth import AT_ONCE, Answer, Comparison, compared, identity
-from tests.kafka.workers import Worker
 
 Key = tuple[int, bytes]  # partition, key
 

@@ -3,8 +3,8 @@
 import time
 from functools import partial
 
+from tests.brokers.bed import until
 from tests.faults.trial import Trial
-from tests.kafka.bed import until
 
 
 def leader(trial: Trial) -> None:

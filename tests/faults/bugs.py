@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
+from tests.brokers.bed import until
+from tests.brokers.planted import program
+from tests.brokers.workers import Worker
 from tests.faults.inputs import MOST, poisoned
 from tests.faults.processes import kill, unsaved
 from tests.faults.trial import Trial
-from tests.kafka.bed import until
-from tests.kafka.planted import program
-from tests.kafka.workers import Worker
 
 
 def dies(trial: Trial, fault: str) -> None:

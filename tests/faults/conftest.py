@@ -1,5 +1,5 @@
 """The same broker and beds as the Kafka tests."""
 
-from tests.kafka.fixtures import broker, make_bed
+from tests.brokers.fixtures import broker, make_bed
 
 __all__ = ["broker", "make_bed"]

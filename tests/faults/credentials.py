@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from streamjobs.access import BrokerSection
 from streamjobs.errors import SetupError
-from streamjobs.files import load_job
-from streamjobs.shell.client import greet
+from streamjobs.job_files import load_job
+from streamjobs.kafka.client import greet
+from streamjobs.settings.broker import BrokerSection
+from tests.brokers.bed import until
+from tests.brokers.planted import program
 from tests.faults.trial import Trial
-from tests.kafka.bed import until
-from tests.kafka.planted import program
 
 USER = "worker"
 PATIENCE = 8  # seconds of refusals after which a worker ends; a minute in the product

@@ -4,9 +4,9 @@ import resource
 import shutil
 from pathlib import Path
 
+from tests.brokers.workers import Worker
 from tests.faults.processes import kill
 from tests.faults.trial import Trial
-from tests.kafka.workers import Worker
 
 FULL_AT = 512 << 10  # bytes of a file; far more than a worker logs
 

@@ -6,13 +6,13 @@ import numpy as np
 from confluent_kafka import TopicPartition
 
 from streamjobs.core.messages import Stored
+from tests.brokers.bed import PARTITIONS, until
+from tests.brokers.planted import program
+from tests.brokers.truth import identity
 from tests.faults.audit import place
 from tests.faults.processes import kill
 from tests.faults.stream import EACH, KEYS, NOTE, START, STEP, sent
 from tests.faults.trial import Trial
-from tests.kafka.bed import PARTITIONS, until
-from tests.kafka.planted import program
-from tests.kafka.truth import identity
 
 DAY = 86_400.0
 POISON = (

@@ -2,8 +2,8 @@
 
 import time
 
+from tests.brokers.proxy import Proxy, Seen
 from tests.faults.trial import Trial
-from tests.kafka.proxy import Proxy, Seen
 
 LATENCY = 0.2  # seconds in each direction
 NARROW = 256 << 10  # bytes a second in each direction, of each node

@@ -6,11 +6,11 @@ import time
 from functools import partial
 from typing import NamedTuple
 
+from tests.brokers.bed import PARTITIONS, until
+from tests.brokers.planted import STAGES, program
+from tests.brokers.workers import Worker
 from tests.faults.scenarios import FENCED
 from tests.faults.trial import Trial
-from tests.kafka.bed import PARTITIONS, until
-from tests.kafka.planted import STAGES, program
-from tests.kafka.workers import Worker
 
 
 class Death(NamedTuple):

@@ -2,9 +2,9 @@
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
+from tests.brokers.bed import until
 from tests.faults.inputs import MOST, poisoned
 from tests.faults.trial import Trial, patient
-from tests.kafka.bed import until
 
 
 def output(trial: Trial) -> None:

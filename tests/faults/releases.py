@@ -7,9 +7,9 @@ import sys
 import tarfile
 from pathlib import Path
 
-from streamjobs.shell.kafka.jars import cache_folder
+from streamjobs.kafka.devbroker.jars import cache_folder
+from tests.brokers.workers import CHECKOUT
 from tests.faults.trial import Trial
-from tests.kafka.workers import CHECKOUT
 
 COMMIT = "04aad75"  # before outputs went into transactions, idle keys were forgotten and stores knew their input's id
 COMPILED_WITHIN = 900.0  # seconds for its learners, the first time on a machine

@@ -9,9 +9,9 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tests.kafka.bed import PARTITIONS, Bed, until
-from tests.kafka.load import Load
-from tests.kafka.workers import Worker, working
+from tests.brokers.bed import PARTITIONS, Bed, until
+from tests.brokers.load import Load
+from tests.brokers.workers import Worker, working
 
 RATE = 2_000  # records a second
 FENCED = "another worker has taken this partition over"

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import Array
+from tests.brokers.workers import Worker
 from tests.faults.network import mended
 from tests.faults.stream import people
 from tests.faults.trial import Place, Trial
-from tests.kafka.workers import Worker
 
 ROUND = 240.0  # seconds of faults between two audits
 EACH = 150  # records of each key in a round

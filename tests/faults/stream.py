@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.kafka.bed import PARTITIONS, Bed, Sent, new_producer, send
+from tests.brokers.bed import PARTITIONS, Bed, Sent, new_producer, send
 
 KEYS, EACH = 200, 500
 START = 1_700_000_000.0  # event time of the first sample, seconds since 1970

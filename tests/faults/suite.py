@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.brokers.bed import Sent
 from tests.faults import brokers, credentials, disks, inputs, network, processes, refusals, releases
 from tests.faults.trial import Place, Trial
-from tests.kafka.bed import Sent
 
 Do = Callable[[Trial], None]
 

@@ -1,10 +1,10 @@
 """Faults, short: nothing lost, none trained twice, per-key order kept, final states as in an undisturbed replay."""
 
+from tests.brokers.bed import Bed
+from tests.brokers.fixtures import MakeBed
+from tests.brokers.load import SOURCE
+from tests.brokers.truth import verify
 from tests.faults.scenarios import frozen, joins, kills
-from tests.kafka.bed import Bed
-from tests.kafka.fixtures import MakeBed
-from tests.kafka.load import SOURCE
-from tests.kafka.truth import verify
 
 JOB = {"source": SOURCE, "head": {"name": "rls"}, "drift": {"detector": "page_hinkley"}}
 

@@ -11,12 +11,12 @@ from aiokafka.errors import KafkaError
 from confluent_kafka import KafkaException
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.brokers.bed import Bed, Sent, until
+from tests.brokers.cluster import Cluster
+from tests.brokers.nursery import Nursery
+from tests.brokers.workers import RUN, Worker
 from tests.faults.audit import Audit, Verdict, told
 from tests.faults.stream import SOURCE, Pour
-from tests.kafka.bed import Bed, Sent, until
-from tests.kafka.cluster import Cluster
-from tests.kafka.nursery import Nursery
-from tests.kafka.workers import RUN, Worker
 
 JOB: dict[str, dict[str, Any]] = {
     "source": SOURCE,

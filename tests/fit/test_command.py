@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from streamjobs.core.population import decode
+from streamjobs.core.state.population import decode
 from tests.fit.people import ACTIVITIES, JOB, as_csv, command, job_file, jsonl, rows
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from streamjobs.checking import settings_from
 from streamjobs.fit.inputs import Columns, inputs_of
 from streamjobs.fit.reading import read
 from streamjobs.fit.report import described
+from streamjobs.settings.load import settings_from
 from tests.data import dataset
 from tests.fit.people import jsonl, rows
 from tests.paper import recordings

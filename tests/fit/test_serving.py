@@ -5,15 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from streamjobs.commands.loading import job_of
-from streamjobs.core.parts import parts_of
-from streamjobs.files import records_of
 from streamjobs.fit.fitting import recipe_of
 from streamjobs.fit.inputs import Columns, inputs_of
 from streamjobs.fit.learning import Learned, decided, features
 from streamjobs.fit.reading import read
 from streamjobs.fit.recordings import Stream
+from streamjobs.job_files import job_of
+from streamjobs.recordings.files import records_of
 from streamjobs.replay.engine import Replay
+from streamjobs.settings.composition import parts_of
 from tests.fit.people import JOB, command, job_file, jsonl, rows
 
 LINEAR = JOB.replace('name = "ald"\nbudget = 20\n[head]\nname = "rls"\n', 'name = "rls"\n')

@@ -36,7 +36,7 @@ def main() -> int:
     options = _options()
     if options.bounds:
         check_bounds()
-    from streamjobs.shell.threads import one_thread
+    from streamjobs.process import one_thread
 
     one_thread()
     from tests.fuzz.families import FAMILIES

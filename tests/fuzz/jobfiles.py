@@ -6,13 +6,13 @@ from typing import Any
 
 from algorithms import LEARNERS, SettingError
 from algorithms.common.kernels import NAMES
-from streamjobs.checking import settings_from
-from streamjobs.checking.advice import advice
-from streamjobs.checking.overrides import section_model
-from streamjobs.config import Settings
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
-from streamjobs.files import table_of
+from streamjobs.job_files import table_of
+from streamjobs.settings.environment import section_model
+from streamjobs.settings.load import settings_from
+from streamjobs.settings.rules import advice
+from streamjobs.settings.sections import Settings
 from tests.core.people import of_people
 from tests.fuzz.bytes import EDGES, REALS, Bend, bent, cut, double, flip, insert, remove, replace
 from tests.fuzz.case import Case, Family, chance, must

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamjobs.checking import settings_from
-from streamjobs.config import Settings
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.core.population import encode
+from streamjobs.core.state.live import Live
+from streamjobs.core.state.population import encode
+from streamjobs.settings.load import settings_from
+from streamjobs.settings.sections import Settings
 from tests.core.people import FILE, OTHERS, job_of_people, late_labels, of_people, population_of
 from tests.core.streams import START, TOPIC, samples
 

@@ -2,11 +2,10 @@
 
 from random import Random
 
-from streamjobs.core.letters import ATTEMPT, LETTER_HEADERS, dead_letter
-from streamjobs.core.messages import Stored
+from streamjobs.core.messages import ATTEMPT, LETTER_HEADERS, Stored, dead_letter
 from streamjobs.errors import REASONS, RecordError
-from streamjobs.state.copies import shown
-from streamjobs.state.letters import REDRIVEN, identities, letter, original, redriven
+from streamjobs.maintenance.copies import shown
+from streamjobs.maintenance.letters import REDRIVEN, identities, letter, original, redriven
 from tests.fuzz.bytes import EDGES, bent
 from tests.fuzz.case import Case, Family, must
 from tests.fuzz.jobs import record

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from streamjobs.core.job import Job
-from streamjobs.core.live import Live
+from streamjobs.core.state.live import Live
 
 
 class Lives:

@@ -11,11 +11,11 @@ from typing import Any
 from algorithms import LEARNERS
 from algorithms.heads.gated import GatedRls
 from streamjobs.core.job import Job
-from streamjobs.core.parts import parts_of
-from streamjobs.core.population import begun, decode, encode
-from streamjobs.core.snapshot import Snapshot
-from streamjobs.core.snapshot import decode as decode_snapshot
+from streamjobs.core.state.population import begun, decode, encode
+from streamjobs.core.state.snapshot import Snapshot
+from streamjobs.core.state.snapshot import decode as decode_snapshot
 from streamjobs.errors import ConfigError, SnapshotError
+from streamjobs.settings.composition import parts_of
 from tests.core.people import FILE, of_people, population_of
 from tests.fuzz.bytes import EDGES, REALS, bent
 from tests.fuzz.case import Case, Family, chance, must

@@ -11,9 +11,9 @@ import numpy as np
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.core.population import flatten
+from streamjobs.core.state.live import Live
+from streamjobs.core.state.population import flatten
 from streamjobs.errors import REASONS
 from tests.core.streams import START
 from tests.fuzz.bytes import EDGES, REALS, bent

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from streamjobs.core import snapshot
 from streamjobs.core.job import Job
-from streamjobs.core.snapshot import Snapshot, array_header, assemble, flatten
+from streamjobs.core.state import snapshot
+from streamjobs.core.state.snapshot import Snapshot, array_header, assemble, flatten
 from tests.fuzz.bytes import EDGES, REALS
 from tests.fuzz.grammar import TEXTS
 

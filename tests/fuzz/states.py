@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamjobs.core import snapshot
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.live import Live
 from streamjobs.core.messages import Stored
+from streamjobs.core.state import snapshot
+from streamjobs.core.state.live import Live
 from streamjobs.errors import SnapshotError
-from streamjobs.state import copies
-from streamjobs.state.copies import Copy, Entry
-from streamjobs.state.reading import details
-from streamjobs.state.renewing import begun, emptied, exported, put_back
+from streamjobs.maintenance import copies
+from streamjobs.maintenance.copies import Copy, Entry
+from streamjobs.maintenance.renew import begun, emptied, exported, put_back
+from streamjobs.maintenance.summary import details
 from tests.fuzz.bytes import bent
 from tests.fuzz.case import Case, Family, chance, must
 from tests.fuzz.jobs import REPLACES, STANDS_ON, good, moments, record, stateful

@@ -28,7 +28,7 @@ def jobs(old: Any) -> dict[str, tuple[Any, bytes | None, list[Any]]]:
         "okfeb": (streams.settings(drift=None, window=None), None, made),
     }
     if (old / "tests/core/people.py").exists():
-        from streamjobs.core.population import encode
+        from streamjobs.core.state.population import encode
         from tests.core.people import late_labels, of_people, population_of
 
         people = of_people(labels={"wait": "30s"})
@@ -47,7 +47,7 @@ def main(old: Path, target: Path) -> None:
     sys.path[:] = [str(old), *(one for one in sys.path if not one.endswith("golden"))]
     from streamjobs.core.advance import advance
     from streamjobs.core.job import Job
-    from streamjobs.core.live import Live
+    from streamjobs.core.state.live import Live
 
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
 

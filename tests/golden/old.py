@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from streamjobs.checking import settings_from
-from streamjobs.config import Settings
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
+from streamjobs.settings.load import settings_from
+from streamjobs.settings.sections import Settings
 
 HERE = Path(__file__).parent
 ARCHIVES = sorted(path.stem.removeprefix("states-") for path in HERE.glob("states-*.zip"))

@@ -5,12 +5,12 @@ import re
 import numpy as np
 import pytest
 
-from streamjobs.checking import settings_from
-from streamjobs.core import snapshot
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.live import Live
+from streamjobs.core.state import snapshot
+from streamjobs.core.state.live import Live
 from streamjobs.errors import SnapshotError
+from streamjobs.settings.load import settings_from
 from tests.golden.old import ARCHIVES, Old, later_version, names, stored
 
 # Keys and stages that end otherwise on purpose, found by putting the rule of then back into today's code: with it every

@@ -64,15 +64,13 @@ def violations(source: str, module: str, known: Set[str], learners: Set[str], *,
 
 
 def _allowed(layer: Layer, module: str, target: str, learners: Set[str]) -> bool:
-    if any(_fits(target, name) for name in layer.may_not):
-        return False
     if layer.name == "learners":
         folder = module if module.count(".") == 1 else module.rpartition(".")[0]
         if _fits(target, folder) and target not in learners:
             return True
     if layer.name == "composites" and target == "algorithms":  # the registry
         return False
-    return any(name == "*" or _fits(target, name) for name in layer.may)
+    return any(_fits(target, name) for name in layer.may)
 
 
 def _calls(source: str, module: str, layer: Layer) -> Iterator[tuple[int, str]]:

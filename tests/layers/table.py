@@ -1,5 +1,6 @@
-"""The table of layers. Think hard before changing it."""
+"""Who may import whom: a table for each folder, lowest floor first. Think hard before changing it."""
 
+import sys
 from dataclasses import dataclass
 
 NUMERIC = {"numpy", "scipy", "numba"}
@@ -9,49 +10,115 @@ PURE = {
     *("itertools", "math", "operator", "types", "typing"),
 }
 PURE_TEXT = {"base64", "binascii", "hashlib", "json", "re", "statistics", "string", "struct", "tomllib", "zlib"}
-SETTINGS = ("streamjobs.config", "streamjobs.access", "streamjobs.fields", "streamjobs.errors")
-CORE = ("=streamjobs", "streamjobs.core", *SETTINGS)
-FRONT = ("streamjobs.cli", "streamjobs.__main__", "streamjobs.commands")
-DEEDS = ("streamjobs.demo", "streamjobs.fit", "streamjobs.replay", "streamjobs.guessing", "streamjobs.files")
+STANDARD = frozenset(sys.stdlib_module_names)  # the whole standard library: these modules act on the world
+CLIENTS = {"aiokafka", "confluent_kafka"}
+BASE = {"=streamjobs", "streamjobs.errors"}
 
 
 @dataclass(frozen=True)
 class Layer:
     name: str
     modules: tuple[str, ...]  # with everything below them, unless a longer name is in another layer; "=m" = m alone
-    may: frozenset[str]  # packages with everything below; "=m" = the module m alone; "*" = anything
-    may_not: tuple[str, ...] = ()  # wins
-    pure: bool = True  # no open(), print(), np.random, ...
+    may: frozenset[str]  # packages with everything below; "=m" = the module m alone
+    pure: bool = False  # no open(), print(), np.random, ...
 
+
+def _layer(name: str, modules: tuple[str, ...], may: set[str], *, pure: bool = False) -> Layer:
+    """A layer may use its own modules, and of the standard library what fits its kind."""
+    return Layer(name, modules, frozenset({*modules, *may, *(PURE if pure else STANDARD)}), pure)
+
+
+_SETTINGS = {*BASE, "streamjobs.settings"}
+_CORE = {*_SETTINGS, "streamjobs.core", "streamjobs.stages", "algorithms"}
+_KAFKA = {*_SETTINGS, "streamjobs.kafka", "streamjobs.core.messages", "streamjobs.core.interface"}
 
 LAYERS = (
-    Layer("common", ("algorithms.common",), frozenset({*PURE, *NUMERIC, "algorithms.common"})),
-    # The one that names the folder of the compile cache.
-    Layer("compiled", ("algorithms.common.compiled",), frozenset({*PURE, *NUMERIC, "os", "pathlib", "hashlib"})),
-    # Of its own folder a learner file may import helpers too; never another learner, never the registry.
-    Layer("learners", ("algorithms",), frozenset({*PURE, *NUMERIC, "algorithms.common"})),
-    Layer("composites", ("algorithms.chain", "algorithms.one_vs_rest"), frozenset({*PURE, *NUMERIC, "algorithms"})),
-    Layer("registry", ("=algorithms",), frozenset({*PURE, "algorithms"})),
-    # What a job file may say; those above make it and obey it.
-    Layer("settings", ("=streamjobs", *SETTINGS), frozenset({*PURE, *PURE_TEXT, "pydantic", *SETTINGS})),
-    Layer("core", ("streamjobs.core",), frozenset({*PURE, *PURE_TEXT, *NUMERIC, "msgspec", "algorithms", *CORE})),
-    # A job file's contents become settings: it needs to know what the core makes of them.
-    Layer(
-        "checking",
-        ("streamjobs.checking",),
-        frozenset({*PURE, *PURE_TEXT, "pydantic", "pydantic_core", "algorithms", *CORE, "streamjobs.checking"}),
+    # Numerics. A learner file may import helpers of its own folder too; never another learner, never the registry.
+    _layer("common", ("algorithms.common",), {*NUMERIC}, pure=True),
+    _layer("compiled", ("algorithms.common.compiled",), {*NUMERIC, "hashlib", "os", "pathlib", "re", "sys"}, pure=True),
+    Layer("learners", ("algorithms",), frozenset({*PURE, *NUMERIC, "algorithms.common"}), pure=True),
+    _layer("composites", ("algorithms.chain", "algorithms.one_vs_rest"), {*NUMERIC, "algorithms"}, pure=True),
+    _layer("registry", ("=algorithms",), {"algorithms"}, pure=True),
+    # The product, pure part.
+    _layer("base", ("=streamjobs", "streamjobs.errors"), set(), pure=True),
+    _layer("stages", ("streamjobs.stages",), {*NUMERIC, "algorithms", *BASE}, pure=True),
+    _layer(
+        "settings",
+        ("streamjobs.settings",),
+        {*PURE_TEXT, "pydantic", "pydantic_core", "algorithms", "streamjobs.stages", *BASE},
+        pure=True,
     ),
-    # What snapshots and dead letters say; commands and shell bring the bytes.
-    Layer(
+    _layer("core", ("streamjobs.core",), {*PURE_TEXT, *NUMERIC, "msgspec", *_CORE}, pure=True),
+    _layer(
+        "decoding",
+        ("streamjobs.core.decoding",),
+        {*PURE_TEXT, *NUMERIC, "msgspec", "streamjobs.core.messages", "algorithms", *_SETTINGS},
+        pure=True,
+    ),
+    _layer(
         "state",
-        ("streamjobs.state",),
-        frozenset({*PURE, *PURE_TEXT, *NUMERIC, "algorithms", *CORE, "streamjobs.state"}),
+        ("streamjobs.core.state",),
+        {*PURE_TEXT, *NUMERIC, *(_CORE - {"streamjobs.core"}), "streamjobs.core.job"},
+        pure=True,
     ),
-    # The only place that knows Faust; those above call it, it calls none of them.
-    Layer("shell", ("streamjobs.shell",), frozenset({"*"}), ("tests", *DEEDS, *FRONT), pure=False),
-    # What commands do; how they are called and what they print is said above.
-    Layer("deeds", DEEDS, frozenset({"*"}), ("tests", *FRONT), pure=False),
-    Layer("front", FRONT, frozenset({"*"}), ("tests",), pure=False),
+    # What acts on the world: below, what serves; above, what is asked for.
+    _layer("process", ("streamjobs.process",), {"scipy", "?"}),
+    _layer("learner reference", ("streamjobs.learner_reference",), {"algorithms", *BASE}),
+    _layer("job files", ("streamjobs.job_files",), {*_CORE}),
+    _layer(
+        "recordings", ("streamjobs.recordings",), {*NUMERIC, "msgspec", "pyarrow", "streamjobs.core.messages", *_SETTINGS}
+    ),
+    _layer("kafka", ("streamjobs.kafka",), {*CLIENTS, *_KAFKA, "pydantic"}),
+    _layer("kafka client", ("streamjobs.kafka.client",), {*CLIENTS, *_KAFKA, "faust"}),
+    _layer(
+        "kafka patches", ("streamjobs.kafka.patches",), {"aiokafka", "cramjam", "numpy", "streamjobs.core.messages", *_KAFKA}
+    ),
+    _layer("development broker", ("streamjobs.kafka.devbroker",), {"confluent_kafka", *BASE}),
+    _layer(
+        "worker",
+        ("streamjobs.worker",),
+        {
+            *("aiohttp", "aiokafka", "confluent_kafka", "faust", "mode", "numpy", "prometheus_client", "structlog"),
+            *_KAFKA,
+            *("streamjobs.core.state.snapshot", "streamjobs.core.state.live_stats"),
+            *("streamjobs.job_files", "streamjobs.process"),
+        },
+    ),
+    _layer("store", ("streamjobs.worker.store",), {"faust", "rocksdict", "structlog", *BASE}),
+    _layer("replay", ("streamjobs.replay",), {"msgspec", "streamjobs.kafka", *_CORE}),
+    _layer("maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "streamjobs.worker", *_KAFKA, *_CORE}),
+    _layer(
+        "fit",
+        ("streamjobs.fit",),
+        {"numpy", "rich", "streamjobs.kafka", "streamjobs.recordings", "streamjobs.replay", "streamjobs.job_files", *_CORE},
+    ),
+    _layer(
+        "demo",
+        ("streamjobs.demo",),
+        {"confluent_kafka", "numpy", "rich", "streamjobs.fit", "streamjobs.job_files", *_KAFKA, *_CORE},
+    ),
+    _layer(
+        "commands",
+        ("streamjobs.commands",),
+        {
+            *("packaging", "pydantic", "rich", "typer"),
+            *("streamjobs.demo", "streamjobs.fit", "streamjobs.job_files", "streamjobs.learner_reference"),
+            *(
+                "streamjobs.maintenance",
+                "streamjobs.process",
+                "streamjobs.recordings",
+                "streamjobs.replay",
+                "streamjobs.worker",
+            ),
+            *_KAFKA,
+            *_CORE,
+        },
+    ),
+    _layer(
+        "command line",
+        ("streamjobs.cli", "streamjobs.__main__"),
+        {"typer", "streamjobs.commands", "streamjobs.process", *BASE},
+    ),
 )
 
 FREE_OF_IO = {"open", "print", "input", "exec", "eval", "compile", "breakpoint"}  # builtins no pure module calls

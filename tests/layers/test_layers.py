@@ -10,8 +10,7 @@ from tests.layers.imports import CHECKOUT, imported, modules, violations
 
 MODULES = modules()
 REGISTERED = {cls.__module__ for cls in LEARNERS.values()}
-KNOWN = {*MODULES, "algorithms.heads.lms", "algorithms.heads.rls", "algorithms.heads.common"}
-KNOWN |= {"streamjobs.shell.app", "streamjobs.cli", "algorithms.common.linalg"}
+KNOWN = {*MODULES, "algorithms.heads.lms", "algorithms.heads.rls", "algorithms.heads.linear"}
 LEARNER_FILES = REGISTERED | {"algorithms.heads.lms", "algorithms.heads.rls"}
 
 
@@ -40,16 +39,20 @@ def test_module_imports_what_its_layer_may(module: str) -> None:
         ("streamjobs.core.advance", "import time", "time"),
         ("streamjobs.core.advance", "from pathlib import Path", "pathlib"),
         ("streamjobs.core.advance", "import logging.handlers", "logging.handlers"),
-        ("streamjobs.core.advance", "from streamjobs.shell import app", "streamjobs.shell.app"),
+        ("streamjobs.core.advance", "from streamjobs.worker import app", "streamjobs.worker.app"),
         ("streamjobs.core.advance", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import faust", "faust"),
         ("streamjobs.core.advance", "import importlib\nimportlib.import_module('faust')", "faust"),
-        ("streamjobs.config", "import aiokafka", "aiokafka"),
-        ("streamjobs.config", "def f():\n    from streamjobs.checking import settings_from", "streamjobs.checking"),
-        ("streamjobs.core.advance", "from streamjobs.checking import settings_from", "streamjobs.checking"),
-        ("streamjobs.shell.app", "import streamjobs.cli", "streamjobs.cli"),
-        ("streamjobs.shell.app", "from streamjobs.files import load_job", "streamjobs.files"),
-        ("streamjobs.fit.inputs", "from streamjobs.commands.common import say", "streamjobs.commands.common"),
-        ("streamjobs.shell.app", "from tests import data", "tests"),
+        ("streamjobs.settings.sections", "import aiokafka", "aiokafka"),
+        ("streamjobs.settings.sections", "def f():\n    from streamjobs.core.job import Job", "streamjobs.core.job"),
+        ("streamjobs.stages.order", "from streamjobs.settings.sections import Settings", "streamjobs.settings.sections"),
+        ("streamjobs.core.decoding.raw", "from streamjobs.core.job import Job", "streamjobs.core.job"),
+        ("streamjobs.kafka.topics", "import faust", "faust"),
+        ("streamjobs.kafka.topics", "from streamjobs.worker.outbox import Producer", "streamjobs.worker.outbox"),
+        ("streamjobs.worker.recovery", "import rocksdict", "rocksdict"),
+        ("streamjobs.worker.app", "import streamjobs.cli", "streamjobs.cli"),
+        ("streamjobs.worker.app", "from streamjobs.recordings.files import rows_of", "streamjobs.recordings.files"),
+        ("streamjobs.fit.inputs", "from streamjobs.commands.console import say", "streamjobs.commands.console"),
+        ("streamjobs.worker.app", "from tests import data", "tests"),
         ("streamjobs.cli", "import tests.data", "tests.data"),
         ("streamjobs.core.advance", "from streamjobs import cli", "streamjobs.cli"),
         ("streamjobs.new_corner", "import math", "in no layer"),
@@ -68,7 +71,7 @@ def test_a_planted_import_is_found(module: str, line: str, target: str) -> None:
         ("streamjobs.core.advance", "import numpy as np\nnp.random.normal()", "np.random"),
         ("algorithms.heads.lms", "import numpy as np\nnp.load('x')", "np.load"),
         ("algorithms.heads.lms", "import numpy as np\nnp.linalg.eigh(A)", "np.linalg.eigh"),
-        ("streamjobs.shell.app", "import scipy.linalg\nscipy.linalg.svd(A)", "scipy.linalg.svd"),
+        ("streamjobs.worker.app", "import scipy.linalg\nscipy.linalg.svd(A)", "scipy.linalg.svd"),
     ],
 )
 def test_a_planted_call_is_found(module: str, line: str, what: str) -> None:
@@ -79,7 +82,7 @@ def test_a_planted_call_is_found(module: str, line: str, what: str) -> None:
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("algorithms.heads.lms", "from algorithms.heads.common import score\nfrom algorithms.common.linalg import dot"),
+        ("algorithms.heads.lms", "from algorithms.heads.linear import score\nfrom algorithms.common.linalg import dot"),
         ("algorithms.chain", "from algorithms.heads.lms import Lms"),
         ("algorithms.common.compiled", "import os\nfrom pathlib import Path"),
         ("algorithms.common.eigen", "import numpy as np\nnp.linalg.eigh(A)"),
@@ -88,7 +91,7 @@ def test_a_planted_call_is_found(module: str, line: str, what: str) -> None:
             "streamjobs.core.advance",
             "import struct\nfrom algorithms import learner_from\nfrom streamjobs import __version__",
         ),
-        ("streamjobs.shell.app", "import faust, asyncio, time\nopen('x')\nprint(1)"),
+        ("streamjobs.worker.app", "import faust, asyncio, time\nopen('x')\nprint(1)"),
     ],
 )
 def test_what_is_allowed_is_not_found(module: str, line: str) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from algorithms import Learner, SettingError, learner_from
 from algorithms.common.protocol import Array
 from algorithms.drift.adwin import PER_SIZE, SIZES, AdwinState
-from algorithms.drift.common import AFTER, ALARM, BEFORE, STATISTIC
+from algorithms.drift.report import AFTER, ALARM, BEFORE, STATISTIC
 from tests.checks.states import joined, same_outputs, same_state
 from tests.reference import drift as reference
 

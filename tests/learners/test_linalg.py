@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from algorithms.common.linalg import cholesky, cholesky_twice
 from algorithms.common.protocol import Array
-from algorithms.subspace import common_budget
+from algorithms.subspace import budget_steps
 
 
 def matrix(n: int, rank: int) -> Array:
@@ -37,8 +37,8 @@ def squared(base: float, exponent: int) -> float:
 
 @given(st.floats(0.0, 1.0), st.integers(0, 10_000_000))
 def test_a_power_is_that_of_squaring_for_any_age(base: float, exponent: int) -> None:
-    assert common_budget.power(base, exponent) == squared(base, exponent)
-    assert common_budget.power(base, exponent) == pytest.approx(base**exponent, rel=1e-9, abs=1e-300)
+    assert budget_steps.power(base, exponent) == squared(base, exponent)
+    assert budget_steps.power(base, exponent) == pytest.approx(base**exponent, rel=1e-9, abs=1e-300)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e101, -1e101])
@@ -46,6 +46,6 @@ def test_a_power_is_that_of_squaring_for_any_age(base: float, exponent: int) -> 
 def test_a_factor_with_one_number_too_large_is_not_sound(bad: float, at: tuple[int, int]) -> None:
     trial = np.random.default_rng(0).normal(size=(6, 3))
     trial[5] = np.nan  # beyond the rows in use
-    assert common_budget.sound(trial, 5)
+    assert budget_steps.sound(trial, 5)
     trial[at] = bad
-    assert not common_budget.sound(trial, 5)
+    assert not budget_steps.sound(trial, 5)

@@ -6,7 +6,7 @@ import pytest
 from algorithms import Basis, SettingError, learner_from
 from algorithms.common.kernels import gram
 from algorithms.common.protocol import LEARN_EXTRACTOR
-from algorithms.subspace import common_budget
+from algorithms.subspace import budget_steps
 from tests.paper.okfeb_robust import recovery, stream
 
 SMALL = {"rank": 3, "budget": 6, "kernel": {"name": "gaussian", "bandwidth": 1.5}}
@@ -228,6 +228,6 @@ def test_the_quick_look_at_the_moving_average_decides_as_the_mean_itself_does():
     for count in (0, 1, 3, 100, 997):
         for _ in range(20):
             recent = rng.random(count + 1) ** 4
-            mean = common_budget.mean(recent, count)
+            mean = budget_steps.mean(recent, count)
             for ls_error in (mean, np.nextafter(mean, 0.0), np.nextafter(mean, 9.0), 0.0, 0.5 * mean, 2.0 * mean, np.nan):
-                assert common_budget.below_mean(ls_error, recent, count) == (ls_error < mean)
+                assert budget_steps.below_mean(ls_error, recent, count) == (ls_error < mean)

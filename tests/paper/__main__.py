@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from streamjobs.shell.threads import one_thread
+from streamjobs.process import one_thread
 
 one_thread()  # before anything imports numpy
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from algorithms import learner_from
 from algorithms.common.protocol import PREDICT_ONLY
-from streamjobs.core.statistics import KINDS
 from streamjobs.fit.evaluation import SHUFFLES, Runs, accuracy_over_time, confusion, table
 from streamjobs.fit.picture import picture
 from streamjobs.fit.recordings import Recordings, controls, shuffled, worth
+from streamjobs.stages.statistics import KINDS
 from tests.paper import recordings
 from tests.paper.common import options
 from tests.paper.late_labels import Model, empty, population, predicted

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms import learner_from
-from algorithms.drift.common import ALARM
+from algorithms.drift.report import ALARM
 from streamjobs.fit.recordings import Recordings, Stream, shuffled
 from tests.paper import recordings
 from tests.paper.common import options

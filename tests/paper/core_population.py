@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamjobs.config import Settings
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.core.parts import parts_of
-from streamjobs.core.population import Population, encode
+from streamjobs.core.state.live import Live
+from streamjobs.core.state.population import Population, encode
 from streamjobs.fit.learning import Learned, decided, features, learned_from
 from streamjobs.fit.recordings import LATE, Recordings, Stream, shuffled
+from streamjobs.settings.composition import parts_of
+from streamjobs.settings.sections import Settings
 from tests.data import dataset
 from tests.paper import recordings
 from tests.paper.gated_streams import way

@@ -8,9 +8,9 @@ import numpy as np
 from algorithms import Learner, learner_from
 from algorithms.common.protocol import LEARN_EXTRACTOR, LEARN_HEAD
 from algorithms.heads.gated import GatedRls
-from streamjobs.core.books import targets_of
 from streamjobs.fit.learning import Recipe, Start, Way, features, learned_from, scores_of
 from streamjobs.fit.recordings import Recordings, arriving, shuffled
+from streamjobs.stages.class_counts import targets_of
 
 SCALING = learner_from("scaling", {"clip": 5.0})
 HEAD = GatedRls(intercept=True, delta=100.0, forgetting=1.0)

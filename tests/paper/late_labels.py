@@ -13,8 +13,8 @@ import numpy as np
 
 from algorithms import Learner, learner_from
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, PREDICT_ONLY
-from streamjobs.core.books import Books, targets_of
 from streamjobs.fit.recordings import Stream, arriving
+from streamjobs.stages.class_counts import Books, targets_of
 
 
 @dataclass(frozen=True)

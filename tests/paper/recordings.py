@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from streamjobs.core.windows import Windows
 from streamjobs.fit.recordings import Recordings
+from streamjobs.stages.windows import Windows
 from tests.data import dataset
 
 MIRRORED = (0, 4, 5)  # ax, wy, wz change their sign on one arm

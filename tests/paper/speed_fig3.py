@@ -7,7 +7,7 @@ hundreds of updates by then, and `ritz` keeps 40 eigenpairs only.
 
 import numpy as np
 
-from algorithms.spectral.common_map import Fields
+from algorithms.spectral.map import Fields
 from tests.paper import mackey_glass
 from tests.paper.common import line, options, told, verdict
 from tests.paper.filters_common import NOVELTY, made

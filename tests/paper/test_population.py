@@ -5,12 +5,12 @@ import json
 import numpy as np
 
 from algorithms import learner_from
-from streamjobs.config import Settings
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.live import Live
 from streamjobs.core.messages import Stored
+from streamjobs.core.state.live import Live
 from streamjobs.fit.recordings import Stream
+from streamjobs.settings.sections import Settings
 from tests.data import dataset
 from tests.paper.late_labels import Model, population
 

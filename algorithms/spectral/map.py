@@ -1,0 +1,169 @@
+"""The map of a dictionary, and a sample that asks for a new one: NumPy, a few times in a thousand rows.
+
+Letters: K = gram matrix of the dictionary, V, Lambda = its leading eigenpairs, Psi = Lambda^(-1/2) V' (19). A workspace
+holds Psi' with a row per stored sample, and the eigenvalues; a direction that is rounding noise has zeros there and gives 0.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from algorithms.common import rls
+from algorithms.common.kernels import Kernel, gram
+from algorithms.common.protocol import Array
+from algorithms.spectral.evictions import leave
+from algorithms.spectral.loop import FAR
+from algorithms.spectral.solvers import leading, rank_one, ritz
+
+LOST = 1e-12  # an eigenvalue this small beside the first is rounding noise
+LONGEST = 2.0  # of an eigenvector's numbers: its length is 1, but for rounding
+
+
+class Fields(NamedTuple):
+    """A workspace's arrays by name: the state's fields, the counts, the caches."""
+
+    dictionary: Array
+    values: Array
+    used: Array
+    waiting: Array
+    wanted: Array
+    marks: Array
+    weights: Array
+    vectors: Array
+    eigenvalues: Array
+    P: Array
+    novelty: Array
+    seen: Array
+    counts: Array
+    map: Array  # (slots, room, rank) Psi'
+    spectrum: Array  # (slots, rank) Lambda
+    gram: Array  # (slots, room, room) where the solver needs it at every admission
+
+
+def gram_of(kernel: Kernel, dictionary: Array) -> Array | None:
+    """K, or None where it is out of range."""
+    K = gram(kernel, dictionary, dictionary)
+    return K if np.abs(K).max() < FAR and K.any() else None
+
+
+def set_map(fields: Fields, slot: int, learner: Any, m: int, values: Array, V: Array) -> None:
+    """Psi' and Lambda of the first m samples from eigenpairs."""
+    fields.map[slot, :m], fields.spectrum[slot] = map_of(values, V, learner.rank)
+    store(fields, slot, learner, values, V)
+
+
+def store(fields: Fields, slot: int, learner: Any, values: Array, V: Array) -> None:
+    """Eigenpairs into the state, where the solver goes on from them."""
+    kept = learner.moves and learner.solver != "eigh"
+    if kept:
+        fields.vectors[slot, : V.size] = V.ravel()
+        fields.eigenvalues[slot, : values.size] = values
+    fields.counts[slot, 7:9] = (V.size, values.size) if kept else 0
+
+
+def map_of(values: Array, V: Array, rank: int) -> tuple[Array, Array]:
+    spectrum, rows = np.zeros(rank), np.zeros((len(V), rank))
+    count = min(rank, int((values > LOST * values[0]).sum()))
+    spectrum[:count] = values[:count]
+    rows[:, :count] = V[:, :count] / np.sqrt(values[:count])
+    return rows, spectrum
+
+
+def rebuild(fields: Fields, slot: int, learner: Any, m: int) -> bool:
+    """The eigenpairs and the map of the first m samples of the dictionary from scratch; False where out of range."""
+    K = gram_of(learner.kernel, fields.dictionary[slot, :m])
+    if K is None:
+        return False
+    if fields.gram.shape[1]:
+        fields.gram[slot, :m, :m] = K
+    set_map(fields, slot, learner, m, *leading(K, pairs(learner, m)))
+    return True
+
+
+def restore(fields: Fields, slot: int, learner: Any, m: int) -> bool:
+    """The map of a loaded state: from its eigenpairs where there are such and they fit, else from scratch."""
+    numbers, q = fields.counts[slot, 7:9].tolist()
+    if not learner.moves or learner.solver == "eigh" or q != pairs(learner, m) or numbers != m * q:
+        return rebuild(fields, slot, learner, m)
+    if fields.gram.shape[1]:
+        K = gram_of(learner.kernel, fields.dictionary[slot, :m])
+        if K is None:
+            return False
+        fields.gram[slot, :m, :m] = K
+    values, V = fields.eigenvalues[slot, :q].copy(), fields.vectors[slot, :numbers].reshape(m, q).copy()
+    if not (np.abs(V) <= LONGEST).all():
+        return False
+    with np.errstate(all="ignore"):
+        set_map(fields, slot, learner, m, values, V)
+    return bool(np.isfinite(fields.map[slot, :m]).all())
+
+
+def pairs(learner: Any, m: int) -> int:
+    """How many eigenpairs the solver keeps of m."""
+    if learner.moves and learner.solver != "eigh":
+        return m if learner.solver == "rank_one" else min(m, learner.ritz_rank or 2 * learner.rank)
+    return min(m, int(learner.rank))
+
+
+def values_on(fields: Fields, slot: int, m: int) -> Array:
+    """The head's predictions on the dictionary, V sqrt(Lambda) w (38)."""
+    with np.errstate(over="ignore", invalid="ignore"):  # weights far out
+        found: Array = (fields.map[slot, :m] * fields.spectrum[slot]) @ fields.weights[slot]
+    return found
+
+
+def admit(fields: Fields, slot: int, learner: Any, x: Array, z: Array) -> Array | None:
+    """x enters the dictionary, others may leave, and the head follows: w' = T w, T = Psi' [V sqrt(Lambda); z'].
+
+    Gives T, or None where it is out of range: then nothing has changed.
+    """
+    m = int(fields.counts[slot, 0])
+    dictionary = np.concatenate([fields.dictionary[slot, :m], x[None]])
+    used = np.append(fields.used[slot, :m], fields.seen[slot])
+    stays, novelty = np.ones(m + 1, bool), fields.novelty[slot]
+    if learner.budget and m >= learner.budget:
+        stays, novelty = leave(learner.evict, dictionary, used, learner.budget, novelty)
+    before = np.zeros((m + 1, learner.rank))  # the features until now, of the new dictionary
+    before[:m] = fields.map[slot, :m] * fields.spectrum[slot]  # V sqrt(Lambda)
+    if learner.transfer == "exact":
+        before[m] = z
+    elif learner.transfer == "nearest":
+        before[m] = before[int(np.argmax(used[:m]))]  # the row's nearest was marked just now
+    before, dictionary = before[stays], dictionary[stays]
+
+    left, K = len(dictionary), None
+    k = gram(learner.kernel, dictionary, x[None])[:, 0] if left > m else None
+    if k is None or learner.solver == "eigh" or not k[m] > 0:
+        K = gram_of(learner.kernel, dictionary)
+        if K is None:
+            return None
+        values, V = leading(K, pairs(learner, left))
+    elif not np.abs(k).max() < FAR:
+        return None
+    else:
+        q = int(fields.counts[slot, 8])
+        values = fields.eigenvalues[slot, :q]
+        V = fields.vectors[slot, : m * q].reshape(m, q)
+        if learner.solver == "rank_one":
+            values, V = rank_one(values, V, k[:m], k[m])
+        else:
+            values, V = ritz(fields.gram[slot, :m, :m], values, V, k[:m], k[m], pairs(learner, left))
+    rows, spectrum = map_of(values, V, learner.rank)
+    T = np.ascontiguousarray(rows.T @ before)
+    if not np.isfinite(T).all():
+        return None
+
+    fields.dictionary[slot, :left], fields.used[slot, :left] = dictionary, used[stays]
+    fields.novelty[slot] = novelty
+    fields.counts[slot, :3] = left
+    if fields.gram.shape[1]:
+        if K is not None:
+            fields.gram[slot, :left, :left] = K
+        elif k is not None:
+            fields.gram[slot, m, :left] = fields.gram[slot, :left, m] = k
+    fields.map[slot, :left], fields.spectrum[slot] = rows, spectrum
+    store(fields, slot, learner, values, V)
+    fields.weights[slot] = T @ fields.weights[slot]
+    if fields.P.shape[1]:
+        rls.carry_covariance(T, fields.P[slot], float(learner.delta))
+    return T

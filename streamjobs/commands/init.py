@@ -1,0 +1,154 @@
+"""`init`: a commented job file to begin with."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamjobs.commands.console import note, say
+
+if TYPE_CHECKING:
+    from streamjobs.recordings.guess import Guess
+
+TEMPLATE = """\
+# A streamjobs job: records of a Kafka topic in; one learner per key; features, predictions and drift out.
+# 'streamjobs check {file}' finds every mistake in here, 'streamjobs schema' describes every setting.
+# Any setting can come from the environment: STREAMJOBS_BROKER__URL=kafka://broker:9092
+
+[job]
+name = "{name}"  # consumer group, and prefix of the state's topic
+
+[broker]
+url = "kafka://localhost:9092"
+
+[source]
+topic = "{topic}"  # records are keyed by person, device or machine{key}
+format = "json"  # json | msgpack | raw
+{x}
+{time}
+{label}
+late = "learn"  # learn | predict_only | drop | dlq
+
+{window}
+
+[scaling]
+method = "standard"  # running mean and variance of every key
+{clip}
+
+[learner]
+name = "okfeb"  # a subspace of the kernel's feature space, followed on a budget
+role = "{role}"  # head: stands still for a head to learn on | track: follows, for features and drift
+rank = {rank}
+budget = {budget}  # samples a key stores, at most
+kernel = {{ name = "gaussian", bandwidth = {bandwidth} }}  # about the root of the number of features
+
+{head}
+
+[drift]
+detector = "page_hinkley"
+watch = "ls_error"  # ls_error | loss
+
+# [sinks]  # absent: <topic>.features, .predictions, .drift, .dlq; "" turns one off (never dlq)
+# features = ""
+
+[state]
+directory = "state"
+checkpoint = "1s"  # a crash repeats at most this much input
+# start_from = "population.state"  # new keys begin from it; made by 'streamjobs replay --pool --export'
+
+[metrics]
+port = 9108  # /metrics and /health on 127.0.0.1
+"""
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("init")(init)
+
+
+def init(
+    file: Annotated[Path, typer.Argument(help="The job file to write.")] = Path("job.toml"),
+    sample: Annotated[
+        Path | None, typer.Option(help="A recording (.jsonl, .csv, .parquet, .npz) whose columns are looked at.")
+    ] = None,
+    topic: Annotated[str, typer.Option(help="The input topic.")] = "imu",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+) -> None:
+    """Write a commented job file for data of your own."""
+    from streamjobs.errors import ConfigError
+
+    if file.exists() and not force:
+        raise ConfigError(f"{file} exists; --force overwrites it.")
+    if sample is not None:
+        from streamjobs.recordings.guess import guess
+
+        found = guess(sample)
+    else:
+        found = None
+    try:
+        file.write_text(filled(found, file, topic), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be written ({error.strerror}).") from None
+    if found is not None:
+        note(_told(found))
+    key = found.key if found is not None and found.key else "KEY_COLUMN"
+    tried = str(sample) if sample is not None else "recording.csv"
+    say(f"wrote {file}. Next: streamjobs check {file}; streamjobs replay {file} --input {tried} --key {key}")
+
+
+def filled(found: "Guess | None", file: Path, topic: str) -> str:
+    """The template with what a sample showed, or with an accelerometer's columns as an example."""
+    fields = found.fields if found is not None else ["ax", "ay", "az"]
+    if fields:
+        x = "fields = [" + ", ".join(_quoted(name) for name in fields) + "]  # the numbers that make x, in this order"
+        dim = len(fields)
+    else:
+        dim = (found.dim if found is not None else None) or 3
+        x = f"x = {_quoted(found.x if found is not None else 'x')}  # the field that holds x as a list\ndim = {dim}"
+    rate = found.rate if found is not None else None
+    timed = found is None or found.time is not None
+    # Rates of sensors: below, rows are whole events and windows would only mix them.
+    windowed = found is None or (rate is not None and rate >= 5)
+    width = 8 * dim if windowed else dim
+    labelled = found is None or found.label is not None
+    rank = max(2, min(20, width))
+    return TEMPLATE.format(
+        file=file.name,
+        name="".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in file.stem) or "job",
+        topic=topic,
+        key=f"; in the sample: column {found.key}" if found is not None and found.key else "",
+        x=x,
+        time=f"time = {_quoted(found.time if found is not None and found.time else 'ts')}  # event time\n"
+        f'time_unit = "{found.time_unit if found is not None else "s"}"  # since 1970'
+        if timed
+        else '# time = "ts"  # event time; absent: the records\' own timestamps',
+        label=f"label = {_quoted(found.label if found is not None and found.label else 'activity')}"
+        "  # may be absent or null in a record"
+        if labelled
+        else '# label = "activity"  # needed by a [head]; may be absent or null in a record',
+        window=_window(rate or 50.0, windowed),
+        clip="clip = 5.0  # a single outlier does not move the model",
+        role="head" if labelled else "track",
+        rank=rank,
+        budget=rank + max(5, rank // 2),
+        bandwidth=round(width**0.5, 1),
+        head='[head]\nname = "rls"\ntask = "classification"  # classification | regression'
+        if labelled
+        else '# [head]\n# name = "rls"  # learns labels on the features',
+    )
+
+
+def _window(rate: float, windowed: bool) -> str:
+    lines = ["[window]  # statistics of raw signals; without it every sample is a row of its own"]
+    lines += ['length = "2s"', 'hop = "1s"', f"rate = {rate:g}  # Hz, of the sensor"]
+    return "\n".join(lines if windowed else [f"# {line}" for line in lines])
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _told(found: "Guess") -> str:
+    what = f"fields {', '.join(found.fields)}" if found.fields else f"x = {found.x} (list of {found.dim})"
+    rest = [f"{name} {value}" for name, value in (("key", found.key), ("time", found.time), ("label", found.label)) if value]
+    rate = [f"{found.rate:g} Hz"] if found.rate else []
+    return "guessed from the sample: " + "; ".join([what, *rest, *rate]) + ". Check it in the file."

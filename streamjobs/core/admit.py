@@ -1,0 +1,187 @@
+"""Which samples of a batch are new to their keys and usable, in which slots, with which label codes.
+
+Mostly every record's key is live and its offset and labels are in order: then the batch is taken as a whole. Anything
+else goes record by record, with the same result.
+"""
+
+import math
+import operator
+from collections.abc import Iterable, Sequence
+from itertools import islice, repeat
+
+import numpy as np
+
+from algorithms.common.protocol import Array, unknown
+from streamjobs.core.decoding.labels import Code, class_code, number_code
+from streamjobs.core.decoding.records import Decoded
+from streamjobs.core.expiry import Ttl
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Record, Report
+from streamjobs.core.state.live import Live
+from streamjobs.errors import RecordError
+from streamjobs.stages.rows import Rows, picked
+
+_key, _offset = operator.attrgetter("key"), operator.attrgetter("offset")
+
+
+def admit(
+    job: Job,
+    live: Live,
+    records: Sequence[Record],
+    decoded: Decoded,
+    at: int,
+    letters: list[tuple[int, RecordError]],
+    report: Report,
+) -> tuple[int, Rows, Array | None]:
+    """Samples from `at` on with their keys' slots and label codes, as many as the live states have room for.
+
+    Gives where it stopped, the samples of records that are new to their key and usable, and which are labels alone.
+    """
+    owner = decoded.owner
+    firsts = [at, *(at + 1 + np.flatnonzero(owner[at + 1 :] != owner[at:-1])).tolist()]  # where each record begins
+    if at == 0:
+        rows = _as_a_whole(job, live, records, decoded, firsts)
+        if rows is not None:
+            return len(owner), rows, decoded.alone
+    return _one_by_one(job, live, records, decoded, firsts, letters, report)
+
+
+def _as_a_whole(job: Job, live: Live, records: Sequence[Record], decoded: Decoded, firsts: list[int]) -> Rows | None:
+    """All samples; None, and nothing has happened, where a record needs a look of its own."""
+    owner, n = decoded.owner, len(decoded.owner)
+    if len(firsts) < len(records):
+        records = [records[index] for index in owner[firsts].tolist()]
+    found, offsets = list(map(live.slot_of.get, map(_key, records))), list(map(_offset, records))  # type: ignore[arg-type]
+    if None in found or any(map(operator.ge, offsets, islice(offsets, 1, None))):
+        return None
+    slots: list[int] = found  # type: ignore[assignment]
+    source, applied = (records[0].topic, records[0].partition), live.offsets
+    first = dict(zip(reversed(slots), reversed(offsets), strict=True))  # of each key
+    if any([offset <= applied[slot].get(source, -1) for slot, offset in first.items()]):
+        return None
+    ttl = Ttl.of(job, live)
+    if ttl is not None and ttl.concerns(list(first), decoded.times):
+        return None
+    of_samples = np.array(slots, np.int64)
+    if n > len(slots):
+        of_samples = np.repeat(of_samples, np.diff(firsts, append=n))
+        slots = of_samples.tolist()
+    L = _all_codes(job, live, slots, first, decoded.labels)
+    if L is None:
+        return None
+    for slot, offset in dict(zip(found, offsets, strict=True)).items():  # of each key the last one
+        applied[slot][source] = offset  # type: ignore[index]
+    live.dirty.update(first)
+    live.touch(list(first))
+    return Rows(of_samples, decoded.times, decoded.X, L, owner, np.zeros(n, np.int8))
+
+
+def _all_codes(job: Job, live: Live, slots: list[int], keys: Iterable[int], labels: list[object]) -> Array | None:
+    """Label codes of samples of these keys; None where a label is refused, new to its key, or needs another spelling."""
+    if job.task == "none" or labels.count(None) == len(labels):
+        return unknown((len(labels), job.label_width))
+    try:
+        if job.task == "regression":
+            return np.array([number_code(label, job.label_width) for label in labels])
+        if live.pooled:
+            columns = repeat(_columns(live.names[0]))
+            return np.array([[of[label]] for of, label in zip(columns, labels, strict=False)])  # type: ignore[index]
+        of_key = {slot: _columns(live.names[slot]) for slot in keys}
+        return np.array([of_key[slot][label] for slot, label in zip(slots, labels, strict=True)]).reshape(-1, 1)  # type: ignore[index]
+    except (RecordError, KeyError, TypeError):
+        return None
+
+
+def _columns(names: list[str]) -> dict[str | None, float]:
+    """The code of each class."""
+    columns: dict[str | None, float] = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
+    columns[None] = math.nan
+    return columns
+
+
+def _one_by_one(
+    job: Job,
+    live: Live,
+    records: Sequence[Record],
+    decoded: Decoded,
+    firsts: list[int],
+    letters: list[tuple[int, RecordError]],
+    report: Report,
+) -> tuple[int, Rows, Array | None]:
+    owner, labels = decoded.owner, decoded.labels
+    slots: list[int] = []
+    lengths: list[int] = []
+    taken: list[bool] = []
+    coded: list[tuple[int, list[Code]]] = []  # (first sample, codes), of records with labels
+    at = begin = firsts[0]
+    touched = 0
+    source = (records[0].topic, records[0].partition)
+    ttl = Ttl.of(job, live)
+    for index, first, end in zip(owner[firsts].tolist(), firsts, [*firsts[1:], len(owner)], strict=True):
+        record = records[index]
+        key = record.key
+        assert key is not None  # the decoder refuses records without a key
+        slot = live.slot_of.get(key)
+        if slot is None:
+            live.touch(slots[touched:])
+            touched = len(slots)
+            if not live.fits(key):
+                break
+            slot = live.slot(key)
+        offsets = live.offsets[slot]
+        good = record.offset > offsets.get(source, -1)
+        if ttl is not None and good:
+            if ttl.splits(slot, decoded.times[first]):
+                break
+            offsets = live.offsets[slot]
+        if not good:
+            report.redelivered += 1
+        else:
+            try:
+                codes = _codes(job, live, slot, labels[first:end])
+            except RecordError as error:
+                letters.append((index, error))
+                good = False
+            else:
+                offsets[source] = record.offset
+                live.dirty.add(slot)
+                if codes is not None:
+                    coded.append((first - begin, codes))
+        slots.append(slot)
+        lengths.append(end - first)
+        taken.append(good)
+        at = end
+    live.touch(slots[touched:])
+    L = unknown((at - begin, job.label_width))
+    for first, codes in coded:
+        L[first : first + len(codes)] = codes
+    of_records = np.array(slots, np.int64)
+    rows = Rows(
+        of_records if len(slots) == at - begin else np.repeat(of_records, lengths),  # usually a record is one sample
+        decoded.times[begin:at],
+        decoded.X[begin:at],
+        L,
+        owner[begin:at],
+        np.zeros(at - begin, np.int8),  # who learns is decided by the order stage
+    )
+    alone = decoded.alone[begin:at] if decoded.alone is not None else None
+    if not all(taken):
+        keep = np.repeat(np.array(taken, bool), lengths)
+        rows, alone = picked(rows, keep), None if alone is None else alone[keep]
+    return at, rows, alone
+
+
+def _codes(job: Job, live: Live, slot: int, labels: list[object]) -> list[Code] | None:
+    """Label codes of one record's samples, None without any; a record that is refused leaves no class behind."""
+    if job.task == "none" or labels.count(None) == len(labels):
+        return None
+    if job.task == "regression":
+        return [number_code(label, job.label_width) for label in labels]
+    names = live.names[0 if live.pooled else slot]
+    try:
+        return [(math.nan if label is None else float(names.index(label)),) for label in labels]  # type: ignore[arg-type]
+    except ValueError:  # a label that is new, or needs another spelling
+        trial = list(names)
+    codes: list[Code] = [(class_code(label, trial, job.targets, job.classes is not None),) for label in labels]
+    names[:] = trial
+    return codes

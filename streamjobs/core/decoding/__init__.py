@@ -1,0 +1,1 @@
+"""A record's bytes become samples, or a dead letter's reason."""

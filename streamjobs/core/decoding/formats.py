@@ -1,0 +1,311 @@
+"""How one record's value is read: JSON and MessagePack by typed structs here, raw numbers in `raw`.
+
+A record holds one sample (numbers, a time, a label) or a frame of n samples: `x` as n lists or the named fields as n
+numbers each, `time` as n numbers (in MessagePack also as little-endian f64 bytes), `label` as one value for all or as
+a list of n values. A list is always read as one value per sample in a frame and as the numbers of one label otherwise.
+MessagePack also takes numbers as little-endian bytes, f32 unless the message says `"dtype": "f8"`.
+
+Where rows wait for labels, a record with time and label and none of the numbers of x is a label that comes later, or
+several: `time` and `label` as lists, or one of them for all. The time is that of the row it belongs to, its `ts`.
+
+Where a job mirrors, the field that says how the sensor is worn must be in every record, one value for all its samples.
+Mirrored samples are ordinary ones from here on: after a change of side within a key's stream both sides stand in one
+frame, so windows run on over it.
+"""
+
+import operator
+import re
+import struct
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from algorithms.common.protocol import Array
+from streamjobs.core.decoding.raw import read_raw
+from streamjobs.core.decoding.samples import (
+    MAX_LABEL,
+    Frame,
+    LateLabels,
+    Problem,
+    Sample,
+    Singles,
+    check_count,
+    doubles,
+    labels_of,
+    numbers_of,
+)
+from streamjobs.core.messages import Record
+from streamjobs.errors import ConfigError
+from streamjobs.settings.sections import MirrorSection, SourceSection
+
+UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # of [source] time_unit, per second
+UNDECODABLE = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError)
+_WHERE = re.compile(r"at `\$\.?([^`]*)`$")
+
+_Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_Label = str | int | float | bool | list[Any] | None
+
+
+Parse = Callable[[Record], Sample | Frame | LateLabels]
+
+
+def parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False) -> Parse:
+    """The function that reads one record's value; it raises Problem and nothing else.
+
+    `mirror` needs named fields, in JSON or MessagePack; `late` (labels may come alone) named time and label there.
+    """
+    if source.format == "raw":
+        return lambda record: read_raw(record, source.max_samples, dim)
+    typed = _typed(source, dim, mirror)
+    return _or_late(typed, source) if late else typed
+
+
+def _or_late(samples: Parse, source: SourceSection) -> Parse:
+    """Tells records that hold labels alone from broken ones: none of the fields of x is there."""
+    module = msgspec.msgpack if source.format == "msgpack" else msgspec.json
+    fields, scale = source.fields or [source.x], UNITS[source.time_unit]
+    given: list[Any] = [(f"f{i}", msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for i in range(len(fields))]
+    timed = _Integer | float | list[_Integer | float]
+    rename = {f"f{i}": name for i, name in enumerate(fields)} | {"time": str(source.time), "label": str(source.label)}
+    decode = module.Decoder(
+        msgspec.defstruct("Late", [("time", timed), ("label", _Label), *given], rename=rename, gc=False)
+    ).decode
+
+    def parse(record: Record) -> Sample | Frame | LateLabels:
+        try:
+            return samples(record)
+        except Problem as problem:
+            try:
+                message = decode(record.value)
+            except UNDECODABLE:
+                raise problem from None
+            alone = all(getattr(message, name) is msgspec.UNSET for name, *_ in given)
+            if not alone or message.label is None or (type(message.label) is list and None in message.label):
+                raise
+        return _late_labels(message.time, message.label, scale, source.max_samples)
+
+    return parse
+
+
+def _late_labels(time: Any, label: Any, scale: float, max_samples: int) -> LateLabels:
+    n = max(len(part) if isinstance(part, list) else 1 for part in (time, label))
+    check_count(n, max_samples)
+    times = np.array(time if isinstance(time, list) else [time] * n, dtype=np.float64) / scale
+    if len(times) != n:
+        raise Problem("bad_time", f"expected {n} times for {n} labels, got {len(times)}")
+    return LateLabels(times, labels_of(label, n))
+
+
+def values_of(dim: int) -> Callable[[Any], tuple[float, ...]]:
+    """Takes the named fields of a message."""
+    return operator.attrgetter(*(f"f{i}" for i in range(dim))) if dim > 1 else lambda message: (message.f0,)
+
+
+def _typed(source: SourceSection, dim: int, mirror: MirrorSection | None) -> Parse:
+    binary = source.format == "msgpack"
+    one, many = structs(source, binary, mirror)
+    module = msgspec.msgpack if binary else msgspec.json
+    decode_one, decode_many = module.Decoder(one).decode, module.Decoder(many).decode
+    named, timed, labelled = source.fields is not None, source.time is not None, source.label is not None
+    scale, max_samples = UNITS[source.time_unit], source.max_samples
+    values = values_of(dim)
+    signs = _signs(source, mirror)
+    when = mirror.when if mirror is not None else None
+    pack = struct.Struct(f"{dim}d").pack  # at once, while the numbers are in cache: a third of NumPy's time for lists
+
+    def parse(record: Record) -> Sample | Frame:
+        try:
+            message = decode_one(record.value)
+        except msgspec.ValidationError as single:
+            try:
+                message = decode_many(record.value)
+            except UNDECODABLE as error:
+                raise _problem(error if _is_frame(single, mirror) else single, source) from None
+            return frame(message)
+        except UNDECODABLE as error:
+            raise _problem(error, source) from None
+        if named:
+            x = values(message)
+            if when is not None and _is(message.side, when):
+                x = tuple(map(operator.mul, x, signs))
+        else:
+            x = message.x
+            if type(x) is bytes:
+                return frame(message)
+            if len(x) != dim:
+                raise Problem("wrong_dimension", f"expected {dim} finite features, got {len(x)}")
+        return pack(*x), message.time if timed else None, message.label if labelled else None
+
+    def frame(message: Any) -> Frame:
+        if named:
+            X = _columns([getattr(message, f"f{i}") for i in range(dim)], source, max_samples)
+            if when is not None and _is(message.side, when):
+                X *= np.array(signs)
+        else:
+            X = _rows(message.x, message.dtype if binary else "f4", dim, max_samples)
+        times = _times(message.time, len(X), scale) if timed else _untimed(len(X))
+        return Frame(X, times, labels_of(message.label if labelled else None, len(X)))
+
+    return parse
+
+
+class _Field(NamedTuple):
+    """A field of a message: its attribute in the types, its name in a record, its type in a sample and in a frame."""
+
+    attribute: str
+    name: str
+    one: Any
+    many: Any
+    default: tuple[Any, ...] = ()  # empty: the field must be there
+
+
+def structs(source: SourceSection, binary: bool, mirror: MirrorSection | None) -> tuple[Any, Any]:
+    """The types of a message with one sample and of one with a frame; the fields' names are the job file's."""
+    fields = _fields(source, binary, mirror)
+    names = [field.name for field in fields]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(f"job file [source]: the field {twice[0]!r} is named twice; give every field one meaning.")
+    rename = {field.attribute: field.name for field in fields}
+    one = [(field.attribute, field.one, *field.default) for field in fields]
+    many = [(field.attribute, field.many, *field.default) for field in fields]
+    return (
+        msgspec.defstruct("One", one, rename=rename, gc=False),
+        msgspec.defstruct("Many", many, rename=rename, gc=False),
+    )
+
+
+def _fields(source: SourceSection, binary: bool, mirror: MirrorSection | None) -> list[_Field]:
+    """Those that must be there come first."""
+    found: list[_Field] = []
+    if mirror is not None:
+        side = str | int | float | bool
+        found.append(_Field("side", mirror.field, side, side))
+    numbers, rows = (list[float] | bytes, list[list[float]] | bytes) if binary else (list[float], list[list[float]])
+    if source.fields is None:
+        found.append(_Field("x", source.x, numbers, rows))
+    else:
+        found += [_Field(f"f{i}", name, float, numbers) for i, name in enumerate(source.fields)]
+    if source.time is not None:
+        times = _Integer | float | list[_Integer | float]
+        found.append(_Field("time", source.time, _Integer | float, times | bytes if binary else times))
+    if source.label is not None:
+        found.append(_Field("label", source.label, _Label, _Label, (None,)))
+    if binary and source.fields is None:
+        found.append(_Field("dtype", "dtype", str, str, ("f4",)))
+    return found
+
+
+def _signs(source: SourceSection, mirror: MirrorSection | None) -> tuple[float, ...]:
+    columns = mirror.columns if mirror is not None else []
+    return tuple(-1.0 if field in columns else 1.0 for field in source.fields or ())
+
+
+def _is(value: object, when: object) -> bool:
+    """Equal, and true is not 1."""
+    return value == when and isinstance(value, bool) == isinstance(when, bool)
+
+
+def _is_frame(error: Exception, mirror: MirrorSection | None) -> bool:
+    text = str(error)
+    return "got `array` - at" in text and not (mirror is not None and text.endswith(f"`$.{mirror.field}`"))
+
+
+def _problem(error: Exception, source: SourceSection) -> Problem:
+    """msgspec's sentence names the field and the types, never the contents."""
+    if not isinstance(error, msgspec.ValidationError):
+        return Problem("malformed", f"expected {source.format}, got bytes that are not")
+    text = str(error)
+    found = _WHERE.search(text)
+    if "missing required field" in text:
+        reason = "bad_time" if f"`{source.time}`" in text else "missing_field"
+    elif found is None:
+        reason = "malformed"
+    elif source.time is not None and _begins(found[1], source.time):
+        reason = "bad_time"
+    elif source.label is not None and _begins(found[1], source.label):
+        reason = "bad_label"
+    else:
+        reason = "missing_field"
+    return Problem(reason, text[0].lower() + text[1:])
+
+
+def _begins(path: str, field: str) -> bool:
+    return path == field or path.startswith((field + "[", field + "."))
+
+
+def _rows(x: Any, dtype: str, dim: int, max_samples: int) -> Array:
+    if type(x) is bytes:
+        numbers = numbers_of(x, dtype)
+        if numbers.size % dim:
+            raise Problem("wrong_dimension", f"expected rows of {dim} features, got {numbers.size} numbers")
+        check_count(numbers.size // dim, max_samples)
+        return doubles(numbers.reshape(-1, dim))
+    check_count(len(x), max_samples)
+    for row in x:
+        if len(row) != dim:
+            raise Problem("wrong_dimension", f"expected {dim} finite features in each sample, got {len(row)}")
+    return np.array(x, dtype=np.float64)
+
+
+def _columns(columns: list[Any], source: SourceSection, max_samples: int) -> Array:
+    lists = [numbers_of(column, "f4") if type(column) is bytes else column for column in columns]
+    n = len(lists[0])
+    check_count(n, max_samples)
+    for name, column in zip(source.fields or (), lists, strict=True):
+        if len(column) != n:
+            raise Problem("wrong_dimension", f"expected {n} numbers in field '{name}' as in the first, got {len(column)}")
+    return doubles(lists).T.copy()
+
+
+def _times(time: Any, n: int, scale: float) -> Array:
+    if type(time) is bytes:
+        if len(time) % 8:
+            raise Problem("bad_time", f"expected times as f64 bytes, got {len(time)} bytes")
+        times: Array = np.frombuffer(time, "<f8")
+    else:
+        times = np.array(time if isinstance(time, list) else [time], dtype=np.float64)
+    if len(times) != n:
+        raise Problem("bad_time", f"expected {n} times for a frame of {n} samples, got {len(times)}")
+    return times / scale
+
+
+def _untimed(n: int) -> Array | None:
+    if n > 1:
+        raise Problem("bad_time", f"expected {n} times for a frame of {n} samples; name their field in [source] time")
+    return None
+
+
+ParseAll = Callable[[list[bytes]], Singles | None]
+
+_USUAL_LABELS = {str, type(None)}
+
+
+def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None) -> ParseAll | None:
+    """The function that reads values of one sample each, all at once; None where that gains nothing.
+
+    It gives None where a value is anything else: then each of them is read by itself, which also says what is wrong.
+    """
+    if source.format != "json" or mirror is not None:
+        return None
+    decode = msgspec.json.Decoder(structs(source, False, None)[0]).decode
+    number_of = values_of(dim) if source.fields is not None else operator.attrgetter("x")
+    time_of, label_of = operator.attrgetter("time"), operator.attrgetter("label")
+    timed, labelled = source.time is not None, source.label is not None
+    pack = struct.Struct(f"{dim}d").pack
+
+    def parse(values: list[bytes]) -> Singles | None:
+        try:
+            messages = list(map(decode, values))
+            rows = bytearray().join([pack(*numbers) for numbers in map(number_of, messages)])
+            times = np.array(list(map(time_of, messages)), dtype=np.float64) if timed else None
+        except (*UNDECODABLE, struct.error):
+            return None
+        labels: list[Any] = list(map(label_of, messages)) if labelled else [None] * len(values)
+        if not set(map(type, labels)) <= _USUAL_LABELS or max(map(len, filter(None, labels)), default=0) > MAX_LABEL:
+            return None
+        return Singles(np.frombuffer(rows, np.float64).reshape(len(values), dim), times, labels)
+
+    return parse

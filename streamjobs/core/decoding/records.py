@@ -1,0 +1,252 @@
+"""Records become samples: limits first, then decoding, then what a sample must be; whatever is wrong is a RecordError.
+
+A batch is decoded record by record and checked as one array. A record that holds a frame is taken whole or not at all.
+Messages name topic, partition and offset; never the key or the contents, which may be personal.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+from streamjobs.core.decoding.formats import UNITS, batch_parser, parser
+from streamjobs.core.decoding.samples import MAX_LABEL, Frame, LateLabels, Problem, Sample, Singles, label_of
+from streamjobs.core.messages import Headers, Record, Unread
+from streamjobs.errors import RecordError
+from streamjobs.settings.sections import MirrorSection, SourceSection
+
+_key, _value = operator.attrgetter("key"), operator.attrgetter("value")
+_timestamp, _headers = operator.attrgetter("timestamp"), operator.attrgetter("headers")
+END_OF_TIME = 253_402_300_800.0  # the year 10000, seconds since 1970: beyond it the unit is wrong
+
+
+class Decoded(NamedTuple):
+    """The samples of a batch of records, in record order."""
+
+    owner: Array  # (n,) int64 index into the records
+    times: Array  # (n,) float64 event time, seconds since 1970
+    X: Array  # (n, dim) float64, finite, C order
+    labels: list[object]  # n: None, text, int, float, bool, or a list of floats
+    alone: Array | None  # (n,) bool, labels without samples (X is zero there); None where there are none
+    errors: list[tuple[int, RecordError]]  # index into the records and why it gives no samples
+
+
+def decoder(
+    source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False
+) -> Callable[[Sequence[Record]], Decoded]:
+    """A function that decodes a batch of records by `[source]`; it never raises for what a record holds.
+
+    late: records may hold labels alone, for rows that wait for them.
+    """
+    parse = parser(source, dim, mirror, late)
+    scale = UNITS[source.time_unit] if source.time is not None else 1000.0
+    max_bytes, max_key_bytes = source.max_bytes, source.max_key_bytes
+
+    parse_all = batch_parser(source, dim, mirror)
+
+    def decode(records: Sequence[Record]) -> Decoded:
+        if parse_all is not None and _within_limits(records, source):
+            singles = parse_all(list(map(_value, records)))
+            if singles is not None:
+                return _checked(_of_singles(singles, records, scale), records, {}, source)
+        samples = _Samples(records, scale, source.time is not None)
+        add, add_index = samples.single.append, samples.index.append
+        errors: dict[int, RecordError] = {}
+        for index, record in enumerate(records):
+            key, value = record.key, record.value
+            try:
+                if not key or len(key) > max_key_bytes or not value or len(value) > max_bytes or record.headers:
+                    _check_limits(record, source)
+                parsed = parse(record)
+                if isinstance(parsed, Frame):
+                    samples.frame(index, parsed)
+                    continue
+                if isinstance(parsed, LateLabels):
+                    samples.alone.append(index)
+                    n = len(parsed.times)
+                    samples.frame(index, Frame(np.zeros((n, dim)), parsed.times, parsed.labels))
+                    continue
+                label = parsed[2]
+                if label is not None and (type(label) is not str or len(label) > MAX_LABEL):
+                    parsed = parsed[0], parsed[1], label_of(label)
+                add(parsed)
+                add_index(index)
+            except Problem as problem:
+                errors[index] = _located(record, problem)
+        checked = _checked(samples.joined(dim), records, errors, source)
+        if not samples.alone:
+            return checked
+        return checked._replace(alone=np.isin(checked.owner, np.array(samples.alone, np.int64)))
+
+    return decode
+
+
+class _Joined(NamedTuple):
+    """All samples of a batch before they are checked."""
+
+    owner: Array
+    times: Array
+    X: Array
+    labels: list[object]
+    stamps: Array  # (n,) the record's timestamp in seconds where the event time is stated apart from it, else 0
+
+
+class _Samples:
+    """Collects samples in record order: runs of single ones become one array, a frame is one already."""
+
+    __slots__ = ("alone", "index", "labels", "parts", "records", "scale", "single", "timed")
+
+    def __init__(self, records: Sequence[Record], scale: float, timed: bool) -> None:
+        self.records, self.scale, self.timed = records, scale, timed
+        self.single: list[Sample] = []
+        self.alone: list[int] = []  # records that hold labels alone
+        self.index: list[int] = []  # of their records
+        self.parts: list[tuple[Array, Array, Array, Array]] = []  # owner, times, X, stamps
+        self.labels: list[object] = []
+
+    def frame(self, index: int, frame: Frame) -> None:
+        self.close()
+        stamp = self.records[index].timestamp / 1000.0
+        own = frame.times is None
+        times = np.array([stamp]) if frame.times is None else frame.times
+        n = len(frame.X)
+        self.parts.append((np.full(n, index, np.int64), times, frame.X, np.full(n, 0.0 if own else stamp)))
+        self.labels.extend(frame.labels)
+
+    def close(self) -> None:
+        """The single samples so far become arrays."""
+        if not self.single:
+            return
+        rows, times, labels = zip(*self.single, strict=True)
+        X = np.frombuffer(bytearray().join(rows), np.float64).reshape(len(rows), -1)
+        self.labels.extend(labels)
+        stamps = np.array([self.records[i].timestamp for i in self.index], dtype=np.float64)
+        if self.timed:
+            stated = np.array(times, dtype=np.float64) / self.scale
+            stamps /= 1000.0
+        else:
+            stated, stamps = stamps / self.scale, np.zeros(len(stamps))
+        self.parts.append((np.array(self.index, np.int64), stated, X, stamps))
+        self.single.clear()
+        self.index.clear()
+
+    def joined(self, dim: int) -> _Joined:
+        self.close()
+        if not self.parts:
+            return _Joined(np.empty(0, np.int64), np.empty(0), np.empty((0, dim)), [], np.empty(0))
+        if len(self.parts) == 1:
+            owner, times, X, stamps = self.parts[0]
+        else:
+            owner, times, X, stamps = (np.concatenate(part) for part in zip(*self.parts, strict=True))
+        return _Joined(owner, times, X, self.labels, stamps)
+
+
+def _checked(samples: _Joined, records: Sequence[Record], errors: dict[int, RecordError], source: SourceSection) -> Decoded:
+    owner, times, X, labels, stamps = samples
+    if _all_good(samples, source):
+        return Decoded(owner, times, X, labels, None, sorted(errors.items()))
+    in_range = np.asarray((np.abs(X) <= source.max_abs).all(axis=1))  # false for NaN as well
+    in_time = (times >= 0.0) & (times < END_OF_TIME)
+    early = (stamps <= 0.0) | (times <= stamps + source.future)
+    good = in_range & in_time & early
+    if not good.all():
+        for row in np.flatnonzero(~good):
+            index = int(owner[row])
+            if index not in errors:
+                if not in_range[row]:
+                    problem = _bad_number(X[row], source.max_abs)
+                elif not in_time[row]:
+                    problem = _bad_time(float(times[row]), source)
+                else:
+                    problem = Problem(
+                        "future",
+                        f"expected an event time at most {source.future:g} s after the record's timestamp, "
+                        f"got {times[row] - stamps[row]:.3f} s",
+                    )
+                errors[index] = _located(records[index], problem)
+        keep = ~np.isin(owner, np.array(list(errors), np.int64))  # a frame goes whole
+        labels = [label for label, kept in zip(labels, keep, strict=True) if kept]
+        owner, times, X = owner[keep], times[keep], X[keep]
+    return Decoded(owner, times, X, labels, None, sorted(errors.items()))
+
+
+def _all_good(samples: _Joined, source: SourceSection) -> bool:
+    """The usual case, in few passes: false for NaN as well."""
+    _, times, X, _, stamps = samples
+    if not X.size:
+        return False
+    most = source.max_abs
+    in_range = -most <= X.min() and X.max() <= most and times.min() >= 0.0 and times.max() < END_OF_TIME
+    return bool(in_range and ((stamps <= 0.0) | (times <= stamps + source.future)).all())
+
+
+def _of_singles(singles: Singles, records: Sequence[Record], scale: float) -> _Joined:
+    owner, stamps = np.arange(len(records)), np.array(list(map(_timestamp, records)), dtype=np.float64)
+    if singles.times is None:
+        return _Joined(owner, stamps / scale, singles.X, singles.labels, np.zeros(len(records)))
+    return _Joined(owner, singles.times / scale, singles.X, singles.labels, stamps / 1000.0)
+
+
+def _within_limits(records: Sequence[Record], source: SourceSection) -> bool:
+    """Whether every record is: the usual case, in few passes."""
+    keys, values = list(map(_key, records)), list(map(_value, records))
+    return (
+        bool(records)
+        and all(keys)
+        and all(values)
+        and all([_few(headers, source) for headers in map(_headers, records) if headers])
+        and max(map(len, keys)) <= source.max_key_bytes
+        and max(map(len, values)) <= source.max_bytes
+    )
+
+
+def _check_limits(record: Record, source: SourceSection) -> None:
+    """Before anything is decoded: sizes and counts, which cost nothing to look at."""
+    key, value = record.key, record.value
+    if isinstance(record, Unread):
+        raise Problem("batch", f"{record.problem}; the letter's value is the batch as it came")
+    if not key:
+        raise Problem("no_key", "expected a key, got none")
+    if len(key) > source.max_key_bytes:
+        raise Problem("long_key", f"expected a key of at most {source.max_key_bytes} bytes, got {len(key)}")
+    if not value:
+        raise Problem("malformed", "expected a value, got none")
+    if len(value) > source.max_bytes:
+        raise Problem("too_large", f"expected a value of at most {source.max_bytes} bytes, got {len(value)}")
+    if not _few(record.headers, source):
+        raise Problem(
+            "headers",
+            f"expected at most {source.max_headers} headers of {source.max_header_bytes} bytes in all, got more",
+        )
+
+
+def _few(headers: Headers, source: SourceSection) -> bool:
+    return (
+        len(headers) <= source.max_headers
+        and sum(len(name) + len(text or b"") for name, text in headers) <= source.max_header_bytes
+    )
+
+
+def _bad_number(x: Array, max_abs: float) -> Problem:
+    for i in range(x.size):
+        if not np.isfinite(x[i]):
+            got = "NaN" if np.isnan(x[i]) else "infinity"
+            return Problem("not_finite", f"expected {x.size} finite features, got {got} at index {i}")
+    largest = int(np.argmax(np.abs(x)))
+    return Problem("out_of_range", f"expected features within +-{max_abs:g}, got a larger one at index {largest}")
+
+
+def _bad_time(time: float, source: SourceSection) -> Problem:
+    if source.time is None and source.format != "raw":
+        return Problem("bad_time", "expected a record timestamp; set [source] time or let the producer set timestamps")
+    got = f"{time:g} s" if np.isfinite(time) else "NaN or infinity"
+    return Problem(
+        "bad_time", f"expected a time from 1970 to 9999, got {got}; check [source] time_unit ({source.time_unit})"
+    )
+
+
+def _located(record: Record, problem: Problem) -> RecordError:
+    where = f"topic {record.topic}[{record.partition}] offset {record.offset}"
+    return RecordError(problem.reason, f"{where}: {problem.text}.")

@@ -1,0 +1,50 @@
+"""What the worker needs of the core, so that any core with this interface can be run (tests run a tiny one)."""
+
+from collections.abc import Callable, Mapping, Sequence, Sized
+from typing import Any, NamedTuple, Protocol
+
+from streamjobs.core.messages import Advanced, Record
+from streamjobs.core.state.live_stats import Standing
+from streamjobs.core.state.snapshot import Offsets
+
+Read = Callable[[bytes], bytes | None]  # gives a key's stored snapshot
+
+
+class JobLike(Protocol):
+    @property
+    def fingerprint(self) -> bytes: ...
+    @property
+    def state_bytes(self) -> int: ...  # most bytes of one key's snapshot
+    @property
+    def sinks(self) -> Mapping[str, str]: ...  # sink -> topic, those that are on; "dlq" always
+    @property
+    def model(self) -> str: ...  # how outputs and metrics name it
+    def compile(self) -> None: ...
+    def heard(self, data: bytes) -> tuple[float, Offsets]: ...  # newest event time and last applied offsets of a snapshot
+
+
+class LiveLike(Protocol):
+    """The states of one partition's keys; see `streamjobs.core.state.live`."""
+
+    def snapshots(self) -> list[tuple[bytes, bytes]]: ...
+    @property
+    def dirty_bytes(self) -> int: ...
+    @property
+    def dirty(self) -> Sized: ...
+    @property
+    def keys(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def now(self) -> int: ...  # batches so far
+    def busy(self, key: bytes, since: int) -> bool: ...  # not stored, or used in a batch after the `since`-th
+    def forget(self, key: bytes) -> None: ...
+    def standing(self, since: int) -> Standing: ...  # of keys with a record in a batch after the `since`-th
+
+
+class Core(NamedTuple):
+    """The functional core: a job, live states for a partition, and the one function that advances them."""
+
+    job: JobLike
+    make_live: Callable[[Any, Read, int], LiveLike]  # job, read, most bytes of live states
+    advance: Callable[[Any, Any, Sequence[Record]], Advanced]

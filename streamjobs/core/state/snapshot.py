@@ -1,0 +1,256 @@
+"""The bytes of one key: last applied offsets, class names and every array of its state, guarded by a checksum.
+
+Layout, little-endian:
+
+    magic "SJ" | version u8 | 0 | fingerprint 16 bytes | described by: u16 length, text
+    offsets: u16 count, then each u16 length, topic, i32 partition, i64 offset
+    names:   u16 count, then each u16 length, text
+    arrays:  u16 count, then each dtype code u8, dimensions u8, u32 per dimension, data in C order
+    crc32 of all before it
+
+Never pickle: nothing stored is executed. What cannot be trusted is a SnapshotError and nothing is overwritten.
+"""
+
+import json
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import Array, Stage
+from streamjobs.errors import SnapshotError
+
+MAGIC, VERSION = b"SJ", 1
+DTYPES = ("<f8", "<i8", "|i1", "|u1", "<i4", "<u8", "<f4")
+_CODES = {np.dtype(name): code for code, name in enumerate(DTYPES)}
+_HEAD = struct.Struct("<2sBB16s")
+_U16, _I32I64, _CRC = struct.Struct("<H"), struct.Struct("<iq"), struct.Struct("<I")
+
+Offsets = dict[tuple[str, int], int]  # (input topic, partition) -> last applied offset
+
+
+class Snapshot(NamedTuple):
+    fingerprint: bytes  # of the job that wrote it
+    description: str  # the same for people: what ran
+    offsets: Offsets
+    names: list[str]  # class names in the order of their columns
+    arrays: list[Array]
+
+
+def encode(snapshot: Snapshot) -> bytes:
+    parts: list[bytes] = []
+    for array in snapshot.arrays:
+        parts += (array_header(array.dtype, array.shape), array.tobytes())
+    return assemble(head(snapshot.fingerprint, snapshot.description), snapshot.offsets, snapshot.names, parts)
+
+
+def head(fingerprint: bytes, description: str) -> bytes:
+    """What all snapshots of a job begin with."""
+    return _HEAD.pack(MAGIC, VERSION, 0, fingerprint) + _text(description)
+
+
+def array_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    return struct.pack(f"<BB{len(shape)}I", _CODES[dtype], len(shape), *shape)
+
+
+def assemble(begin: bytes, offsets: Offsets, names: Sequence[str], arrays: list[bytes]) -> bytes:
+    """A snapshot from its parts; `arrays` has a header and the data of each array in turn."""
+    parts = [begin, _U16.pack(len(offsets))]
+    for (topic, partition), offset in offsets.items():
+        parts += (_text(topic), _I32I64.pack(partition, offset))
+    parts.append(_U16.pack(len(names)))
+    parts += [_text(name) for name in names]
+    parts.append(_U16.pack(len(arrays) // 2))
+    parts += arrays
+    body = b"".join(parts)
+    return body + _CRC.pack(zlib.crc32(body))
+
+
+def decode(data: bytes) -> Snapshot:
+    """Raises SnapshotError for anything that `encode` of this or an older version did not write."""
+    if len(data) < _HEAD.size + 4 or data[:2] != MAGIC:
+        raise SnapshotError(f"expected a streamjobs snapshot, got {len(data)} bytes that begin otherwise.")
+    if data[2] != VERSION:
+        raise SnapshotError(f"snapshot version {data[2]} is unknown to this release, which reads version {VERSION}.")
+    if zlib.crc32(memoryview(data)[:-4]) != _CRC.unpack_from(data, len(data) - 4)[0]:
+        raise SnapshotError("snapshot is damaged: its checksum does not fit its bytes.")
+    try:
+        return _snapshot(data)
+    except (struct.error, IndexError, ValueError) as problem:
+        raise SnapshotError(f"snapshot is damaged although its checksum fits: {problem}.") from problem
+
+
+def described_by(data: bytes) -> dict[str, Any]:
+    """What ran when a snapshot was written, by name; raises SnapshotError as `decode` does."""
+    return table_of(decode(data).description)
+
+
+def table_of(description: str) -> dict[str, Any]:
+    """A snapshot's description by name; empty where it is not one."""
+    try:
+        table = json.loads(description)
+    except (ValueError, RecursionError):
+        return {}
+    return table if isinstance(table, dict) else {}
+
+
+def _snapshot(data: bytes) -> Snapshot:
+    reader = Reader(data, _HEAD.size)
+    _, _, flags, fingerprint = _HEAD.unpack_from(data)
+    if flags:
+        raise ValueError(f"expected 0 behind its version, got {flags}")
+    description = reader.text()
+    offsets: Offsets = {}
+    for _ in range(reader.number(_U16)):
+        topic = reader.text()
+        partition, offset = _I32I64.unpack_from(data, reader.at)
+        reader.at += _I32I64.size
+        if (topic, partition) in offsets:
+            raise ValueError("the offset of a partition stands there twice")
+        offsets[topic, partition] = offset
+    names = [reader.text() for _ in range(reader.number(_U16))]
+    return Snapshot(fingerprint, description, offsets, names, reader.arrays())
+
+
+class Reader:
+    """Numbers, texts and arrays from position `at` on; the last four bytes are the checksum.
+
+    Raises struct.error, IndexError or ValueError where the bytes are not what is asked for.
+    """
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self.data, self.at, self.end = data, at, len(data) - 4
+
+    def arrays(self) -> list[Array]:
+        """A count and the arrays, which end the data."""
+        arrays = [self.array() for _ in range(self.number(_U16))]
+        if self.at != self.end:
+            raise ValueError(f"{self.end - self.at} bytes too many")
+        return arrays
+
+    def number(self, form: struct.Struct) -> int:
+        (value,) = form.unpack_from(self.data, self.at)
+        self.at += form.size
+        return int(value)
+
+    def text(self) -> str:
+        length = self.number(_U16)
+        self.at += length
+        if self.at > self.end:
+            raise ValueError("a text runs past the end")
+        return self.data[self.at - length : self.at].decode()
+
+    def array(self) -> Array:
+        code, dimensions = self.data[self.at], self.data[self.at + 1]
+        shape = struct.unpack_from(f"<{dimensions}I", self.data, self.at + 2)
+        self.at += 2 + 4 * dimensions
+        dtype = np.dtype(DTYPES[code])
+        count = 1
+        for extent in shape:
+            count *= extent
+        if self.at + count * dtype.itemsize > self.end:
+            raise ValueError("an array runs past the end")
+        array = np.frombuffer(self.data, dtype, count, self.at).reshape(shape)
+        self.at += count * dtype.itemsize
+        return array
+
+
+def _text(value: str) -> bytes:
+    raw = value.encode()
+    return _U16.pack(len(raw)) + raw
+
+
+def flatten(state: Any) -> list[Array]:
+    """A state's fields as arrays in order, nested states in place; numbers become arrays without dimensions."""
+    arrays: list[Array] = []
+    for value in state:
+        if hasattr(value, "_fields"):
+            arrays += flatten(value)
+        else:
+            arrays.append(np.asarray(value))
+    return arrays
+
+
+def unflatten(like: Any, arrays: Sequence[Array]) -> Any:
+    """A state shaped like `like` from its arrays; raises SnapshotError where count, type or dimensions differ."""
+    state, used = _unflatten(like, arrays, 0)
+    if used != len(arrays):
+        raise SnapshotError(f"snapshot holds {len(arrays)} arrays, this job expects {used}.")
+    return state
+
+
+def _unflatten(like: Any, arrays: Sequence[Array], at: int) -> tuple[Any, int]:
+    values: list[Any] = []
+    for field, value in zip(like._fields, like, strict=True):
+        if hasattr(value, "_fields"):
+            nested, at = _unflatten(value, arrays, at)
+            values.append(nested)
+            continue
+        if at >= len(arrays):
+            raise SnapshotError(f"snapshot holds {len(arrays)} arrays, this job expects more ({field} is missing).")
+        array, wanted = arrays[at], np.asarray(value)
+        if array.dtype != wanted.dtype or array.ndim != wanted.ndim or array.shape[1:] != wanted.shape[1:]:
+            raise SnapshotError(
+                f"snapshot field {field} has shape {array.shape} of {array.dtype}, "
+                f"this job expects {wanted.shape} of {wanted.dtype}."
+            )
+        values.append(array if wanted.ndim else array.item())
+        at += 1
+    return type(like)(*values), at
+
+
+def difference(written: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """One sentence on how the job that wrote a snapshot differs from the one that reads it."""
+    changed = [key for key in {**written, **now} if written.get(key) != now.get(key)]
+    was = ", ".join(f"{key}={written.get(key, 'absent')}" for key in changed)
+    runs = ", ".join(f"{key}={now.get(key, 'absent')}" for key in changed)
+    return f"snapshot was written with {was}; this job runs {runs}. Restore those settings, or reset the state."
+
+
+Pack = Callable[[list[bytes], int], None]  # appends headers and data of one slot
+
+
+def packers(stage: Any, work: Any, like: Any) -> Iterator[Pack]:
+    """One per array of the stage's state, in snapshot order. They hold the arrays until the workspace grows: use at once."""
+    if all(hasattr(value, "_fields") for value in like):  # a composite: its parts carry the names of its state's fields
+        for field, value in zip(like._fields, like, strict=True):
+            yield from packers(getattr(stage, field), getattr(work, field), value)
+    elif type(stage).save is not Stage.save:
+        yield _saved(stage, work, like)
+    else:
+        for index, field in enumerate(like._fields):
+            if field in stage.stored:
+                yield _stored(work.arrays[index], work.arrays[len(like)][:, stage.stored.index(field)])
+            else:
+                yield _fixed(work.arrays[index])
+
+
+def _fixed(array: Array) -> Pack:
+    header = array_header(array.dtype, array.shape[1:])
+
+    def pack(parts: list[bytes], slot: int) -> None:
+        parts += (header, array[slot].tobytes())
+
+    return pack
+
+
+def _stored(array: Array, counts: Array) -> Pack:
+    shape = array.shape[2:]
+    code, dimensions = array_header(array.dtype, (0, *shape))[:2]
+    header = struct.Struct(f"<BB{dimensions}I").pack
+
+    def pack(parts: list[bytes], slot: int) -> None:
+        count = int(counts[slot])
+        parts += (header(code, dimensions, count, *shape), array[slot, :count].tobytes())
+
+    return pack
+
+
+def _saved(stage: Any, work: Any, like: Any) -> Pack:
+    def pack(parts: list[bytes], slot: int) -> None:
+        for array in flatten(stage.save(work, slot, like)):
+            parts += (array_header(array.dtype, array.shape), array.tobytes())
+
+    return pack

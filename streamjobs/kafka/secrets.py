@@ -1,0 +1,92 @@
+"""Secrets as they are at the moment they are used: from the environment, or out of a file that may change meanwhile.
+
+Nothing here is ever printed: a secret's `repr` is asterisks, and sentences name the setting and the file.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+
+from pydantic import SecretStr
+
+from streamjobs.errors import ConfigError
+from streamjobs.settings.broker import BrokerSection
+
+MASK = "****"
+MOST_BYTES = 1 << 16  # of a secret; tokens are a few thousand
+
+
+class Secret:
+    """A password or token; `read` gives it anew each time."""
+
+    def __init__(self, name: str, value: SecretStr | None, file: str | None) -> None:
+        self._name, self._file = name, file
+        self._last = value.get_secret_value() if value is not None else ""
+
+    def read(self) -> str:
+        """Raises ConfigError where its file cannot be read and never could; else the last one that was read counts."""
+        if self._file is not None:
+            try:
+                self._last = _content(self._name, self._file)
+            except ConfigError:
+                if not self._last:
+                    raise
+        return self._last
+
+    def __repr__(self) -> str:
+        return MASK
+
+
+def secret_of(broker: BrokerSection, name: str) -> Secret | None:
+    """`name` is the setting without `_file`; None where neither is stated."""
+    value, file = getattr(broker, name), getattr(broker, f"{name}_file")
+    return None if value is None and file is None else Secret(name, value, file)
+
+
+def _content(name: str, file: str) -> str:
+    """The file without the line's end behind the secret."""
+    where = f"[broker]: {name}_file {file!r}"
+    try:
+        with open(file, "rb") as opened:
+            data = opened.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{where} cannot be read ({error.strerror}); let this worker's user read it.") from None
+    try:
+        text = data.decode().rstrip("\r\n")
+    except UnicodeDecodeError:
+        text = ""
+    if not text or len(data) > MOST_BYTES or "\n" in text:
+        raise ConfigError(f"{where}: expected one line of text, the {name.replace('_', ' ')}; got something else.")
+    return text
+
+
+def unreadable(broker: BrokerSection) -> Iterator[str]:
+    """A sentence for each file of this worker's own in [broker] that cannot be read."""
+    for name in ("certificate_file", "key_file"):
+        file = getattr(broker, name)
+        if file is not None:
+            try:
+                with open(file, "rb"):
+                    pass
+            except OSError as error:
+                yield f"[broker]: {name} {file!r} cannot be read ({error.strerror}); correct the path or its rights."
+    for name in ("password", "key_password", "token", "client_secret"):
+        secret = secret_of(broker, name)
+        if secret is not None:
+            try:
+                secret.read()
+            except ConfigError as error:
+                yield str(error)
+
+
+def exposed(broker: BrokerSection) -> Iterator[str]:
+    """A sentence for each file with a secret that others on this machine may read too."""
+    files = ["password_file", "key_password_file", "token_file", "client_secret_file"]
+    files.append("key_file" if broker.key_file is not None else "certificate_file")
+    for name in files:
+        file = getattr(broker, name)
+        if file is None or not os.path.exists(file):
+            continue
+        mode = stat.S_IMODE(os.stat(file).st_mode)
+        if mode & 0o077:
+            yield f"[broker]: {name} {file!r} may be read by others (mode {mode:04o}); run 'chmod 600 {file}'."

@@ -1,0 +1,1 @@
+"""States and dead letters beside the workers: read, compared, changed."""

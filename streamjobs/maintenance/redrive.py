@@ -1,0 +1,69 @@
+"""Dead letters read, and sent back to the input they came from."""
+
+from collections.abc import Sequence
+
+from confluent_kafka import KafkaException, Producer
+
+from streamjobs.core.messages import Stored
+from streamjobs.errors import SetupError
+from streamjobs.kafka import client
+from streamjobs.maintenance.letters import Letter, identities, letter
+from streamjobs.maintenance.scan import records_of
+from streamjobs.settings.sections import Settings
+from streamjobs.worker.failures import DeliveryError
+
+SEND_WITHIN = 60.0  # seconds
+
+
+def letters(settings: Settings, topic: str) -> tuple[list[Letter], int]:
+    """All dead letters in order, and how many records of the topic are none of ours. Raises SetupError."""
+    found, others = [], 0
+    for record in records_of(settings.broker, topic, "[sinks] dlq"):
+        one = letter(record)
+        if one is None:
+            others += 1
+        else:
+            found.append(one)
+    return sorted(found, key=lambda one: one.place), others
+
+
+def sent_back(settings: Settings, chosen: Sequence[Letter]) -> set[bytes]:
+    """The letters that records of the input were sent back from: read from behind the oldest chosen letter's record on."""
+    start: dict[int, int] = {}
+    for one in chosen:
+        _, partition, offset = one.source
+        start[partition] = min(start.get(partition, offset + 1), offset + 1)
+    return identities(records_of(settings.broker, settings.source.topic, "[source] topic", start))
+
+
+def send_back(settings: Settings, records: Sequence[Stored]) -> None:
+    """Produce records in order, each to its partition, acknowledged by all replicas.
+
+    Raises DeliveryError where one is refused, SetupError where the broker does not answer.
+    """
+    broker = client.for_confluent(settings.broker)
+    producer = Producer({**broker, "enable.idempotence": True, "message.max.bytes": 100 << 20, "compression.type": "zstd"})
+    problems: list[str] = []
+    try:
+        for record in records:
+            producer.produce(
+                record.topic,
+                key=record.key,
+                value=record.value,
+                partition=record.partition,
+                timestamp=record.timestamp,
+                headers=list(record.headers),
+                on_delivery=lambda error, _: problems.append(error.str()) if error is not None else None,
+            )
+            producer.poll(0)
+        left = producer.flush(SEND_WITHIN)
+    except (KafkaException, BufferError) as error:
+        raise SetupError(
+            f"broker {broker['bootstrap.servers']}: {error}; nothing more was sent. Repeat the command."
+        ) from None
+    if left or problems:
+        told = problems[0].rstrip(".") if problems else f"no answer within {SEND_WITHIN:.0f} s"
+        raise DeliveryError(
+            f"topic {settings.source.topic}: {len(problems) + left} of {len(records)} records were not taken ({told}). "
+            "Repeat the command: what was taken is not sent again."
+        )

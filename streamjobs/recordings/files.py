@@ -1,0 +1,202 @@
+"""Recordings as records in the job's own format, for `replay`, `check --sample`, `fit` and `init`.
+
+A recording is a table with a row per sample: JSON lines, CSV, Parquet, or an npz archive (columns as arrays; `X`
+with its `columns`). Rows keep the file's order.
+"""
+
+import csv
+import itertools
+import math
+import zipfile
+from collections.abc import Generator, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from streamjobs.core.messages import Stored
+from streamjobs.errors import ConfigError
+from streamjobs.settings.sections import SourceSection
+
+Row = dict[str, Any]
+KINDS = {
+    ".jsonl": "a JSON object a line",
+    ".ndjson": "a JSON object a line",
+    ".csv": "CSV in UTF-8",
+    ".parquet": "Parquet",
+    ".npz": "an npz archive of plain arrays",
+}
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+
+def rows_of(path: Path) -> Iterator[Row]:
+    """The rows of a recording, values as Python numbers, texts, lists or None."""
+    kind = path.suffix.lower()
+    if kind not in KINDS:
+        raise ConfigError(f"{path}: expected a recording that ends in {', '.join(KINDS)}; got {kind or 'no ending'!r}.")
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file.")
+    if kind == ".csv":
+        return _readable(path, _csv(path))
+    if kind == ".parquet":
+        return _readable(path, _parquet(path))
+    if kind == ".npz":
+        return _readable(path, _npz(path))
+    return (row for _, row in _lines(path))
+
+
+def _readable(path: Path, rows: Iterator[Row]) -> Iterator[Row]:
+    """The rows; raises ConfigError where the file is damaged or something else than its name says."""
+    try:
+        yield from rows
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    except (ValueError, csv.Error, zipfile.BadZipFile):  # libraries' words about their formats would not help
+        raise ConfigError(f"{path}: expected {KINDS[path.suffix.lower()]}; it is damaged, or something else.") from None
+
+
+def _lines(path: Path) -> Iterator[tuple[bytes, Row]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            text = line.strip()
+            if not text:
+                continue
+            try:
+                row = msgspec.json.decode(text)
+            except msgspec.DecodeError:
+                row = None  # kept: a broken line is a broken record, and the job's dead-letter topic shows it
+            if row is not None and not isinstance(row, dict):
+                raise ConfigError(f"{path} line {number}: expected a JSON object, got {type(row).__name__}.")
+            yield text, row or {}
+
+
+def _csv(path: Path) -> Iterator[Row]:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        for row in csv.DictReader(file):
+            yield {name: _cell(text) for name, text in row.items() if name is not None}
+
+
+def _cell(text: str | None) -> Any:
+    if text is None or text == "":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _parquet(path: Path) -> Iterator[Row]:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise ConfigError(f"{path}: reading Parquet needs pyarrow: pip install 'streamjobs[files]'.") from None
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=10_000):
+            yield from batch.to_pylist()
+
+
+def _npz(path: Path) -> Iterator[Row]:
+    import numpy as np
+
+    with np.load(path, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    X = arrays.pop("X", None)
+    names = arrays.pop("columns", None)
+    if X is not None and names is not None and len(names) == X.shape[1]:
+        arrays = {str(name): X[:, i] for i, name in enumerate(names)} | arrays
+    elif X is not None:
+        arrays["x"] = X
+    lengths = [len(array) for array in arrays.values() if array.ndim]
+    n = len(X) if X is not None else max(set(lengths), key=lengths.count, default=0)
+    columns = {name: array for name, array in arrays.items() if array.ndim and len(array) == n}
+    for begin in range(0, n, 10_000):
+        lists = [array[begin : begin + 10_000].tolist() for array in columns.values()]
+        for values in zip(*lists, strict=True):
+            yield dict(zip(columns, values, strict=True))
+
+
+def records_of(
+    path: Path,
+    source: SourceSection,
+    key: str,
+    time: str | None = None,
+    side: str | None = None,
+    recording: str | None = None,
+) -> Generator[Stored, None, None]:
+    """A recording as records of one partition, in file order; the offset is the row's number. The first is read at once.
+
+    key: the column with the key; time: the column with the record's timestamp (None: the job's event time, and where it
+    names none 1 ms a row), in the job's time unit; side: the column that says how the sensor is worn, where the job
+    mirrors; recording: a column whose value follows in the key, behind a NUL. JSON lines of a JSON job stay the bytes
+    they are; other rows become values in the job's format.
+    """
+    time = time or source.time
+    lines = (
+        _lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") and source.format == "json" and path.is_file() else None
+    )
+    rows: Iterator[tuple[bytes | None, Row]] = lines or ((None, row) for row in rows_of(path))
+    begun = list(itertools.islice(rows, 1))
+    for _, first in begun:
+        _refuse_missing(path, first, (("key", key), ("time", time), ("recording", recording)))
+
+    def stored() -> Generator[Stored, None, None]:
+        encode = _encoder(source, side)
+        for offset, (text, row) in enumerate(itertools.chain(begun, rows)):
+            value, headers = (text, ()) if text is not None else encode(row)
+            stamp = _timestamp(row.get(time), source, offset) if time is not None else offset
+            who = _key(row.get(key))
+            if recording is not None and who is not None:
+                who += b"\0" + (_key(row.get(recording)) or b"")
+            yield Stored(source.topic, 0, offset, stamp, who, value, headers)
+
+    return stored()
+
+
+def _refuse_missing(path: Path, first: Row, columns: Iterable[tuple[str, str | None]]) -> None:
+    """Raises ConfigError where the first row lacks a column that was named, each with what it is for."""
+    if not first:
+        raise ConfigError(f"{path}: its first line is no JSON object, so its columns are not known; correct or remove it.")
+    for what, column in columns:
+        if column is not None and column not in first:
+            raise ConfigError(f"{path}: no column {column!r} for the {what}; it has {', '.join(map(repr, first))}.")
+
+
+def _key(value: Any) -> bytes | None:
+    return None if value is None else str(value).encode()
+
+
+def _timestamp(time: Any, source: SourceSection, offset: int) -> int:
+    if isinstance(time, list) and time:
+        time = time[-1]
+    if not isinstance(time, (int, float)) or not math.isfinite(time):
+        return offset
+    return math.ceil(time * SECONDS[source.time_unit] * 1000.0)
+
+
+def _encoder(source: SourceSection, side: str | None) -> Any:
+    """Row -> (value, headers) in the job's format, with the columns the job reads."""
+    names = [*(source.fields or [source.x]), *filter(None, (source.time, source.label, side))]
+    if source.format == "raw":
+        return lambda row: _raw(row, source)
+    encode = msgspec.json.encode if source.format == "json" else msgspec.msgpack.encode
+    return lambda row: (encode({name: _present(row[name]) for name in names if name in row}), ())
+
+
+def _present(value: Any) -> Any:
+    """A missing cell is NaN in a column of floats: no label."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _raw(row: Row, source: SourceSection) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
+    import numpy as np
+
+    numbers = [row.get(name) for name in source.fields] if source.fields else row.get(source.x)
+    try:
+        value = np.array(numbers, "<f8")
+    except (ValueError, TypeError):
+        raise ConfigError(f"a raw record holds numbers only; got {numbers!r:.80}.") from None
+    return value.tobytes(), (("streamjobs-shape", b"%d" % value.size), ("streamjobs-dtype", b"f8"))

@@ -1,0 +1,105 @@
+"""Settings from the environment: STREAMJOBS_SECTION__NAME, read as a TOML value, or as a text where it is none."""
+
+import tomllib
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from algorithms.common.settings import suggestion
+from streamjobs.settings.sections import Settings
+from streamjobs.settings.sentences import Path, is_secret
+
+PREFIX = "STREAMJOBS_"
+DEEPEST = 32  # tables and lists within one another
+
+
+def overridden(table: Mapping[str, Any], env: Mapping[str, str]) -> tuple[dict[str, Any], dict[Path, str], list[str]]:
+    """The table with the environment's settings in place, which variable gave what, and problems.
+
+    >>> overridden({"learner": {"name": "okfeb"}}, {"STREAMJOBS_LEARNER__RANK": "20"})[0]
+    {'learner': {'name': 'okfeb', 'rank': 20}}
+    """
+    merged = {section: _copy(value) for section, value in table.items()}
+    variables: dict[Path, str] = {}
+    problems = []
+    for variable in sorted(env):
+        if not variable.startswith(PREFIX) or "__" not in variable:
+            continue
+        path = tuple(word.lower() for word in variable[len(PREFIX) :].split("__"))
+        if path[0] not in Settings.model_fields:
+            problems.append(
+                f"environment {variable}: unknown section {path[0]!r}{suggestion(path[0], Settings.model_fields)}"
+            )
+        elif not all(path) or len(path) > DEEPEST or not _put(merged, path, _value(path, env[variable])):
+            problems.append(f"environment {variable}: expected {PREFIX}SECTION__NAME of a setting; this names none.")
+        else:
+            variables[path] = variable
+    return merged, variables, problems
+
+
+def beyond(table: Mapping[str, Any]) -> str | None:
+    """What a table holds that nobody can mean, and Python could not even print; None where there is nothing."""
+    level: list[Any] = [table]
+    for _ in range(DEEPEST):
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, int) and not -(2**63) <= one < 2**63:
+                return "an integer beyond 64 bits"
+            if isinstance(one, (Mapping, list, tuple)):
+                inner += one.values() if isinstance(one, Mapping) else one
+        level = inner
+    return f"tables and lists nested more than {DEEPEST} deep" if level else None
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _copy(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_copy(inner) for inner in value]
+    return value
+
+
+def _put(table: dict[str, Any], path: Path, value: Any) -> bool:
+    for name in path[:-1]:
+        table = table.setdefault(name, {})
+        if not isinstance(table, dict):
+            return False
+    table[path[-1]] = value
+    return True
+
+
+def _value(path: Path, text: str) -> Any:
+    section = section_model(path[0])
+    if section is not None and is_secret(section, path[1]):
+        return text  # as it stands: a secret may look like anything
+    if _is_text(path) and not text.startswith(('"', "'")):
+        return text
+    try:
+        read = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    return read["value"] if set(read) == {"value"} else text
+
+
+def _is_text(path: Path) -> bool:
+    """The setting takes texts only, so that a name such as 2024 needs no quotes."""
+    section = section_model(path[0])
+    field = section.model_fields.get(path[1]) if section and len(path) == 2 else None
+    if field is None:
+        return False
+    options = typing.get_args(field.annotation) or (field.annotation,)
+    plain = {typing.get_args(option)[0] if hasattr(option, "__metadata__") else option for option in options}
+    return plain <= {str, type(None)}
+
+
+def section_model(name: str) -> type[BaseModel] | None:
+    """The model of a section, also where the section may be absent."""
+    if name not in Settings.model_fields:
+        return None
+    annotation = Settings.model_fields[name].annotation
+    for option in (annotation, *typing.get_args(annotation)):
+        if isinstance(option, type) and issubclass(option, BaseModel):
+            return option
+    return None

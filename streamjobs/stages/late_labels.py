@@ -1,0 +1,219 @@
+"""Rows of a key that wait for a label: one that comes later in a record of its own, or one held back by `delay`.
+
+A row without a label waits until a label whose time is nearest to its own comes (at most `within` seconds away, the
+earlier row at ties), or until the key's newest row is `wait` seconds later ("unlabelled"). With `delay`, a label that
+came with its row is learned only when a row at least `delay` seconds later has been predicted. At most `most` rows of a
+key wait, then the oldest leaves ("waiting_full"). A label that meets no row of its time is not learned.
+
+What is learned later is a row of its own: the row's x again, which teaches the head and nothing else. It gives no
+output; what was said of the row at its time is remembered, so that right and wrong are counted against that.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.linalg import put
+from algorithms.common.protocol import LEARN_HEAD, Array, Stage, Work, plain, require, unknown
+from streamjobs.stages.rows import Rows
+
+CLOSE = 1e-6  # seconds; times nearer than this are the same
+REASONS = ("unlabelled", "waiting_full")
+
+
+class WaitingState(NamedTuple):
+    times: Array  # (h,) of rows that wait, in no order
+    X: Array  # (h, width)
+    L: Array  # (h, labels) their label where it came with them, else NaN
+    said: Array  # (h,) int64 class said at the time, -1 none
+    newest: float  # event time of the newest row, seconds; -inf: none yet
+
+
+class Met(NamedTuple):
+    """Rows for the learner in their order: those that came and, between them, those learned later."""
+
+    rows: Rows
+    source: Array  # (k,) which of the rows that came it is, -1 for one learned later
+    origin: Array  # (k,) of one learned later in the batch it came in: its place in `rows`; else -1
+    said: Array  # (k,) of one learned later: the class said when it came, where `origin` is -1
+    late: Array  # (k,) bool, learned from a label that came alone
+    missed: Array  # (labels,) bool, labels that met no row
+    skipped: dict[str, int]  # by reason, those that occurred
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting(Stage):
+    stored: ClassVar[tuple[str, ...]] = ("times", "X", "L", "said")
+
+    wait: float = 0.0  # seconds of event time; 0: no label comes later
+    delay: float = 0.0  # seconds of event time; 0: labels are learned with their rows
+    within: float = 0.0  # seconds
+    most: int = 1000  # rows of a key
+
+    def __post_init__(self) -> None:
+        for name in ("wait", "delay", "within"):
+            require(self, name, 0 <= getattr(self, name) < np.inf, "0 or more seconds")
+        require(self, "most", self.most >= 1, "1 or more")
+
+    def room(self, field: str) -> int:
+        return self.most
+
+    def init(self, width: int, labels: int) -> WaitingState:
+        return WaitingState(np.empty(0), np.empty((0, width)), np.empty((0, labels)), np.empty(0, np.int64), -np.inf)
+
+    def caches(self, state: WaitingState, rows: Mapping[str, int]) -> tuple[Array, ...]:
+        return (np.zeros(self.most, np.int64),)  # the place in the present batch, where the row came in it; else -1
+
+    def derive(self, work: Work, slot: int) -> None:
+        work[-1][slot] = -1
+
+    def advance(self, work: Any, rows: Rows, labels: Rows) -> Met:
+        """Rows and labels of many keys, each in the order of `owner`; of labels slots, times, L and owner are read."""
+        arrays = tuple(work)
+        n, m = len(rows.slots), len(labels.slots)
+        most = n + m
+        if self.delay > 0 and n:
+            most += n + int(arrays[5][np.unique(rows.slots), 0].sum())  # all that waits may be due
+        out = (
+            np.empty(most, np.int64),
+            np.empty(most),
+            np.empty((most, rows.X.shape[1])),
+            unknown((most, rows.L.shape[1])),
+            np.empty(most, np.int64),
+            np.empty(most, np.int8),
+            np.empty((4, most), np.int64),
+        )
+        came = (
+            plain(rows.slots, np.int64),
+            plain(rows.times, np.float64),
+            plain(rows.X, np.float64),
+            plain(rows.L, np.float64),
+            plain(rows.owner, np.int64),
+            plain(rows.learn, np.int8),
+        )
+        late = (
+            plain(labels.slots, np.int64),
+            plain(labels.times, np.float64),
+            plain(labels.L, np.float64),
+            plain(labels.owner, np.int64),
+        )
+        missed, skipped = np.zeros(m, np.bool_), np.zeros(len(REASONS), np.int64)
+        k = _advance(arrays, came, late, out, missed, skipped, (self.wait, self.delay, self.within))
+        source, origin, said, late_label = out[6][:, :k]
+        counted = {reason: int(count) for reason, count in zip(REASONS, skipped, strict=True) if count}
+        return Met(Rows(*(array[:k] for array in out[:6])), source, origin, said, late_label > 0, missed, counted)
+
+    def remember(self, work: Any, slots: Array, chosen: Array) -> None:
+        """What was said of the batch's rows, `chosen` by place; `slots` are the batch's keys, in any order."""
+        arrays = tuple(work)
+        _remember(arrays[3], arrays[5], arrays[6], np.unique(slots), chosen)
+
+
+@compiled
+def _advance(work, rows, labels, out, missed, skipped, settings):
+    all_times, all_X, all_L, all_said, newest, counts, places = work
+    slots, times, X, L, owner, learn = rows
+    late_slots, late_times, late_L, late_owner = labels
+    wait, delay, within = settings
+    n, m, k = 0, 0, 0  # rows and labels taken, rows made
+    while n < len(slots) or m < len(late_slots):
+        if n == len(slots) or (m < len(late_slots) and late_owner[m] < owner[n]):
+            # A label: the nearest row that waits for one learns it.
+            key, at, gap = late_slots[m], -1, within + CLOSE
+            for i in range(counts[key, 0]):
+                away = abs(all_times[key, i] - late_times[m])
+                is_nearer = away < gap or (at >= 0 and away == gap and all_times[key, i] < all_times[key, at])
+                if is_nearer and np.isnan(all_L[key, i, 0]):
+                    at, gap = i, away
+            missed[m] = at < 0
+            if at >= 0:
+                put(all_L[key, at], late_L[m])
+                learn_later(work, key, at, late_owner[m], out, k)
+                out[6][3, k] = 1
+                k += 1
+            m += 1
+            continue
+
+        # A row: those that have waited long enough leave.
+        key, time = slots[n], times[n]
+        newest[key] = max(newest[key], time)
+        i = 0
+        while i < counts[key, 0]:
+            if np.isnan(all_L[key, i, 0]) and newest[key] - all_times[key, i] > wait + CLOSE:
+                skipped[0] += 1
+                leave(work, key, i)
+            else:
+                i += 1
+
+        # It goes on, and waits for its label if it learns one later.
+        is_known = not np.isnan(L[n, 0])
+        out[0][k], out[1][k], out[4][k], out[5][k] = key, time, owner[n], learn[n]
+        out[6][0, k], out[6][1, k], out[6][2, k], out[6][3, k] = n, -1, -1, 0
+        put(out[2][k], X[n])
+        if is_known and delay <= 0.0:
+            put(out[3][k], L[n])
+        if learn[n] & LEARN_HEAD and ((delay > 0.0) if is_known else (wait > 0.0)):
+            if counts[key, 0] == all_times.shape[1]:
+                oldest = 0
+                for i in range(1, counts[key, 0]):
+                    if all_times[key, i] < all_times[key, oldest]:
+                        oldest = i
+                leave(work, key, oldest)
+                skipped[1] += 1
+            i = counts[key, 0]
+            all_times[key, i], all_said[key, i], places[key, i] = time, -1, k
+            put(all_X[key, i], X[n])
+            put(all_L[key, i], L[n])
+            for field in range(counts.shape[1]):
+                counts[key, field] = i + 1
+        k += 1
+
+        # Labels held back long enough are learned, the oldest first.
+        while delay > 0.0:
+            at = -1
+            for i in range(counts[key, 0]):
+                is_due = not np.isnan(all_L[key, i, 0]) and newest[key] - all_times[key, i] >= delay - CLOSE
+                if is_due and (at < 0 or all_times[key, i] < all_times[key, at]):
+                    at = i
+            if at < 0:
+                break
+            learn_later(work, key, at, owner[n], out, k)
+            k += 1
+        n += 1
+    return k
+
+
+@compiled
+def learn_later(work, key, at, owner, out, k):
+    """The waiting row becomes row k, for the head alone."""
+    all_times, all_X, all_L, all_said, _, _, places = work
+    out[0][k], out[1][k], out[4][k], out[5][k] = key, all_times[key, at], owner, LEARN_HEAD
+    out[6][0, k], out[6][1, k], out[6][2, k], out[6][3, k] = -1, places[key, at], all_said[key, at], 0
+    put(out[2][k], all_X[key, at])
+    put(out[3][k], all_L[key, at])
+    leave(work, key, at)
+
+
+@compiled
+def leave(work, key, at):
+    """The last waiting row takes the place of one that leaves."""
+    all_times, all_X, all_L, all_said, _, counts, places = work
+    last = counts[key, 0] - 1
+    if at < last:
+        all_times[key, at], all_said[key, at], places[key, at] = all_times[key, last], all_said[key, last], places[key, last]
+        put(all_X[key, at], all_X[key, last])
+        put(all_L[key, at], all_L[key, last])
+    for field in range(counts.shape[1]):
+        counts[key, field] = last
+
+
+@compiled
+def _remember(all_said, counts, places, slots, chosen):
+    for s in range(len(slots)):
+        key = slots[s]
+        for i in range(counts[key, 0]):
+            if places[key, i] >= 0:
+                all_said[key, i], places[key, i] = chosen[places[key, i]], -1

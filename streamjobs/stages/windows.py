@@ -1,0 +1,251 @@
+"""Windows of raw signals: each key's samples become rows of statistics, in event time.
+
+Window k of a key covers [origin + k hop, + length), where origin is its first sample, and again the first one after a
+pause longer than `gap`; a pause drops the unfinished window ("gap"). A window ends as soon as the next expected sample,
+a period after the newest, falls outside it (or within half a period of its end), so its row does not wait for it.
+
+Not every window becomes a row, nor every sample part of one; `skipped` counts them by reason:
+"sparse" windows with fewer than 80 % of their samples, "gap" windows cut short by a pause, "crowded" samples beyond
+1.5 times the declared number, "late" samples older than the newest one (ordering is the stage before).
+
+A row's label is the majority of its labelled samples (the lowest code at ties), or with `label="mean"` their mean; its
+`learn` is what all its samples allow (the common bits).
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.protocol import Array, Stage, plain, reject, require
+from streamjobs.stages import statistics as features_of
+
+REASONS = ("sparse", "gap", "crowded", "late")
+FEWEST, MOST = 0.8, 1.5  # samples of a window that becomes a row, and that are kept, to the declared number
+MOST_SAMPLES = 100_000  # of one window
+MOST_BYTES = 1 << 24  # of windows copied out at a time
+
+
+class WindowsState(NamedTuple):
+    """The unfinished window of a key, and what overlapping ones will need of it."""
+
+    times: Array  # (h,) not descending
+    X: Array  # (h, dim)
+    L: Array  # (h, labels)
+    learns: Array  # (h,) int8
+    origin: float  # event time of window 0, seconds
+    window: int  # number of the unfinished window
+    newest: float  # event time of the newest sample; -inf: none yet
+
+
+class Rows(NamedTuple):
+    slots: Array  # (k,)
+    times: Array  # (k,) the end of the window, seconds
+    X: Array  # (k, width) statistics
+    L: Array  # (k, labels)
+    owner: Array  # (k,) of the sample that ended the window
+    learn: Array  # (k,) int8
+    skipped: dict[str, int]  # by reason, those that occurred
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows(Stage):
+    """Windows of `length` seconds every `hop` seconds of a signal sampled at `rate` Hz.
+
+    >>> windows = Windows(length=2.0, hop=1.0, rate=50.0)
+    >>> windows.width_for(6), windows.nominal
+    (48, 100)
+    """
+
+    stored: ClassVar[tuple[str, ...]] = ("times", "X", "L", "learns")
+
+    length: float  # seconds
+    hop: float  # seconds, at least a sample period
+    rate: float  # Hz
+    gap: float | None = None  # seconds; None: 10 sample periods
+    statistics: str = "simple"
+    label: str = "majority"  # of class codes, or "mean" of numbers
+
+    def __post_init__(self) -> None:
+        require(self, "rate", 0 < self.rate < np.inf, "above 0 Hz")
+        require(self, "length", 4 <= self.length * self.rate <= MOST_SAMPLES, f"4 to {MOST_SAMPLES} sample periods")
+        require(self, "hop", 1 <= self.hop * self.rate < np.inf, "at least a sample period")
+        require(self, "gap", self.gap is None or self.gap * self.rate >= 1, "at least a sample period")
+        require(self, "statistics", self.statistics in features_of.KINDS, "one of " + ", ".join(features_of.KINDS))
+        require(self, "label", self.label in ("majority", "mean"), "majority or mean")
+
+    @property
+    def nominal(self) -> int:
+        """Samples in a full window."""
+        return max(1, round(self.length * self.rate))
+
+    def width_for(self, dim: int) -> int:
+        """Statistics of a window of `dim` channels."""
+        if self.statistics == "gravity" and dim < features_of.LEAST_GRAVITY:
+            reject(self, "statistics", f"simple or rich for {dim} channels; gravity needs 3 of acceleration", "gravity")
+        return features_of.width(self.statistics, dim)
+
+    def room(self, field: str) -> int:
+        return int(np.ceil(MOST * self.nominal))
+
+    def init(self, dim: int, labels: int) -> WindowsState:
+        empty = np.empty((0, dim)), np.empty((0, labels))
+        return WindowsState(np.empty(0), *empty, np.empty(0, np.int8), 0.0, 0, -np.inf)
+
+    def advance(self, work: Any, slots: Array, times: Array, X: Array, L: Array, owner: Array, learn: Array) -> Rows:
+        """Samples of many keys in order: X (n, dim), L (n, labels), learn (n,) int8, the rest (n,)."""
+        samples = (  # writable: a read-only array is another type and would compile anew
+            plain(slots, np.int64),
+            plain(times, np.float64),
+            plain(X, np.float64),
+            plain(L, np.float64),
+            plain(owner, np.int64),
+            plain(learn, np.int8),
+        )
+        n, dim, labels, room = len(times), X.shape[1], L.shape[1], self.room("X")
+        # Rows the loop gives before it pauses: about as many as can come, in bounded memory.
+        most = max(2, min(n // max(1, int(self.hop * self.rate)) + 64, MOST_BYTES // (8 * room * dim)))
+        out = (
+            np.empty(most, np.int64),
+            np.empty(most),
+            np.empty((most, room, dim)),
+            np.empty((most, labels)),
+            np.empty(most, np.int64),
+            np.empty(most, np.int8),
+            np.empty(most, np.int64),
+        )
+        skipped = np.zeros(len(REASONS), np.int64)
+        gap = 10.0 / self.rate if self.gap is None else self.gap
+        grid = (self.length, self.hop, 1.0 / self.rate, gap)
+        making = (FEWEST * self.nominal, self.label == "mean", skipped)
+        parts, begin = [], 0
+        while True:
+            begin, k = _advance(tuple(work), samples, begin, out, grid, making)
+            features = np.empty((k, self.width_for(dim)))
+            features_of.describe(self.statistics, out[2][:k], out[6][:k], self.rate, features)
+            parts.append((out[0][:k].copy(), out[1][:k].copy(), features, *(array[:k].copy() for array in out[3:6])))
+            if begin == n:
+                break
+        slots, times, X, L, owner, learn = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        counted = {reason: int(count) for reason, count in zip(REASONS, skipped, strict=True) if count}
+        return Rows(slots, times, X, L, owner, learn, counted)
+
+
+# The loops below index whole arrays instead of taking views of rows: they compile in a third of the time.
+@compiled
+def _advance(work, samples, begin, out, grid, making):
+    held_times, held_X, held_L, held_learns, origins, windows, newest, counts = work
+    slots, times, X, L, owner, learn = samples
+    out_slots, out_times, out_X, out_L, out_owner, out_learn, out_count = out
+    length, hop, period, gap = grid
+    fewest, mean, skipped = making
+    k = 0  # rows made
+    for n in range(begin, times.size):
+        key, time = slots[n], times[n]
+        if k == out_times.size:  # no room for a row of this sample: pause before it
+            return n, k
+        if time < newest[key]:
+            skipped[3] += 1
+            continue
+        count, window = counts[key, 0], windows[key]
+        if not time - newest[key] <= gap:  # a pause, or the first sample of the key
+            skipped[1] += count > 0
+            origins[key], window, count = time, 0, 0
+        origin, last = origins[key], False
+        while not last:
+            start = origin + window * hop
+            end = start + length
+            if time >= end:  # the window ended before this sample without having been full of expected ones
+                if k + 1 == out_times.size:  # one place is for the sample's own: pause before it
+                    windows[key] = window
+                    for field in range(counts.shape[1]):
+                        counts[key, field] = count
+                    return n, k
+                if count == 0:  # nothing to give until this sample's own windows
+                    far = int((time - origin - length) / hop)
+                    if far > window:
+                        skipped[0] += far - window
+                        window = far
+            else:  # the sample itself; between windows (hop above length) it belongs to none
+                newest[key] = time
+                if time >= start:
+                    if count < held_times.shape[1]:
+                        held_times[key, count], held_learns[key, count] = time, learn[n]
+                        for j in range(X.shape[1]):
+                            held_X[key, count, j] = X[n, j]
+                        for j in range(L.shape[1]):
+                            held_L[key, count, j] = L[n, j]
+                        count += 1
+                    else:
+                        skipped[2] += 1
+                if time + 1.5 * period < end:
+                    break
+                last = True
+
+            # The window is over: a row of the samples held, unless they are too few.
+            if count < fewest:
+                skipped[0] += 1
+            else:
+                out_slots[k], out_times[k], out_owner[k], out_count[k] = key, end, owner[n], count
+                out_learn[k] = held_learns[key, 0]
+                for i in range(count):
+                    out_learn[k] &= held_learns[key, i]
+                    for j in range(X.shape[1]):
+                        out_X[k, i, j] = held_X[key, i, j]
+                for j in range(L.shape[1]):
+                    out_L[k, j] = mean_of(held_L, key, count, j) if mean else majority(held_L, key, count, j)
+                k += 1
+            window += 1
+            count = forget(work, key, count, origin + window * hop)
+        windows[key] = window
+        for field in range(counts.shape[1]):
+            counts[key, field] = count
+    return times.size, k
+
+
+@compiled
+def forget(work, key, count, start):
+    """Drop the samples before `start`; gives how many are left."""
+    times, X, L, learns = work[:4]
+    gone = 0
+    while gone < count and times[key, gone] < start:
+        gone += 1
+    if gone > 0:
+        for i in range(gone, count):
+            times[key, i - gone], learns[key, i - gone] = times[key, i], learns[key, i]
+            for j in range(X.shape[2]):
+                X[key, i - gone, j] = X[key, i, j]
+            for j in range(L.shape[2]):
+                L[key, i - gone, j] = L[key, i, j]
+    return count - gone
+
+
+@compiled
+def mean_of(L, key, count, column):
+    total, known = 0.0, 0
+    for i in range(count):
+        if not np.isnan(L[key, i, column]):
+            total += L[key, i, column]
+            known += 1
+    return total / known if known > 0 else np.nan
+
+
+@compiled
+def majority(L, key, count, column):
+    """The most frequent value, the lowest at ties: the values in ascending order, each counted."""
+    best, most, last = np.nan, 0, -np.inf
+    while True:
+        value, times = np.inf, 0
+        for i in range(count):
+            label = L[key, i, column]
+            if label > last:
+                if label < value:
+                    value, times = label, 1
+                elif label == value:
+                    times += 1
+        if times == 0:
+            return best
+        if times > most:
+            best, most = value, times
+        last = value

@@ -1,0 +1,161 @@
+"""The Faust app of a job: one input, one table with its changelog, one agent that passes batches on."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import faust
+from faust.types import TP
+
+from streamjobs.core.interface import Core
+from streamjobs.errors import SetupError
+from streamjobs.kafka import client, topics
+from streamjobs.kafka.patches import connections, unpacking
+from streamjobs.settings.sections import Settings
+from streamjobs.worker import recovery
+from streamjobs.worker.changelog import Changelog
+from streamjobs.worker.consumer import Transport
+from streamjobs.worker.delivery import Delivery
+from streamjobs.worker.metrics import Metrics
+from streamjobs.worker.outbox import BATCH_BYTES, Producer
+from streamjobs.worker.store import MemoryStore, RocksStore, Store
+
+REQUEST_TIMEOUT = 30.0  # seconds, at least; joining a group waits for the others' rebalance
+REBALANCE_TIMEOUT = 20.0  # seconds, at least: a revoked partition is made safe within it
+
+
+class WorkerTransport(Transport):
+    Producer = Producer
+
+
+class Raw(faust.Schema):  # type: ignore[misc]
+    """Bytes are passed on as they are: decoding belongs to the core, where a bad record is a dead letter."""
+
+    def loads_key(self, app: Any, message: Any, *, loads: Any = None, serializer: Any = None) -> Any:
+        return message.key
+
+    def loads_value(self, app: Any, message: Any, *, loads: Any = None, serializer: Any = None) -> Any:
+        return message.value
+
+
+class WorkerApp(faust.App):  # type: ignore[misc]
+    """Made by `build`, which sets these."""
+
+    delivery: Delivery
+    source: str  # input topic
+    changelog: str
+    store: Store
+    metrics: Metrics
+    client: Mapping[str, Any]  # for aiokafka
+
+    async def restored(self, partitions: set[int]) -> bool:
+        """Fence, then restore these partitions; False when that failed, which stops the worker, or it stops."""
+        try:
+            fenced = await self.delivery.fence(sorted(partitions))
+            tps = [TP(self.changelog, partition) for partition in partitions]
+            if tps:
+                ends = await self.consumer.highwaters(*tps)
+                first = await self.consumer.earliest_offsets(*tps)
+                bounds = {tp.partition: (first[tp], ends[tp]) for tp in tps}
+                await recovery.restore(self.client, self.changelog, bounds, self.store, self.metrics)
+            self.delivery.restored(fenced)
+        except Exception as error:  # noqa: BLE001 - raised, it would end a Faust service and leave the worker idle
+            if not self.delivery.stopping:  # stopping closes what is being opened here
+                self.delivery.fail(error)
+            return False
+        return True
+
+    async def on_stop(self) -> None:
+        """Make everything applied safe before the consumer leaves its group."""
+        self.delivery.stopping = True
+        self.delivery.bar()
+        await self.delivery.revoke("stop")
+        await super().on_stop()
+
+
+class Kafka:
+    """What delivery needs of the outside, from the running app."""
+
+    def __init__(self, app: WorkerApp, name: str) -> None:
+        self._app, self._name = app, name
+
+    def producer(self) -> Any:
+        return self._app.producer._ensure_producer()
+
+    def changelog(self, partition: int) -> Changelog:
+        app = self._app
+        return Changelog(app.client, self._name, app.changelog, partition, app.source, app.delivery.input_id)
+
+    async def commit(self, partition: int, offset: int) -> bool:
+        taken: bool = await self._app.consumer.commit_offset(partition, offset)
+        return taken
+
+
+def build(settings: Settings, core: Core, metrics: Metrics, partitions: int, input_id: str = "") -> WorkerApp:
+    """The app, ready to be started in the running event loop. partitions: of the input, and so of everything.
+
+    Raises SetupError where [state] directory cannot be made.
+    """
+    connections.apply()
+    unpacking.bound(settings.source.max_bytes)
+    name, broker = settings.job.name, settings.broker
+    folder = Path(settings.state.directory).absolute() / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SetupError(
+            f"[state] directory: {folder} cannot be made ({error.strerror}); name a folder that can be written, on a disk "
+            "with room."
+        ) from None
+    in_memory = settings.state.store == "memory"
+    app = WorkerApp(
+        name,
+        **client.for_faust(broker),
+        store="memory://" if in_memory else "rocksdb://",
+        datadir=folder,
+        autodiscover=False,
+        web_enabled=False,
+        topic_partitions=partitions,
+        topic_allow_declare=False,  # topics.py makes them
+        topic_disable_leader=True,
+        TableManager=recovery.Tables,
+        table_standby_replicas=0,
+        stream_wait_empty=False,  # nothing is acknowledged to Faust: it would wait for ever
+        stream_recovery_delay=0,
+        stream_buffer_maxsize=64,
+        broker_session_timeout=broker.session_timeout,
+        broker_heartbeat_interval=broker.session_timeout / 6,
+        broker_request_timeout=max(REQUEST_TIMEOUT, 3 * broker.session_timeout),
+        broker_rebalance_timeout=max(REBALANCE_TIMEOUT, 2 * broker.session_timeout),
+        consumer_auto_offset_reset="earliest",
+        consumer_group_instance_id=broker.instance_id,
+        producer_max_batch_size=BATCH_BYTES,
+        producer_linger=0.0,
+    )
+    app.boot_strategy.enable_sensors = False  # our own metrics instead
+    app.transport = app.producer_transport = WorkerTransport(app.conf.broker_consumer, app)
+    app.source, app.changelog, app.metrics = settings.source.topic, topics.changelog(settings), metrics
+    app.client = client.for_aiokafka(broker)
+
+    raw = Raw(key_type=bytes, value_type=bytes)
+    source = app.topic(app.source, schema=raw, partitions=partitions)
+    table = app.Table("state", partitions=partitions, key_type=bytes, value_type=bytes, schema=raw)
+    assert table.changelog_topic.get_topic_name() == app.changelog
+    app.store = MemoryStore() if in_memory else RocksStore(table.data)
+    exactly_once = settings.job.guarantee == "exactly_once"
+    app.delivery = Delivery(
+        core, settings.state, app.store, Kafka(app, name), metrics, exactly_once=exactly_once, input_id=input_id
+    )
+
+    def end_of(partition: int) -> int | None:  # app.consumer is made when it starts
+        end: int | None = app.consumer.end_of(partition)
+        return end
+
+    metrics.end_of = end_of
+
+    async def feed(stream: Any) -> None:
+        async for event in stream.noack().events():
+            app.delivery.offer(event.message.partition, event.value)
+
+    app.agent(source, name="feed")(feed)
+    return app

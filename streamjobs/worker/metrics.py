@@ -1,0 +1,292 @@
+"""What a worker counts: metrics on a registry of its own, fed from the core's reports and from the shell.
+
+Labels are bounded (topic, partition, reason, stage); never a key: 50,000 keys would make a 54 MB scrape.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.samples import Exemplar
+
+from streamjobs import __version__
+from streamjobs.core.messages import Report, Worst
+from streamjobs.core.state.live_stats import Standing, together
+from streamjobs.errors import REASONS
+from streamjobs.worker.partition import Partition
+
+
+class Metric(NamedTuple):
+    name: str  # without the prefix
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+PREFIX = "streamjobs_"
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+DELAYS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+RATIOS = tuple(float(f"{10 ** (step / 4):.3g}") for step in range(-24, 9))  # four a decade, 1e-6 to 100
+STAGES = ("advance", "outputs", "changelog", "offsets", "store", "commit")
+SKIPPED = ("late", "duplicate")
+
+METRICS: tuple[Metric, ...] = (
+    Metric("build_info", "gauge", "1, with the version as a label", ("version",)),
+    Metric("records_consumed_total", "counter", "records taken from the input", ("topic",)),
+    Metric("consumed_bytes_total", "counter", "bytes of their values", ("topic",)),
+    Metric("records_redelivered_total", "counter", "records skipped because their key had applied them already"),
+    Metric("samples_total", "counter", "samples taken; a frame holds many", ("model",)),
+    Metric("rows_total", "counter", "rows the learners advanced by (windows, or samples)", ("model",)),
+    Metric("samples_skipped_total", "counter", "samples that were not learned", ("reason",)),
+    Metric("records_dead_lettered_total", "counter", "records that could not be used", ("reason",)),
+    Metric("records_produced_total", "counter", "outputs handed to the broker", ("topic",)),
+    Metric("stage_duration_seconds", "histogram", "of one call of advance, or a checkpoint's step", ("stage",), SECONDS),
+    Metric("event_delay_seconds", "histogram", "event time of a batch's newest sample to its record time", (), DELAYS),
+    Metric(
+        "clock_skew_seconds",
+        "gauge",
+        "how far a batch's newest event time lies ahead of its record time; 0: no clock is fast",
+    ),
+    Metric("ls_error_ratio", "histogram", "LS error per row; exemplars have a hash of the key", (), RATIOS),
+    Metric("worst_ls_error_ratio", "gauge", "largest newest LS errors of active keys, rank 1 to 10", ("rank",)),
+    Metric("drift_events_total", "counter", "alarms of the drift detector", ("detector",)),
+    Metric("drift_control_events_total", "counter", "alarms of the same detector on a control beside it", ("control",)),
+    Metric("keys", "gauge", "keys whose states are live in this worker"),
+    Metric("keys_active", "gauge", "of those, keys with a record in the last 5 minutes"),
+    Metric("keys_in_drift", "gauge", "of the active keys, those with a drift alarm in the last 5 minutes"),
+    Metric("keys_created_total", "counter", "keys that began here"),
+    Metric("keys_evicted_total", "counter", "keys that left the live states for want of room, until their next record"),
+    Metric("keys_expired_total", "counter", "keys whose states ended: nothing had come for [state] ttl"),
+    Metric("model_budget_used_ratio", "gauge", "stored samples to their limit, mean of the live keys; NaN: it stores none"),
+    Metric("model_rank", "gauge", "features in use, mean of the newest rows; NaN: the model gives none"),
+    Metric("labels_total", "counter", "rows that came with a label"),
+    Metric(
+        "label_delay_seconds",
+        "histogram",
+        "event time of a batch's newest labelled row to its label's record time",
+        (),
+        DELAYS,
+    ),
+    Metric("prediction_errors_total", "counter", "labelled rows that were predicted wrong", ("kind",)),
+    Metric("consumer_lag_records", "gauge", "records not yet committed, up to the end", ("topic", "partition")),
+    Metric("state_bytes", "gauge", "bytes of live states in memory", ("store",)),
+    Metric("state_dirty_keys", "gauge", "keys changed since their last checkpoint"),
+    Metric("changelog_bytes_total", "counter", "bytes of snapshots written", ("store",)),
+    Metric("changelog_records_total", "counter", "snapshots written", ("store",)),
+    Metric("recovery_remaining_records", "gauge", "changelog records still to be read"),
+    Metric("recovery_duration_seconds", "gauge", "duration of the last recovery"),
+    Metric("rebalances_total", "counter", "assignments of partitions"),
+    Metric("assigned_partitions", "gauge", "input partitions of this worker"),
+    Metric("commits_total", "counter", "checkpoints whose input offset the group took"),
+    Metric("commit_duration_seconds", "histogram", "of committing an input offset", (), SECONDS),
+    Metric("last_commit_timestamp_seconds", "gauge", "time of the last commit"),
+    Metric("last_record_timestamp_seconds", "gauge", "event time of the newest row"),
+)
+
+
+class Metrics:
+    """`topic` is the input topic, `model`, `detector` and `controls` (of drift) name the job."""
+
+    def __init__(
+        self,
+        topic: str = "",
+        model: str = "",
+        detector: str = "",
+        sinks: Iterable[str] = (),
+        controls: Iterable[str] = (),
+    ) -> None:
+        self.registry = CollectorRegistry()
+        self.last_commit = 0.0  # seconds since 1970, 0: none yet
+        self.started = time.time()
+        self.remaining = 0  # changelog records still to be read
+        self.totals = {"records": 0, "redelivered": 0, "dead_lettered": 0}  # for the last line of the log
+        self.end_of: Callable[[int], int | None] = lambda partition: None  # an input partition's end, set by the app
+        self._partitions: Mapping[int, Partition] = {}
+        self._made: dict[str, Any] = {}
+        gauges = {metric.name: (PREFIX + metric.name, metric.help) for metric in METRICS}
+        for metric in METRICS:
+            if metric.name not in Standings.NAMES:
+                self._made[metric.name] = self._make(metric)
+        self.registry.register(Standings(gauges, self.standing))
+        self._topic, self._model, self._detector = topic, model, detector
+        self._made["build_info"].labels(__version__).set(1)
+        for reason in REASONS:
+            self._made["records_dead_lettered_total"].labels(reason)
+        for reason in SKIPPED:
+            self._made["samples_skipped_total"].labels(reason)
+        for control in controls:
+            self._made["drift_control_events_total"].labels(control)
+        for sink in sinks:
+            self._made["records_produced_total"].labels(sink)
+        self._stages = {stage: self._made["stage_duration_seconds"].labels(stage) for stage in STAGES}
+        self._consumed = self._made["records_consumed_total"].labels(topic)
+        self._bytes = self._made["consumed_bytes_total"].labels(topic)
+        self._samples = self._made["samples_total"].labels(model)
+        self._rows = self._made["rows_total"].labels(model)
+        self._drift = self._made["drift_events_total"].labels(detector) if detector else None
+        self._wrong = self._made["prediction_errors_total"].labels("class")
+        for name, value in (
+            ("keys", lambda: sum(p.live.keys for p in self.partitions())),
+            ("state_dirty_keys", lambda: sum(len(p.live.dirty) for p in self.partitions())),
+        ):
+            self._made[name].set_function(value)
+        self._made["state_bytes"].labels("live").set_function(lambda: sum(p.live.nbytes for p in self.partitions()))
+
+    def _make(self, metric: Metric) -> Any:
+        name = PREFIX + metric.name
+        if metric.name == "ls_error_ratio":
+            many = Many(name, metric.help, metric.buckets)
+            self.registry.register(many)
+            return many
+        if metric.kind == "counter":
+            return Counter(name, metric.help, metric.labels, registry=self.registry)
+        if metric.kind == "gauge":
+            return Gauge(name, metric.help, metric.labels, registry=self.registry)
+        return Histogram(name, metric.help, metric.labels, registry=self.registry, buckets=metric.buckets)
+
+    def partitions(self) -> list[Partition]:
+        return list(self._partitions.values())
+
+    def standing(self) -> Standing:
+        """How the keys of all partitions stand."""
+        return together([partition.standing() for partition in self.partitions()])
+
+    def advanced(self, report: Report, seconds: float) -> None:
+        """One call of `advance`."""
+        made, totals = self._made, self.totals
+        totals["records"] += report.records
+        totals["redelivered"] += report.redelivered
+        totals["dead_lettered"] += sum(report.dead_lettered.values())
+        self._stages["advance"].observe(seconds)
+        self._consumed.inc(report.records)
+        self._bytes.inc(report.bytes)
+        self._samples.inc(report.samples)
+        self._rows.inc(report.rows)
+        if report.redelivered:
+            made["records_redelivered_total"].inc(report.redelivered)
+        for reason, count in report.dead_lettered.items():
+            made["records_dead_lettered_total"].labels(reason).inc(count)
+        for reason, count in report.skipped.items():
+            made["samples_skipped_total"].labels(reason).inc(count)
+        if report.keys_created:
+            made["keys_created_total"].inc(report.keys_created)
+        if report.keys_evicted:
+            made["keys_evicted_total"].inc(report.keys_evicted)
+        if report.keys_expired:
+            made["keys_expired_total"].inc(report.keys_expired)
+        if report.labels:
+            made["labels_total"].inc(report.labels)
+            self._wrong.inc(report.wrong)
+            if math.isfinite(report.label_delay):
+                made["label_delay_seconds"].observe(max(0.0, report.label_delay))
+        if report.drift_events and self._drift is not None:
+            self._drift.inc(report.drift_events)
+        for control, alarms in report.control_events.items():
+            made["drift_control_events_total"].labels(control).inc(alarms)
+        if report.ls_errors:
+            made["ls_error_ratio"].observe(report.ls_errors, report.worst)
+        if report.newest_event > 0:
+            made["last_record_timestamp_seconds"].set(report.newest_event)
+        if math.isfinite(report.newest_delay):
+            made["event_delay_seconds"].observe(max(0.0, report.newest_delay))
+            made["clock_skew_seconds"].set(max(0.0, -report.newest_delay))
+
+    def expired(self, keys: int) -> None:
+        """Stored states of idle keys were removed."""
+        self._made["keys_expired_total"].inc(keys)
+
+    def produced(self, topic: str, records: int) -> None:
+        self._made["records_produced_total"].labels(topic).inc(records)
+
+    def took(self, stage: str, seconds: float) -> None:
+        """A step of a checkpoint."""
+        self._stages[stage].observe(seconds)
+        if stage == "commit":
+            self._made["commit_duration_seconds"].observe(seconds)
+
+    def written(self, snapshots: int, size: int) -> None:
+        self._made["changelog_records_total"].labels("state").inc(snapshots)
+        self._made["changelog_bytes_total"].labels("state").inc(size)
+
+    def committed(self, now: float) -> None:
+        self.last_commit = now
+        self._made["commits_total"].inc()
+        self._made["last_commit_timestamp_seconds"].set(now)
+
+    def assigned(self, partitions: Mapping[int, Partition]) -> None:
+        """The partitions of this worker changed."""
+        lag = self._made["consumer_lag_records"]
+        for number in set(self._partitions) - set(partitions):
+            lag.remove(self._topic, str(number))
+        for number, partition in partitions.items():
+            lag.labels(self._topic, str(number)).set_function(lambda partition=partition: self.lag_of(partition))
+        if partitions:
+            self._made["rebalances_total"].inc()
+        self._partitions = dict(partitions)
+        self._made["assigned_partitions"].set(len(partitions))
+
+    def lag_of(self, partition: Partition) -> int:
+        """Records between what is committed and the end the last fetch told."""
+        end = self.end_of(partition.number)
+        return max(0, end - partition.committed) if end is not None else 0
+
+    def recovering(self, remaining: int, seconds: float | None = None) -> None:
+        self.remaining = remaining
+        self._made["recovery_remaining_records"].set(remaining)
+        if seconds is not None:
+            self._made["recovery_duration_seconds"].set(seconds)
+
+
+class Many:
+    """A histogram that takes a batch of values at once: one observe per value would cost more than the value did."""
+
+    def __init__(self, name: str, text: str, buckets: Sequence[float]) -> None:
+        self.name, self.text = name, text
+        self._edges = np.asarray(buckets)
+        self._counts = np.zeros(len(buckets) + 1, np.int64)
+        self._sum = 0.0
+        self._exemplars: list[Exemplar | None] = [None] * (len(buckets) + 1)
+
+    def observe(self, values: Sequence[float], worst: Worst | None = None) -> None:
+        """worst: the largest of the values, the exemplar of its bucket until the next one there."""
+        found = np.searchsorted(self._edges, values)
+        self._counts += np.bincount(found, minlength=len(self._counts))
+        self._sum += float(np.sum(values))
+        if worst is not None:
+            self._exemplars[int(found.max())] = Exemplar({"key_hash": worst.key_hash}, worst.ls_error, worst.time)
+
+    def collect(self) -> list[HistogramMetricFamily]:
+        reached = np.cumsum(self._counts).tolist()
+        names = [repr(edge) for edge in self._edges.tolist()] + ["+Inf"]
+        buckets = [
+            (name, count) if exemplar is None else (name, count, exemplar)
+            for name, count, exemplar in zip(names, reached, self._exemplars, strict=True)
+        ]
+        return [HistogramMetricFamily(self.name, self.text, buckets, self._sum)]
+
+
+class Standings:
+    """Gauges of how the live keys stand, all of one look at them."""
+
+    NAMES: ClassVar = ("worst_ls_error_ratio", "keys_active", "keys_in_drift", "model_budget_used_ratio", "model_rank")
+
+    def __init__(self, told: Mapping[str, tuple[str, str]], look: Callable[[], Standing]) -> None:
+        """told: (name, help) by each of NAMES."""
+        self._told, self._look = told, look
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        return [GaugeMetricFamily(*self._told[name]) for name in self.NAMES]
+
+    def collect(self) -> list[GaugeMetricFamily]:
+        now = self._look()
+        worst = GaugeMetricFamily(*self._told["worst_ls_error_ratio"], labels=("rank",))
+        for rank, error in enumerate(now.worst, 1):
+            worst.add_metric([str(rank)], error)
+        values = (now.active, now.drifting, now.budget_used, now.rank)
+        plain = zip(self.NAMES[1:], values, strict=True)
+        return [worst, *(GaugeMetricFamily(*self._told[name], value=value) for name, value in plain)]

@@ -1,0 +1,179 @@
+"""Restoring the local store from the changelog, and then letting the input begin: our steps inside Faust's recovery.
+
+By position, not by last record: a transaction's marker at the end is no record, and Faust would wait for it for ever.
+The last value per key of each chunk is written, without write-ahead log: 19,000 keys of 8 KB a second instead of 1,100.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import structlog
+from aiokafka import AIOKafkaConsumer
+from aiokafka.structs import TopicPartition
+from faust.tables.manager import TableManager
+from faust.tables.recovery import RebalanceAgain, Recovery, ServiceStopped
+from mode import Service
+
+from streamjobs.errors import SetupError
+from streamjobs.kafka.reader import position_of, readable
+from streamjobs.kafka.topic_id import newest_mark
+from streamjobs.worker.metrics import Metrics
+from streamjobs.worker.store import Store
+
+log = structlog.get_logger("streamjobs")
+
+CHUNK_BYTES = 16 << 20  # of a partition: read, reduced to the last value per key, written
+FETCH_BYTES = 32 << 20  # most of one fetch
+POLL = 20  # milliseconds; a marker at the end brings no record that would end the wait
+PARTITION_BYTES = 8 << 20  # most of one partition in it
+
+
+class _Chunk:
+    """Last values per key of one partition, not written yet."""
+
+    def __init__(self, end: int) -> None:
+        self.end, self.upto, self.bytes = end, -1, 0
+        self.values: dict[bytes, bytes | None] = {}
+        self.source: str | None = None
+
+    def add(self, records: Sequence[Any]) -> None:
+        self.source = newest_mark(record.headers for record in records) or self.source
+        for record in records:
+            if record.key is None:
+                readable(record)
+            self.values[record.key] = record.value
+            self.bytes += len(record.value or b"")
+            self.upto = record.offset
+
+    def write(self, partition: int, store: Store) -> int:
+        written = len(self.values)
+        store.write(partition, self.values.items(), self.upto, logged=False, source=self.source)
+        self.values.clear()
+        self.bytes = 0
+        return written
+
+
+async def restore(
+    client: Mapping[str, Any],
+    topic: str,
+    bounds: Mapping[int, tuple[int, int]],
+    store: Store,
+    metrics: Metrics,
+) -> None:
+    """Bring the store up to the changelog's end. bounds: partition -> (first offset, end) of the changelog.
+
+    Raises SetupError when the store is ahead of the changelog: they do not belong together.
+    """
+    begun, todo = time.perf_counter(), _todo(topic, bounds, store)
+    if not todo:
+        return metrics.recovering(0, 0.0)
+    remaining = sum(chunk.end - at for at, chunk in todo.values())
+    metrics.recovering(remaining)
+    log.info("restoring", partitions=len(todo), records=remaining)
+    consumer = AIOKafkaConsumer(
+        **client,
+        enable_auto_commit=False,
+        check_crcs=False,
+        isolation_level="read_committed",
+        max_partition_fetch_bytes=PARTITION_BYTES,
+        fetch_max_bytes=FETCH_BYTES,
+    )
+    await consumer.start()
+    read = written = 0
+    try:
+        consumer.assign(list(todo))
+        for tp, (at, _) in todo.items():
+            consumer.seek(tp, at)
+        while todo:
+            for tp, records in (await consumer.getmany(*todo, timeout_ms=POLL)).items():
+                chunk = todo[tp][1]
+                chunk.add(records)
+                read += len(records)
+                if chunk.bytes >= CHUNK_BYTES:
+                    written += chunk.write(tp.partition, store)
+                await asyncio.sleep(0)
+            for tp in [tp for tp, (_, chunk) in todo.items() if position_of(consumer, tp) >= chunk.end]:
+                chunk = todo.pop(tp)[1]
+                chunk.upto = chunk.end - 1
+                written += chunk.write(tp.partition, store)
+                store.flush(tp.partition)  # before any logged write: see store.py
+                consumer.pause(tp)
+            metrics.recovering(max(0, remaining - read))
+    finally:
+        await asyncio.sleep(0)
+        await consumer.stop()
+    took = time.perf_counter() - begun
+    metrics.recovering(0, took)
+    log.info("restored", records=read, keys_written=written, seconds=round(took, 2))
+
+
+def _todo(topic: str, bounds: Mapping[int, tuple[int, int]], store: Store) -> dict[TopicPartition, tuple[int, _Chunk]]:
+    todo = {}
+    for partition, (first, end) in bounds.items():
+        reached = store.reached(partition)
+        if reached is not None and reached >= end:
+            raise SetupError(
+                f"topic {topic}[{partition}]: the local store holds changelog offset {reached}, but the changelog ends at "
+                f"{end}; it was deleted or made anew. Restore the topic, or remove the [state] directory to begin anew."
+            )
+        at = first if reached is None else max(reached + 1, first)
+        if at < end:
+            todo[TopicPartition(topic, partition)] = (at, _Chunk(end))
+    return todo
+
+
+class OwnRecovery(Recovery):  # type: ignore[misc]
+    """After each rebalance: fence and restore (`app.restored`), then Faust's own last steps, which let the input begin.
+
+    Faust's loop in between is not used. It compares the store with the changelog's end before anything is fenced, and
+    stops the worker on a commit marker that is still being written; it waits for a next rebalance that may never come
+    when an answer is IllegalStateError; and it fetches the changelog a second time.
+    """
+
+    @Service.task  # type: ignore[untyped-decorator]
+    async def _restart_recovery(self) -> None:
+        while not self.should_stop:
+            if await self.wait_for_stopped(self.signal_recovery_start):
+                return
+            self.signal_recovery_start.clear()
+            generation = self._generation_id
+            try:
+                await self._wait(self._recover(generation))
+            except RebalanceAgain:
+                continue
+            except ServiceStopped:
+                return
+            except Exception as error:  # noqa: BLE001 - raised, it would end this service and leave the worker idle
+                self.app.delivery.fail(error)
+                return
+
+    async def _recover(self, generation: int) -> None:
+        self._set_recovery_started()
+        if await self.app.restored({tp.partition for tp in self.active_tps}):
+            self.app.flow_control.resume()
+            self.app.consumer.resume_flow()  # `perform_seek` does nothing before
+            if not self.active_tps:  # a spare worker: Faust seeks only where there is something to seek
+                await self.app.consumer.perform_seek()
+            await self.on_recovery_completed(generation)
+
+    async def _wait(self, coro: Any, timeout: Any = None) -> None:
+        """Without Faust's timeouts: after one it would end this service, and the worker would idle for ever."""
+        await super()._wait(coro)
+
+
+class Tables(TableManager):  # type: ignore[misc]
+    _recovery: Any
+
+    @property
+    def recovery(self) -> Any:
+        if self._recovery is None:
+            self._recovery = OwnRecovery(self.app, self, beacon=self.beacon, loop=self.loop)
+        return self._recovery
+
+    async def on_start(self) -> None:
+        """Without Faust's first second of sleep: our one table is there."""
+        if not self.should_stop:
+            await self._update_channels()
+            await self.recovery.start()

@@ -1,0 +1,238 @@
+"""A job on a real broker: its file, its topics, what they hold, how far the group is."""
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Stored
+from streamjobs.job_files import load_job
+from streamjobs.kafka import groups, topics
+
+PARTITIONS = 4
+ANSWER = 10.0  # seconds
+MARKERS = 10.0  # seconds a broker under load takes to write a commit's markers
+STALE = (KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH)  # answers of a moment
+
+
+class Sent(NamedTuple):
+    """A record to produce."""
+
+    key: bytes | None
+    value: bytes | None
+    partition: int
+    timestamp: int  # milliseconds
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+class Bed:
+    """One job under test. `sections` are those of a job file; the topics are made with 4 partitions.
+
+    folder: for the job file, state directories and logs.  make: False = the topics are not made.
+    population: what others taught; its file is named in the job.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        folder: Path,
+        name: str,
+        *,
+        make: bool = True,
+        population: bytes | None = None,
+        **sections: dict[str, Any],
+    ) -> None:
+        self.bootstrap, self.folder, self.name = bootstrap, folder, name
+        table = {
+            "job": {"name": name},
+            "broker": {"url": f"kafka://{bootstrap}", "session_timeout": "4s"},
+            "source": {"topic": f"{name}.in"},
+            "learner": {"name": "okfeb", "rank": 3, "budget": 5},
+            "metrics": {"port": 0},
+        }
+        for section, values in sections.items():
+            other = section == "learner" and values.get("name") != table["learner"]["name"]  # it has other settings
+            table[section] = values if other else table.get(section, {}) | values
+        if population is not None:
+            (folder / f"{name}.state").write_bytes(population)
+            table["population"] = {"file": str(folder / f"{name}.state")}
+        self.path = folder / f"{name}.toml"
+        self.path.write_text(toml(table), encoding="utf-8")
+        self.settings = load_job(self.path, env={})
+        self.job = Job.from_settings(self.settings, population=population)
+        self.input, self.changelog = self.settings.source.topic, topics.changelog(self.settings)
+        self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self._asking: Consumer | None = None
+        if make:
+            topics.create(self.settings, partitions=PARTITIONS, job_sinks=self.job.sinks, state_bytes=self.job.state_bytes)
+
+    def produce(self, records: Iterable[Sent]) -> int:
+        """Produce to the input and wait for every acknowledgement; gives how many."""
+        producer = new_producer(self.bootstrap)
+        problems: list[str] = []
+        count = 0
+        for record in records:
+            send(producer, self.input, record, lambda error, _: problems.append(str(error)) if error else None)
+            count += 1
+        assert producer.flush(60) == 0 and not problems, f"{len(problems)} records refused: {problems[:1]}"
+        return count
+
+    def ends(self, topic: str | None = None, *, committed_only: bool = True) -> dict[int, int]:
+        """The offset each partition of a topic (None: the input) ends at; of transactions only what counts."""
+        name = topic or self.input
+        parts = range(len(self.admin.list_topics(name, timeout=ANSWER).topics[name].partitions))
+        giving_up = time.monotonic() + ANSWER
+        while True:
+            asked = self.admin.list_offsets(
+                {TopicPartition(name, number): OffsetSpec.latest() for number in parts},
+                isolation_level=IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED,
+            )
+            try:
+                return {tp.partition: answer.result(ANSWER).offset for tp, answer in asked.items()}
+            except KafkaException as error:  # a new leader epoch has not reached everybody: ask again
+                if error.args[0].code() not in STALE or time.monotonic() > giving_up:
+                    raise
+                time.sleep(0.2)
+
+    def committed(self) -> dict[int, int]:
+        """The next input offset of the group, 0 where nothing is committed."""
+        partitions = [TopicPartition(self.input, number) for number in range(PARTITIONS)]
+        if self._asking is None:  # a consumer's request: librdkafka's admin client aborts when a broker dies under it
+            quiet = {"log_level": 0, "enable.auto.commit": False}
+            quiet["isolation.level"] = "read_uncommitted"  # else it waits while a dead worker's transaction is open
+            self._asking = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.name, **quiet})
+        return {tp.partition: max(tp.offset, 0) for tp in self._asking.committed(partitions, timeout=ANSWER)}
+
+    def behind(self) -> int:
+        """Records whose offsets are not committed."""
+        return sum(self.ends().values()) - sum(self.committed().values())
+
+    def members(self) -> list[int]:
+        """How many input partitions each member of the group has, most first."""
+        found = groups.described({"bootstrap_servers": self.bootstrap}, self.name)
+        return sorted((sum(tp.topic == self.input for tp in member) for member in found.members), reverse=True)
+
+    def until_done(self, workers: Iterable[Any] = (), within: float = 180.0) -> None:
+        """Wait until everything in the input is committed; `workers` must live meanwhile."""
+
+        def done() -> bool:
+            for worker in workers:
+                worker.must_live()
+            return self.behind() == 0
+
+        until(done, f"{self.name}: every input offset committed", within, every=0.1)
+
+    def read(self, topic: str, *, committed_only: bool = False, start: Mapping[int, int] | None = None) -> Iterator[Any]:
+        """Every message of a topic from the beginning (or from these offsets), partition by partition in order."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "reader",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+                "enable.partition.eof": True,
+                "log_level": 0,
+                "fetch.queue.backoff.ms": 5,
+                "fetch.wait.max.ms": 20,
+                "queued.min.messages": 100_000,
+            }
+        )
+        held: dict[int, list[Any]] = {number: [] for number in self.ends(topic)}
+        try:
+            consumer.assign([TopicPartition(topic, number, (start or {}).get(number, 0)) for number in held])
+            ended: set[int] = set()
+            while len(ended) < len(held):
+                for message in consumer.consume(1000, 0.02):
+                    error = message.error()
+                    if error is None:
+                        held[message.partition()].append(message)
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        ended.add(message.partition())
+                    else:
+                        assert error.retriable(), f"{topic}: {error}"
+        finally:
+            consumer.close()
+        return itertools.chain(*held.values())
+
+    def inputs(self, start: Mapping[int, int] | None = None) -> list[Stored]:
+        """The input as the broker holds it, partition by partition in offset order; from these offsets on."""
+        return [
+            Stored(m.topic(), m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value(), tuple(m.headers() or ()))
+            for m in self.read(self.input, start=start)
+        ]
+
+    def sink(self, name: str, *, committed_only: bool = False) -> list[Any]:
+        return list(self.read(self.job.sinks[name], committed_only=committed_only))
+
+    def snapshots(self) -> dict[tuple[int, bytes], bytes]:
+        """The last snapshot of every (partition, key) in the changelog that counts.
+
+        A commit is answered before its markers are written: what an ended worker committed may come to count a moment
+        later. What a killed one left open never does, and is not waited for beyond that.
+        """
+        giving_up = time.monotonic() + MARKERS
+        while self.ends(self.changelog) != self.ends(self.changelog, committed_only=False) and time.monotonic() < giving_up:
+            time.sleep(0.05)
+        return {(m.partition(), m.key()): m.value() for m in self.read(self.changelog, committed_only=True)}
+
+
+def toml(table: dict[str, Any]) -> str:
+    """A job file. JSON's texts, numbers and lists are TOML's; tables within a section are written inline."""
+
+    def value(one: Any) -> str:
+        if isinstance(one, dict):
+            return "{ " + ", ".join(f"{name} = {value(item)}" for name, item in one.items()) + " }"
+        return json.dumps(one)
+
+    lines = []
+    for section, values in table.items():
+        lines += [f"[{section}]", *(f"{name} = {value(one)}" for name, one in values.items()), ""]
+    return "\n".join(lines)
+
+
+def new_producer(bootstrap: str, **settings: Any) -> Producer:
+    """An idempotent producer that keeps the order and every acknowledged record."""
+    usual = {"linger.ms": 5, "queue.buffering.max.messages": 1_000_000, "message.max.bytes": 4 << 20, "log_level": 0}
+    return Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **usual, **settings})
+
+
+def send(producer: Producer, topic: str, record: Sent, acknowledged: Callable[[Any, Any], None]) -> None:
+    while True:
+        try:
+            producer.produce(
+                topic,
+                key=record.key,
+                value=record.value,
+                partition=record.partition,
+                timestamp=record.timestamp,
+                headers=list(record.headers) or None,
+                on_delivery=acknowledged,
+            )
+        except BufferError:
+            producer.poll(0.05)
+        else:
+            producer.poll(0)
+            return
+
+
+def until(holds: Callable[[], Any], what: str | Callable[[], str], within: float = 30.0, every: float = 0.05) -> float:
+    """Wait until `holds()` is true and give the seconds it took; fails with `what` after `within` seconds."""
+    begin = time.monotonic()
+    while not holds():
+        if time.monotonic() - begin > within:
+            raise AssertionError(f"not within {within:.0f} s: {what if isinstance(what, str) else what()}")
+        time.sleep(every)
+    return time.monotonic() - begin

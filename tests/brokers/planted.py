@@ -1,0 +1,168 @@
+"""Workers with a planted fault: python -m tests.brokers.planted FAULT[:N] JOB.toml. Some are crashes, some are bugs.
+
+dies-after-STAGE  SIGKILL right after a stage of a checkpoint (outputs, changelog, store, commit; offsets in a
+                  transaction), of the Nth one that has it: any worker may die so.
+commits-first     commits an offset before its states are stored, and dies in between.
+forgets-offsets   a restored key does not know which records it has applied.
+drops-on-revoke   what is applied and not safe when partitions are taken away is forgotten, and its offset committed.
+letters-last      dead letters are sent after the offset is committed, and it dies in between.
+outside           its outputs are no part of its transactions.
+unfenced          its changelog is written by producers that do not exclude another worker's.
+clock-jumps       its wall clock jumps by days.
+impatient         credentials may be refused for seconds only, instead of a minute.
+"""
+
+import os
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from streamjobs.core.messages import Output
+from streamjobs.core.state.live import Live
+from streamjobs.core.state.snapshot import Offsets
+from streamjobs.job_files import load_job
+from streamjobs.worker import app, watchdog
+from streamjobs.worker.changelog import Changelog
+from streamjobs.worker.checkpoint import Checkpoints
+from streamjobs.worker.delivery import Delivery
+from streamjobs.worker.outbox import Outbox
+from streamjobs.worker.run import run
+
+Plant = Callable[[int], None]
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dies_after(stage: str) -> Plant:
+    def plant(count: int) -> None:
+        real = Checkpoints._step
+        left = [count]
+
+        def step(self: Any, done: str, begun: float) -> float:
+            if done == stage:
+                left[0] -= 1
+                if not left[0]:
+                    os.write(2, f"planted death after {stage}\n".encode())
+                    die()
+            return real(self, done, begun)
+
+        Checkpoints._step = step  # type: ignore[method-assign]
+
+    return plant
+
+
+def commits_first(_: int) -> None:
+    async def take(self: Any) -> bool:
+        if self.partition.next > self.partition.committed:
+            await self._commit(self.partition.number, self.partition.next)
+            die()
+        return True
+
+    Checkpoints.take = take  # type: ignore[method-assign]
+
+
+def forgets_offsets(_: int) -> None:
+    real = Live._enter
+
+    def enter(self: Any, key: bytes) -> int:
+        slot = real(self, key)
+        self.offsets[slot] = Offsets()
+        return slot
+
+    Live._enter = enter  # type: ignore[method-assign]
+
+
+def unfenced(_: int) -> None:
+    class Unfenced(Changelog):
+        def __init__(self, client: Any, name: str, *place: Any) -> None:
+            super().__init__(client, f"{name}-{uuid.uuid4()}", *place)
+            self.name = name  # of the group
+
+    app.Changelog = Unfenced  # type: ignore[misc]
+
+
+def outside(_: int) -> None:
+    real = Delivery._take_on
+
+    def take_on(self: Any, number: int, start: int, share: int) -> Any:
+        held = real(self, number, start, share)
+        held.checkpoints.outbox.producer = self.outside.producer
+        return held
+
+    Delivery._take_on = take_on  # type: ignore[method-assign]
+
+
+def drops_on_revoke(_: int) -> None:
+    real = Delivery.revoke
+
+    async def revoke(self: Any, why: str) -> None:
+        if why != "stop":
+            for one in self.held.values():
+                await self.outside.commit(one.partition.number, one.partition.next)
+                one.partition.next = one.partition.committed
+        await real(self, why)
+
+    Delivery.revoke = revoke  # type: ignore[method-assign]
+
+
+def letters_last(_: int) -> None:
+    send, take = Outbox.send, Checkpoints.take
+    letters: dict[Any, list[Output]] = {}  # of each partition's outbox
+
+    async def without(self: Any, outputs: Sequence[Output]) -> None:
+        letters.setdefault(self, []).extend(output for output in outputs if output.sink == "dlq")
+        await send(self, [output for output in outputs if output.sink != "dlq"])
+
+    async def then_letters(self: Any) -> bool:
+        before = len(letters.get(self.outbox, ()))  # what comes meanwhile is not committed by this one
+        taken = await take(self)
+        if taken and before:
+            die()
+        return taken
+
+    Outbox.send, Checkpoints.take = without, then_letters  # type: ignore[method-assign]
+
+
+def clock_jumps(_: int) -> None:
+    """Every second the wall clock is right, two days ahead, or two days behind."""
+    real, begun = time.time, time.monotonic()
+    time.time = lambda: real() + (0.0, 172_800.0, -172_800.0)[int(time.monotonic() - begun) % 3]
+
+
+def impatient(seconds: int) -> None:
+    watchdog.REFUSED = float(seconds)
+
+
+STAGES = ("outputs", "changelog", "store", "commit")
+FAULTS: dict[str, Plant] = {
+    **{f"dies-after-{stage}": dies_after(stage) for stage in (*STAGES, "offsets")},
+    "commits-first": commits_first,
+    "forgets-offsets": forgets_offsets,
+    "outside": outside,
+    "unfenced": unfenced,
+    "drops-on-revoke": drops_on_revoke,
+    "letters-last": letters_last,
+    "clock-jumps": clock_jumps,
+    "impatient": impatient,
+}
+
+
+def program(fault: str, count: int = 1) -> tuple[str, ...]:
+    """For `Worker(bed, program=...)`."""
+    return ("-m", "tests.brokers.planted", f"{fault}:{count}")
+
+
+def plant(what: str) -> None:
+    """FAULT[:N], in this process."""
+    name, _, count = what.partition(":")
+    FAULTS[name](int(count or 1))
+
+
+if __name__ == "__main__":
+    plant(sys.argv[1])
+    sys.exit(run(load_job(sys.argv[2])))

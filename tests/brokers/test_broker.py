@@ -1,0 +1,147 @@
+"""The development broker, and the topics made on it."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import ConfigResource, NewTopic
+
+from streamjobs.core.job import Job
+from streamjobs.errors import SetupError
+from streamjobs.kafka import preflight, topics
+from streamjobs.kafka.devbroker import detached, jars
+from streamjobs.kafka.devbroker.broker import Broker, free_port, prepare
+from streamjobs.settings.load import settings_from
+from tests.brokers.fixtures import MakeBed
+from tests.brokers.load import SOURCE, samples
+
+SINKS = {"features": "in.features", "dlq": "in.dlq"}
+
+
+def test_a_killed_broker_restarts_with_everything_it_acknowledged(broker: Broker, tmp_path: Path) -> None:
+    from tests.brokers.bed import Bed
+
+    with Broker() as own:
+        bed = Bed(own.bootstrap, tmp_path, "kept", source=SOURCE)
+        count = bed.produce(samples(500))
+        url = own.url
+        own.kill()
+        own.restart()
+        assert own.url == url
+        assert len(bed.inputs()) == count
+        folder = own.folder
+    assert not folder.exists()  # a temporary folder goes with the broker
+
+
+def test_a_taken_port_is_a_setup_error_that_names_it(broker: Broker) -> None:
+    with pytest.raises(SetupError, match=f"port {broker.port} of 127.0.0.1 is taken"):
+        Broker().start(broker.port)
+
+
+def test_without_java_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SetupError, match=r"needs Java 17 or newer and Maven, but there is no 'java' on PATH; install"):
+        jars.fetch_jars()
+
+
+def test_without_maven_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _fake_java(tmp_path, "17.0.9")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin" if not _has_maven() else str(tmp_path))
+    monkeypatch.setenv("STREAMJOBS_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(SetupError, match="there is no 'mvn' on PATH; install Maven"):
+        jars.fetch_jars()
+
+
+def test_an_old_java_is_refused_with_its_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _fake_java(tmp_path, "11.0.2")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SetupError, match=r"'java -version' says openjdk version \"11\.0\.2\"; put a JDK 17 first"):
+        jars.fetch_jars()
+
+
+def _fake_java(folder: Path, version: str) -> None:
+    java = folder / "java"
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.chmod(0o755)
+
+
+def _has_maven() -> bool:
+    return any((Path(folder) / "mvn").exists() for folder in ("/usr/bin", "/bin"))
+
+
+def test_a_detached_broker_outlives_its_starter_and_keeps_its_data(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    prepare()
+    shared, own = jars.home(), tmp_path / "cache" / jars.home().name
+    own.mkdir(parents=True)
+    for name in ("libs", jars.archive().name):  # neither Maven nor the archive again
+        (own / name).symlink_to(shared / name)
+    monkeypatch.setenv("STREAMJOBS_CACHE", str(own.parent))
+    port = free_port()
+    script = f"from streamjobs.kafka.devbroker import detached; print(detached.start({port}))"
+    try:
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=90)
+        url = f"kafka://127.0.0.1:{port}"
+        assert done.stdout.strip() == url == detached.start()  # it runs already
+        job = Job.from_settings(_settings(url))
+        topics.create(job.settings, job_sinks=job.sinks)
+        with pytest.raises(SetupError, match=f"already running at 127.0.0.1:{port}; stop it"):
+            detached.start(free_port())
+        assert detached.stop() == url
+        assert detached.stop() is None
+        assert detached.start(port) == url
+        assert preflight.obstacles(job.settings, job) == []
+    finally:
+        detached.stop()
+
+
+def _settings(url: str):
+    return settings_from(
+        {"broker": {"url": url}, "source": {"topic": "in"} | SOURCE, "learner": {"name": "okfeb", "rank": 2, "budget": 4}}
+    )
+
+
+def test_created_topics_have_the_inputs_partitions_and_the_changelog_is_compacted(make_bed: MakeBed) -> None:
+    bed = make_bed("made", make=False, source=SOURCE)
+    assert len(preflight.obstacles(bed.settings, bed.job)) == 2 + len(bed.job.sinks)
+    bed.admin.create_topics([NewTopic(bed.input, 6, 1)])[bed.input].result(10)
+    created = topics.create(bed.settings, job_sinks=bed.job.sinks)
+    assert {one.name for one in created} == {*bed.job.sinks.values(), bed.changelog}
+    found = bed.admin.list_topics(timeout=10).topics
+    assert {len(found[one.name].partitions) for one in created} == {6}
+    resource = ConfigResource(ConfigResource.Type.TOPIC, bed.changelog)
+    assert bed.admin.describe_configs([resource])[resource].result(10)["cleanup.policy"].value == "compact"
+    assert preflight.obstacles(bed.settings, bed.job) == []
+    assert topics.create(bed.settings, job_sinks=bed.job.sinks) == []
+
+
+def test_another_number_of_partitions_than_the_inputs_is_refused(make_bed: MakeBed) -> None:
+    bed = make_bed("refused", source=SOURCE)
+    with pytest.raises(SetupError, match="expected 3 partitions as asked for, got 4"):
+        topics.create(bed.settings, partitions=3, job_sinks=bed.job.sinks)
+
+
+def test_a_changelog_that_deletes_is_found_before_it_forgets_keys(make_bed: MakeBed) -> None:
+    bed = make_bed("forgetful", make=False, source=SOURCE)
+    bed.admin.create_topics([NewTopic(bed.changelog, 4, 1)])[bed.changelog].result(10)
+    topics.create(bed.settings, job_sinks=bed.job.sinks)
+    (problem,) = preflight.obstacles(bed.settings, bed.job)
+    assert problem.startswith(f"topic {bed.changelog} (state): expected cleanup.policy compact, got delete")
+
+
+def test_a_dead_letter_fits_wherever_its_input_did() -> None:
+    settings = _settings("kafka://127.0.0.1:1")
+    planned = {one.role: one for one in topics.plan(settings, SINKS, 4)}
+    assert int(planned["dlq"].config["max.message.bytes"]) >= settings.source.max_bytes + topics.HEADERS_ROOM
+
+
+def test_a_broker_that_does_not_answer_is_one_sentence_within_seconds() -> None:
+    port = free_port()
+    job = Job.from_settings(_settings(f"kafka://127.0.0.1:{port}"))
+    begin = time.monotonic()
+    (problem,) = preflight.obstacles(job.settings, job)
+    assert problem.startswith(f"broker 127.0.0.1:{port}: nobody answers within") and "[broker] url" in problem
+    assert time.monotonic() - begin < 60

@@ -1,0 +1,133 @@
+"""Worker processes under test: started, stopped, killed, frozen and woken, with their log and exit code."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.brokers.bed import Bed, until
+from tests.brokers.nursery import Child, Nursery
+from tests.running import with_bytecode
+
+RUN = ("-m", "streamjobs", "run")
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+class Worker:
+    """`python -m streamjobs run` for a bed's job; every `name` has a state directory and a log of its own.
+
+    env: further environment variables.  program: another program to run instead, with the job file as argument.
+    nursery: where it is forked instead of started anew.
+    """
+
+    def __init__(
+        self, bed: Bed, name: str = "a", *, program: Sequence[str] = RUN, nursery: Nursery | None = None, **env: str
+    ) -> None:
+        self.bed, self.name = bed, name
+        self.state = bed.folder / f"{bed.name}-{name}-state"
+        self.log = bed.folder / f"{bed.name}-{name}.log"
+        self.begins_at = self.log.stat().st_size if self.log.exists() else 0
+        variables = {"STREAMJOBS_STATE__DIRECTORY": str(self.state), "PYTHONUNBUFFERED": "1", **env}
+        self.process: subprocess.Popen[bytes] | Child
+        if nursery is not None:
+            self.log.touch()
+            words = program[2:] if program[:3] == RUN else ("planted", program[-1])
+            self.process = nursery.start((*words, str(bed.path)), variables, self.log)
+            return
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, *program, str(bed.path)],
+                cwd=CHECKOUT,
+                env={**with_bytecode(), **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def text(self) -> str:
+        """What this process has logged."""
+        with self.log.open("rb") as log:
+            log.seek(self.begins_at)
+            return log.read().decode(errors="replace")
+
+    def events(self, event: str) -> list[dict[str, Any]]:
+        """The log's lines about an event."""
+        lines = [json.loads(line) for line in self.text().splitlines() if line.startswith("{") and line.endswith("}")]
+        return [line for line in lines if line.get("event") == event]
+
+    def ready(self, within: float = 400.0) -> "Worker":
+        """Wait until it has partitions (or none, as a spare one) and fetches."""
+
+        def there() -> bool:
+            self.must_live()
+            return bool(self.events("ready"))
+
+        until(there, lambda: f"worker {self.name} ready:\n{self.text()[-2000:]}", within)
+        return self
+
+    def must_live(self) -> None:
+        code = self.process.poll()
+        assert code is None, f"worker {self.name} ended with code {code}:\n{self.text()[-3000:]}"
+
+    def stop(self, within: float = 90.0) -> int:
+        """SIGTERM; gives the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(within)
+
+    def kill(self) -> int:
+        """SIGKILL; gives the exit code, -9."""
+        self.process.kill()
+        return self.process.wait()
+
+    def freeze(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+        until(lambda: self._state() == "T", f"worker {self.name} frozen")
+
+    def wake(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def _state(self) -> str:
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+    def cpu(self) -> float:
+        """Seconds of processor time so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def end(self) -> None:
+        """Whatever state it is in: it is gone afterwards."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextmanager
+def working(bed: Bed, name: str = "a", **options: Any) -> Iterator[Worker]:
+    """A worker that is ready; killed at the end where the test has not stopped it."""
+    worker = Worker(bed, name, **options)
+    try:
+        yield worker.ready()
+    finally:
+        worker.end()
+
+
+def done_by(bed: Bed, name: str = "a", **options: Any) -> Worker:
+    """A worker that did all there was to do and has ended in order."""
+    with working(bed, name, **options) as worker:
+        bed.until_done([worker])
+        assert worker.stop() == 0
+    return worker
+
+
+def pause(seconds: float) -> None:
+    time.sleep(seconds)

@@ -1,0 +1,130 @@
+"""A key moves to another population: its signal, offsets and waiting rows go on, its head begins anew."""
+
+import json
+
+import numpy as np
+import pytest
+
+from streamjobs.core.advance import advance
+from streamjobs.core.job import Job
+from streamjobs.core.state.live import Live
+from streamjobs.core.state.population import Population, Taught, begun, decode, encode
+from streamjobs.errors import SnapshotError
+from tests.core.driving import same_bits
+from tests.core.people import FILE, OTHERS, job_of_people, late_labels, of_people, population_of
+from tests.core.streams import START, Worker, samples
+
+LABELS = {"wait": "20s"}
+RECORDS = late_labels(samples(360), after=6.0)
+CUT = 251  # in the middle of a window
+
+
+def turned(population: Population) -> Population:
+    """The same with its classes in the other order."""
+    head = population.head.state
+    state = head._replace(weights=head.weights[:, ::-1].copy(), bias=head.bias[::-1].copy())
+    return population._replace(
+        names=population.names[::-1], labels=population.labels[::-1].copy(), head=Taught(population.head.learner, state)
+    )
+
+
+@pytest.fixture(scope="module")
+def old() -> Job:
+    return job_of_people(labels=LABELS)
+
+
+@pytest.fixture(scope="module")
+def new(old) -> Job:
+    """Another map, and its classes in another order."""
+    sections = {"learner": {"name": "ald", "above": 0.1, "budget": 12}, "labels": LABELS}
+    population = {"file": FILE, "replaces": [old.population.fingerprint.hex()]}
+    chosen = of_people(population=population, **sections)
+    return Job.from_settings(chosen, population=encode(turned(population_of(chosen, OTHERS[:480]))))
+
+
+@pytest.fixture(scope="module")
+def stored(old) -> dict[bytes, bytes]:
+    worker = Worker(old)
+    worker.apply(RECORDS[:CUT])
+    worker.checkpoint()
+    return worker.store
+
+
+def test_what_a_key_keeps_and_what_begins_anew(old, new, stored):
+    for key, data in stored.items():
+        before, names, offsets = old.decode_snapshot(data)
+        after, renamed, kept = new.decode_snapshot(data)
+        assert (names, renamed, kept) == (["run", "sit"], ["sit", "run"], offsets)
+        for name, labels in (("order", "held_L"), ("windows", "L"), ("waiting", "L")):
+            theirs, ours = before[name]._asdict(), after[name]._asdict()
+            codes, moved = theirs.pop(labels), ours.pop(labels)
+            theirs.pop("said", None), ours.pop("said", None)
+            assert same_bits([np.asarray(a) for a in theirs.values()], [np.asarray(a) for a in ours.values()])
+            assert np.array_equal(moved, 1.0 - codes, equal_nan=True)
+        assert after["waiting"].said.tolist() == [1 - one for one in before["waiting"].said.tolist()]
+        assert key == b"p0" or len(before["waiting"].said) > 3
+        start = begun(new.population, new.learner, 2)
+        assert same_bits([np.asarray(a) for a in start], [np.asarray(a) for a in after["learner"]])
+        assert after["books"].rows == before["books"].rows > 5 and after["books"].labelled.tolist() == [0, 0]
+        assert after["books"].seen == new.population.rows
+    assert np.isfinite(old.decode_snapshot(stored[b"p0"])[0]["windows"].L).any()
+
+
+def test_the_stream_goes_on_without_a_gap_and_labels_meet_rows_of_before(old, new, stored):
+    straight, moved = Worker(old), Worker(new, dict(stored))
+    straight.apply(RECORDS[:CUT])
+    a = advance(old, straight.live, RECORDS[CUT:])
+    b = advance(new, moved.live, RECORDS[CUT - 40 :])
+    assert b.report.redelivered == 40 and b.report.labels == a.report.labels > 5 and not b.report.dead_lettered
+    ours, theirs = ([json.loads(o.value) for o in one.outputs if o.sink == "predictions"] for one in (a, b))
+    said = [[(o["key"], o["ts"], o["seq"], o["y"]) for o in one if (o["ts"] - START) % 4 != 0.5] for one in (ours, theirs)]
+    assert (
+        said[0] == said[1] and len(ours) == len(theirs) > len(said[0]) > 20
+    )  # at 0.5 activities tie: the first column wins
+    moved.checkpoint()
+    for key in stored:
+        assert new.decode_snapshot(moved.store[key])[0]["books"].rows > 10
+        with pytest.raises(SnapshotError, match="state migrate"):
+            old.decode_snapshot(moved.store[key])
+
+
+def test_a_crash_while_keys_move_gives_the_same_states(new, stored):
+    whole, broken = Worker(new, dict(stored)), Worker(new, dict(stored))
+    whole.apply(RECORDS[CUT:])
+    whole.checkpoint()
+    for one in RECORDS[CUT:]:
+        broken.apply([one])
+        if one.offset % 3:
+            broken.checkpoint()
+        broken.crash()
+        broken.apply(RECORDS[CUT : one.offset + 1])
+        broken.checkpoint()
+    assert broken.store == whole.store
+
+
+def test_other_settings_are_no_reason_to_move(old, stored):
+    sections = {"labels": LABELS, "window": {"length": "2s", "hop": "500ms", "rate": 10.0}}
+    chosen = of_people(population={"file": FILE, "replaces": [old.population.fingerprint.hex()]}, **sections)
+    other = Job.from_settings(chosen, population=encode(population_of(chosen)))
+    live = Live(other, stored.get)
+    with pytest.raises(SnapshotError, match=r"windows=.*length=1\.0.*length=2\.0"):
+        advance(other, live, RECORDS[CUT : CUT + 3])
+
+
+def test_a_class_of_a_persons_own_moves_with_the_rows_that_carry_it(old):
+    three = job_of_people(labels={"delay": "60s"}, head={"name": "rls", "max_classes": 3})
+    worker = Worker(three)
+    stream = [r._replace(value=r.value.replace(b'"run"', b'"hop"')) for r in samples(200, keys=1)]
+    worker.apply(stream)
+    worker.checkpoint()
+    replaces = [decode(encode(three.population)).fingerprint.hex()]
+    for most, fits in ((3, True), (2, False)):
+        head = {"name": "rls", "max_classes": most}
+        chosen = of_people(labels={"delay": "60s"}, head=head, population={"file": FILE, "replaces": replaces})
+        other = Job.from_settings(chosen, population=encode(turned(population_of(chosen))))
+        if fits:
+            states, names, _ = other.decode_snapshot(worker.store[b"p0"])
+            assert names == ["sit", "run", "hop"] and set(states["waiting"].L.ravel()) == {0.0, 2.0}
+        else:
+            with pytest.raises(SnapshotError, match=r"hop.*max_classes"):
+                other.decode_snapshot(worker.store[b"p0"])

@@ -1,5 +1,0 @@
-"""Fixtures of the Kafka tests."""
-
-from tests.kafka.fixtures import broker, make_bed, nursery
-
-__all__ = ["broker", "make_bed", "nursery"]

@@ -1,0 +1,156 @@
+"""What aiokafka gets wrong: a cluster that names no node yet, and a group routine that died."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka.client import AIOKafkaClient, ConnectionGroup
+from aiokafka.consumer.fetcher import Fetcher
+from aiokafka.consumer.subscription_state import SubscriptionState
+from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, RequestTimedOutError, TransactionalIdAuthorizationFailed
+from aiokafka.protocol.admin import ApiVersionRequest
+
+from streamjobs.kafka.patches import connections
+from streamjobs.worker.consumer import Thread
+from streamjobs.worker.failures import DeliveryError
+
+
+def test_a_cluster_that_names_no_node_yet_is_asked_again() -> None:
+    async def lookup() -> None:
+        connections.apply()
+        await AIOKafkaClient(bootstrap_servers="127.0.0.1:1").coordinator_lookup(0, "group")
+
+    with pytest.raises(NodeNotReadyError) as raised:
+        asyncio.run(lookup())
+    assert raised.value.retriable
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_connection_that_breaks_under_the_question_for_a_coordinator_is_asked_again(again: bool) -> None:
+    problem = KafkaConnectionError("closed") if again else TransactionalIdAuthorizationFailed("job-0")
+
+    async def broken(*_: object, **__: object) -> None:
+        raise problem
+
+    async def lookup() -> None:
+        connections.apply()
+        client: Any = AIOKafkaClient(bootstrap_servers="127.0.0.1:1")
+        client.cluster.brokers, client.get_random_node, client.send = lambda: {1}, lambda: 1, broken
+        await client.coordinator_lookup(1, "job-0")
+
+    with pytest.raises(NodeNotReadyError if again else TransactionalIdAuthorizationFailed):
+        asyncio.run(lookup())
+
+
+class Silent:
+    """A connection nobody answers on. `made` are all that the client has had; closing one brings the next."""
+
+    def __init__(self, conns: dict[Any, "Silent"], made: list["Silent"]) -> None:
+        self.conns, self.made, self.open = conns, made, True
+        made.append(self)
+        conns[1, ConnectionGroup.DEFAULT] = self
+
+    async def send(self, request: object, expect_response: bool) -> None:
+        await asyncio.sleep(0.01)
+        raise TimeoutError
+
+    def close(self, reason: object) -> None:
+        if self.open:
+            self.open = False
+            Silent(self.conns, self.made)
+
+    def connected(self) -> bool:
+        return self.open
+
+
+def test_requests_that_time_out_together_close_their_own_connection_and_no_other() -> None:
+    made: list[Silent] = []
+
+    async def two() -> list[Any]:
+        connections.apply()
+        client, request = AIOKafkaClient(bootstrap_servers="127.0.0.1:1"), ApiVersionRequest()
+        Silent(client._conns, made)
+        errors = await asyncio.gather(client.send(1, request), client.send(1, request), return_exceptions=True)
+        client._conns.clear()
+        return errors
+
+    assert [type(error) for error in asyncio.run(two())] == [RequestTimedOutError, RequestTimedOutError]
+    assert [one.open for one in made] == [False, True]
+
+
+def test_a_request_that_times_out_when_its_connection_is_gone_is_only_a_timeout() -> None:
+    async def gone() -> None:
+        connections.apply()
+        client = AIOKafkaClient(bootstrap_servers="127.0.0.1:1")
+        Silent(client._conns, [])
+        sending = asyncio.ensure_future(client.send(1, ApiVersionRequest()))
+        await asyncio.sleep(0)
+        client._conns.clear()  # closed by another request's timeout, and a new one is not yet there
+        await sending
+
+    with pytest.raises(RequestTimedOutError):
+        asyncio.run(gone())
+
+
+def test_a_fetch_that_waits_to_try_again_ends_without_breaking_off_the_consumers_closing() -> None:
+    async def broken(*_: object) -> None:
+        raise KafkaConnectionError("closed")
+
+    async def close() -> list[asyncio.Task[bool]]:
+        connections.apply()
+        client: Any = AIOKafkaClient(bootstrap_servers="127.0.0.1:1")
+        client.send = broken
+        fetcher = Fetcher(client, SubscriptionState(), retry_backoff_ms=60_000)
+        request = SimpleNamespace(topics=[])
+        fetches = [asyncio.ensure_future(fetcher._proc_fetch_request(None, 1, request)) for _ in range(2)]
+        await asyncio.sleep(0)  # both wait now
+        fetcher._pending_tasks.update(fetches)
+        await fetcher.close()
+        return fetches
+
+    assert [one.result() for one in asyncio.run(close())] == [False, False]
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_only_a_request_that_is_answered_counts_as_a_sign_of_a_broker(
+    monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    class Answering(Silent):
+        async def send(self, request: object, expect_response: bool) -> None:
+            if not answers:
+                await super().send(request, expect_response)
+
+    async def ask() -> None:
+        connections.apply()
+        client = AIOKafkaClient(bootstrap_servers="127.0.0.1:1")
+        Answering(client._conns, [])
+        await asyncio.gather(client.send(1, ApiVersionRequest()), return_exceptions=True)
+        client._conns.clear()
+
+    monkeypatch.setattr(connections.Answered, "at", 0.0)
+    asyncio.run(ask())
+    assert (connections.Answered.at > 0) == answers
+
+
+def test_a_dead_group_routine_fails_the_worker_and_an_ended_one_does_not() -> None:
+    failed: list[BaseException] = []
+
+    async def routine(problem: Exception | None) -> None:
+        if problem is not None:
+            raise problem
+
+    async def run(problem: Exception | None) -> None:
+        thread: Any = SimpleNamespace(
+            parent_loop=asyncio.get_running_loop(), app=SimpleNamespace(delivery=SimpleNamespace(fail=failed.append))
+        )
+        task = asyncio.ensure_future(routine(problem))
+        await asyncio.wait([task])
+        Thread._coordination_ended(thread, task)
+        await asyncio.sleep(0)
+
+    asyncio.run(run(None))
+    assert not failed
+    asyncio.run(run(AssertionError("Did we not perform bootstrap?")))
+    (error,) = failed
+    assert isinstance(error, DeliveryError) and "Did we not perform bootstrap?" in str(error)

@@ -1,0 +1,76 @@
+"""The compile cache: a loop is never older than anything it is made from."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from algorithms.common import compiled
+from tests.layers.imports import CHECKOUT, imported, modules
+
+LOOP = """
+from algorithms.common.compiled import compiled
+from mine.{helper} import weight
+@compiled
+def loop(k):
+    return weight(k)
+"""
+MIDDLE = """
+from algorithms.common.compiled import compiled
+from mine import (
+    deep,
+)
+@compiled
+def weight(k):
+    return deep.power(k)
+"""
+DEEP = """
+from algorithms.common.compiled import compiled
+@compiled
+def power(k):
+    return {power}
+"""
+
+
+def _ran(folder: Path) -> float:
+    environment = {**os.environ, "STREAMJOBS_CACHE": str(folder / "cache"), "PYTHONPATH": f"{folder}:{CHECKOUT}"}
+    words = [sys.executable, "-c", "from mine.loop import loop; print(loop(3.0))"]
+    done = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, timeout=300, check=True)
+    return float(done.stdout)
+
+
+def test_editing_a_helper_far_below_a_loop_changes_the_next_run(tmp_path: Path) -> None:
+    package = tmp_path / "mine"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "loop.py").write_text(LOOP.format(helper="weighting"))
+    (package / "weighting.py").write_text(MIDDLE)
+    (package / "deep.py").write_text(DEEP.format(power="k"))
+    assert _ran(tmp_path) == _ran(tmp_path) == 3.0
+    (package / "deep.py").write_text(DEEP.format(power="k**3"))
+    assert _ran(tmp_path) == 27.0
+
+
+def _reached(module: str, paths: dict[str, Path]) -> set[Path]:
+    """By the syntax tree: the files of all modules that one imports, however far away."""
+    reached, left = {paths[module]}, [module]
+    while left:
+        path = paths[left.pop()]
+        name = next(name for name, other in paths.items() if other == path)
+        for _, target in imported(path.read_text(), name, set(paths), is_package=path.name == "__init__.py"):
+            if target in paths and paths[target] not in reached:
+                reached.add(paths[target])
+                left.append(target)
+    return reached
+
+
+MODULES = modules()
+LOOPS = [name for name, path in MODULES.items() if "\n@compiled\n" in path.read_text()]
+
+
+@pytest.mark.parametrize("module", LOOPS)
+def test_everything_a_module_with_loops_imports_is_in_its_key(module: str) -> None:
+    hashed = compiled._reached(MODULES[module], CHECKOUT, compiled.OURS)
+    assert _reached(module, MODULES) <= hashed

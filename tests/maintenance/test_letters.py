@@ -1,0 +1,59 @@
+"""Dead letters become again what they were, and attempts are counted."""
+
+from streamjobs.core.advance import advance
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Output, Stored
+from streamjobs.core.state.live import Live
+from streamjobs.maintenance.letters import identities, identity, letter, original, redriven
+from tests.core.streams import settings
+
+HEADERS = (
+    ("trace", b"\x00\xff"),
+    ("streamjobs-id", b"other-0-7"),
+    ("streamjobs-error-reason", b"of another job"),
+    ("trace", b""),
+)
+BROKEN = Stored("imu", 2, 41, 1_700_000_000_123, b"p1", b"{broken", HEADERS)
+TOPIC = "imu.dlq"
+
+
+def failed(record: Stored) -> Output:
+    job = Job.from_settings(settings())
+    (output,) = advance(job, Live(job, {}.get), [record]).outputs
+    assert output.sink == "dlq"
+    return output
+
+
+def lying(output: Output, offset: int) -> Stored:
+    """The letter as the broker holds it."""
+    return Stored(TOPIC, 2, offset, output.timestamp, output.key, output.value, tuple(output.headers))
+
+
+def test_a_letter_says_what_it_was_and_gives_the_record_back():
+    found = letter(lying(failed(BROKEN), 5))
+    assert found is not None
+    assert (found.reason, found.source, found.attempt, found.name) == ("malformed", ("imu", 2, 41), 1, "2:5")
+    assert tuple(original(found)) == HEADERS
+    back = redriven(found, TOPIC)
+    assert back[:6] == ("imu", 2, -1, BROKEN.timestamp, b"p1", b"{broken")
+    assert back.headers == (*HEADERS, ("streamjobs-attempt", b"2"), ("streamjobs-redriven", b"imu.dlq-2-5"))
+    assert identities([back]) == {identity(TOPIC, found.place)}
+
+
+def test_each_failure_after_a_redrive_counts_one_attempt_more():
+    record = BROKEN
+    for attempt in range(1, 4):
+        found = letter(lying(failed(record), attempt))
+        assert found is not None and found.attempt == attempt
+        record = redriven(found, TOPIC)._replace(offset=41 + attempt)
+    assert record.headers == (*HEADERS, ("streamjobs-attempt", b"4"), ("streamjobs-redriven", b"imu.dlq-2-3"))
+
+
+def test_an_attempt_header_that_is_no_number_counts_as_none():
+    for text in (b"", b"-3", b"9" * 40, b"two", b"0"):
+        found = letter(lying(failed(BROKEN._replace(headers=(("streamjobs-attempt", text),))), 0))
+        assert found is not None and found.attempt == 1
+
+
+def test_what_is_no_letter_is_none():
+    assert letter(BROKEN) is None and letter(BROKEN._replace(headers=())) is None

@@ -1,0 +1,29 @@
+"""How long Kafka keeps a key's records, from a topic's settings."""
+
+import pytest
+
+from streamjobs.maintenance.retention import DAY, holding
+
+NEWEST = 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("role", "config", "until"),
+    [
+        ("input", {"cleanup.policy": "delete", "retention.ms": str(7 * DAY), "segment.ms": str(DAY)}, NEWEST + 8 * DAY),
+        ("input", {"cleanup.policy": "delete", "retention.ms": "-1", "segment.ms": str(DAY)}, None),
+        ("dlq", {"cleanup.policy": "compact,delete", "retention.ms": str(DAY), "segment.ms": str(DAY)}, NEWEST + 2 * DAY),
+        ("features", {"cleanup.policy": "compact", "retention.ms": str(DAY), "segment.ms": str(DAY)}, None),
+        ("state", {"cleanup.policy": "compact", "max.compaction.lag.ms": str(2**63 - 1), "segment.ms": str(DAY)}, None),
+    ],
+)
+def test_records_are_held_until_their_segment_and_its_retention_are_over(role, config, until):
+    found = holding("topic", role, 3, NEWEST, config)
+    assert (found.until, found.records, found.policy) == (until, 3, config["cleanup.policy"])
+    assert found.why
+
+
+def test_compaction_with_a_bound_ends_the_older_snapshots_after_it(monkeypatch):
+    monkeypatch.setattr("time.time", lambda: NEWEST / 1000)
+    config = {"cleanup.policy": "compact", "max.compaction.lag.ms": str(3 * DAY), "segment.ms": str(DAY)}
+    assert holding("topic", "state", None, 0, config).until == NEWEST + 3 * DAY

@@ -1,0 +1,189 @@
+"""The order of a checkpoint, and what a crash between any two of its steps leaves behind."""
+
+import asyncio
+import itertools
+
+import pytest
+
+from streamjobs.worker.failures import DeliveryError, FencedError
+from streamjobs.worker.store import MemoryStore
+from tests.worker.fake_core import STATE, fold, hash_core
+from tests.worker.fakes import Broker, Worker, crashed_at, stream, until
+
+ORDER = ["before changelog", "after changelog", "before store", "after store", "before commit", "after commit"]
+
+
+def sequential(records):
+    """States and answers of an uninterrupted run."""
+    states, answers = {}, {}
+    for record in records:
+        state = states.setdefault(record.key, [-1, 0, 0])
+        answers[b"in-%d-%d" % (record.partition, record.offset)] = (record.key, fold(state, int(record.value)))
+        state[0] = record.offset
+    return states, answers
+
+
+def check(broker, records):
+    """Nothing is missing, repeats are identical, each key's first answers are in order, the final states are right."""
+    states, answers = sequential(records)
+    seen, order = {}, {}
+    for answer in broker.topics:
+        name = dict(answer.headers)["streamjobs-id"]
+        assert (answer.key, answer.value) == answers[name]
+        if name not in seen:
+            seen[name] = answer
+            order.setdefault(answer.key, []).append(int(answer.value.split(b",")[0]))
+    assert seen.keys() == answers.keys()
+    assert all(numbers == sorted(numbers) for numbers in order.values())
+    last = dict(itertools.chain.from_iterable(broker.changelog.values()))
+    assert {key: list(STATE.unpack_from(data))[1:] for key, data in last.items()} == states
+
+
+def test_a_checkpoint_writes_changelog_store_and_offset_in_this_order():
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        worker.fetch(0, stream(20))
+        await worker.settle()
+        assert await delivery.held[0].checkpoints.take()
+        assert worker.broker.steps == ORDER
+        assert worker.broker.committed == {0: 20}
+
+    asyncio.run(body())
+
+
+def test_nothing_is_written_before_the_outputs_are_acknowledged():
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        worker.kafka.out.hold = True
+        worker.fetch(0, stream(20))
+        await worker.settle()
+        taking = asyncio.ensure_future(delivery.held[0].checkpoints.take())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert worker.broker.steps == [] and not taking.done()
+        worker.kafka.out.release()
+        assert await taking and worker.broker.committed == {0: 20}
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("wiped", [False, True], ids=["disk kept", "disk wiped"])
+@pytest.mark.parametrize("step", [*ORDER, "outputs"])
+def test_a_crash_between_any_two_steps_loses_and_repeats_nothing_in_the_states(step, wiped):
+    records = stream(60, keys=7)
+
+    async def first_life(broker, store):
+        worker = Worker(broker, store=store)
+        await crashed_at(worker, records, step)
+        return worker.store
+
+    async def second_life(broker, store):
+        worker = Worker(broker, store=store)
+        await worker.begin(0)
+        worker.fetch(0, records[broker.committed[0] :])
+        await worker.settle()
+        worker.delivery.bar()
+        await worker.delivery.revoke("test")
+        assert worker.delivery.failed is None
+
+    broker = Broker()
+    store = asyncio.run(first_life(broker, None))
+    assert broker.committed[0] == (45 if step == "after commit" else 20)
+    asyncio.run(second_life(broker, MemoryStore() if wiped else store))
+    assert broker.committed == {0: 60}
+    check(broker, records)
+
+
+def test_a_refused_output_stops_the_partition_before_anything_else_is_written():
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        worker.kafka.out.refuse = RuntimeError("no right to write")
+        worker.fetch(0, stream(20))
+        await asyncio.wait_for(delivery.failing.wait(), 5)  # at once, not at the next checkpoint's time
+        assert isinstance(delivery.failed, DeliveryError)
+        assert "in.predictions[0]" in str(delivery.failed)
+        delivery.bar()
+        await delivery.revoke("stop")
+        assert worker.broker.steps == [] and worker.broker.committed == {}
+
+    asyncio.run(body())
+
+
+def test_a_fenced_changelog_leaves_store_and_offset_untouched():
+    async def body():
+        worker = Worker()
+        worker.kafka.changelog_error = FencedError("taken over")
+        delivery = await worker.begin(0)
+        worker.fetch(0, stream(20))
+        await worker.settle()
+        delivery.held[0].partition.due.set()
+        await asyncio.wait_for(until(lambda: delivery.lost), 5)
+        delivery.bar()
+        await delivery.revoke("revoked")
+        assert worker.broker.steps == ["before changelog"] and delivery.failed is None
+        assert worker.store.reached(0) is None and worker.broker.committed == {}
+
+    asyncio.run(body())
+
+
+def test_an_offset_the_group_did_not_take_is_read_again_without_training_twice():
+    records = stream(40)
+
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        worker.kafka.takes = False
+        worker.fetch(0, records)
+        await worker.settle()
+        assert not await delivery.held[0].checkpoints.take()
+        delivery.bar()
+        await delivery.revoke("rebalanced")
+        worker.kafka.takes = True
+        await worker.begin(0)
+        worker.fetch(0, records)
+        await worker.settle()
+        delivery.bar()
+        await delivery.revoke("stop")
+        assert worker.broker.committed == {0: 40}
+        check(worker.broker, records)
+        assert len(worker.broker.topics) == 40  # the second time all were skipped
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("bound", ["checkpoint_records", "checkpoint_bytes"])
+def test_a_checkpoint_comes_as_soon_as_there_is_enough_to_make_safe(bound):
+    async def body():
+        worker = Worker(**{bound: 10 if bound == "checkpoint_records" else 5 * 1024})
+        await worker.begin(0)
+        worker.fetch(0, stream(12))
+        for _ in range(1000):
+            await asyncio.sleep(0.001)
+            if worker.broker.committed:
+                break
+        assert worker.broker.committed == {0: 12}
+
+    asyncio.run(body())
+
+
+def test_a_state_that_leaves_memory_while_it_is_being_stored_is_not_read_from_before():
+    """Between cut and store a clean key may be evicted; the store still has its older snapshot."""
+
+    async def body():
+        worker = Worker(core=hash_core("in", most_keys=1))
+        delivery = await worker.begin(0)
+        worker.fetch(0, stream(3, keys=1))
+        await worker.settle()
+        partition = delivery.held[0].partition
+        cut = partition.cut()
+        worker.fetch(0, stream(1, first=3))  # another key: evicts the first, which is clean now
+        await worker.settle()
+        assert b"k0" not in partition.live.states
+        worker.fetch(0, stream(1, keys=1, first=4))
+        await worker.settle()
+        assert partition.live.states[b"k0"][1] == 4 and cut is not None
+
+    asyncio.run(body())

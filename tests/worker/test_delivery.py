@@ -1,0 +1,350 @@
+"""Fetched batches, epochs, bounds, failures: what reaches a partition and what does not."""
+
+import asyncio
+
+import pytest
+from aiokafka.errors import KafkaError
+
+from streamjobs.errors import SnapshotError
+from streamjobs.worker.backpressure import Room
+from streamjobs.worker.failures import DeliveryError, FencedError, failure_line, reason
+from tests.worker.fake_core import fold, hash_core
+from tests.worker.fakes import Worker, stream, until
+
+
+def test_what_queued_up_is_applied_in_one_call_and_in_order():
+    calls = []
+    core = hash_core("in")
+
+    def advance(job, live, records):
+        calls.append([record.offset for record in records])
+        return core.advance(job, live, records)
+
+    async def body():
+        worker = Worker(core=core._replace(advance=advance))
+        await worker.begin(0)
+        for part in range(0, 50, 10):
+            worker.fetch(0, stream(10, first=part))
+        await worker.settle()
+
+    asyncio.run(body())
+    assert calls == [list(range(50))]
+
+
+def test_a_batch_of_an_older_epoch_is_dropped():
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        worker.fetch(0, stream(10), epoch=delivery.epoch - 1)
+        await worker.settle()
+        assert delivery.dropped == 1 and delivery.partitions[0].next == 0
+        worker.fetch(0, stream(10))
+        await worker.settle()
+        assert delivery.partitions[0].next == 10
+
+    asyncio.run(body())
+
+
+def test_a_batch_of_a_partition_that_was_let_go_is_dropped():
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        epoch = delivery.epoch
+        delivery.bar()
+        await delivery.revoke("rebalance")
+        worker.fetch(0, stream(10), epoch=epoch)
+        assert delivery.dropped == 1 and worker.broker.topics == []
+
+    asyncio.run(body())
+
+
+def test_stopping_in_the_middle_of_a_rebalance_waits_until_all_is_safe():
+    """The one that comes second finds nothing to make safe: it must not close the changelogs the first writes with."""
+
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        (changelog,) = worker.kafka.opened
+        write, may_write = changelog.write, asyncio.Event()
+
+        async def slow(snapshots):
+            await may_write.wait()
+            assert not changelog.closed, "closed in the middle of its last write"
+            return await write(snapshots)
+
+        changelog.write = slow
+        worker.fetch(0, stream(10))
+        await worker.settle(0)
+        delivery.bar()
+        first = asyncio.ensure_future(delivery.revoke("revoked"))
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(delivery.revoke("stop"))
+        await asyncio.sleep(0.05)
+        may_write.set()
+        await asyncio.gather(first, second)
+        assert worker.broker.committed == {0: 10} and changelog.closed
+
+    asyncio.run(body())
+
+
+def test_letting_go_makes_the_applied_safe_and_drops_the_queued():
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0, 1)
+        worker.fetch(0, stream(10))
+        await worker.settle(0)
+        worker.fetch(0, stream(10, first=10))
+        delivery.bar()
+        await delivery.revoke("rebalance")
+        assert worker.broker.committed == {0: 10}
+        assert delivery.room.queued == 0 and delivery.room.queued_bytes == 0
+        assert all(changelog.closed for changelog in worker.kafka.opened)
+
+    asyncio.run(body())
+
+
+def test_the_changelog_is_fenced_before_a_partition_is_taken_on():
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0, 1)
+        assert [changelog.opened for changelog in worker.kafka.opened] == [True, True]
+        assert set(delivery.held) == {0, 1}
+
+    asyncio.run(body())
+
+
+def test_partitions_assigned_anew_before_they_are_ready_are_not_taken_on():
+    """A second rebalance while the first one's partitions were restored: the changelogs are closed, or others'."""
+
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        delivery.bar()
+        await delivery.revoke("revoked")
+        assert not delivery.assign({0: 0}) and delivery.held == {}
+        before = await delivery.fence([1])
+        fenced = await delivery.fence([1])
+        delivery.restored(before)
+        assert not delivery.assign({1: 0}) and delivery.held == {}, "its store is not restored"
+        delivery.restored(fenced)
+        assert delivery.assign({1: 0}) and set(delivery.held) == {1}
+        await delivery.revoke("stop")
+
+    asyncio.run(body())
+
+
+def test_too_many_unacknowledged_outputs_leave_no_room_until_they_are_acknowledged():
+    async def body():
+        room = Room(most_records=50)
+        worker = Worker(room=room)
+        await worker.begin(0)
+        worker.kafka.out.hold = True
+        worker.fetch(0, stream(60))
+        await worker.settle()
+        assert not room.free.is_set() and room.sent == 60 and room.queued == 0
+        worker.kafka.out.release()
+        await asyncio.sleep(0)
+        assert room.free.is_set() and room.sent == 0 and room.sent_bytes == 0
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize(("records", "size"), [(51, 1), (1, 1001)])
+def test_too_much_queued_leaves_no_room(records, size):
+    async def body():
+        room = Room(most_records=50, most_bytes=1000)
+        room.queue(records, size)
+        held = not room.free.is_set()
+        room.queue(-records, -size)
+        assert held and room.free.is_set()
+
+    asyncio.run(body())
+
+
+def test_applying_waits_for_a_checkpoint_that_is_overdue():
+    async def body():
+        worker = Worker(checkpoint_records=10)
+        delivery = await worker.begin(0)
+        worker.kafka.out.hold = True  # the checkpoint cannot finish
+        for first in range(0, 100, 10):
+            worker.fetch(0, stream(10, first=first))
+            for _ in range(20):
+                await asyncio.sleep(0)
+        applied = delivery.partitions[0].next
+        assert applied < 100
+        worker.kafka.out.hold = False
+        worker.kafka.out.release()
+        for _ in range(2000):
+            await asyncio.sleep(0.001)
+            if delivery.partitions[0].next == 100:
+                break
+        assert delivery.partitions[0].next == 100
+
+    asyncio.run(body())
+
+
+def test_after_a_failure_nothing_more_is_acknowledged():
+    core = hash_core("in")
+
+    def advance(job, live, records):
+        result = core.advance(job, live, records)
+        if records[-1].offset >= 20:
+            raise SnapshotError("stored bytes are damaged")
+        return result
+
+    async def body():
+        worker = Worker(core=core._replace(advance=advance))
+        delivery = await worker.begin(0)
+        worker.fetch(0, stream(10))
+        await worker.settle()
+        assert await delivery.held[0].checkpoints.take()
+        steps = len(worker.broker.steps)
+        worker.fetch(0, stream(20, first=10))
+        await asyncio.wait_for(delivery.failing.wait(), 5)
+        assert isinstance(delivery.failed, SnapshotError)
+        with pytest.raises(RuntimeError, match="not handed over"):
+            await delivery.held[0].checkpoints.take()
+        delivery.bar()
+        await delivery.revoke("stop")
+        assert len(worker.broker.steps) == steps and worker.broker.committed == {0: 10}
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize(("exactly_once", "sent"), [(False, 10), (True, 0)], ids=["at_least_once", "exactly_once"])
+def test_a_partition_lost_to_another_worker_is_let_go_without_ending_the_worker(exactly_once, sent):
+    async def body():
+        worker = Worker(exactly_once=exactly_once)
+        worker.kafka.changelog_error = FencedError("taken over")
+        delivery = await worker.begin(0)
+        worker.fetch(0, stream(10))
+        await worker.settle()
+        delivery.bar()
+        await delivery.revoke("revoked")
+        assert delivery.failed is None and worker.broker.committed == {} and len(worker.broker.topics) == sent
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("exactly_once", [False, True], ids=["at_least_once", "exactly_once"])
+def test_a_partition_lost_at_work_is_let_go_and_the_others_go_on(exactly_once):
+    """Another worker writes there before the group has told this one: nothing of it is applied or acknowledged any more."""
+
+    async def body():
+        worker = Worker(exactly_once=exactly_once, checkpoint_records=10)
+        delivery = await worker.begin(0, 1)
+        worker.kafka.opened[0].error = FencedError("taken over")
+        for number in (0, 1):
+            worker.fetch(number, stream(10, partition=number))
+            await worker.settle(number)
+        await asyncio.wait_for(until(lambda: delivery.lost and worker.broker.committed), 5)
+        worker.fetch(0, stream(10, first=10))
+        await worker.settle()
+        assert list(delivery.lost) == [0] and worker.broker.committed == {1: 10} and delivery.failed is None
+        assert delivery.partitions[0].next == 10
+        delivery.bar()
+        await delivery.revoke("revoked")
+        assert delivery.failed is None and not delivery.lost and worker.broker.committed == {1: 10}
+
+    asyncio.run(body())
+
+
+def test_a_partition_lost_within_its_last_checkpoint_is_let_go():
+    """The checkpoint has begun before the group takes the partition away, and is refused after it."""
+
+    async def body():
+        worker = Worker(checkpoint_records=10)
+        delivery = await worker.begin(0)
+        (changelog,), refused = worker.kafka.opened, asyncio.Event()
+
+        async def write(snapshots):
+            await refused.wait()
+            raise FencedError("taken over")
+
+        changelog.write = write
+        worker.fetch(0, stream(10))
+        await worker.settle()
+        await asyncio.sleep(0.01)
+        delivery.bar()
+        letting_go = asyncio.ensure_future(delivery.revoke("revoked"))
+        await asyncio.sleep(0)
+        refused.set()
+        await letting_go
+        assert delivery.failed is None and worker.broker.committed == {}
+
+    asyncio.run(body())
+
+
+def test_a_tail_without_records_counts_as_caught_up():
+    """Offsets of transaction markers and compacted records never come as records."""
+
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        assert not delivery.finished({0: 12}, {0: (12, 10)})  # fetched, and still on the way
+        worker.fetch(0, stream(10))
+        await worker.settle()
+        assert delivery.finished({0: 10}, {})
+        assert not delivery.finished({0: 12}, {0: (10, 10)})
+        assert delivery.finished({0: 12}, {0: (12, 10)})
+
+    asyncio.run(body())
+
+
+def test_bad_records_become_dead_letters_before_the_offset_moves():
+    records = [record._replace(value=b"bad") if record.offset % 3 == 0 else record for record in stream(9, keys=2)]
+
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        worker.fetch(0, records)
+        await worker.settle()
+        assert await delivery.held[0].checkpoints.take()
+        letters = [answer for answer in worker.broker.topics if answer.topic == "in.dlq"]
+        assert [letter.value for letter in letters] == [b"bad"] * 3 and worker.broker.committed == {0: 9}
+        text = worker.delivery.metrics
+        made = text.registry.get_sample_value("streamjobs_records_dead_lettered_total", {"reason": "malformed"})
+        assert made == 3
+
+    asyncio.run(body())
+
+
+def test_work_cancelled_by_a_library_is_a_failure_and_not_an_idle_worker():
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        await asyncio.sleep(0)  # it has begun
+        delivery.held[0].tasks[0].cancel()
+        await asyncio.wait_for(delivery.failing.wait(), 5)
+        assert isinstance(delivery.failed, DeliveryError)
+
+    asyncio.run(body())
+
+
+def test_the_line_of_an_unexpected_failure_tells_the_place_and_not_what_a_record_held():
+    try:
+        float("98765-secret")
+    except ValueError as error:
+        line = failure_line(error)
+    assert "ValueError at test_delivery.py:" in line and "secret" not in line and "\n" not in line
+
+
+def test_what_a_client_library_calls_unexpected_is_told_with_what_it_was():
+    try:
+        try:
+            {}["98765-secret"]
+        except KeyError as unforeseen:
+            raise KafkaError("Unexpected error during batch delivery") from unforeseen
+    except KafkaError as error:
+        text = reason(error)
+    assert text.startswith("KafkaError: Unexpected error during batch delivery, on KeyError at test_delivery.py:")
+    assert "secret" not in text and reason(KafkaError("as it is")) == "KafkaError: as it is"
+
+
+def test_the_hash_state_tells_a_swap_from_an_order():
+    one, other = [-1, 0, 0], [-1, 0, 0]
+    for seq in (1, 2):
+        fold(one, seq)
+    for seq in (2, 1):
+        fold(other, seq)
+    assert one != other

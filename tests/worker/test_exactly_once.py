@@ -1,0 +1,166 @@
+"""exactly_once: a checkpoint is one transaction, and what a crash, a refusal or a slow broker leaves of it."""
+
+import asyncio
+
+import pytest
+from aiokafka.errors import ProducerFenced
+
+from streamjobs.settings.rules import LONGEST_TRANSACTION
+from streamjobs.worker.changelog import OPEN_AT_MOST
+from streamjobs.worker.failures import DeliveryError, FencedError
+from streamjobs.worker.outbox import LEADERLESS
+from streamjobs.worker.store import MemoryStore
+from tests.worker.fakes import Broker, FakeTransactions, Worker, crashed_at, stream, until
+from tests.worker.test_checkpoint import check
+
+ORDER = [f"{when} {what}" for what in ("changelog", "offset", "commit", "store") for when in ("before", "after")]
+
+
+def transactions(worker: Worker) -> FakeTransactions:
+    made = worker.kafka.opened[-1]
+    assert isinstance(made, FakeTransactions)
+    return made
+
+
+def test_a_checkpoint_is_one_transaction_and_the_store_follows_its_commit():
+    async def body():
+        worker = Worker(exactly_once=True)
+        delivery = await worker.begin(0)
+        worker.fetch(0, stream(20))
+        await worker.settle()
+        assert worker.broker.topics == [] and len(transactions(worker).apart.topics) == 20
+        assert await delivery.held[0].checkpoints.take()
+        assert worker.broker.steps == ORDER
+        assert worker.broker.committed == {0: 20} and len(worker.broker.topics) == 20
+        assert delivery.partitions[0].committed == 20 and delivery.metrics.last_commit > 0
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("wiped", [False, True], ids=["disk kept", "disk wiped"])
+@pytest.mark.parametrize("step", [*ORDER, "outputs"])
+def test_a_crash_between_any_two_steps_repeats_no_output(step, wiped):
+    records = stream(60, keys=7)
+
+    async def first_life(broker):
+        worker = Worker(broker, exactly_once=True)
+        await crashed_at(worker, records, step)
+        ahead = worker.store.reached(0)
+        assert ahead is not None and ahead < len(broker.changelog[0]), "the store is ahead of what is committed"
+        return worker.store
+
+    async def second_life(broker, store):
+        worker = Worker(broker, store=store, exactly_once=True)
+        await worker.begin(0)
+        worker.fetch(0, records[broker.committed[0] :])
+        await worker.settle()
+        worker.delivery.bar()
+        await worker.delivery.revoke("test")
+        assert worker.delivery.failed is None
+
+    broker = Broker()
+    store = asyncio.run(first_life(broker))
+    assert broker.committed[0] == (45 if step in ("after commit", "before store", "after store") else 20)
+    asyncio.run(second_life(broker, MemoryStore() if wiped else store))
+    assert broker.committed == {0: 60} and len(broker.topics) == 60
+    check(broker, records)
+
+
+def test_what_is_applied_while_a_transaction_is_committed_belongs_to_the_next_one():
+    async def body():
+        worker = Worker(exactly_once=True)
+        delivery = await worker.begin(0)
+        made, may_commit = transactions(worker), asyncio.Event()
+        commit = made.commit
+
+        async def slow():
+            await may_commit.wait()
+            await commit()
+
+        made.commit = slow
+        worker.fetch(0, stream(10))
+        await worker.settle()
+        taking = asyncio.ensure_future(delivery.held[0].checkpoints.take())
+        await asyncio.sleep(0.01)
+        worker.fetch(0, stream(10, first=10))
+        await asyncio.sleep(0.05)
+        assert delivery.partitions[0].next == 20, "it goes on applying meanwhile"
+        assert len(made.apart.topics) == 10, "an output joined a transaction whose offset lies before it"
+        may_commit.set()
+        assert await taking
+        assert worker.broker.committed == {0: 10} and len(worker.broker.topics) == 10
+        await worker.settle()
+        assert await delivery.held[0].checkpoints.take()
+        assert worker.broker.committed == {0: 20} and len(worker.broker.topics) == 20
+
+    asyncio.run(body())
+
+
+def test_nothing_is_committed_while_an_output_is_not_acknowledged():
+    """aiokafka commits a transaction of which a batch was refused: it must not be asked to."""
+
+    async def body():
+        worker = Worker(exactly_once=True)
+        delivery = await worker.begin(0)
+        transactions(worker).out.hold = True
+        worker.fetch(0, stream(20))
+        await worker.settle()
+        taking = asyncio.ensure_future(delivery.held[0].checkpoints.take())
+        await asyncio.sleep(0.01)
+        assert worker.broker.steps == [] and not taking.done()
+        transactions(worker).out.release()
+        assert await taking and worker.broker.committed == {0: 20}
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("refusal", [RuntimeError("no right to write"), ProducerFenced()], ids=["refused", "fenced"])
+def test_after_a_refused_output_nothing_is_committed(refusal):
+    """It ends the worker, but for a partition that is another worker's by now: that one is let go."""
+
+    async def body():
+        worker = Worker(exactly_once=True)
+        delivery = await worker.begin(0)
+        transactions(worker).out.refuse = refusal
+        worker.fetch(0, stream(20))
+        await asyncio.wait_for(until(lambda: delivery.failed or delivery.lost), 5)
+        fenced = isinstance(refusal, ProducerFenced)
+        found = delivery.lost[0].error if fenced else delivery.failed
+        assert type(found) is (FencedError if fenced else DeliveryError) and "in.predictions[0]" in str(found)
+        assert (delivery.failed is None) == fenced
+        worker.fetch(0, stream(20, first=20))
+        delivery.bar()
+        await asyncio.wait_for(delivery.revoke("stop"), 5)
+        assert worker.broker.steps == [] and worker.broker.committed == {}
+
+    asyncio.run(body())
+
+
+def test_a_checkpoint_that_waits_for_outputs_of_a_lost_partition_does_no_harm():
+    async def body():
+        worker = Worker(exactly_once=True)
+        delivery = await worker.begin(0)
+        refused = asyncio.Event()
+
+        async def send_batch(*arguments, **named):
+            await refused.wait()
+            raise ProducerFenced()
+
+        transactions(worker).out.send_batch = send_batch
+        worker.fetch(0, stream(20))
+        partition = delivery.partitions[0]
+        await asyncio.wait_for(until(lambda: partition.next == 20), 5)
+        partition.due.set()
+        await asyncio.wait_for(until(lambda: partition.lock._waiters), 5)  # the checkpoint, behind what is handed over
+        refused.set()
+        await asyncio.gather(*delivery.held[0].tasks)
+        assert list(delivery.lost) == [0] and delivery.failed is None
+        delivery.bar()
+        await asyncio.wait_for(delivery.revoke("revoked"), 5)
+        assert delivery.failed is None and worker.broker.steps == []
+
+    asyncio.run(body())
+
+
+def test_the_broker_gives_a_transaction_three_times_as_long_as_the_longest_checkpoint():
+    assert OPEN_AT_MOST >= 3 * LONGEST_TRANSACTION and OPEN_AT_MOST > LEADERLESS

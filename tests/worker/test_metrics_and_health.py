@@ -1,0 +1,199 @@
+"""/metrics and /health: what they say, and that nobody else listens."""
+
+import asyncio
+import json
+import math
+import urllib.error
+import urllib.request
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from streamjobs.core.messages import Report, Worst
+from streamjobs.core.state.live import Standing
+from streamjobs.errors import REASONS, SetupError
+from streamjobs.settings.sections import MetricsSection
+from streamjobs.worker.health import STALLED, Health, Server
+from streamjobs.worker.idle_keys import LATELY, Recent
+from streamjobs.worker.metrics import METRICS, PREFIX, RATIOS, Metrics
+from tests.worker.fake_core import HashJob, HashLive
+from tests.worker.fakes import Worker, stream
+
+
+def get(port, path, headers=None):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers or {})
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+@pytest.fixture
+def served():
+    health = Health(Metrics("in", "okfeb", "page_hinkley", ["in.features"]))
+    server = Server(MetricsSection(port=0), health)
+    yield health, server.start()
+    server.stop()
+
+
+def test_every_metric_is_served_under_its_name(served):
+    _, port = served
+    status, text = get(port, "/metrics")
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert status == 200
+    for metric in METRICS:
+        name = (PREFIX + metric.name).removesuffix("_total")
+        assert name in families, metric.name
+        assert families[name].type == metric.kind
+    assert all(name.startswith(PREFIX) for name in families)
+
+
+def test_every_reason_of_a_dead_letter_has_its_counter_from_the_start(served):
+    health, _ = served
+    for reason in REASONS:
+        value = health.metrics.registry.get_sample_value(PREFIX + "records_dead_lettered_total", {"reason": reason})
+        assert value == 0
+
+
+def test_a_report_is_counted():
+    metrics = Metrics("in", "okfeb")
+    report = Report(records=3, bytes=90, samples=2, rows=2, redelivered=1, labels=2, wrong=1, keys_created=1)
+    report.dead_lettered["malformed"] = 1
+    report.ls_errors = [RATIOS[4], 1e9, 0.0]
+    metrics.advanced(report, 0.001)
+    metrics.advanced(report, 0.001)
+    value = metrics.registry.get_sample_value
+    assert value(PREFIX + "records_consumed_total", {"topic": "in"}) == 6
+    assert value(PREFIX + "samples_total", {"model": "okfeb"}) == 4
+    assert value(PREFIX + "records_dead_lettered_total", {"reason": "malformed"}) == 2
+    assert value(PREFIX + "prediction_errors_total", {"kind": "class"}) == 2
+    assert value(PREFIX + "ls_error_ratio_count") == 6
+    assert value(PREFIX + "ls_error_ratio_bucket", {"le": repr(RATIOS[3])}) == 2
+    assert value(PREFIX + "ls_error_ratio_bucket", {"le": repr(RATIOS[4])}) == 4
+    assert value(PREFIX + "ls_error_ratio_bucket", {"le": "+Inf"}) == 6
+
+
+def test_what_a_report_says_of_drift_labels_and_clocks_moves_its_metrics():
+    metrics = Metrics("in", "okfeb", "page_hinkley", controls=["last_points", "running_mean"])
+    value = metrics.registry.get_sample_value
+    assert value(PREFIX + "drift_control_events_total", {"control": "running_mean"}) == 0
+    report = Report(drift_events=2, control_events={"last_points": 3}, keys_evicted=4, labels=1, label_delay=20.5)
+    report.newest_event, report.newest_delay = 100.0, -7.5  # a device's clock is 7.5 s fast
+    metrics.advanced(report, 0.001)
+    assert value(PREFIX + "drift_events_total", {"detector": "page_hinkley"}) == 2
+    assert value(PREFIX + "drift_control_events_total", {"control": "last_points"}) == 3
+    assert value(PREFIX + "drift_control_events_total", {"control": "running_mean"}) == 0
+    assert value(PREFIX + "keys_evicted_total") == 4
+    assert (value(PREFIX + "label_delay_seconds_count"), value(PREFIX + "label_delay_seconds_sum")) == (1, 20.5)
+    assert value(PREFIX + "clock_skew_seconds") == 7.5 and value(PREFIX + "event_delay_seconds_sum") == 0
+    report.newest_delay, report.labels, report.label_delay = 3.0, 0, float("nan")
+    metrics.advanced(report, 0.001)
+    assert value(PREFIX + "clock_skew_seconds") == 0 and value(PREFIX + "event_delay_seconds_sum") == 3.0
+    assert value(PREFIX + "label_delay_seconds_count") == 1
+
+
+def test_exemplars_show_the_hash_of_a_key_to_those_who_ask_for_openmetrics(served):
+    health, port = served
+    health.metrics.advanced(Report(ls_errors=[0.01, 0.7], worst=Worst(0.7, "00112233aabbccdd", 1700000000.0)), 0.001)
+    assert "aabbccdd" not in get(port, "/metrics")[1]
+    _, text = get(port, "/metrics", {"Accept": "application/openmetrics-text; version=1.0.0"})
+    (family,) = [one for one in openmetrics(text) if one.name == PREFIX + "ls_error_ratio"]
+    (marked,) = [sample for sample in family.samples if sample.exemplar]
+    assert marked.exemplar.labels == {"key_hash": "00112233aabbccdd"}
+    assert (marked.exemplar.value, float(marked.exemplar.timestamp)) == (0.7, 1700000000.0)
+    assert float(marked.labels["le"]) == min(edge for edge in RATIOS if edge >= 0.7)
+
+
+def test_gauges_of_the_keys_say_how_they_stand_at_the_scrape():
+    class One:
+        def __init__(self, standing):
+            self.live, self.standing = HashLive(HashJob({}), {}.get), lambda: standing
+
+    metrics = Metrics("in", "okfeb")
+    value = metrics.registry.get_sample_value
+    assert value(PREFIX + "keys_active") == 0 and math.isnan(value(PREFIX + "model_rank"))
+    first = Standing(active=3, drifting=1, worst=(0.9, 0.2), budget_used=1.0, rank=10.0, keys=3)
+    second = Standing(active=1, drifting=1, worst=(0.5,), budget_used=0.6, rank=6.0, keys=1)
+    metrics._partitions = {0: One(first), 1: One(second), 2: One(Standing())}
+    assert (value(PREFIX + "keys_active"), value(PREFIX + "keys_in_drift")) == (4, 2)
+    assert [value(PREFIX + "worst_ls_error_ratio", {"rank": rank}) for rank in "1234"] == [0.9, 0.5, 0.2, None]
+    assert value(PREFIX + "model_budget_used_ratio") == pytest.approx(0.9)
+    assert value(PREFIX + "model_rank") == pytest.approx(9.0)
+
+
+def test_batches_count_as_recent_for_five_minutes():
+    recent = Recent()
+    assert recent.before(50.0) == 0
+    for second in range(0, 1000, 10):
+        recent.note(float(second), second)
+    assert recent.before(995.0) == 690  # the last mark that is five minutes old
+    assert recent.before(990.0 + LATELY) == 990  # nothing since
+    assert len(recent._marks) <= LATELY / 10 + 2
+    fresh = Recent()
+    fresh.note(10.0, 5)
+    assert fresh.before(20.0) == 0
+
+
+def test_the_states_of_a_worker_answer_with_the_right_status(served):
+    health, port = served
+    for state, expected in (("recovering", 200), ("running", 200), ("stopping", 503), ("failed", 503)):
+        health.state = state
+        status, body = get(port, "/health")
+        assert (status, json.loads(body)["state"]) == (expected, state)
+
+
+def test_a_loop_that_stands_still_is_not_healthy():
+    health = Health(Metrics("in"), state="running", turned=100.0)
+    assert health.answer(100.0 + STALLED - 1)[0] == 200
+    status, body = health.answer(100.0 + STALLED + 1)
+    assert status == 503 and "no turn" in body["reason"]
+
+
+def test_a_worker_that_no_broker_answers_is_not_healthy_though_nothing_is_behind():
+    health = Health(Metrics("in"), state="running", turned=160.0, answered=100.0)
+    assert health.answer(100.0 + STALLED - 1)[0] == 200
+    status, body = health.answer(100.0 + STALLED + 1)
+    assert status == 503 and body["reason"] == "no broker has answered for 61 s"
+
+
+def test_a_worker_behind_without_commits_is_not_healthy():
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        metrics = delivery.metrics
+        metrics.end_of = lambda partition: 50
+        health = Health(metrics, state="running")
+        metrics.started -= STALLED + 1
+        behind = health.answer()
+        worker.fetch(0, stream(50))
+        await worker.settle()
+        await delivery.held[0].checkpoints.take()
+        return behind, health.answer()
+
+    (status, behind), (later, fine) = asyncio.run(body())
+    assert status == 503 and behind["lag"] == {"0": 50} and behind["partitions"] == [0]
+    assert later == 200 and fine["lag"] == {"0": 0} and fine["last_commit_age_seconds"] < 60
+
+
+def test_the_lag_of_a_partition_that_went_elsewhere_is_not_shown():
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0, 1)
+        value = delivery.metrics.registry.get_sample_value
+        name, labels = PREFIX + "consumer_lag_records", {"topic": "in", "partition": "0"}
+        before = value(name, labels)
+        delivery.bar()
+        await delivery.revoke("rebalance")
+        await worker.begin(1)
+        return before, value(name, labels), value(name, {"topic": "in", "partition": "1"})
+
+    assert asyncio.run(body()) == (0, None, 0)
+
+
+def test_a_taken_port_is_one_clear_sentence(served):
+    _, port = served
+    other = Server(MetricsSection(port=port), Health(Metrics()))
+    with pytest.raises(SetupError, match=rf"127.0.0.1:{port}: cannot listen \(Address already in use\); another worker"):
+        other.start()

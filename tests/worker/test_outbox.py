@@ -1,0 +1,122 @@
+"""Batches: what goes in comes out, in order, whatever its size."""
+
+import asyncio
+
+import pytest
+from aiokafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
+from aiokafka.producer.message_accumulator import BatchBuilder
+
+from streamjobs.errors import SetupError
+from streamjobs.job_files import core_from
+from streamjobs.kafka.client import REQUEST_TIMEOUT_MS, for_aiokafka, servers
+from streamjobs.settings.load import settings_from
+from streamjobs.settings.sections import BrokerSection
+from streamjobs.worker.app import build
+from streamjobs.worker.changelog import Changelog
+from streamjobs.worker.metrics import Metrics
+from streamjobs.worker.outbox import BATCH_BYTES, LEADERLESS, send_records
+from tests.worker.fakes import Broker, FakeProducer
+
+
+def test_records_arrive_unchanged_and_in_order_in_as_few_batches_as_fit():
+    records = [
+        (
+            "features",
+            b"k%d" % n if n % 3 else None,
+            b"v" * 3000 if n % 5 else None,
+            1_000 + n,
+            [("streamjobs-id", b"in-0-%d" % n)],
+        )
+        for n in range(900)
+    ]
+
+    async def body():
+        broker = Broker()
+        producer = FakeProducer(broker)
+        sent = await send_records(producer, "out", 2, records)
+        return broker.topics, sent, producer.batches
+
+    answers, sent, batches = asyncio.run(body())
+    assert [(a.topic, a.partition, a.key, a.value, list(a.headers)) for a in answers] == [
+        ("out", 2, key, value, headers) for _, key, value, _, headers in records
+    ]
+    assert [batch.records for batch in sent] == batches and sum(batches) == 900 and len(batches) == 3
+    assert all(batch.bytes <= BATCH_BYTES for batch in sent)
+
+
+def test_a_record_larger_than_a_batch_goes_alone_so_that_the_broker_decides():
+    records = [("dlq", b"a", b"1", 1, []), ("dlq", b"b", bytes(2 * BATCH_BYTES), 2, []), ("dlq", b"c", b"3", 3, [])]
+
+    async def body():
+        broker = Broker()
+        producer = FakeProducer(broker)
+        await send_records(producer, "out", 0, records)
+        return [len(answer.value) for answer in broker.topics], producer.batches
+
+    assert asyncio.run(body()) == ([1, 2 * BATCH_BYTES, 1], [1, 1, 1])
+
+
+def test_the_builder_below_aiokafkas_own_is_the_one_we_know():
+    """We append below the public interface; a release that changes it must fail here."""
+    batch = BatchBuilder(BATCH_BYTES, 0)
+    assert batch._builder.append(0, 5, key=b"k", value=b"v", headers=[("h", b"1")]).offset == 0
+    batch._relative_offset = 1
+    assert batch.record_count() == 1
+
+
+@pytest.mark.parametrize("refusal", [KafkaTimeoutError, UnknownTopicOrPartitionError])
+def test_a_batch_waits_while_the_one_before_it_cannot_leave_or_nobody_knows_its_topic(refusal):
+    """aiokafka gives up after one request's time, and has not taken the batch then."""
+
+    class Leaderless(FakeProducer):
+        refusals = 3
+
+        async def send_batch(self, *arguments, **named):
+            if self.refusals:
+                self.refusals -= 1
+                raise refusal
+            return await super().send_batch(*arguments, **named)
+
+    async def body():
+        broker = Broker()
+        sent = await send_records(Leaderless(broker), "out", 0, [("features", b"a", b"1", 1, [])])
+        return broker.topics, sent
+
+    answers, sent = asyncio.run(body())
+    assert [(answer.key, answer.value) for answer in answers] == [(b"a", b"1")] and len(sent) == 1
+
+
+def test_a_dead_connection_is_given_up_long_before_what_it_carried(tmp_path):
+    """A request waits seconds for an answer; a batch waits minutes for a leader."""
+
+    async def body():
+        settings = for_aiokafka(BrokerSection())
+        changelog = Changelog(settings, "job", "job-state-changelog", 0)._producer
+        app = build_app()
+        return [changelog, app.producer._new_producer()]
+
+    def build_app():
+        state = {"store": "memory", "directory": str(tmp_path)}
+        settings = settings_from({"source": {"topic": "in", "dim": 1}, "learner": {"name": "lms"}, "state": state})
+        return build(settings, core_from(settings), Metrics(), 1)
+
+    for producer in asyncio.run(body()):
+        assert producer._request_timeout_ms == REQUEST_TIMEOUT_MS <= 20_000
+        assert producer._message_accumulator._batch_ttl == LEADERLESS > 5 * REQUEST_TIMEOUT_MS / 1000
+
+
+def test_broker_addresses_get_their_default_port():
+    class Broker:
+        url = "kafka://a,b:9093"
+
+    assert servers(Broker()) == ["a:9092", "b:9093"]
+
+
+def test_a_state_directory_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "taken").touch()
+    state = {"store": "memory", "directory": str(tmp_path / "taken")}
+    settings = settings_from({"source": {"topic": "in", "dim": 1}, "learner": {"name": "lms"}, "state": state})
+    with pytest.raises(
+        SetupError, match=r"^\[state\] directory: .*taken/streamjobs cannot be made \(Not a directory\); name"
+    ):
+        build(settings, core_from(settings), Metrics(), 1)

@@ -1,0 +1,135 @@
+"""The watchdog: it ends a worker that waits for nothing, and only that."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from streamjobs.errors import SetupError
+from streamjobs.kafka import topics
+from streamjobs.kafka.patches.connections import Answered
+from streamjobs.settings.sections import Settings
+from streamjobs.worker import watchdog
+from streamjobs.worker.delivery import Lost
+from streamjobs.worker.failures import DeliveryError, FencedError
+from streamjobs.worker.health import STALLED
+from streamjobs.worker.watchdog import Watchdog
+
+SETTINGS = Settings.model_validate(
+    {"broker": {"url": "kafka://nowhere:1"}, "source": {"topic": "in", "dim": 1}, "learner": {"name": "okfeb"}}
+)
+
+
+def watched(
+    looks: int, change: Callable[[Any, Any], None] = lambda delivery, metrics: None, *, barrier: bool = True
+) -> None:
+    """Look so many times without any patience, with a change before each look."""
+    delivery, metrics = SimpleNamespace(barrier=barrier, epoch=1, lost={}), SimpleNamespace(remaining=5)
+    watchdog = Watchdog(SETTINGS, delivery, metrics, patience=0.0)
+
+    async def look() -> None:
+        for _ in range(looks):
+            change(delivery, metrics)
+            await watchdog.look()
+
+    asyncio.run(look())
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The brokers that were asked; they answer."""
+    asked: list[Any] = []
+    monkeypatch.setattr(topics, "connect", asked.append)
+    return asked
+
+
+def test_a_worker_without_partitions_that_nothing_moves_ends(answering: list[Any]) -> None:
+    with pytest.raises(
+        DeliveryError, match="the broker answers, but joining the group, fencing or restoring does not go on"
+    ):
+        watched(2)
+    assert answering == [SETTINGS.broker]
+
+
+def test_a_worker_at_work_is_left_alone(answering: list[Any]) -> None:
+    watched(5, barrier=False)
+    assert not answering
+
+
+def test_restoring_and_rebalancing_are_progress(answering: list[Any]) -> None:
+    def restored(delivery: Any, metrics: Any) -> None:
+        metrics.remaining -= 1
+
+    def rebalanced(delivery: Any, metrics: Any) -> None:
+        delivery.epoch += 1
+
+    watched(5, restored)
+    watched(5, rebalanced)
+    assert not answering
+
+
+def test_a_silence_of_all_brokers_is_told_once_and_its_end_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Answered, "at", time.monotonic() - STALLED - 5)
+    looks = []
+
+    def answered(delivery: Any, metrics: Any) -> None:
+        looks.append(1)
+        if len(looks) == 4:
+            Answered.at = time.monotonic()
+
+    with capture_logs() as lines:
+        watched(6, answered, barrier=False)
+    assert [line["event"] for line in lines] == [
+        "no broker answers; it goes on by itself when one does",
+        "a broker answers again",
+    ]
+    assert lines[0]["seconds"] == STALLED + 5
+
+
+def test_a_partition_that_another_worker_writes_is_the_groups_to_take_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the group never does, the worker ends: it would leave that partition to nobody for ever."""
+
+    def lost(delivery: Any, metrics: Any) -> None:
+        delivery.lost = {3: Lost(time.monotonic(), FencedError("taken over"))}
+
+    watched(5, lost, barrier=False)
+    monkeypatch.setattr(watchdog, "LOST", -1.0)
+    with pytest.raises(FencedError, match="taken over"):
+        watched(1, lost, barrier=False)
+
+
+def test_without_a_broker_it_goes_on_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def silent(servers: str) -> None:
+        asked.append(servers)
+        raise SetupError(f"broker {servers}: no answer")
+
+    monkeypatch.setattr(topics, "connect", silent)
+    watched(5)
+    assert len(asked) == 4
+
+
+@pytest.mark.parametrize(("answer", "ends"), [("other", True), ("same", False), ("", False)])
+def test_a_worker_whose_input_was_made_anew_under_it_ends(monkeypatch: pytest.MonkeyPatch, answer: str, ends: bool) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(watchdog, "INPUT_EVERY", 0.0)
+    monkeypatch.setattr(watchdog, "topic_id", lambda admin, topic: asked.append(topic) or answer)
+
+    async def look() -> None:
+        delivery = SimpleNamespace(barrier=False, epoch=1, lost={})
+        one = Watchdog(SETTINGS, delivery, SimpleNamespace(remaining=0), input_id="same")
+        while len(asked) < 3:
+            await one.look()
+            await asyncio.sleep(0.01)
+
+    if ends:
+        with pytest.raises(SetupError, match=r"made anew since .*its id was same, now other"):
+            asyncio.run(look())
+    else:
+        asyncio.run(look())
+    assert set(asked) == {"in"}
