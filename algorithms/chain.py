@@ -85,6 +85,10 @@ class Chain(Learner):
         return self.head.kind
 
     @property
+    def falls_back(self) -> bool:  # type: ignore[override]
+        return self.head.falls_back
+
+    @property
     def bounded(self) -> bool:
         return self.extractor.bounded and self.head.bounded
 
@@ -120,6 +124,12 @@ class Chain(Learner):
     def save(self, work: ChainWork, slot: int, like: ChainState) -> ChainState:
         extractor = self.extractor.save(work.extractor, slot, like.extractor)
         return ChainState(extractor, self.head.save(work.head, slot, like.head))
+
+    def recent_error(self, state: ChainState) -> tuple[float, str] | None:
+        return self.extractor.recent_error(state.extractor)
+
+    def budget_used(self, work: ChainWork, like: ChainState, slots: list[int]) -> float:
+        return self.extractor.budget_used(work.extractor, like.extractor, slots)
 
     def bytes_of(self, state: ChainState) -> int:
         return self.extractor.bytes_of(state.extractor) + self.head.bytes_of(state.head)

@@ -10,7 +10,8 @@ from algorithms import SettingError
 from streamjobs.core.interface import Core
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError, SnapshotError
-from streamjobs.settings.load import settings_from
+from streamjobs.settings.composition import Composition
+from streamjobs.settings.load import composition_from
 from streamjobs.settings.sections import Settings
 from streamjobs.settings.types import readable
 
@@ -19,11 +20,16 @@ LOWER = "Lower what sets its size, such as the learner's budget or rank."
 
 
 def load_job(path: Path | str, env: Mapping[str, str] | None = None) -> Settings:
-    """The settings of a job file, with the environment's STREAMJOBS_SECTION__NAME (`env` None: the process's).
+    """The settings alone, where nothing is to be run. Raises ConfigError as `read_job` does."""
+    return read_job(path, env).settings
+
+
+def read_job(path: Path | str, env: Mapping[str, str] | None = None) -> Composition:
+    """What a job file composes, with the environment's STREAMJOBS_SECTION__NAME (`env` None: the process's).
 
     Raises ConfigError with every problem: a file that cannot be read, the line of a syntax error, wrong settings.
     """
-    return settings_from(read_table(path), os.environ if env is None else env, str(path))
+    return composition_from(read_table(path), os.environ if env is None else env, str(path))
 
 
 def read_table(path: Path | str) -> dict[str, Any]:
@@ -63,12 +69,13 @@ def _syntax(message: str, text: str) -> str:
     return f"line {number} is not TOML: {words[0].strip().lower()}: {lines[int(number) - 1].strip()!r:.80}."
 
 
-def job_from(settings: Settings, origin: str = "") -> Job:
-    """The job of checked settings, with the file that new keys begin from. origin: the job file, for messages.
+def job_from(composition: Composition, origin: str = "") -> Job:
+    """The job, with the file that new keys begin from. origin: the job file, for messages.
 
     Raises ConfigError for what the learners refuse, for a file that is missing, damaged or another job's, and where a key's
     state exceeds a record of the changelog or this machine's memory.
     """
+    settings = composition.settings
     name, population, before = settings.state.start_from, settings.population, f"{origin}: " if origin else ""
     if population is not None:
         named, place = population.file, f"{origin} [population]: file {population.file!r}"
@@ -78,7 +85,7 @@ def job_from(settings: Settings, origin: str = "") -> Job:
         writer = "streamjobs replay --pool --export FILE"
     try:
         held = Path(named).read_bytes() if named else None
-        job = Job.from_settings(settings, None if population else held, held if population else None)
+        job = Job.from_composition(composition, None if population else held, held if population else None)
         size = job.state_bytes  # makes a state: some learners refuse a number of columns only then
     except OSError as error:
         raise ConfigError(f"{place} cannot be read ({error.strerror}); '{writer}' writes one.".strip()) from None
@@ -100,12 +107,12 @@ def job_from(settings: Settings, origin: str = "") -> Job:
 
 def job_of(path: Path) -> Job:
     """Read, check and build; raises ConfigError with all problems."""
-    return job_from(load_job(path), str(path))
+    return job_from(read_job(path), str(path))
 
 
-def core_from(settings: Settings) -> Core:
+def core_from(composition: Composition) -> Core:
     """The core a worker runs. Raises ConfigError as `job_from` does."""
     from streamjobs.core.advance import advance
     from streamjobs.core.state.live import Live
 
-    return Core(job_from(settings), lambda job, read, most: Live(job, read, most_bytes=most), advance)
+    return Core(job_from(composition), lambda job, read, most: Live(job, read, most_bytes=most), advance)

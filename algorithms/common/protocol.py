@@ -200,6 +200,8 @@ class Learner(Stage):
     __slots__ = ()
     kind: ClassVar[str] = "features"  # features | regression | classification | drift
     moves: ClassVar[bool] = False  # the basis of the features turns as it learns
+    begins_from_population: ClassVar[bool] = False  # has `from_population(state)`: what other people's head taught
+    falls_back: ClassVar[bool] = False  # meant to say the last label while a row has no scores
 
     @property
     def headless(self) -> "Learner":
@@ -244,6 +246,21 @@ class Learner(Stage):
         if learn is None:
             learn = np.full(len(X), LEARN, np.int8)
         self.loop(work, slots, X, Y, learn, out, basis)
+
+    def recent_error(self, state: State) -> tuple[float, str] | None:
+        """The mean LS error that a state remembers, and of which rows; None where it remembers none."""
+        return None
+
+    def adapted_share(self, out: Outputs) -> Array | None:
+        """Weight (n,) of the adapted head in each row's scores; None where there is one head."""
+        return None
+
+    def budget_used(self, work: Any, like: State, slots: list[int]) -> float:
+        """Stored samples to their limit, mean over the slots; NaN without samples or slots."""
+        if not self.stored or not slots:
+            return float("nan")
+        limit = getattr(self, "budget", 0) or self.room(self.stored[0])
+        return float(work.arrays[len(like)][slots, 0].mean() / limit) if limit else float("nan")
 
     def outputs(self, n: int, dim: int, targets: int) -> Outputs:
         """Empty outputs for n rows: NaN, and nothing admitted or evicted."""

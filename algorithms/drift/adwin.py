@@ -70,6 +70,12 @@ class Adwin(Learner):
                 f"Adwin: the state stores {held} buckets, this detector has {self.room('buckets') - 1} at most."
             )
 
+    def recent_error(self, state: AdwinState) -> tuple[float, str] | None:
+        if not len(state.buckets):
+            return None
+        rows: Array = state.buckets[:, 0]
+        return float((rows * state.buckets[:, 1]).sum() / rows.sum()), f"the {int(rows.sum())} rows of its window"
+
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out.features, self.confidence)
 

@@ -63,6 +63,9 @@ class PageHinkley(Learner):
     def dim(self, state: PageHinkleyState) -> int:
         return 1
 
+    def recent_error(self, state: PageHinkleyState) -> tuple[float, str] | None:
+        return (float(state.mean), f"the {state.since} rows since the last alarm") if state.since else None
+
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         settings = (self.delta, self.threshold, self.forget, self.min_between)
         _loop(tuple(work), slots, X, learn, out.features, *settings)

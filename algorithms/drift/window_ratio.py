@@ -70,6 +70,9 @@ class WindowRatio(Learner):
         if held > most:
             raise ValueError(f"WindowRatio: the state stores {held} rows, this detector's windows have {most}.")
 
+    def recent_error(self, state: WindowRatioState) -> tuple[float, str] | None:
+        return (float(state.recent.mean()), f"the last {len(state.recent)} rows") if len(state.recent) else None
+
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out.features, self.short, self.long, self.ratio, self.floor)
 

@@ -55,6 +55,8 @@ class GatedRls(Learner):
 
     kind: ClassVar[str] = "classification"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
+    begins_from_population: ClassVar[bool] = True
+    falls_back: ClassVar[bool] = True
 
     forgetting: float = 1.0  # in (0, 1]; weight of a row after n more rows is forgetting^n
     delta: float = 100.0  # above 0; start of P, 1 / ridge
@@ -94,6 +96,9 @@ class GatedRls(Learner):
             **{name: population.bias.copy() for name in ("bias", "frozen_bias", "held_bias")},
             P=self.boost * population.P,
         )
+
+    def adapted_share(self, out: Outputs) -> Array:
+        return out.features[:, 0]
 
     def dim(self, state: GatedRlsState) -> int:
         return len(state.weights)

@@ -178,6 +178,9 @@ class Okfeb(Learner):
             if self.coordinates == "support":
                 square_root(gram, held, turned[4])
 
+    def recent_error(self, state: OkfebState) -> tuple[float, str] | None:
+        return (float(state.recent.mean()), f"the last {len(state.recent)} rows") if len(state.recent) else None
+
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out, basis, self.kernel.code, self.rules)
 

@@ -26,10 +26,11 @@ def run(
     nothing_to_save()  # before the imports below, which take a second or two
     gc.disable()  # nothing they make is rubbish: looking for it takes a tenth of the start; the worker enables it again
     try:
-        from streamjobs.job_files import load_job
+        from streamjobs.job_files import core_from, read_job
         from streamjobs.worker.run import run as work
 
-        code = work(load_job(job), once=once, debug=context.obj["debug"])
+        composition = read_job(job)
+        code = work(composition.settings, lambda: core_from(composition), once=once, debug=context.obj["debug"])
     finally:
         gc.enable()
     if code:

@@ -59,7 +59,7 @@ def migrate(
 
 def _stands_on(job: "Job", data: bytes | None) -> str | None:
     """What a snapshot has to do with the job's population: "here", a fingerprint that can be replaced, or "other"."""
-    from streamjobs.core.state.migration import carries
+    from streamjobs.core.state.migration import survives
     from streamjobs.core.state.snapshot import described_by
 
     if not data:
@@ -68,7 +68,7 @@ def _stands_on(job: "Job", data: bytes | None) -> str | None:
     if written == job.described:
         return "here"
     old = written.get("population")
-    return str(old) if old is not None and carries(written, job.described, [old]) else "other"
+    return str(old) if old is not None and survives(written, job.described, [old]) else "other"
 
 
 def _found(job: "Job", all_keys: list[str]) -> dict[str, Any]:

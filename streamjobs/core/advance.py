@@ -11,12 +11,12 @@ import numpy as np
 from algorithms.common.protocol import LEARN, Outputs
 from streamjobs.core.admit import admit
 from streamjobs.core.encode import Encoder
-from streamjobs.core.job import Job
+from streamjobs.core.job import ORDER, Job
 from streamjobs.core.messages import Advanced, Output, Record, Report, dead_letter
-from streamjobs.core.model import decided, error_of, learned, remember, watched
+from streamjobs.core.model import choose, error_of, remember, run_learners, watch_drift
 from streamjobs.core.state.live import Live
 from streamjobs.errors import RecordError
-from streamjobs.stages.class_counts import Books
+from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.idle import AWAKE, Idle
 from streamjobs.stages.late_labels import Met, Waiting
 from streamjobs.stages.order import DUPLICATE, LATE, Order
@@ -66,9 +66,8 @@ def _signal(
     report: Report,
 ) -> Rows:
     """Event-time order and windows: samples in, rows for the learner out."""
-    order = job.stages["order"]
-    assert isinstance(order, Order)
-    ordered = order.advance(live.work["order"], rows.slots, rows.times, rows.X, rows.L, rows.owner)
+    order = job.stage(ORDER, Order)
+    ordered = order.advance(live.work[ORDER], rows.slots, rows.times, rows.X, rows.L, rows.owner)
     late = ordered.verdict == LATE
     if late.any() and order.policy in ("drop", "dlq"):
         _count(report, "late", int(late.sum()))
@@ -79,13 +78,12 @@ def _signal(
     if repeated and order.duplicates == "drop":
         _count(report, "duplicate", repeated)
     now = Rows(ordered.slots, ordered.times, ordered.X, ordered.L, ordered.owner, ordered.learn)
-    idle = job.stages.get("idle")
-    if isinstance(idle, Idle):
+    idle = job.optional_stage("idle", Idle)
+    if idle is not None:
         idle.advance(live.work["idle"], now.slots, now.X, now.learn)
-    windows = job.stages.get("windows")
+    windows = job.optional_stage("windows", Windows)
     if windows is None:
         return _told_awake(now, idle is not None)
-    assert isinstance(windows, Windows)
     made = windows.advance(live.work["windows"], now.slots, now.times, now.X, now.L, now.owner, now.learn)
     for reason, count in made.skipped.items():
         _count(report, reason, count)
@@ -119,10 +117,9 @@ def _meet(
     report: Report,
 ) -> tuple[Rows, Met | None]:
     """Rows that came and, between them, those that a late label lets learn."""
-    waiting = job.stages.get("waiting")
+    waiting = job.optional_stage("waiting", Waiting)
     if waiting is None:
         return came, None
-    assert isinstance(waiting, Waiting)
     met = waiting.advance(live.work["waiting"], came, labels)
     for reason, count in met.skipped.items():
         _count(report, reason, count)
@@ -146,8 +143,8 @@ def _unmatched(record: Record, waiting: Waiting) -> str:
 def _model(job: Job, live: Live, came: Rows, now: Rows, met: Met | None, report: Report) -> Modelled:
     """Scaling, learner, drift and books over the rows `now`; gives what was made of those that `came` among them."""
     slots = np.zeros(len(now.slots), np.int64) if live.pooled else now.slots
-    scaled, out, share = learned(job, live, slots, now)
-    said = decided(job, live, slots, now, out.prediction) if job.task == "classification" else None
+    scaled, out, share = run_learners(job, live, slots, now)
+    said = choose(job, live, slots, now, out.prediction) if job.task == "classification" else None
     if met is not None:
         remember(job, live, now, met, said, report)
         own = met.source >= 0
@@ -156,8 +153,6 @@ def _model(job: Job, live: Live, came: Rows, now: Rows, met: Met | None, report:
     drift = []
     if job.settings.drift is not None:
         error = error_of(out, job.settings.drift)
-        drift = [watched(watch, job.stages, live.work, slots, scaled, came, error) for watch in job.watches]
-    books = job.stages["books"]
-    assert isinstance(books, Books)
-    seq, seen = books.number(live.work["books"], slots)
+        drift = [watch_drift(job, live, watch, slots, scaled, came, error) for watch in job.watches]
+    seq, seen = job.stage("books", ClassCounts).number(live.work["books"], slots)
     return Modelled(out, drift, share, said, seq, seen)

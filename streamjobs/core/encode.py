@@ -18,7 +18,7 @@ from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record, Report, Worst
 from streamjobs.core.state.live import Live
-from streamjobs.settings.composition import named
+from streamjobs.settings.learners import with_name
 from streamjobs.stages.rows import Modelled, Rows
 
 _lines = msgspec.json.Encoder().encode_lines
@@ -191,7 +191,7 @@ class Encoder:
         drift = self.job.settings.drift
         assert drift is not None
         own, *controls = zip(self.job.watches, made.drift, strict=True)
-        names = map(repeat, (self.job.model, named(drift.detector)[0], own[0].name, drift.watch))
+        names = map(repeat, (self.job.model, with_name(drift.detector)[0], own[0].name, drift.watch))
         beside: Iterable[dict[str, Beside]] = repeat(_NO_CONTROLS)
         if controls:
             beside = list[dict[str, Beside]]({} for _ in texts)

@@ -28,7 +28,7 @@ class Ttl:
 
     def concerns(self, slots: list[int], times: Array) -> bool:
         """Whether one of these keys may be expired by one of these times (n,); rarely true where none is."""
-        newest = self._live.work["order"].arrays[0][slots]
+        newest = self._live.newest(slots)
         known = np.isfinite(newest)
         oldest = [self._live.oldest_held(slots[at]) for at in np.flatnonzero(~known).tolist()]
         lowest = min(float(times.min()), *oldest, *newest[known].tolist())
@@ -41,7 +41,7 @@ class Ttl:
         """
         since = self._since.get(slot)
         if since is None:
-            newest = self._live.newest(slot)
+            newest = float(self._live.newest([slot])[0])
             if math.isfinite(newest) and time - newest > self._seconds:
                 self._live.renew(slot)
                 newest = -math.inf

@@ -1,25 +1,31 @@
-"""Rows through what learns, each stage in one compiled call over all keys of a batch, and the class said of each row."""
+"""Rows through what learns, each stage in one compiled call over all keys of a batch, and the class chosen for each row.
 
-from typing import Any
+Drift: a detector watches an error of the job's learner, or of an extractor of its own that only follows the stream; each
+control is a learner with a detector of its own too, so that every verdict can be held against what a few lines of code would
+have said. Rows of an idle sensor are not watched, and extractor and controls do not learn them: when it wakes up, what they
+know is what was there before. A gap is no row at all.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from algorithms import Learner
-from algorithms.common.protocol import PREDICT_ONLY, Array, Outputs, Stage
-from algorithms.heads.gated import GatedRls
-from algorithms.heads.smoothing import Smoothing
-from streamjobs.core.job import Job
+from algorithms.common.protocol import PREDICT_ONLY, Array, Outputs
+from streamjobs.core.job import LEARNER, Job
 from streamjobs.core.messages import Report
 from streamjobs.core.state.live import Live
 from streamjobs.settings.composition import Watch
 from streamjobs.settings.sections import DriftSection
-from streamjobs.stages.class_counts import Books, targets_of
+from streamjobs.stages.class_counts import ClassCounts, targets_of
 from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.late_labels import Met, Waiting
+from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.rows import Rows, Said, Watched
+from streamjobs.stages.smoothing import Smoothing
 
 
-def learned(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Array, Outputs, Array | None]:
+def run_learners(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Array, Outputs, Array | None]:
     """The rows scaled, what map and learner made of them, and the share of the adapted head (n,) where there are two.
 
     A population's scaling and map serve all keys at once and learn nothing.
@@ -27,79 +33,80 @@ def learned(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Array, Outp
     n, X, nothing = len(slots), np.ascontiguousarray(rows.X), np.zeros((len(slots), 0))
     scaled, mapped = X, None
     for name in ("scaling", "map"):
-        stage = job.stages.get(name)
+        stage = job.optional_stage(name, LearnerStage)
         if stage is None:
             continue
-        assert isinstance(stage, Learner)
-        mapped = stage.outputs(n, X.shape[1], 0)
         if name in live.shared:
             first, idle = np.zeros(n, np.int64), np.full(n, PREDICT_ONLY, np.int8)
-            stage.advance(live.shared[name], first, X, nothing, mapped, idle)
+            mapped = stage.advance(live.shared[name], first, X, nothing, idle)
         else:
-            stage.advance(live.work[name], slots, X, nothing, mapped, rows.learn)
+            mapped = stage.advance(live.work[name], slots, X, nothing, rows.learn)
         X = mapped.features
         scaled = X if name == "scaling" else scaled
     if job.task == "classification":
         Y = targets_of(rows.L[:, 0], job.targets)
     else:
         Y = np.ascontiguousarray(rows.L) if job.task == "regression" else nothing
-    out = job.learner.outputs(n, X.shape[1], job.targets)
-    job.learner.advance(live.work["learner"], slots, X, Y, out, rows.learn)
-    share = out.features[:, 0] if isinstance(job.learner, GatedRls) else None
+    out = job.stage(LEARNER, LearnerStage).advance(live.work[LEARNER], slots, X, Y, rows.learn)
+    share = job.learner.adapted_share(out)
     if "map" in job.stages:
         assert mapped is not None
         out = mapped._replace(prediction=out.prediction, loss=out.loss)
     return scaled, out, share
 
 
-def decided(job: Job, live: Live, slots: Array, rows: Rows, scores: Array) -> Said:
-    """Scores (n, targets) smoothed, and the class they say among those that may be said."""
+class Choosing(NamedTuple):
+    """The stages that make classes of scores."""
+
+    smoothing: Smoothing | None
+    counts: ClassCounts
+    fallback: Fallback | None
+
+    @classmethod
+    def of(cls, job: Job) -> "Choosing":
+        counts = job.stage("books", ClassCounts)
+        return cls(job.optional_stage("smoothing", Smoothing), counts, job.optional_stage("fallback", Fallback))
+
+    def advance(self, work: Mapping[str, Any], slots: Array, scores: Array, codes: Array, learn: Array) -> Said:
+        """Scores (n, classes) smoothed, and the class they choose among those that may be predicted."""
+        smoothed = None
+        if self.smoothing is not None:
+            scores = smoothed = self.smoothing.advance(work["smoothing"], slots, scores, learn)
+        labelled = np.empty(scores.shape, np.int8)
+        chosen, known = self.counts.decide(work["books"], slots, scores, codes, learn, labelled)
+        if self.fallback is not None:
+            self.fallback.advance(work["fallback"], slots, chosen, codes, learn)
+        return Said(chosen, smoothed, known, labelled)
+
+
+def choose(job: Job, live: Live, slots: Array, rows: Rows, scores: Array) -> Said:
+    """The class of each row from its scores (n, targets)."""
     codes = np.ascontiguousarray(rows.L[:, 0])
-    smoothing, fallback, books = job.stages.get("smoothing"), job.stages.get("fallback"), job.stages["books"]
-    smoothed = None
-    if isinstance(smoothing, Smoothing):
-        scores = smoothed = smoothing.advance(live.work["smoothing"], slots, scores, rows.learn)
-    assert isinstance(books, Books)
-    labelled = np.empty((len(slots), job.targets), np.int8)
-    chosen, known = books.decide(live.work["books"], slots, scores, codes, rows.learn, labelled)
-    if isinstance(fallback, Fallback):
-        fallback.advance(live.work["fallback"], slots, chosen, codes, rows.learn)
-    return Said(chosen, smoothed, known, labelled)
+    return Choosing.of(job).advance(live.work, slots, scores, codes, rows.learn)
 
 
 def remember(job: Job, live: Live, now: Rows, met: Met, said: Said | None, report: Report) -> None:
     """Count late labels against what was said at the time, and keep what was said of rows that wait."""
-    waiting = job.stages["waiting"]
-    assert isinstance(waiting, Waiting)
     chosen = np.full(len(now.slots), -1) if said is None else said.chosen
-    waiting.remember(live.work["waiting"], now.slots, chosen)
+    job.stage("waiting", Waiting).remember(live.work["waiting"], now.slots, chosen)
     report.labels += int(met.late.sum())
     if said is not None:
         then = np.where(met.origin >= 0, chosen[met.origin], met.said)
         report.wrong += int(((then >= 0) & (then != now.L[:, 0]) & met.late).sum())
 
 
-def watched(
-    watch: Watch, stages: dict[str, Stage], work: dict[str, Any], slots: Array, X: Array, rows: Rows, value: Array
-) -> Watched:
+def watch_drift(job: Job, live: Live, watch: Watch, slots: Array, X: Array, rows: Rows, value: Array) -> Watched:
     """The rows through one watch: scaled X (n, width); value (n,) is the error of the job's own learner."""
     n, learn, nothing = len(slots), rows.learn, np.zeros((len(slots), 0))
     idle = None if rows.awake is None or rows.awake.all() else ~rows.awake
     if watch.learner is not None:
-        learner = stages[watch.learner]
-        assert isinstance(learner, Learner)
-        followed = learner.outputs(n, X.shape[1], 0)
-        learner.advance(
-            work[watch.learner], slots, X, nothing, followed, learn if idle is None else np.where(idle, 0, learn)
-        )
-        value = followed.ls_error
+        follows = learn if idle is None else np.where(idle, 0, learn)
+        stage, work = job.stage(watch.learner_stage, LearnerStage), live.work[watch.learner_stage]
+        value = stage.advance(work, slots, X, nothing, follows).ls_error
     if idle is not None:
         value = np.where(idle, np.nan, value)
-    detector = stages[watch.detector]
-    assert isinstance(detector, Learner)
-    found = detector.outputs(n, 1, 0)
-    detector.advance(work[watch.detector], slots, value.reshape(n, 1).copy(), nothing, found, learn)
-    return Watched(value, found.features)
+    detector, work = job.stage(watch.detector_stage, LearnerStage), live.work[watch.detector_stage]
+    return Watched(value, detector.advance(work, slots, value.reshape(n, 1).copy(), nothing, learn).features)
 
 
 def error_of(out: Outputs, drift: DriftSection) -> Array:

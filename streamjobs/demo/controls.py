@@ -11,7 +11,6 @@ from streamjobs.core.messages import Stored
 from streamjobs.fit.fitting import recipe_of
 from streamjobs.fit.learning import Learned, decided, features
 from streamjobs.fit.recordings import Stream, arriving_at
-from streamjobs.settings.composition import parts_of
 from streamjobs.stages.windows import Windows
 
 Said = list[str | None]
@@ -32,9 +31,8 @@ def controls(job: Job, records: Sequence[Stored]) -> dict[str, Control]:
     keys = [(records[i].key or b"").decode() for i in decoded.owner.tolist()]
     slot_of = {key: slot for slot, key in enumerate(dict.fromkeys(keys))}
     names = _population(job).names
-    stage = job.stages["windows"]
-    assert isinstance(stage, Windows)
-    begin = stage.init(job.dim, 1)
+    stage = job.stage("windows", Windows)
+    begin = stage.begin(job.shape, 0)
     work = stage.workspace(begin, slots=len(slot_of))
     for slot in range(len(slot_of)):
         stage.load(work, slot, begin)
@@ -55,7 +53,7 @@ def _population(job: Job):  # type: ignore[no-untyped-def]
 
 
 def _control(job: Job, times: Array, X: Array, truth: Array) -> Control:
-    population, recipe = _population(job), recipe_of(parts_of(job.settings))
+    population, recipe = _population(job), recipe_of(job.composition)
     learned = Learned(
         population.scaling.state if population.scaling else None,
         population.map.state if population.map else None,

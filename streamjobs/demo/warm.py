@@ -1,6 +1,6 @@
-"""Compiles the demo's loops in two processes at once, those of the signal in one and the rest in the other.
+"""Compiles the demo's loops in two processes at once, one from the first stage on, one from the last, until they meet.
 
-`python -m streamjobs.demo.warm signal|rest` does one half. Without it the worker would compile them one after the
+`python -m streamjobs.demo.warm first|last` is one of them. Without it the worker would compile them one after the
 other, on a machine's first run for longer than the demo lasts.
 """
 
@@ -12,8 +12,7 @@ from collections.abc import Callable
 from algorithms.common.compiled import cache_root, loops_digest
 from streamjobs.core.job import Job
 
-HALVES = ("signal", "rest")
-SIGNAL_HALF = ("order", "windows", "scaling", "books")  # about half of the time
+HALVES = ("first", "last")  # where each begins; what the other has compiled is read from the cache
 LOOK_EVERY = 0.125  # seconds
 
 
@@ -44,10 +43,10 @@ def warm(job: Job, progress: Callable[[], None]) -> None:
         mark.touch()
 
 
-def compile_half(job: Job, half: str) -> None:
-    """Compile the loops of the signal's stages, or of every other one."""
-    stages = {name: stage for name, stage in job.stages.items() if (name in SIGNAL_HALF) == (half == "signal")}
-    job._replace(stages=stages).compile()
+def compile_half(job: Job, begin: str) -> None:
+    """Compile the loops of all stages, from the first on or from the last."""
+    names = list(job.stages) if begin == "first" else list(reversed(job.stages))
+    job._replace(stages={name: job.stages[name] for name in names}).compile()
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
-from algorithms import Learner, SettingError
+from algorithms import Learner
 from algorithms.heads.gated import GatedRls
 from streamjobs.core.state.population import Population, encode, learner_table
 from streamjobs.errors import ConfigError
@@ -21,9 +21,8 @@ from streamjobs.fit.progress import Progress
 from streamjobs.fit.reading import Read, read
 from streamjobs.fit.recordings import Recordings, shuffled
 from streamjobs.job_files import read_table
-from streamjobs.settings.composition import Parts, parts_of
-from streamjobs.settings.load import settings_from
-from streamjobs.settings.sections import Settings
+from streamjobs.settings.composition import Composition
+from streamjobs.settings.load import composition_from
 from streamjobs.settings.types import seconds
 
 SEED = 0  # of the order in which recordings teach, and of who is left out
@@ -71,12 +70,9 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
 
     Raises ConfigError and SetupError, one sentence each, for what cannot work.
     """
-    settings, output, stated = _settings(asked)
+    composition, output, stated = _composition(asked)
+    settings = composition.settings
     assert settings.window is not None
-    try:
-        parts = parts_of(settings)
-    except SettingError as error:
-        raise ConfigError(f"{asked.job}: {error}") from None
     picture = (asked.picture or output.with_name(output.name + ".svg")) if asked.report else None
     for path in (output, picture):
         if path is not None:
@@ -88,7 +84,7 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
         raise ConfigError("--recording and --pause both tell recordings apart; give one of them.")
     columns = Columns(asked.key, asked.time, asked.recording, asked.pause is not None)
     inputs = inputs_of(settings, asked.sources, columns)
-    recipe, model = recipe_of(parts), settings.learner.name
+    recipe, model = recipe_of(composition), settings.learner.name
     for line in inputs.said:
         say(line)
 
@@ -111,7 +107,7 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
         if asked.report:
             evaluated = _evaluate(found.data, report.ways_of(recipe, model), asked, late, progress)
         progress.stage("learning from everybody")
-        population = population_of(found.data, parts, recipe)
+        population = population_of(found.data, composition, recipe)
     if evaluated is not None:
         say("\n" + report.as_text(found.data, *evaluated) + "\n")
     data = encode(population)
@@ -122,8 +118,8 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
     return Fitted(found, evaluated, population, output, len(data), picture, stated)
 
 
-def _settings(asked: Asked) -> tuple[Settings, Path, bool]:
-    """The job's settings, the file its population goes to, and whether the job names a population itself.
+def _composition(asked: Asked) -> tuple[Composition, Path, bool]:
+    """What the job is composed of, the file its population goes to, and whether the job names a population itself.
 
     A job without [population] is fitted as if it named the output.
     """
@@ -134,13 +130,14 @@ def _settings(asked: Asked) -> tuple[Settings, Path, bool]:
         if output is None:
             raise ConfigError(f"{path}: name the file with --output, or in the job as [population] file.")
         table["population"] = {"file": str(output)}
-    settings = settings_from(table, os.environ, str(path))
+    composition = composition_from(table, os.environ, str(path))
+    settings = composition.settings
     assert settings.population is not None
     if settings.window is None:
         raise ConfigError(f"{path}: fit needs a [window]: activities are told from windows of samples.")
     if settings.source.label is None and settings.source.format != "raw":
         raise ConfigError(f"{path} [source]: fit needs the field with the label; state it as label.")
-    return settings, output or Path(settings.population.file), stated
+    return composition, output or Path(settings.population.file), stated
 
 
 def _duration(option: str, text: str) -> float:
@@ -173,10 +170,10 @@ def _refuse_too_little(data: Recordings) -> None:
         raise ConfigError(f"--input: every window has the same label ({done[0]!r}); there is nothing to tell apart.")
 
 
-def recipe_of(parts: Parts) -> Recipe:
-    """The job's stages behind its windows."""
-    assert isinstance(parts.learner, GatedRls), "settings with [population] have no other head"
-    return Recipe(parts.scaling, parts.map, parts.learner, parts.smoothing.smooth if parts.smoothing else 0.0)
+def recipe_of(composition: Composition) -> Recipe:
+    """The stages of a job with [population] behind its windows."""
+    smoothing, head = composition.smoothing, cast(GatedRls, composition.learner)  # [population] allows no other head
+    return Recipe(composition.scaling, composition.map, head, smoothing.smooth if smoothing else 0.0)
 
 
 def described(recipe: Recipe) -> str:
@@ -210,12 +207,12 @@ def _evaluate(data: Recordings, ways: list[Way], asked: Asked, late: int, progre
     return Evaluated(runs, ways, late, asked.shuffles)
 
 
-def population_of(data: Recordings, parts: Parts, recipe: Recipe) -> Population:
+def population_of(data: Recordings, composition: Composition, recipe: Recipe) -> Population:
     """What everybody teaches."""
     everybody = shuffled(data, np.ones(len(data.person), bool), [SEED])
     learned = learned_from(everybody, recipe, len(data.names))
-    return Population.from_parts(
-        parts,
+    return Population.from_composition(
+        composition,
         names=data.names,
         labels=np.bincount(data.activity, minlength=len(data.names)),
         people=len(np.unique(data.person)),

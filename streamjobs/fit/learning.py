@@ -6,12 +6,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from algorithms import Learner
-from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, PREDICT_ONLY, Array, Outputs
+from algorithms.common.protocol import LEARN_EXTRACTOR, LEARN_HEAD, PREDICT_ONLY, Array, Outputs
 from algorithms.heads.gated import GatedRls
 from algorithms.heads.rls import Rls, RlsState
-from algorithms.heads.smoothing import Smoothing
+from streamjobs.core.model import Choosing
 from streamjobs.fit.recordings import Stream, arriving
-from streamjobs.stages.class_counts import Books, targets_of
+from streamjobs.stages.class_counts import ClassCounts, targets_of
+from streamjobs.stages.smoothing import Smoothing
+from streamjobs.stages.stage import Shape
 
 Start = Literal["gated", "adapted", "frozen", "cold"]  # as the head is; without its gate; learning nothing; knowing nothing
 
@@ -106,15 +108,14 @@ def decided(
     slots = np.zeros(len(rows), np.int64)
     out = scores_of(recipe, start, learned, Z[rows], targets_of(codes, classes), learn)
 
-    smoothing = Smoothing(smooth=recipe.smooth)
-    scores = smoothing.advance(smoothing.workspace(smoothing.init(targets=classes)), slots, out.prediction, learn)
-    books = Books(classes=classes)
-    known = books.init()
+    choosing = Choosing(Smoothing(smooth=recipe.smooth), ClassCounts(classes=classes), None)
+    shape = Shape(dim=Z.shape[1], width=Z.shape[1], label_width=1, targets=classes)
+    known = choosing.counts.begin(shape, 0)
     if start != "cold":
         known = known._replace(labelled=np.ones(classes, np.int64))
-    work = books.workspace(known)
-    books.load(work, 0, known)
-    chosen, _ = books.decide(work, slots, scores, codes, np.where(label, LEARN, PREDICT_ONLY).astype(np.int8))
+    work = {"smoothing": Smoothing().workspace(Smoothing().begin(shape, 0)), "books": choosing.counts.workspace(known)}
+    choosing.counts.load(work["books"], 0, known)
+    chosen = choosing.advance(work, slots, out.prediction, codes, learn).chosen
     return Decided(chosen[~label], Outputs(*(array[~label] for array in out)))
 
 

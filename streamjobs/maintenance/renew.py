@@ -4,7 +4,7 @@ The last applied offsets stay what they were, or grow: whatever a key has seen, 
 input is another one: `unplaced`.)
 """
 
-from streamjobs.core.job import SIGNAL, Job
+from streamjobs.core.job import Job
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
@@ -39,8 +39,7 @@ def unplaced(entry: Entry) -> bytes | None:
 def exported(job: Job, entry: Entry) -> bytes:
     """The model alone, as [state] start_from reads it: no offsets, and a signal that begins anew. Raises SnapshotError."""
     states, names, _ = opened(job, entry)
-    fresh = job.init(entry.key)
-    return job.encode(states | {name: fresh[name] for name in SIGNAL if name in fresh}, names, {})
+    return job.encode_model(states, names)
 
 
 def begun(job: Job, model: bytes, key: bytes, present: Entry | None) -> bytes:

@@ -6,17 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from algorithms.chain import Chain
-from algorithms.common.protocol import Array
-from algorithms.drift.adwin import Adwin
-from algorithms.drift.page_hinkley import PageHinkley
-from algorithms.drift.window_ratio import WindowRatio
-from algorithms.subspace.okfeb import Okfeb
-from streamjobs.core.job import Job
+from streamjobs.core.job import DETECTOR, EXTRACTOR, LEARNER, Job
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
 from streamjobs.maintenance.copies import Entry, shown
-from streamjobs.settings.composition import DETECTOR, drift_stages
 
 FEW = 8  # numbers of an array that are shown as they are
 
@@ -87,7 +80,7 @@ def details(job: Job, entry: Entry) -> dict[str, Any]:
         "offsets": {f"{topic}[{partition}]": offset for (topic, partition), offset in offsets.items()},
         "ls_error_over": mean[1] if mean is not None else None,
         "classes": {name: int(labelled[c]) for c, name in enumerate(names) if c < len(labelled)},
-        "drift": {name: _plain(states[name]) for name in drift_stages(job.settings.drift) if name.startswith(DETECTOR)},
+        "drift": {name: _plain(states[name]) for name in (EXTRACTOR, DETECTOR) if name in states},
         "stages": {name: job.described.get(name, "") for name in states},
         "fields": [field._asdict() for field in fields(states)],
     }
@@ -127,23 +120,8 @@ def number(value: Any) -> Any:
 
 def ls_error(job: Job, states: dict[str, Any]) -> tuple[float, str] | None:
     """The mean LS error a key's state holds, and of which rows; None where it holds none."""
-    learner, state = job.learner, states["learner"]
-    if isinstance(learner, Chain):
-        learner, state = learner.extractor, state.extractor
-    if isinstance(learner, Okfeb) and len(state.recent):
-        return float(state.recent.mean()), f"the last {len(state.recent)} rows"
+    remembered = job.learner.recent_error(states[LEARNER])
     drift = job.settings.drift
-    if drift is None or drift.watch != "ls_error" or drift.extractor is not None:
-        return None
-    return _watched(job.stages[DETECTOR], states[DETECTOR])
-
-
-def _watched(detector: Any, state: Any) -> tuple[float, str] | None:
-    if isinstance(detector, PageHinkley) and state.since:
-        return float(state.mean), f"the {state.since} rows since the last alarm"
-    if isinstance(detector, WindowRatio) and len(state.recent):
-        return float(state.recent.mean()), f"the last {len(state.recent)} rows"
-    if isinstance(detector, Adwin) and len(state.buckets):
-        rows: Array = state.buckets[:, 0]
-        return float((rows * state.buckets[:, 1]).sum() / rows.sum()), f"the {int(rows.sum())} rows of its window"
-    return None
+    if remembered is not None or drift is None or drift.watch != "ls_error" or drift.extractor is not None:
+        return remembered
+    return job.watches[0].detector.recent_error(states[DETECTOR])

@@ -1,32 +1,42 @@
-"""What a job is made of, from its settings alone: its learners and windows, who shares them, and what labels are.
+"""What a job is composed of: its settings read into learners, windows and sizes, once, for check, run, replay and fit alike.
 
 With [population] the scale and the map are shared by all keys and stand still, and a key's learner is the head alone.
 """
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from algorithms import LEARNERS, Learner, learner_from
-from algorithms.common.protocol import SettingError, Stage
-from algorithms.heads.gated import GatedRls
-from algorithms.heads.smoothing import Smoothing
-from streamjobs.settings.sections import DriftSection, HeadSection, ScalingSection, Settings
-from streamjobs.stages.idle import Idle
+from algorithms import Learner, learner_from
+from algorithms.common.protocol import SettingError
+from streamjobs.errors import ConfigError
+from streamjobs.settings.learners import PREDICTING, TASK, read_learners, with_name
+from streamjobs.settings.sections import DriftSection, HeadSection, MirrorSection, ScalingSection, Settings
+from streamjobs.settings.sentences import Places
 from streamjobs.stages.late_labels import Waiting
+from streamjobs.stages.smoothing import Smoothing
+from streamjobs.stages.stage import describe
 from streamjobs.stages.windows import Windows
 
-TASK = ("task", "classes", "max_classes", "targets", "smooth", "fallback")  # of [head]; a predicting learner may have them
 MOST_WAITING = 100_000  # rows of a key
-PREDICTING = ("regression", "classification")
+EXTRACTOR, DETECTOR, BESIDE = "drift_extractor", "drift", "beside_"  # stages of [drift]; of a control with its name
 _TAUGHT = ("forgetting", "delta", "intercept")  # settings in which a person's head and the population's must agree
-EXTRACTOR, DETECTOR, BESIDE = "drift_extractor", "drift", "beside_"
 
 
-class Parts(NamedTuple):
-    """Learners and windows as the settings name them; nothing has been learned yet."""
+class Watch(NamedTuple):
+    """A learner whose error a detector watches, and the stages of both."""
 
+    name: str  # of the learner, as outputs and metrics show it
+    learner: Learner | None  # None: the job's own
+    detector: Learner
+    learner_stage: str
+    detector_stage: str
+
+
+class Composition(NamedTuple):
+    """Learners, windows and sizes as the settings name them; nothing has been learned yet."""
+
+    settings: Settings
     dim: int  # of a sample
     width: int  # of what scaling and map see: dim, or the statistics of a window
     windows: Windows | None
@@ -36,6 +46,7 @@ class Parts(NamedTuple):
     learner: Learner  # a key's own: with [population] the head, else everything
     teacher: Learner | None  # with [population]: the head that learns from other people
     smoothing: Smoothing | None
+    watches: tuple[Watch, ...]  # for drift: first what the job goes by, then the controls
     task: str  # classification | regression | none (the learner predicts nothing)
     classes: list[str] | None  # declared ones
     max_classes: int | None  # None: a population's
@@ -47,23 +58,50 @@ class Parts(NamedTuple):
     def predicts(self) -> bool:
         return self.task != "none"
 
+    @property
+    def model(self) -> str:
+        return _model(self.settings)
 
-class Watch(NamedTuple):
-    """A learner whose error a detector watches, both by the names of their stages."""
+    @property
+    def mirror(self) -> MirrorSection | None:
+        window = self.settings.window
+        return window.mirror if window else None
 
-    name: str  # of the learner, as outputs and metrics show it
-    learner: str | None  # None: the job's own
-    detector: str
+    @property
+    def sinks(self) -> dict[str, str]:
+        """sink -> topic of those the job uses."""
+        base, chosen = self.settings.source.topic, self.settings.sinks
+        gives_features = self.map is not None or self.learner.kind == "features" or self.settings.head is not None
+        wanted = {"features": gives_features, "predictions": self.predicts, "drift": bool(self.watches), "dlq": True}
+        sinks = {}
+        for sink, on in wanted.items():
+            topic = getattr(chosen, sink)
+            if on and (topic != "" or sink == "dlq"):
+                sinks[sink] = topic or f"{base}.{sink}"
+        return sinks
 
 
-def parts_of(settings: Settings) -> Parts:
-    """Raises SettingError for what the learners refuse, ValueError where the length of x is not stated."""
+def composition_of(settings: Settings) -> Composition:
+    """Of settings made by hand. Raises ConfigError for what learners refuse, and as `compose` does."""
+    sections = {name: getattr(settings, name) for name in type(settings).model_fields}
+    absent = [name for name, section in sections.items() if section is None]
+    learners, problems = read_learners({n: s for n, s in sections.items() if n not in absent}, Places("settings", {}))
+    if problems:
+        raise ConfigError(problems)
+    return compose(settings, learners)
+
+
+def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
+    """The job of valid settings and the learners that `read_learners` made of them.
+
+    Raises SettingError for what does not fit together, ValueError where the length of x is not stated.
+    """
     source = settings.source
     dim = len(source.fields) if source.fields else source.dim
     if dim is None:
         raise ValueError("[source]: state `fields = [...]`, or `dim` beside `x`.")
     population = settings.population is not None
-    mapping, learner = _learners(settings)
+    mapping, learner = _map_and_learner(settings, learners)
     head = settings.head or HeadSection(name=settings.learner.name, **_task_of(settings, learner))
     task = head.task if learner.kind in PREDICTING else "none"
     if population and task != "classification":
@@ -71,8 +109,8 @@ def parts_of(settings: Settings) -> Parts:
     classifies = task == "classification"
     windows = _windows(settings, "mean" if task == "regression" else "majority")
     own_most = population and "max_classes" not in head.model_fields_set
-    gated = isinstance(getattr(learner, "head", learner), GatedRls)
-    return Parts(
+    return Composition(
+        settings=settings,
         dim=dim,
         width=windows.width_for(dim) if windows else dim,
         windows=windows,
@@ -82,31 +120,14 @@ def parts_of(settings: Settings) -> Parts:
         learner=learner,
         teacher=learner_from("rls", {name: getattr(learner, name) for name in _TAUGHT}) if population else None,
         smoothing=Smoothing(smooth=head.smooth) if classifies and head.smooth > 0 else None,
+        watches=_watches(settings.drift, settings, learners),
         task=task,
         classes=list(head.classes) if head.classes and classifies else None,
         max_classes=None if own_most and not head.classes else len(head.classes or ()) or head.max_classes,
         targets=head.targets,
-        falls_back=classifies and (head.fallback == "last_label" or (gated and head.fallback is None)),
+        falls_back=classifies and (head.fallback == "last_label" or (learner.falls_back and head.fallback is None)),
         facts=_facts(settings, windows),
     )
-
-
-def sinks_of(settings: Settings, parts: Parts) -> dict[str, str]:
-    """sink -> topic of those a job uses."""
-    base, chosen = settings.source.topic, settings.sinks
-    gives_features = parts.map is not None or parts.learner.kind == "features" or settings.head is not None
-    wanted = {
-        "features": gives_features,
-        "predictions": parts.predicts,
-        "drift": settings.drift is not None,
-        "dlq": True,
-    }
-    sinks = {}
-    for sink, on in wanted.items():
-        topic = getattr(chosen, sink)
-        if on and (topic != "" or sink == "dlq"):
-            sinks[sink] = topic or f"{base}.{sink}"
-    return sinks
 
 
 def without_population(settings: Settings) -> Settings:
@@ -116,60 +137,21 @@ def without_population(settings: Settings) -> Settings:
     return settings.model_copy(update={"population": None, "scaling": scaling, "learner": learner})
 
 
-def head_named(name: str, own: Mapping[str, Any], population: bool, fallback: str | None) -> tuple[str, dict[str, Any]]:
-    """The registry's name and settings of a head as the job file names it: `rls` with a gate is gated_rls.
-
-    >>> head_named("rls", {"boost": 10.0}, False, None)
-    ('gated_rls', {'boost': 10.0})
-    """
-    gated = {field.name for field in dataclasses.fields(LEARNERS["gated_rls"])} - {  # type: ignore[arg-type]
-        field.name
-        for field in dataclasses.fields(LEARNERS["rls"])  # type: ignore[arg-type]
-    }
-    if name == "rls" and (population or gated & set(own)):
-        name = "gated_rls"
-    return name, {**own, "fallback": fallback} if name == "gated_rls" and fallback is not None else dict(own)
-
-
-def describe(stage: Stage) -> str:
-    """A stage as people write it: its name and the settings that are not their defaults.
-
-    >>> describe(learner_from("lms", {"step_size": 0.5}))
-    'Lms(step_size=0.5)'
-    """
-    assert dataclasses.is_dataclass(stage)
-    shown = []
-    for field in dataclasses.fields(stage):
-        value = getattr(stage, field.name)
-        if value != field.default:
-            shown.append(f"{field.name}={describe(value) if isinstance(value, Stage) else value!r}")
-    return f"{type(stage).__name__}({', '.join(shown)})"
-
-
-def _learners(settings: Settings) -> tuple[Learner | None, Learner]:
+def _map_and_learner(settings: Settings, learners: Mapping[str, Learner]) -> tuple[Learner | None, Learner]:
     """The map all keys share (None without [population], or where there is none), and a key's own learner."""
-    extra, population = settings.learner.model_extra or {}, settings.population is not None
-    own = {name: value for name, value in extra.items() if name not in TASK}
+    learner, head, population = learners["learner"], learners.get("head"), settings.population is not None
     if settings.head is None:
-        name, own = head_named(settings.learner.name, own, population, extra.get("fallback"))
-        made = learner_from(name, {"intercept": True, **own} if population and name == "gated_rls" else own)
-        if population and not isinstance(made, GatedRls):
+        if population and not learner.begins_from_population:
             raise SettingError(f"[population] needs a head such as 'rls' behind {settings.learner.name}.")
-        return None, made
-    head_extra = settings.head.model_extra or {}
-    name, head = head_named(settings.head.name, head_extra, population, settings.head.fallback)
-    made_of = LEARNERS.get(name)
-    if made_of is not None and any(field.name == "intercept" for field in dataclasses.fields(made_of)):  # type: ignore[arg-type]
-        head.setdefault("intercept", True)  # features have no constant column of their own
+        return None, learner
+    assert head is not None
     if not population:
-        table = {"extractor": {"name": settings.learner.name, **own}, "head": {"name": name, **head}}
-        return None, learner_from("chain", table)
-    made = learner_from(name, head)
-    if not isinstance(made, GatedRls):
+        return None, learners["chain"]
+    if not head.begins_from_population:
         raise SettingError(
             f"[population] needs the head 'rls' (or 'gated_rls'); {settings.head.name} cannot begin from one."
         )
-    return learner_from(settings.learner.name, own).headless, made
+    return learner, head
 
 
 def _task_of(settings: Settings, learner: Learner) -> dict[str, Any]:
@@ -177,6 +159,25 @@ def _task_of(settings: Settings, learner: Learner) -> dict[str, Any]:
     extra = settings.learner.model_extra or {}
     usual = "classification" if settings.population is not None else "regression"
     return {"task": usual, **{name: extra[name] for name in TASK if name in extra}}
+
+
+def _watches(drift: DriftSection | None, settings: Settings, learners: Mapping[str, Learner]) -> tuple[Watch, ...]:
+    if drift is None:
+        return ()
+    detector, watches = learners["detector"], []
+    if drift.extractor is None:
+        watches.append(Watch(_model(settings), None, detector, "", DETECTOR))
+    else:
+        watches.append(Watch(with_name(drift.extractor)[0], learners["extractor"], detector, EXTRACTOR, DETECTOR))
+    for n, control in enumerate(drift.beside):
+        name, _ = with_name(control)
+        watches.append(Watch(name, learners[f"beside {n}"], detector, BESIDE + name, f"{BESIDE}{name}_drift"))
+    return tuple(watches)
+
+
+def _model(settings: Settings) -> str:
+    """How outputs and metrics name learner and head."""
+    return settings.learner.name + (f"+{settings.head.name}" if settings.head else "")
 
 
 def _scaling(settings: Settings) -> Learner | None:
@@ -219,39 +220,3 @@ def _facts(settings: Settings, windows: Windows | None) -> dict[str, str]:
     facts["windows"] = describe(windows) if windows else "none"
     facts["mirror"] = f"{','.join(mirror.columns)} where {mirror.field} = {mirror.when!r}" if mirror else "none"
     return facts
-
-
-def named(one: str | dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Name and settings of a learner given by its name, or by a table with the settings beside the name."""
-    if isinstance(one, str):
-        return one, {}
-    return str(one.get("name")), {setting: value for setting, value in one.items() if setting != "name"}
-
-
-def idle_stage(drift: DriftSection | None) -> dict[str, Stage]:
-    """The stage that tells idle samples, where a job watches for drift."""
-    return {"idle": Idle(after=drift.idle)} if drift is not None and drift.idle else {}
-
-
-def drift_stages(drift: DriftSection | None) -> dict[str, Stage]:
-    """Extractor, detector and controls by name; raises SettingError for what they refuse."""
-    if drift is None:
-        return {}
-    stages: dict[str, Stage] = {}
-    if drift.extractor is not None:
-        stages[EXTRACTOR] = learner_from(*named(drift.extractor))
-    stages[DETECTOR] = learner_from(*named(drift.detector))
-    for control in drift.beside:
-        name, settings = named(control)
-        stages[BESIDE + name] = learner_from(name, settings)
-        stages[f"{BESIDE}{name}_drift"] = stages[DETECTOR]
-    return stages
-
-
-def watches(drift: DriftSection | None, model: str) -> tuple[Watch, ...]:
-    """What is watched: first what the job goes by, then the controls. model: name of the job's own learner."""
-    if drift is None:
-        return ()
-    own = Watch(model, None, DETECTOR) if drift.extractor is None else Watch(named(drift.extractor)[0], EXTRACTOR, DETECTOR)
-    names = [named(control)[0] for control in drift.beside]
-    return (own, *(Watch(name, BESIDE + name, f"{BESIDE}{name}_drift") for name in names))

@@ -1,39 +1,162 @@
-"""Learners named in a job file, really made, so that every wrong setting shows before a record is read."""
+"""The learners a job file names, each made once: every wrong setting shows before a record is read."""
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from algorithms import LEARNERS, Learner, SettingError, learner_from
+from algorithms.chain import Chain
 from algorithms.common.settings import suggestion
+from streamjobs.settings.sections import DriftSection, HeadSection, LearnerSection, NamedSection
 from streamjobs.settings.sentences import Places
 
+TASK = ("task", "classes", "max_classes", "targets", "smooth", "fallback")  # of [head]; a predicting learner may have them
+PREDICTING = ("regression", "classification")
+_FALLBACKS = ("last_label", "none")  # of [head]; another one is told elsewhere
 
-def made(section: str, name: str, settings: Mapping[str, Any], places: Places) -> tuple[Learner | None, list[str]]:
-    """The learner, or every problem of its table (not only the first)."""
-    if name not in LEARNERS:
-        return None, [f"{places.of((section, 'name'))}unknown learner {name!r}{suggestion(name, LEARNERS)}"]
+
+def read_learners(sections: Mapping[str, Any], places: Places) -> tuple[dict[str, Learner], list[str]]:
+    """The learners of [learner], [head] and [drift] that could be made, and every problem, one sentence each.
+
+    By name: "learner", "head", the "chain" of both, "detector", "extractor", "beside 0" for the first control. A section
+    that is there but not valid is None.
+    """
+    learners: dict[str, Learner] = {}
     problems: list[str] = []
+    population = "population" in sections
+    learner, head, drift = sections.get("learner"), sections.get("head"), sections.get("drift")
+    if learner is not None:
+        name, own = _of_learner(learner, alone="head" not in sections, population=population)
+        _make("learner", "learner", name, own, places, learners, problems)
+        if "head" in sections and "learner" in learners:
+            learners["learner"] = learners["learner"].headless  # [head] takes the place of one it may bring
+    if head is not None:
+        name, own = _of_head(head, population)
+        _make("head", "head", name, own, places, learners, problems)
+        _chain(places, learners, problems)
+    if drift is not None:
+        _read_drift(drift, places, learners, problems)
+    return learners, problems
+
+
+def own_settings(section: NamedSection) -> dict[str, Any]:
+    """The learner's own settings, which stand beside its name."""
+    return section.model_extra or {}
+
+
+def with_name(one: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Name and settings of a learner given by its name, or by a table with the settings beside the name."""
+    if isinstance(one, str):
+        return one, {}
+    return str(one.get("name")), {setting: value for setting, value in one.items() if setting != "name"}
+
+
+def is_bounded(learner: Learner) -> bool:
+    """A key's state has a limit: every field that holds stored samples says how many."""
+    parts = [learner]
+    if dataclasses.is_dataclass(learner):
+        parts += [value for f in dataclasses.fields(learner) if isinstance(value := getattr(learner, f.name), Learner)]
+    return all(part.room(field) is not None for part in parts for field in part.stored)
+
+
+def head_named(name: str, own: Mapping[str, Any], population: bool, fallback: str | None) -> tuple[str, dict[str, Any]]:
+    """The registry's name and settings of a head as the job file names it: `rls` with a gate is gated_rls.
+
+    >>> head_named("rls", {"boost": 10.0}, False, None)
+    ('gated_rls', {'boost': 10.0})
+    """
+    gated = _fields("gated_rls") - _fields("rls")
+    if name == "rls" and (population or gated & set(own)):
+        name = "gated_rls"
+    return name, {**own, "fallback": fallback} if name == "gated_rls" and fallback is not None else dict(own)
+
+
+def _fields(name: str) -> set[str]:
+    """Settings of a registered learner."""
+    return {field.name for field in dataclasses.fields(LEARNERS[name])}  # type: ignore[arg-type]
+
+
+def _of_learner(section: LearnerSection, *, alone: bool, population: bool) -> tuple[str, dict[str, Any]]:
+    """Name and settings of [learner]; alone, without a [head], it may be a head itself."""
+    own = {name: value for name, value in own_settings(section).items() if name not in TASK}
+    if not alone:
+        return section.name, own
+    fallback = own_settings(section).get("fallback")
+    name, own = head_named(section.name, own, population, fallback if fallback in _FALLBACKS else None)
+    return name, {"intercept": True, **own} if population and name == "gated_rls" else own
+
+
+def _of_head(section: HeadSection, population: bool) -> tuple[str, dict[str, Any]]:
+    name, own = head_named(section.name, own_settings(section), population, section.fallback)
+    if name in LEARNERS and "intercept" in _fields(name):
+        own.setdefault("intercept", True)  # features have no constant column of their own
+    return name, own
+
+
+def _chain(places: Places, learners: dict[str, Learner], problems: list[str]) -> None:
+    """Learner and head as one, unless the head cannot follow the learner's features. Roles are looked at elsewhere."""
+    learner, head = learners.get("learner"), learners.get("head")
+    if learner is None or head is None or learner.kind in PREDICTING or head.kind not in PREDICTING:
+        return
+    try:
+        learners["chain"] = Chain(extractor=learner, head=head)
+    except SettingError as error:
+        problems.append(places.of(("head", "name")) + str(error))
+
+
+def _read_drift(drift: DriftSection, places: Places, learners: dict[str, Learner], problems: list[str]) -> None:
+    given: dict[str, Any] = {"detector": drift.detector, "extractor": drift.extractor}
+    given |= {f"beside {n}": control for n, control in enumerate(drift.beside)}
+    for role, one in given.items():
+        table = {"name": one} if isinstance(one, str) else one
+        if table is None:
+            continue
+        if not isinstance(table.get("name"), str):
+            setting = role.partition(" ")[0]
+            what = "a table with a 'name'" if setting == "extractor" else "a name, or a table with a 'name'"
+            named = "each of beside" if setting == "beside" else setting
+            problems.append(f"{places.of(('drift', setting))}{named} must be {what}.")
+            continue
+        own = {name: value for name, value in table.items() if name != "name"}
+        _make(role, "drift", table["name"], own, places, learners, problems)
+
+
+def _make(
+    role: str,
+    section: str,
+    name: str,
+    settings: Mapping[str, Any],
+    places: Places,
+    learners: dict[str, Learner],
+    problems: list[str],
+) -> None:
+    """Make the learner, or tell every problem of its table (not only the first)."""
+    if name not in LEARNERS:
+        problems.append(f"{places.of((section, 'name'))}unknown learner {name!r}{suggestion(name, LEARNERS)}")
+        return
     known = {field.name: field for field in dataclasses.fields(LEARNERS[name])}  # type: ignore[arg-type]
     left = {setting: value for setting, value in settings.items() if setting in known}
+    wrong: list[str] = []
     for setting in settings:
         if setting not in known:
             place = places.of((section, setting))
-            problems.append(f"{place}unknown setting {setting!r} for {name}{suggestion(setting, known)}")
+            wrong.append(f"{place}unknown setting {setting!r} for {name}{suggestion(setting, known)}")
     for _ in range(len(left) + 1):
         try:
             learner = learner_from(name, left)
         except SettingError as error:
             blamed = _blamed(str(error), left)
             of_its_own = str(error).startswith(f"{name}: ") and blamed is not None  # a wrong type, whatever else is set
-            if of_its_own or not problems:  # ranges may hang on a setting that was left out as wrong
-                problems.append(places.of((section, blamed or "name")) + str(error))
+            if of_its_own or not wrong:  # ranges may hang on a setting that was left out as wrong
+                wrong.append(places.of((section, blamed or "name")) + str(error))
             if not of_its_own or blamed is None or _is_bare(known[blamed]):
                 break
             del left[blamed]
         else:
-            return None if problems else learner, problems
-    return None, problems
+            if not wrong:
+                learners[role] = learner
+            break
+    problems += wrong
 
 
 def _blamed(message: str, settings: Mapping[str, Any]) -> str | None:
@@ -46,11 +169,3 @@ def _blamed(message: str, settings: Mapping[str, Any]) -> str | None:
 
 def _is_bare(field: "dataclasses.Field[Any]") -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
-def is_bounded(learner: Learner) -> bool:
-    """A key's state has a limit: every field that holds stored samples says how many."""
-    parts = [learner]
-    if dataclasses.is_dataclass(learner):
-        parts += [value for f in dataclasses.fields(learner) if isinstance(value := getattr(learner, f.name), Learner)]
-    return all(part.room(field) is not None for part in parts for field in part.stored)

@@ -6,10 +6,8 @@ from typing import Any
 
 from algorithms import Learner
 from algorithms.common.settings import suggestion
-from algorithms.heads.gated import GatedRls
 from streamjobs.settings.broker_rules import access_contradictions
-from streamjobs.settings.composition import PREDICTING, TASK
-from streamjobs.settings.learners import is_bounded, made
+from streamjobs.settings.learners import PREDICTING, TASK, is_bounded
 from streamjobs.settings.sections import (
     DriftSection,
     HeadSection,
@@ -23,7 +21,6 @@ from streamjobs.settings.sections import (
     StateSection,
     WindowSection,
 )
-from streamjobs.settings.sentences import Places
 
 MOST_SAMPLES = 100_000  # of one window, as in streamjobs.stages.windows
 LONGEST_TRANSACTION = 60.0  # seconds; a third of what the broker gives one, OPEN_AT_MOST of streamjobs.worker.changelog
@@ -222,7 +219,7 @@ def _population(parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Fo
         yield ("state", "start_from"), "start_from and [population] both say how new keys begin; remove one."
     name = "learner" if head is None else "head"
     one = learners.get(name)
-    if one is not None and not isinstance(one, GatedRls) and (head is not None or one.kind in PREDICTING):
+    if one is not None and not one.begins_from_population and (head is not None or one.kind in PREDICTING):
         got = (head or parts["learner"]).name
         yield (name, "name"), f"{got} cannot begin from a [population]; the head must be 'rls' (or 'gated_rls')."
     elif head is None and one is not None and one.kind not in PREDICTING:
@@ -231,7 +228,7 @@ def _population(parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Fo
             f"{parts['learner'].name} gives features only; a [population] needs [head] name = 'rls'.",
         )
     task = parts.get("task")
-    if task is not None and task.task != "classification" and isinstance(one, GatedRls):
+    if task is not None and task.task != "classification" and one is not None and one.begins_from_population:
         yield (name, "task"), "task must be 'classification' with [population]."
 
 
@@ -312,35 +309,11 @@ def _spoken(settings: Settings) -> Iterator[str]:
 SECTION = "drift"
 
 
-def drift_learners(drift: DriftSection, places: Places) -> tuple[dict[str, Learner], list[str]]:
-    """Those that could be made, by setting ("drift" is the detector, "beside 0" the first control), and every problem."""
-    given = {SECTION: drift.detector, "extractor": drift.extractor}
-    given |= {f"beside {n}": control for n, control in enumerate(drift.beside)}
-    learners: dict[str, Learner] = {}
-    problems: list[str] = []
-    for place, one in given.items():
-        table = {"name": one} if isinstance(one, str) else one
-        if table is None:
-            continue
-        if not isinstance(table.get("name"), str):
-            setting = "detector" if place == SECTION else place.partition(" ")[0]
-            what = "a table with a 'name'" if setting == "extractor" else "a name, or a table with a 'name'"
-            said = "each of beside" if setting == "beside" else setting
-            problems.append(f"{places.of((SECTION, setting))}{said} must be {what}.")
-            continue
-        own = {name: value for name, value in table.items() if name != "name"}
-        learner, found = made(SECTION, table["name"], own, places)
-        problems += found
-        if learner is not None:
-            learners[place] = learner
-    return learners, problems
-
-
 def drift_contradictions(
     drift: DriftSection, head: HeadSection | None, learners: Mapping[str, Learner]
 ) -> Iterator[tuple[tuple[str, str], str]]:
-    """`learners` are those of `drift_learners`, and the job's own as "learner"."""
-    detector, one, extractor = learners.get(SECTION), learners.get("learner"), learners.get("extractor")
+    """`learners` are those of `read_learners`."""
+    detector, one, extractor = learners.get("detector"), learners.get("learner"), learners.get("extractor")
     if detector is not None and detector.kind != "drift":
         yield (SECTION, "detector"), "detector must be a drift detector, such as 'page_hinkley'."
     if drift.watch == "loss" and drift.extractor is not None:

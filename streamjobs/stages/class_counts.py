@@ -1,5 +1,6 @@
 """What a key keeps beside its learner: how many rows it had, and which classes have been labelled so far."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -7,24 +8,58 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import LEARN_HEAD, Array, Stage, Workspace, unknown
+from algorithms.common.protocol import LEARN, LEARN_HEAD, Array, Workspace, unknown
+from streamjobs.errors import SnapshotError
+from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape, refuse
 
 UNASKED = np.zeros((0, 0), np.int8)
 
 
-class BooksState(NamedTuple):
+class ClassCountsState(NamedTuple):
     rows: int  # rows of this key so far: the next row's `seq`
     seen: int  # rows the learner had seen before this key's first one (a warm start's)
     labelled: Array  # (classes,) int64, labels learned per class; no columns in a regression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Books(Stage):
+class ClassCounts(JobStage):
+    """Counts rows and labels of a key, and chooses among the classes that may be predicted."""
+
+    survives = True  # the count of rows; nothing has been labelled for another population's head
+
     classes: int
     given: int = 0  # the first of them that may be predicted before any label: a population's
 
-    def init(self, seen: int = 0) -> BooksState:
-        return BooksState(0, seen, np.zeros(self.classes, np.int64))
+    def begin(self, shape: Shape, seed: int) -> ClassCountsState:
+        return ClassCountsState(0, shape.taught, np.zeros(self.classes, np.int64))
+
+    def description(self) -> None:
+        """No setting changes what the arrays mean."""
+
+    def warm_up(self, state: ClassCountsState, shape: Shape) -> None:
+        work, slot, code = self.workspace(state), np.zeros(1, np.int64), unknown((1,))
+        self.load(work, 0, state)
+        before = np.zeros((1, self.classes), np.int8)
+        self.decide(work, slot, unknown((1, self.classes)), code, np.full(1, LEARN, np.int8), before)
+        self.number(work, slot)
+        targets_of(code, self.classes)
+
+    def inherit(self, state: ClassCountsState) -> ClassCountsState:
+        """What others' rows taught counts as seen; a new key has had none."""
+        if state.seen + state.rows >= MOST_COUNTED:
+            raise SnapshotError(f"the exported state has seen {state.seen} rows and {state.rows}, more than there can be.")
+        return state._replace(seen=state.seen + state.rows, rows=0)
+
+    def migrate(self, state: ClassCountsState, fresh: ClassCountsState, column: Sequence[int]) -> ClassCountsState:
+        return fresh._replace(rows=state.rows)
+
+    def validate(self, name: str, state: ClassCountsState, fresh: ClassCountsState, names: Sequence[str] | None) -> None:
+        """Also: counts of labels, of known classes alone."""
+        JobStage.validate(self, name, state, fresh, names)
+        if not ((state.labelled >= 0) & (state.labelled < MOST_COUNTED)).all():
+            refuse(f"{name}.labelled", "counts of labels", "others")
+        if names is not None and state.labelled[len(names) :].any():
+            refuse(f"{name}.labelled", f"labels of {len(names)} classes", "labels of more")
 
     def number(self, work: Workspace, slots: Array) -> tuple[Array, Array]:
         """The number of each row within its key, and how many rows its learner had seen before it; counts on."""

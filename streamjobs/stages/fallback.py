@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import LEARN_HEAD, Array, Stage, Workspace
+from algorithms.common.protocol import LEARN, LEARN_HEAD, Array, Workspace, unknown
+from streamjobs.stages.stage import JobStage, Shape
 
 
 class FallbackState(NamedTuple):
@@ -14,19 +15,30 @@ class FallbackState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fallback(Stage):
+class Fallback(JobStage):
     """Rows that nothing was chosen for get the last label.
 
     >>> stage, nothing = Fallback(), np.full(3, -1)
-    >>> work = stage.workspace(stage.init())
-    >>> stage.load(work, 0, stage.init())
+    >>> fresh = stage.begin(Shape(dim=1, width=1, label_width=1, targets=5), seed=0)
+    >>> work = stage.workspace(fresh)
+    >>> stage.load(work, 0, fresh)
     >>> stage.advance(work, np.zeros(3, np.int64), nothing, np.array([np.nan, 4.0, np.nan]), np.full(3, 3, np.int8))
     >>> nothing
     array([-1, -1,  4])
     """
 
-    def init(self) -> FallbackState:
+    class_columns = ("latest",)
+
+    def begin(self, shape: Shape, seed: int) -> FallbackState:
         return FallbackState(-1)
+
+    def description(self) -> None:
+        """No setting changes what the arrays mean."""
+
+    def warm_up(self, state: FallbackState, shape: Shape) -> None:
+        work = self.workspace(state)
+        self.load(work, 0, state)
+        self.advance(work, np.zeros(1, np.int64), np.full(1, -1), unknown((1,)), np.full(1, LEARN, np.int8))
 
     def advance(self, work: Workspace, slots: Array, chosen: Array, codes: Array, learn: Array) -> None:
         """Fills -1 in `chosen (n,)`; `codes (n,)` are the true classes, NaN unknown."""

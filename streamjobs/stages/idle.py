@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import Array, Stage, require
+from algorithms.common.protocol import LEARN, Array, require
+from streamjobs.stages.stage import JobStage, Shape
 
 AWAKE = 4  # a bit of a sample's `learn`, beside those that say who learns; windows keep it where all their samples have it
 
@@ -20,25 +21,34 @@ class IdleState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Idle(Stage):
+class Idle(JobStage):
     """Tells idle samples: those that repeat the one before for more than the `after`-th time.
 
     >>> idle = Idle(after=1)
-    >>> work = idle.workspace(idle.init(dim=1))
-    >>> idle.load(work, 0, idle.init(dim=1))
+    >>> fresh = idle.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0)
+    >>> work = idle.workspace(fresh)
+    >>> idle.load(work, 0, fresh)
     >>> learn = np.full(5, 3, np.int8)
     >>> idle.advance(work, np.zeros(5, np.int64), np.array([[2.0], [7.0], [7.0], [7.0], [2.0]]), learn)
     >>> learn & AWAKE > 0
     array([ True,  True,  True, False,  True])
     """
 
+    signal = True
+    survives = True
+
     after: int  # repeats of a sample that are taken for chance
 
     def __post_init__(self) -> None:
         require(self, "after", self.after >= 1, "1 or more")
 
-    def init(self, dim: int) -> IdleState:
-        return IdleState(np.zeros(dim), 0)
+    def begin(self, shape: Shape, seed: int) -> IdleState:
+        return IdleState(np.zeros(shape.dim), 0)
+
+    def warm_up(self, state: IdleState, shape: Shape) -> None:
+        work = self.workspace(state)
+        self.load(work, 0, state)
+        self.advance(work, np.zeros(1, np.int64), np.zeros((1, shape.dim)), np.full(1, LEARN, np.int8))
 
     def advance(self, work: Any, slots: Array, X: Array, learn: Array) -> None:
         """Adds the bit AWAKE to `learn` (n,) of every sample X (n, dim) that is not idle."""

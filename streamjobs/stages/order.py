@@ -12,7 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, Stage, Work, plain, require
+from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, Work, plain, require, unknown
+from streamjobs.stages.stage import JobStage, Shape
 
 APPLIED, HELD, LATE, DUPLICATE = 0, 1, 2, 3  # verdicts on an arriving sample
 _POLICIES = {"learn": 0, "predict_only": 1, "drop": 2, "dlq": 3}
@@ -23,6 +24,16 @@ class OrderState(NamedTuple):
     held_times: Array  # (h,) ascending
     held_X: Array  # (h, dim)
     held_L: Array  # (h, labels)
+
+
+class OrderWork(NamedTuple):
+    """A workspace's arrays: a row per slot of each."""
+
+    newest: Array
+    held_times: Array
+    held_X: Array
+    held_L: Array
+    counts: Array
 
 
 class Ordered(NamedTuple):
@@ -38,12 +49,13 @@ class Ordered(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order(Stage):
+class Order(JobStage):
     """The policies of a source.
 
     >>> order = Order(lateness=2.0)
-    >>> work = order.workspace(order.init(dim=1, labels=1))
-    >>> order.load(work, 0, order.init(dim=1, labels=1))
+    >>> fresh = order.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0)
+    >>> work = order.workspace(fresh)
+    >>> order.load(work, 0, fresh)
     >>> times = np.array([1.0, 3.0, 2.0, 5.0])
     >>> rows = np.zeros((4, 1))
     >>> slots = np.zeros(4, np.int64)
@@ -53,6 +65,11 @@ class Order(Stage):
     """
 
     stored: ClassVar[tuple[str, ...]] = ("held_times", "held_X", "held_L")
+    signal = True
+    survives = True
+    samples = ("held_X",)
+    times = ("held_times", "newest")
+    label_codes = ("held_L",)
 
     policy: str = "learn"  # of late samples: learn and predict_only let them pass at once, drop and dlq do not
     lateness: float = 0.0  # seconds of event time a sample waits
@@ -69,19 +86,37 @@ class Order(Stage):
         return self.max_held + 1 if self.lateness > 0 else 0  # a sample enters before one leaves
 
     def derive(self, work: Work, slot: int) -> None:
-        held = int(work[4][slot, 0])
+        held = int(OrderWork(*work).counts[slot, 0])
         if held > self.max_held:
             raise ValueError(f"Order: {held} samples wait, of which {self.max_held} may.")
 
-    def init(self, dim: int, labels: int) -> OrderState:
-        return OrderState(-np.inf, np.empty(0), np.empty((0, dim)), np.empty((0, labels)))
+    def begin(self, shape: Shape, seed: int) -> OrderState:
+        return OrderState(-np.inf, np.empty(0), np.empty((0, shape.dim)), np.empty((0, shape.label_width)))
+
+    def description(self) -> None:
+        """No setting changes what the arrays mean."""
+
+    def warm_up(self, state: OrderState, shape: Shape) -> None:
+        work, slot = self.workspace(state), np.zeros(1, np.int64)
+        self.load(work, 0, state)
+        self.advance(work, slot, np.zeros(1), np.zeros((1, shape.dim)), unknown((1, shape.label_width)), slot)
+
+    def newest(self, work: Any, slots: Any) -> Array:
+        """Event time of the newest applied sample of each slot, seconds; -inf without one."""
+        times: Array = OrderWork(*work).newest[slots]
+        return times
+
+    def oldest_held(self, work: Any, slot: int) -> float:
+        """Event time of the oldest sample that waits to be put in order, seconds; inf without one."""
+        arrays = OrderWork(*work)
+        return float(arrays.held_times[slot, 0]) if arrays.counts[slot, 0] else float("inf")
 
     def advance(self, work: Any, slots: Array, times: Array, X: Array, L: Array, owner: Array) -> Ordered:
         """Samples of many keys in arrival order: X (n, dim), L (n, labels), the rest (n,)."""
-        arrays = tuple(work)
+        arrays = OrderWork(*work)
         n, most = len(times), len(times)
         if self.lateness > 0 and n:
-            most += int(arrays[4][np.unique(slots), 0].sum())  # all that waits may leave
+            most += int(arrays.counts[np.unique(slots), 0].sum())  # all that waits may leave
         out = (
             np.empty(most, np.int64),
             np.empty(most),
@@ -98,9 +133,9 @@ class Order(Stage):
             plain(L, np.float64),
             plain(owner, np.int64),
         )
-        first = np.zeros(len(arrays[0]) if self.lateness > 0 else 0, np.int64)
+        first = np.zeros(len(arrays.newest) if self.lateness > 0 else 0, np.int64)
         policy = (_POLICIES[self.policy], self.lateness, self.duplicates == "learn", self.max_held)
-        k = _advance(arrays, samples, out, verdict, first, policy)
+        k = _advance(tuple(arrays), samples, out, verdict, first, policy)
         slots, times, X, L, owner, learn = (array[:k] for array in out)
         return Ordered(slots, times, X, L, owner, learn, verdict)
 

@@ -12,14 +12,16 @@ A row's label is the majority of its labelled samples (the lowest code at ties),
 `learn` is what all its samples allow (the common bits).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import Array, Stage, plain, reject, require
+from algorithms.common.protocol import LEARN, Array, plain, reject, require, unknown
 from streamjobs.stages import statistics as features_of
+from streamjobs.stages.stage import END_OF_TIME, JobStage, Shape, refuse
 
 REASONS = ("sparse", "gap", "crowded", "late")
 FEWEST, MOST = 0.8, 1.5  # samples of a window that becomes a row, and that are kept, to the declared number
@@ -50,7 +52,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Windows(Stage):
+class Windows(JobStage):
     """Windows of `length` seconds every `hop` seconds of a signal sampled at `rate` Hz.
 
     >>> windows = Windows(length=2.0, hop=1.0, rate=50.0)
@@ -59,6 +61,11 @@ class Windows(Stage):
     """
 
     stored: ClassVar[tuple[str, ...]] = ("times", "X", "L", "learns")
+    signal = True
+    survives = True
+    samples = ("X",)
+    times = ("times", "newest")
+    label_codes = ("L",)
 
     length: float  # seconds
     hop: float  # seconds, at least a sample period
@@ -89,9 +96,25 @@ class Windows(Stage):
     def room(self, field: str) -> int:
         return int(np.ceil(MOST * self.nominal))
 
-    def init(self, dim: int, labels: int) -> WindowsState:
-        empty = np.empty((0, dim)), np.empty((0, labels))
+    def begin(self, shape: Shape, seed: int) -> WindowsState:
+        empty = np.empty((0, shape.dim)), np.empty((0, shape.label_width))
         return WindowsState(np.empty(0), *empty, np.empty(0, np.int8), 0.0, 0, -np.inf)
+
+    def warm_up(self, state: WindowsState, shape: Shape) -> None:
+        work, slot = self.workspace(state), np.zeros(1, np.int64)
+        self.load(work, 0, state)
+        X, L = np.zeros((1, shape.dim)), unknown((1, shape.label_width))
+        self.advance(work, slot, np.zeros(1), X, L, slot, np.full(1, LEARN, np.int8))
+
+    def validate(self, name: str, state: WindowsState, fresh: WindowsState, names: Sequence[str] | None) -> None:
+        """Also: the unfinished window ends behind the newest sample, and is the first that does."""
+        JobStage.validate(self, name, state, fresh, names)
+        if not 0 <= state.origin < END_OF_TIME or not 0 <= state.window <= END_OF_TIME / self.hop:
+            refuse(f"{name}.window", "a window after 1970", f"number {state.window} from {state.origin:g} s")
+        start = state.origin + state.window * self.hop
+        if np.isfinite(state.newest) and not start + self.length > state.newest:
+            ended = state.newest - start - self.length
+            refuse(f"{name}.window", "an unfinished window", f"one that ended {ended:g} s before")
 
     def advance(self, work: Any, slots: Array, times: Array, X: Array, L: Array, owner: Array, learn: Array) -> Rows:
         """Samples of many keys in order: X (n, dim), L (n, labels), learn (n,) int8, the rest (n,)."""

@@ -12,16 +12,16 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 import structlog
 
 from streamjobs import process
 from streamjobs.core.interface import Core
-from streamjobs.job_files import core_from
 from streamjobs.kafka.patches.connections import Answered
 from streamjobs.process import nothing_to_save
-from streamjobs.settings.composition import named
+from streamjobs.settings.learners import with_name
 from streamjobs.settings.sections import Settings
 from streamjobs.worker import logs
 from streamjobs.worker.failures import TimeoutAtStop, exit_code, failure_line
@@ -38,16 +38,15 @@ COLLECT = (50_000, 20, 50)  # a fetched batch is thousands of tuples, and none o
 TURN = 0.1  # seconds between two looks at whether it has caught up
 
 
-def run(settings: Settings, *, once: bool = False, debug: bool = False, core: Core | None = None) -> int:
+def run(settings: Settings, make_core: Callable[[], Core], *, once: bool = False, debug: bool = False) -> int:
     """Run a worker until SIGTERM or SIGINT (exit 0), a failure (1 to 3), or with `once` until it has caught up (0).
 
-    `once` means: every assigned partition reached the end it had at the start. `core` replaces the job's own (tests).
+    `once` means: every assigned partition reached the end it had at the start. What `make_core` raises ends it too.
     """
     nothing_to_save()  # also while compiling; the loop takes the signals over when it runs
     logs.configure(debug=debug)
     try:
-        made = core if core is not None else core_from(settings)
-        _run(settings, made, once=once)
+        _run(settings, make_core(), once=once)
     except Exception as error:  # noqa: BLE001 - the last line before the exit code
         return _failed(error, debug)
     return 0
@@ -67,9 +66,9 @@ def _run(settings: Settings, core: Core, *, once: bool) -> None:
     metrics = Metrics(
         settings.source.topic,
         core.job.model,
-        named(drift.detector)[0] if drift is not None else "",
+        with_name(drift.detector)[0] if drift is not None else "",
         core.job.sinks.values(),
-        [named(control)[0] for control in drift.beside] if drift is not None else (),
+        [with_name(control)[0] for control in drift.beside] if drift is not None else (),
     )
     health = Health(metrics)
     server = Server(settings.metrics, health)

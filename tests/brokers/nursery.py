@@ -142,7 +142,7 @@ def _child(request: dict[str, Any]) -> None:
     os.environ.update(request["env"])
     code = 70
     try:
-        from streamjobs.job_files import load_job
+        from streamjobs.job_files import core_from, read_job
         from streamjobs.process import nothing_to_save
         from streamjobs.worker.run import run
         from tests.brokers import planted
@@ -151,7 +151,8 @@ def _child(request: dict[str, Any]) -> None:
         *words, job = request["start"]
         if words[0] == "planted":
             planted.plant(words[1])
-        code = run(load_job(Path(job)), debug="--debug" in words)
+        composition = read_job(Path(job))
+        code = run(composition.settings, lambda: core_from(composition), debug="--debug" in words)
     except BaseException:  # noqa: BLE001 - a child must never go on in its parent's loop
         import traceback
 

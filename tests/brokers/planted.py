@@ -23,7 +23,7 @@ from typing import Any
 from streamjobs.core.messages import Output
 from streamjobs.core.state.live import Live
 from streamjobs.core.state.snapshot import Offsets
-from streamjobs.job_files import load_job
+from streamjobs.job_files import core_from, read_job
 from streamjobs.worker import app, watchdog
 from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.checkpoint import Checkpoints
@@ -165,4 +165,5 @@ def plant(what: str) -> None:
 
 if __name__ == "__main__":
     plant(sys.argv[1])
-    sys.exit(run(load_job(sys.argv[2])))
+    composition = read_job(sys.argv[2])
+    sys.exit(run(composition.settings, lambda: core_from(composition)))

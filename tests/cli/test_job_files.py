@@ -12,8 +12,7 @@ from streamjobs.commands.check import without_secrets
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
 from streamjobs.job_files import load_job, table_of
-from streamjobs.settings.composition import parts_of
-from streamjobs.settings.load import settings_from
+from streamjobs.settings.load import composition_from, settings_from
 from streamjobs.settings.rules import advice
 from streamjobs.settings.schema import json_schema
 from streamjobs.settings.sections import Section, Settings
@@ -307,7 +306,7 @@ def test_a_nested_learner_whose_name_is_no_text_is_one_sentence(name: str):
 def test_a_wait_of_more_windows_than_there_are_numbers_keeps_as_many_rows_as_any():
     windows = {"length": "1ms", "hop": 1e-5, "rate": 100_000.0}
     made = table(window=windows, labels={"wait": 1.7e308})
-    assert parts_of(settings_from(made)).waiting.most == 100_000
+    assert composition_from(made).waiting.most == 100_000
 
 
 def test_an_environment_made_to_break_its_reader_is_one_sentence():

@@ -6,14 +6,14 @@ import pytest
 
 from streamjobs.errors import ConfigError
 from streamjobs.job_files import job_from
-from streamjobs.settings.load import settings_from
+from streamjobs.settings.load import composition_from
 
 BASE = {"source": {"topic": "in", "fields": ["x", "y", "z"], "label": "label"}}
 
 
 def refusal(**sections: Any) -> str:
     with pytest.raises(ConfigError) as caught:
-        job_from(settings_from(BASE | sections), "job.toml")
+        job_from(composition_from(BASE | sections), "job.toml")
     return str(caught.value)
 
 

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from streamjobs.core.state.population import encode
 from streamjobs.demo.mock import PARTITIONS, MockBroker
 from streamjobs.errors import ConfigError
-from streamjobs.job_files import core_from, job_of, load_job
+from streamjobs.job_files import core_from, job_of, load_job, read_job
 from streamjobs.kafka.topics import changelog
 from tests.cli.jobs import JOB, command, job_file, rows
 from tests.core.people import OTHERS, population_of
@@ -49,7 +49,7 @@ def test_a_population_is_checked_before_anything_runs(tmp_path, capsys):
         err = capsys.readouterr().err
         assert said in err and "[population]" in err and "Traceback" not in err
         with pytest.raises(ConfigError, match=rf"^\[population\].*{re.escape(str(file))}"):
-            core_from(load_job(job))  # as the worker does
+            core_from(read_job(job))  # as the worker does
 
 
 def test_a_pooled_replay_of_a_job_with_a_population_is_refused(tmp_path, capsys):

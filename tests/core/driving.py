@@ -6,6 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from streamjobs.stages.stage import Shape
+
+
+def fresh(stage: Any, dim: int, labels: int) -> Any:
+    """The state of a new key, whose rows are its samples."""
+    return stage.begin(Shape(dim=dim, width=dim, label_width=labels, targets=1), seed=0)
+
 
 def drive(
     stage: Any, samples: tuple[np.ndarray, ...], *, keys: int, cuts: Sequence[int] = (), reload: bool = False
@@ -14,7 +21,7 @@ def drive(
 
     cuts: where one batch ends and the next begins; reload: every key is saved and loaded into fresh arrays after each.
     """
-    start = stage.init(samples[2].shape[1], samples[3].shape[1])
+    start = fresh(stage, samples[2].shape[1], samples[3].shape[1])
     work = stage.workspace(start, slots=keys)
     for slot in range(keys):
         stage.load(work, slot, start)

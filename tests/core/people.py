@@ -8,7 +8,7 @@ from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 from streamjobs.core.state.live import Live
 from streamjobs.core.state.population import Population, encode
-from streamjobs.settings.composition import parts_of, without_population
+from streamjobs.settings.composition import composition_of, without_population
 from streamjobs.settings.sections import Settings
 from streamjobs.stages.class_counts import targets_of
 from tests.core.streams import START, record, samples, settings
@@ -60,7 +60,7 @@ def windows_of(job: Job, records: list[Stored]) -> tuple[np.ndarray, list[object
 
 def population_of(job_settings: Settings, records: list[Stored] = OTHERS) -> Population:
     """Scale, map and head of all these records, each in one pass."""
-    parts = parts_of(job_settings)
+    parts = composition_of(job_settings)
     X, codes = windows_of(Job.from_settings(without_population(job_settings)), records)
     known = np.isfinite(codes)
     X, codes = X[known], codes[known]
@@ -74,7 +74,7 @@ def population_of(job_settings: Settings, records: list[Stored] = OTHERS) -> Pop
     teacher = parts.teacher
     head, _ = teacher.run(teacher.init(dim=X.shape[1], targets=len(NAMES), seed=0), X, targets_of(codes, len(NAMES)))
     labels = np.bincount(codes.astype(int), minlength=len(NAMES))
-    return Population.from_parts(parts, names=NAMES, labels=labels, people=4, scaling=scaling, map=mapping, head=head)
+    return Population.from_composition(parts, names=NAMES, labels=labels, people=4, scaling=scaling, map=mapping, head=head)
 
 
 def job_of_people(**sections) -> Job:

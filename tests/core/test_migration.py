@@ -8,7 +8,7 @@ import pytest
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.state.live import Live
-from streamjobs.core.state.population import Population, Taught, begun, decode, encode
+from streamjobs.core.state.population import Population, Taught, begin_head, decode, encode
 from streamjobs.errors import SnapshotError
 from tests.core.driving import same_bits
 from tests.core.people import FILE, OTHERS, job_of_people, late_labels, of_people, population_of
@@ -63,7 +63,7 @@ def test_what_a_key_keeps_and_what_begins_anew(old, new, stored):
             assert np.array_equal(moved, 1.0 - codes, equal_nan=True)
         assert after["waiting"].said.tolist() == [1 - one for one in before["waiting"].said.tolist()]
         assert key == b"p0" or len(before["waiting"].said) > 3
-        start = begun(new.population, new.learner, 2)
+        start = begin_head(new.population, new.learner, 2)
         assert same_bits([np.asarray(a) for a in start], [np.asarray(a) for a in after["learner"]])
         assert after["books"].rows == before["books"].rows > 5 and after["books"].labelled.tolist() == [0, 0]
         assert after["books"].seen == new.population.rows

@@ -18,7 +18,7 @@ from streamjobs.core.state.live import Live
 from streamjobs.core.state.population import Population, decode, encode, learner_table
 from streamjobs.core.state.snapshot import flatten
 from streamjobs.errors import ConfigError, SnapshotError
-from streamjobs.settings.composition import parts_of
+from streamjobs.settings.composition import composition_of
 from tests.core.driving import same_bits
 from tests.core.people import FILE, NAMES, OTHERS, job_of_people, of_people, population_of
 from tests.core.streams import Worker, samples, settings
@@ -74,7 +74,7 @@ def test_a_learners_table_makes_the_same_learner():
 
 
 def test_parts_that_do_not_belong_together_make_no_population(population):
-    parts, whole = parts_of(of_people()), population._asdict()
+    parts, whole = composition_of(of_people()), population._asdict()
     given_ = {"names": NAMES, "labels": whole["labels"], "people": 4}
     states = {name: whole[name].state for name in ("scaling", "map", "head")}
     wide, _ = parts.teacher.run(parts.teacher.init(dim=7, targets=2, seed=0), np.zeros((1, 7)), np.zeros((1, 2)))
@@ -87,7 +87,7 @@ def test_parts_that_do_not_belong_together_make_no_population(population):
         {"head": states["head"]._replace(P=states["head"].P[1:])},
     ):
         with pytest.raises(ValueError):
-            Population.from_parts(parts, **(given_ | states | wrong))
+            Population.from_composition(parts, **(given_ | states | wrong))
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from streamjobs.core.job import Job
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.live import Live
 from streamjobs.core.state.snapshot import Snapshot
-from streamjobs.core.state.validation import fits
 from streamjobs.errors import SnapshotError
 from streamjobs.stages.order import Order
+from streamjobs.stages.stage import Shape, check_fields
 from tests.checks.examples import cases
 from tests.core.people import job_of_people, late_labels
 from tests.core.streams import Worker, samples, settings
@@ -96,8 +96,8 @@ def test_what_a_stage_refuses_itself_is_a_snapshot_error_too():
 @pytest.mark.parametrize("case", [case for case in cases() if case.learner.bounded], ids=lambda case: case.name)
 def test_every_state_a_learner_leaves_is_taken_back(case):
     begun = case.init()
-    fits(case.name, case.learner, begun, begun)
-    fits(case.name, case.learner, begun, case.trained(40))
+    check_fields(case.name, case.learner, begun, begun, finite=True)
+    check_fields(case.name, case.learner, begun, case.trained(40), finite=True)
 
 
 def test_a_model_that_has_seen_more_rows_than_there_can_be_is_no_start(job, stored):
@@ -130,14 +130,15 @@ def test_a_state_that_leaves_a_loop_no_room_is_refused(what):
     learner, dim, rows = CROWDED[what]
     begun = learner.init(dim=dim, targets=1, seed=0)
     state = begun._replace(**rows)
-    fits("learner", learner, begun, state)  # a loop has as much room
+    check_fields("learner", learner, begun, state, finite=True)  # a loop has as much room
     with pytest.raises(ValueError, match=type(learner).__name__):
         learner.load(learner.workspace(state), 0, state)
 
 
 def test_more_waiting_samples_than_may_wait_are_refused():
     order = Order(lateness=1.0, max_held=3)
-    state = order.init(dim=1, labels=1)._replace(held_times=np.arange(4.0), held_X=np.ones((4, 1)), held_L=np.ones((4, 1)))
+    fresh = order.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0)
+    state = fresh._replace(held_times=np.arange(4.0), held_X=np.ones((4, 1)), held_L=np.ones((4, 1)))
     with pytest.raises(ValueError, match="Order: 4 samples wait, of which 3 may"):
         order.load(order.workspace(state), 0, state)
 

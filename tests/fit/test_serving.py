@@ -13,7 +13,6 @@ from streamjobs.fit.recordings import Stream
 from streamjobs.job_files import job_of
 from streamjobs.recordings.files import records_of
 from streamjobs.replay.engine import Replay
-from streamjobs.settings.composition import parts_of
 from tests.fit.people import JOB, command, job_file, jsonl, rows
 
 LINEAR = JOB.replace('name = "ald"\nbudget = 20\n[head]\nname = "rls"\n', 'name = "rls"\n')
@@ -35,7 +34,7 @@ def test_the_worker_decides_as_the_report_does(tmp_path, text):
 
     inputs = inputs_of(job.settings, [str(new)], Columns(None, None, None, False))
     data = read(job.settings, inputs.sources, pause=10.0, column=inputs.recording).data
-    population, recipe = job.population, recipe_of(parts_of(job.settings))
+    population, recipe = job.population, recipe_of(job.composition)
     assert population is not None
     learned = Learned(
         population.scaling.state, population.map.state if population.map is not None else None, population.head.state

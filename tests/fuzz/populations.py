@@ -15,7 +15,7 @@ from streamjobs.core.state.population import begun, decode, encode
 from streamjobs.core.state.snapshot import Snapshot
 from streamjobs.core.state.snapshot import decode as decode_snapshot
 from streamjobs.errors import ConfigError, SnapshotError
-from streamjobs.settings.composition import parts_of
+from streamjobs.settings.composition import composition_of
 from tests.core.people import FILE, of_people, population_of
 from tests.fuzz.bytes import EDGES, REALS, bent
 from tests.fuzz.case import Case, Family, chance, must
@@ -38,7 +38,7 @@ class Populations(Family):
             of_people(labels={"wait": "30s"}),
             of_people(learner={"name": "rff", "features": 16, "freeze": True}, scaling={"method": "none"}),
         ]
-        self.parts = [parts_of(one) for one in self.settings]
+        self.parts = [composition_of(one) for one in self.settings]
         self.valid = [encode(population_of(one)) for one in self.settings]
         self.after = [good(Job.from_settings(self.settings[0], population=self.valid[0]), 0, 14)] * 2
 

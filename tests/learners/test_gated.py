@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from algorithms.heads.smoothing import Smoothing
 
 from algorithms import learner_from
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, Array
 from algorithms.common.rls import packed, unpacked
 from algorithms.heads.gated import GatedRls
-from algorithms.heads.smoothing import Smoothing
 from tests.checks.states import same_outputs, same_state
 from tests.reference.gated import gated as slow
 

@@ -21,7 +21,7 @@ from streamjobs.core.state.live import Live
 from streamjobs.core.state.population import Population, encode
 from streamjobs.fit.learning import Learned, decided, features, learned_from
 from streamjobs.fit.recordings import LATE, Recordings, Stream, shuffled
-from streamjobs.settings.composition import parts_of
+from streamjobs.settings.composition import composition_of
 from streamjobs.settings.sections import Settings
 from tests.data import dataset
 from tests.paper import recordings
@@ -65,8 +65,8 @@ def settings(mirrored: bool) -> Settings:
 
 def population_of(chosen: Settings, learned: Learned, others: Stream, names: list[str]) -> bytes:
     return encode(
-        Population.from_parts(
-            parts_of(chosen),
+        Population.from_composition(
+            composition_of(chosen),
             names=names,
             labels=np.bincount(others.activity, minlength=len(names)),
             people=1,

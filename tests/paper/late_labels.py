@@ -14,7 +14,8 @@ import numpy as np
 from algorithms import Learner, learner_from
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, PREDICT_ONLY
 from streamjobs.fit.recordings import Stream, arriving
-from streamjobs.stages.class_counts import Books, targets_of
+from streamjobs.stages.class_counts import ClassCounts, targets_of
+from streamjobs.stages.stage import Shape
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class States(NamedTuple):
 
 
 def empty(model: Model, dim: int, classes: int) -> States:
-    books = Books(classes=classes).init()
+    books = ClassCounts(classes=classes).begin(Shape(dim=dim, width=dim, label_width=1, targets=classes), seed=0)
     scaling = model.scaling.init(dim=dim, targets=0, seed=0)
     return States(scaling, model.learner.init(dim=dim, targets=classes, seed=0), books)
 
@@ -63,7 +64,7 @@ def apply(model: Model, states: States, X, codes, scale_learns, learn) -> tuple[
     model.learner.advance(work, slots, scaled.features, np.ascontiguousarray(targets_of(codes, classes)), out, learn)
     learner = model.learner.save(work, 0, states.learner)
 
-    books = Books(classes=classes)
+    books = ClassCounts(classes=classes)
     work = books.workspace(states.books)
     books.load(work, 0, states.books)
     chosen, _ = books.decide(work, slots, out.prediction, codes, learn)

@@ -11,6 +11,7 @@ from streamjobs.core.messages import Stored
 from streamjobs.core.state.live import Live
 from streamjobs.fit.recordings import Stream
 from streamjobs.settings.sections import Settings
+from tests.core.driving import fresh
 from tests.data import dataset
 from tests.paper.late_labels import Model, population
 
@@ -61,7 +62,7 @@ def test_a_pooled_replay_of_raw_frames_gives_the_bits_of_the_population():
 
 def _windows(job, signal):
     stage, n = job.stages["windows"], len(signal)
-    start = stage.init(signal.shape[1], 1)
+    start = fresh(stage, signal.shape[1], 1)
     work = stage.workspace(start)
     stage.load(work, 0, start)
     slots, unknown = np.zeros(n, np.int64), np.full((n, 1), np.nan)

@@ -13,7 +13,7 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.stages.late_labels import Waiting
 from streamjobs.stages.rows import Rows
-from tests.core.driving import same_bits
+from tests.core.driving import fresh, same_bits
 from tests.core.people import job_of_people
 from tests.core.streams import START, Worker, record, samples, settings
 from tests.reference.waiting import Waiting as Plain
@@ -67,7 +67,7 @@ def test_rows_and_labels_meet_as_in_the_plain_version_in_any_batches_across_rest
         else:
             plain.label(key, time, label)
     stage = Waiting(wait=wait, delay=delay, within=within, most=most)
-    states = [stage.init(1, 1) for _ in range(KEYS)]
+    states = [fresh(stage, 1, 1) for _ in range(KEYS)]
     made, missed, skipped = [], [], {"unlabelled": 0, "waiting_full": 0}
     for begin, end in itertools.pairwise([0, *sorted(min(cut, len(events)) for cut in cuts), len(events)]):
         work = stage.workspace(states[0], slots=KEYS)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from algorithms.common.protocol import SettingError
 from streamjobs.stages.order import APPLIED, DUPLICATE, HELD, LATE, Order
-from tests.core.driving import drive, same_bits
+from tests.core.driving import drive, fresh, same_bits
 
 EPOCH = 1_700_000_000.0
 
@@ -111,12 +111,12 @@ def test_no_more_than_max_held_samples_wait():
     order = Order(lateness=1e6, max_held=16)
     got, (state,) = drive(order, stream(np.arange(1000.0)), keys=1)
     assert len(state.held_times) == 16 and len(got[1]) == 984
-    assert sum(np.asarray(part).nbytes for part in state) <= order.bytes_of(order.init(2, 1))
+    assert sum(np.asarray(part).nbytes for part in state) <= order.bytes_of(fresh(order, 2, 1))
 
 
 def test_without_lateness_nothing_is_kept_but_a_time():
     order = Order()
-    assert order.bytes_of(order.init(40, 7)) == 8
+    assert order.bytes_of(fresh(order, 40, 7)) == 8
 
 
 @pytest.mark.parametrize(

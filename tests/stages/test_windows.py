@@ -9,7 +9,7 @@ from algorithms.common.protocol import SettingError
 from streamjobs.stages import statistics
 from streamjobs.stages.order import Order
 from streamjobs.stages.windows import Windows
-from tests.core.driving import drive, same_bits
+from tests.core.driving import drive, fresh, same_bits
 from tests.reference import windows as reference
 
 EPOCH = 1_700_000_000.0
@@ -104,7 +104,7 @@ def test_a_stream_faster_than_declared_is_held_to_one_and_a_half_times_the_sampl
     stage = Windows(length=2.0, hop=1.0, rate=RATE)
     got, (state,) = drive(stage, stream(times), keys=1)
     assert len(got[1]) == 3 and len(state.times) <= 150
-    assert dict(got[6])["crowded"].isdigit() and sum(a.nbytes for a in state[:4]) <= stage.bytes_of(stage.init(2, 1))
+    assert dict(got[6])["crowded"].isdigit() and sum(a.nbytes for a in state[:4]) <= stage.bytes_of(fresh(stage, 2, 1))
 
 
 def test_a_long_pause_within_the_gap_costs_no_time_and_is_counted_as_sparse():

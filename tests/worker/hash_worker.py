@@ -23,7 +23,7 @@ def main() -> int:
     options = parser.parse_args()
     settings = load_job(options.job)
     core = hash_core(settings.source.topic, state_bytes=options.state_bytes)
-    return run(settings, once=options.once, debug=options.debug, core=core)
+    return run(settings, lambda: core, once=options.once, debug=options.debug)
 
 
 if __name__ == "__main__":

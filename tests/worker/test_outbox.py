@@ -9,6 +9,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from streamjobs.errors import SetupError
 from streamjobs.job_files import core_from
 from streamjobs.kafka.client import REQUEST_TIMEOUT_MS, for_aiokafka, servers
+from streamjobs.settings.composition import composition_of
 from streamjobs.settings.load import settings_from
 from streamjobs.settings.sections import BrokerSection
 from streamjobs.worker.app import build
@@ -98,7 +99,7 @@ def test_a_dead_connection_is_given_up_long_before_what_it_carried(tmp_path):
     def build_app():
         state = {"store": "memory", "directory": str(tmp_path)}
         settings = settings_from({"source": {"topic": "in", "dim": 1}, "learner": {"name": "lms"}, "state": state})
-        return build(settings, core_from(settings), Metrics(), 1)
+        return build(settings, core_from(composition_of(settings)), Metrics(), 1)
 
     for producer in asyncio.run(body()):
         assert producer._request_timeout_ms == REQUEST_TIMEOUT_MS <= 20_000
@@ -119,4 +120,4 @@ def test_a_state_directory_that_cannot_be_made_is_one_sentence(tmp_path):
     with pytest.raises(
         SetupError, match=r"^\[state\] directory: .*taken/streamjobs cannot be made \(Not a directory\); name"
     ):
-        build(settings, core_from(settings), Metrics(), 1)
+        build(settings, core_from(composition_of(settings)), Metrics(), 1)

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from streamjobs.core.job import SIGNAL, Job
-from streamjobs.core.state.live_stats import Standing, Told, budget_used, standing
+from algorithms.common.protocol import Array
+from streamjobs.core.job import LEARNER, ORDER, Job
+from streamjobs.core.state.live_stats import Standing, Told, standing
 from streamjobs.core.state.snapshot import Offsets, assemble, packers
 from streamjobs.errors import SnapshotError
+from streamjobs.stages.order import Order
 
 FIRST_SLOTS = 16
 POOLED = b""  # the key whose model every key shares in a pooled replay
@@ -35,7 +37,7 @@ class Live:
         pooled: bool = False,
     ) -> None:
         self.job, self.read, self.pooled = job, read, pooled
-        self.templates = job.init(POOLED)
+        self.templates, self.order = job.init(POOLED), job.stage(ORDER, Order)
         self.work: dict[str, Any] = {}
         self.shared: dict[str, Any] = {}  # the population's stages: one slot for all keys, never learned, never stored
         for name, stage in job.own.items():
@@ -78,11 +80,12 @@ class Live:
 
     def standing(self, since: int) -> Standing:
         """How the live keys stand, those with a record in a batch after the `since`-th; for metrics."""
-        if "map" in self.shared:
-            share = budget_used(self.job.stages["map"], self.shared["map"], self.job.shared["map"], [0])
+        mapping = self.job.composition.map
+        if mapping is not None:
+            share = mapping.budget_used(self.shared["map"], self.job.shared["map"], [0])
         else:
             slots = [0] if self.pooled else list(self.slot_of.values())
-            share = budget_used(self.job.learner, self.work["learner"], self.templates["learner"], slots)
+            share = self.job.learner.budget_used(self.work[LEARNER], self.templates[LEARNER], slots)
         return standing(self.told, self.used, self.keys, since, share)
 
     def tick(self) -> None:
@@ -134,15 +137,13 @@ class Live:
             self.dirty.add(slot)
         return slot
 
-    def newest(self, slot: int) -> float:
-        """Event time of the key's newest applied sample, seconds; -inf without one."""
-        (newest, *_) = self.work["order"].arrays
-        return float(newest[slot])
+    def newest(self, slots: list[int]) -> Array:
+        """Event time of the newest applied sample of the keys in these slots, seconds; -inf without one."""
+        return self.order.newest(self.work[ORDER], slots)
 
     def oldest_held(self, slot: int) -> float:
         """Event time of the oldest sample of the key that waits to be put in order, seconds; inf without one."""
-        _, times, _, _, counts = self.work["order"].arrays
-        return float(times[slot, 0]) if counts[slot, 0] else float("inf")
+        return self.order.oldest_held(self.work[ORDER], slot)
 
     def renew(self, slot: int) -> None:
         """The key in this slot begins anew, as if it had never been there."""
@@ -209,7 +210,9 @@ class Live:
 
     def _encode(self, slots: list[int]) -> list[bytes]:
         packs = [
-            pack for name, stage in self.job.own.items() for pack in packers(stage, self.work[name], self.templates[name])
+            pack
+            for name, stage in self.job.own.items()
+            for pack in packers(stage.codec, self.work[name], self.templates[name])
         ]
         begin, encoded = self.job.snapshot_head, []
         for slot in slots:
@@ -234,6 +237,4 @@ class Live:
         Without a key: the pooled model.
         """
         slot = self.slot(POOLED if key is None else key)
-        fresh = self.job.init(POOLED)
-        states = self.states(slot) | {name: fresh[name] for name in SIGNAL if name in fresh}
-        return self.job.encode(states, self.names[slot], {})
+        return self.job.encode_model(self.states(slot), self.names[slot])

@@ -4,11 +4,11 @@ Nothing here is part of a state: it begins anew with the live states and is neve
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.common.protocol import Array, Stage
+from algorithms.common.protocol import Array
 
 WORST = 10  # keys with the largest LS errors
 
@@ -54,17 +54,6 @@ def standing(told: Told, used: Array, keys: int, since: int, budget_used: float)
         rank = float((np.isfinite(features) & (features != 0.0)).sum(axis=1).mean())
     drifting = int((active & (alarmed[:size] > since)).sum())
     return Standing(int(active.sum()), drifting, tuple(known.tolist()), budget_used, rank, keys)
-
-
-def budget_used(stage: Stage, work: Any, like: Any, slots: list[int]) -> float:
-    """Stored samples to their limit, mean over the slots; of a chain its extractor's. NaN without samples or slots."""
-    extractor = getattr(stage, "extractor", None)
-    if extractor is not None:
-        stage, work, like = extractor, work.extractor, like.extractor
-    if not stage.stored or not slots:
-        return float("nan")
-    limit = getattr(stage, "budget", 0) or stage.room(stage.stored[0])
-    return float(work.arrays[len(like)][slots, 0].mean() / limit) if limit else float("nan")
 
 
 def together(parts: list[Standing]) -> Standing:

@@ -1,53 +1,62 @@
-"""A key's state that was learned on another population: what it keeps, and what begins anew.
+"""A key's state that was learned on another population: what it keeps, and what begins fresh.
 
-Kept: offsets, the signal (order, idleness, windows), rows that wait for labels, and the number of its rows. Begun anew:
-the head, which cannot be carried to another map, and all that followed it: gate, smoothing, drift, the last label, and
-the count of classes labelled. The key is then as new to the new population, in the middle of its stream.
+Kept: offsets, the signal (order, idleness, windows), rows that wait for labels, and the number of its rows. Fresh: the head,
+which cannot be carried to another map, and all that followed it: gate, smoothing, drift, the last label, and the count of
+classes labelled. The key is then as new to the new population, in the middle of its stream.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
-from algorithms.common.protocol import Array
 from streamjobs.core.state.snapshot import Snapshot, flatten, unflatten
 from streamjobs.errors import SnapshotError
-from streamjobs.stages.class_counts import BooksState
+from streamjobs.stages.stage import JobStage
 
-KEPT = ("order", "idle", "windows", "waiting")  # stages, which come first in a snapshot; the books come last
-CODES = {"order": "held_L", "windows": "L", "waiting": "L"}  # their fields with label codes
-ANEW = ("population", "labels", "classes", "scaling", "map", "learner", "smoothing", "fallback", "drift", "beside_")
+SIGNAL_FACTS = ("dim", "mirror")  # of a snapshot's description, beside the stages that survive
 
 
-def carries(written: Mapping[str, Any], now: Mapping[str, Any], replaced: Sequence[str]) -> bool:
-    """Whether the job that wrote a snapshot stood on a population that this job's replaces, and had the same signal."""
+def survives(written: Mapping[str, Any], now: Mapping[str, Any], replaced: Sequence[str]) -> bool:
+    """Whether the job that wrote a snapshot had a population that this job's replaces, and the same signal."""
+    changed = [name for name in {**written, **now} if written.get(name) != now.get(name)]
     return written.get("population") in replaced and not any(
-        written.get(name) != now.get(name) for name in {**written, **now} if not name.startswith(ANEW)
+        name in SIGNAL_FACTS or _of_surviving_stage(written.get(name)) or _of_surviving_stage(now.get(name))
+        for name in changed
     )
 
 
-def carried(held: Snapshot, begun: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """The key's states and class names in this job. begun: states of a new key; names: the population's classes.
+def _of_surviving_stage(description: Any) -> bool:
+    """Whether a text such as "Windows(length=2.0, ...)" describes a stage whose state survives."""
+    return isinstance(description, str) and description.partition("(")[0] in {
+        stage.__name__ for stage in JobStage.__subclasses__() if stage.survives
+    }
 
-    Raises SnapshotError where the key's classes do not find room.
+
+def migrated(
+    held: Snapshot, stages: Mapping[str, JobStage], fresh: Mapping[str, Any], names: Sequence[str], room: int
+) -> tuple[dict[str, Any], list[str]]:
+    """The key's states and class names in this job.
+
+    fresh: states of a new key; names: the population's classes; room: most classes of a key. Stages that survive come first
+    or last in a snapshot, so their arrays are found without knowing what lies between. Raises SnapshotError where the key's
+    classes do not find room.
     """
-    states, at = dict(begun), 0
-    for name in KEPT:
-        if name in begun:
-            count = len(flatten(begun[name]))
-            states[name] = unflatten(begun[name], held.arrays[at : at + count])
-            at += count
-    rows = held.arrays[-3]  # of the books: rows, seen, labelled
-    if rows.dtype != np.int64 or rows.ndim:
-        raise ValueError(f"its number of rows is {rows.dtype} of shape {rows.shape}")
-    books = begun["books"]
-    assert isinstance(books, BooksState)
-    states["books"] = books._replace(rows=rows.item())
-    codes = [getattr(states[name], field) for name, field in CODES.items() if name in states]
-    used = {int(code) for array in codes for code in array[np.isfinite(array)].tolist()}
+    first = list(takewhile(lambda name: stages[name].survives, stages))
+    last = list(takewhile(lambda name: stages[name].survives, reversed(list(stages))))
+    kept, at = {}, 0
+    for name in first:
+        count = len(flatten(fresh[name]))
+        kept[name] = unflatten(fresh[name], held.arrays[at : at + count])
+        at += count
+    end = len(held.arrays)
+    for name in last:
+        count = len(flatten(fresh[name]))
+        kept[name] = unflatten(fresh[name], held.arrays[max(0, end - count) : end])
+        end -= count
+    used = {int(code) for code in _codes(stages, kept)}
     known = [*names, *(held.names[code] for code in sorted(used) if held.names[code] not in names)]
-    room = len(books.labelled)
     if len(known) > room:
         own = ", ".join(known[len(names) :])
         raise SnapshotError(
@@ -55,18 +64,13 @@ def carried(held: Snapshot, begun: Mapping[str, Any], names: Sequence[str]) -> t
             f"this job has room for {room}; raise [head] max_classes."
         )
     column = [known.index(name) if name in known else -1 for name in held.names]
-    for name, field in CODES.items():
-        if name in states:
-            states[name] = states[name]._replace(**{field: _moved(getattr(states[name], field), column)})
-    if "waiting" in states:
-        said = np.array([column[one] if one >= 0 else -1 for one in states["waiting"].said.tolist()], np.int64)
-        states["waiting"] = states["waiting"]._replace(said=said)
-    return states, known
+    moved = {name: stages[name].migrate(state, fresh[name], column) for name, state in kept.items()}
+    return {**fresh, **moved}, known
 
 
-def _moved(codes: Array, column: Sequence[int]) -> Array:
-    """Class columns (n, 1) in the new order."""
-    moved = codes.copy()
-    for n in np.flatnonzero(np.isfinite(codes[:, 0])):
-        moved[n, 0] = column[int(codes[n, 0])]
-    return moved
+def _codes(stages: Mapping[str, JobStage], states: Mapping[str, Any]) -> Iterable[float]:
+    """Columns of the classes whose labels wait."""
+    for name, state in states.items():
+        for field in stages[name].label_codes:
+            codes = getattr(state, field)
+            yield from codes[np.isfinite(codes)].tolist()

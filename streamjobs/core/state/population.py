@@ -22,11 +22,10 @@ import numpy as np
 from algorithms import LEARNERS, Learner, SettingError, learner_from
 from algorithms.common.kernels import Kernel, table_of
 from algorithms.common.protocol import Array, State
-from algorithms.heads.gated import GatedRls, GatedRlsState
 from streamjobs.core.state.snapshot import Reader, array_header, flatten, unflatten
-from streamjobs.core.state.validation import MOST, fits
 from streamjobs.errors import ConfigError, SnapshotError
-from streamjobs.settings.composition import Parts, describe
+from streamjobs.settings.composition import Composition
+from streamjobs.stages.stage import MOST_COUNTED, check_fields, describe
 
 MAGIC, VERSION = b"SP", 1
 MOST_BYTES = 1 << 30  # of a file
@@ -46,7 +45,7 @@ class Taught(NamedTuple):
 
 
 class Population(NamedTuple):
-    """Made by `Population.from_parts`, kept by `encode` and `decode`."""
+    """Made by `Population.from_composition`, kept by `encode` and `decode`."""
 
     facts: dict[str, str]  # fields, window, mirror: what the windows were made of
     names: list[str]  # classes, in the order of the head's columns
@@ -58,17 +57,25 @@ class Population(NamedTuple):
     head: Taught  # `rls`, with a column per class
 
     @classmethod
-    def from_parts(
-        cls, parts: Parts, *, names: list[str], labels: Array, people: int, scaling: State, map: State, head: State
+    def from_composition(
+        cls,
+        composition: Composition,
+        *,
+        names: list[str],
+        labels: Array,
+        people: int,
+        scaling: State,
+        map: State,
+        head: State,
     ) -> "Population":
-        """What `fit` learned: states of parts.scaling and parts.map (None where the job has none) and of parts.teacher.
+        """What `fit` learned: states of the composition's scaling and map (None where there is none) and of its teacher.
 
         Raises ValueError where they do not belong together.
         """
-        assert parts.teacher is not None, "only a job with [population] has a teacher"
-        scale, learned = _taught(parts.scaling, scaling), _taught(parts.map, map)
-        counts, taught = np.ascontiguousarray(labels, np.int64), Taught(parts.teacher, head)
-        made = cls(dict(parts.facts), list(names), counts, people, parts.width, scale, learned, taught)
+        assert composition.teacher is not None, "only a job with [population] has a teacher"
+        scale, learned = _taught(composition.scaling, scaling), _taught(composition.map, map)
+        counts, taught = np.ascontiguousarray(labels, np.int64), Taught(composition.teacher, head)
+        made = cls(dict(composition.facts), list(names), counts, people, composition.width, scale, learned, taught)
         return _checked(made)
 
     @property
@@ -117,10 +124,10 @@ class _Said(NamedTuple):
     learners: dict[str, Learner | None]
 
 
-def decode(data: bytes, parts: Parts | None = None, file: str = "") -> Population:
+def decode(data: bytes, composition: Composition | None = None, file: str = "") -> Population:
     """Raises SnapshotError for anything that `encode` of this or an older version did not write.
 
-    parts: of the job it is for; ConfigError names what the job has otherwise than the population had, found before any
+    composition: of the job it is for; ConfigError names what the job has otherwise than the population had, found before any
     array is made, so that a file cannot ask for more memory than the job itself.
     """
     if len(data) < _HEAD.size + 4 or data[:2] != MAGIC:
@@ -132,8 +139,8 @@ def decode(data: bytes, parts: Parts | None = None, file: str = "") -> Populatio
     try:
         length = _HEAD.unpack_from(data)[3]
         said = _said(json.loads(data[_HEAD.size : _HEAD.size + length]))
-        if parts is not None:
-            _fitting(said, parts, file)
+        if composition is not None:
+            _fitting(said, composition, file)
         return _checked(_population(said, Reader(data, _HEAD.size + length).arrays()))
     except ConfigError:
         raise
@@ -143,20 +150,20 @@ def decode(data: bytes, parts: Parts | None = None, file: str = "") -> Populatio
         raise SnapshotError(f"the population is damaged although its checksum fits: {problem}.") from problem
 
 
-def _fitting(said: _Said, parts: Parts, file: str) -> None:
+def _fitting(said: _Said, composition: Composition, file: str) -> None:
     """Raises ConfigError that names what the job has otherwise than the population had."""
-    assert parts.teacher is not None
-    theirs, ours = dict(said.facts), dict(parts.facts)
+    assert composition.teacher is not None
+    theirs, ours = dict(said.facts), dict(composition.facts)
     for part, learner in said.learners.items():
         theirs[part] = describe(learner) if learner is not None else "none"
-    for part, learner in (("scaling", parts.scaling), ("map", parts.map), ("head", parts.teacher)):
+    for part, learner in (("scaling", composition.scaling), ("map", composition.map), ("head", composition.teacher)):
         ours[part] = describe(learner) if learner is not None else "none"
-    theirs["width"], ours["width"] = str(said.width), str(parts.width)
+    theirs["width"], ours["width"] = str(said.width), str(composition.width)
     differ = [part for part in {**theirs, **ours} if theirs.get(part) != ours.get(part)]
-    if parts.classes is not None and parts.classes != said.names:
+    if composition.classes is not None and composition.classes != said.names:
         differ.append("classes")
-        theirs["classes"], ours["classes"] = str(said.names), str(parts.classes)
-    most = parts.max_classes
+        theirs["classes"], ours["classes"] = str(said.names), str(composition.classes)
+    most = composition.max_classes
     if most is not None and most < len(said.names):
         differ.append("max_classes")
         theirs["max_classes"], ours["max_classes"] = f"{len(said.names)} classes", str(most)
@@ -169,7 +176,7 @@ def _fitting(said: _Said, parts: Parts, file: str) -> None:
         )
 
 
-def begun(population: Population, head: GatedRls, targets: int) -> GatedRlsState:
+def begin_head(population: Population, head: Any, targets: int) -> State:
     """The state of a new person's head; classes beyond the population's begin at zero."""
     state = population.head.state
     more = targets - len(population.names)
@@ -234,7 +241,7 @@ def _population(said: _Said, arrays: list[Array]) -> Population:
         like = learner.init(dim=dim, targets=len(said.names) if part == "head" else 0, seed=0)
         count = len(flatten(like))
         state = unflatten(like, arrays[at : at + count])
-        fits(part, learner, like, state)
+        check_fields(part, learner, like, state, finite=True)
         found[part] = Taught(learner, state)
         at += count
         dim = learner.width_for(dim)
@@ -252,7 +259,7 @@ def _checked(population: Population) -> Population:
     if population.labels.shape != (len(names),) or population.labels.dtype != np.int64:
         raise ValueError(f"expected a count of labels for each of {len(names)} classes, got {population.labels.shape}")
     counts = population.labels.tolist()
-    if min(counts) < 0 or sum(counts) >= MOST:
+    if min(counts) < 0 or sum(counts) >= MOST_COUNTED:
         raise ValueError(f"expected counts of labels, got {counts!r:.200}")
     for part, taught in _parts(population):
         if taught is None:

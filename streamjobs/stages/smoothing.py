@@ -12,7 +12,8 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Stage, require
+from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, Array, require, unknown
+from streamjobs.stages.stage import JobStage, Shape
 
 
 class SmoothingState(NamedTuple):
@@ -21,23 +22,30 @@ class SmoothingState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Smoothing(Stage):
+class Smoothing(JobStage):
     """Smoothed score = smooth times the smoothed score before + (1 - smooth) times the score.
 
     >>> stage = Smoothing(smooth=0.5)
-    >>> work = stage.workspace(stage.init(targets=1))
+    >>> work = stage.workspace(stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0))
     >>> scores, learn = np.array([[4.0], [0.0], [9.0], [0.0]]), np.array([1, 1, 2, 1], np.int8)
     >>> stage.advance(work, np.zeros(4, np.int64), scores, learn).ravel()  # the third row is a label that came late
     array([4. , 2. , 5.5, 1. ])
     """
+
+    finite = True
 
     smooth: float = 0.3  # in [0, 1); share of the row before, 0 = off
 
     def __post_init__(self) -> None:
         require(self, "smooth", 0 <= self.smooth < 1, "0 or more, below 1")
 
-    def init(self, *, targets: int) -> SmoothingState:
-        return SmoothingState(np.zeros(targets), 0)
+    def begin(self, shape: Shape, seed: int) -> SmoothingState:
+        return SmoothingState(np.zeros(shape.targets), 0)
+
+    def warm_up(self, state: SmoothingState, shape: Shape) -> None:
+        work = self.workspace(state)
+        self.load(work, 0, state)
+        self.advance(work, np.zeros(1, np.int64), unknown((1, shape.targets)), np.full(1, LEARN, np.int8))
 
     def advance(self, work: Any, slots: Array, scores: Array, learn: Array) -> Array:
         """Smoothed scores (n, targets); rows with bit 1 of `learn` are remembered, NaN stays NaN and is not."""

@@ -1,0 +1,82 @@
+"""A learner as a stage of a job: in which role it learns, and what its keys begin with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from algorithms.common.protocol import LEARN, Array, Learner, Outputs, Stage, State, Work, unknown
+from streamjobs.stages.stage import JobStage, Shape, describe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerStage(JobStage):
+    """State and workspace are the learner's own; this says what differs by its role in the job."""
+
+    finite = True
+
+    learner: Learner
+    predicts: bool = False  # it has the job's targets
+    watches: bool = False  # for drift: what was usual for others is no measure of it
+    reads_error: bool = False  # its x is one number, the error that is watched
+    start: State | None = None  # of a new key: the population's head; None: as the learner begins
+    shared: State | None = None  # of all keys together: what the population taught stands still
+
+    @property
+    def shared_state(self) -> State | None:
+        return self.shared
+
+    @property
+    def codec(self) -> Stage:
+        return self.learner
+
+    def begin(self, shape: Shape, seed: int) -> State:
+        if self.start is not None:
+            return self.start
+        dim = 1 if self.reads_error else shape.width
+        return self.learner.init(dim=dim, targets=shape.targets if self.predicts else 0, seed=seed)
+
+    def warm_up(self, state: State, shape: Shape) -> None:
+        learner = self.learner
+        dim, targets = learner.dim(state), learner.targets(state)
+        work = learner.workspace(state)
+        learner.load(work, 0, state)
+        out = learner.outputs(1, dim, targets)
+        learner.advance(
+            work, np.zeros(1, np.int64), np.zeros((1, dim)), unknown((1, targets)), out, np.full(1, LEARN, np.int8)
+        )
+
+    def description(self) -> str:
+        return describe(self.learner)
+
+    def inherit(self, state: State) -> State | None:
+        return None if self.watches else state
+
+    def advance(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array) -> Outputs:
+        """Rows of many keys through the learner: X (n, dim), Y (n, targets), learn (n,) int8."""
+        out = self.learner.outputs(len(slots), X.shape[1], Y.shape[1])
+        self.learner.advance(work, slots, X, Y, out, learn)
+        return out
+
+    # How a state enters and leaves a workspace is the learner's.
+    def room(self, field: str) -> int | None:
+        return self.learner.room(field)
+
+    def caches(self, state: State, rows: Mapping[str, int]) -> tuple[Array, ...]:
+        return self.learner.caches(state, rows)
+
+    def derive(self, work: Work, slot: int) -> None:
+        self.learner.derive(work, slot)
+
+    def workspace(self, state: State, *, slots: int = 1, extra: int = 0) -> Any:
+        return self.learner.workspace(state, slots=slots, extra=extra)
+
+    def load(self, work: Any, slot: int, state: State) -> None:
+        self.learner.load(work, slot, state)
+
+    def save(self, work: Any, slot: int, like: State) -> State:
+        return self.learner.save(work, slot, like)
+
+    def bytes_of(self, state: State) -> int:
+        return self.learner.bytes_of(state)
