@@ -4,7 +4,7 @@ A box is `id["module<br/>words"]` or, where its id is the module, `id` alone. An
     A --> B             A imports B
     A -.-> B            data flows from A to B: B imports A
     A ==>|by W| B       W imports B and, itself or through others, A; A does not import B
-The picture of the layers says `%% floors`: its subgraphs stand from the highest floor to the lowest.
+The subgraphs of the picture of the layers stand from the highest floor to the lowest.
 """
 
 import re
