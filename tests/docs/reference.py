@@ -68,7 +68,7 @@ def settings() -> str:
         state = "needed" if needed else "optional; absent: off" if optional else "optional"
         rows = list(_rows(model, schema["$defs"], ""))
         if model.get("additionalProperties") is True:
-            rows.append(("...", "", "", "the learner's own settings, see the learners"))
+            rows.append(("...", "", "", "the learner's own settings: [learners](../../algorithms/README.md)"))
         parts.append(f"**`[{section}]`** ({state})\n\n" + _table(("setting", "values", "default", "what"), rows))
     return "\n\n".join(parts)
 
