@@ -87,7 +87,14 @@ def test_every_fault_case_stands_beside_what_an_operator_does() -> None:
     assert sorted(told) == sorted(CASES)
 
 
-def test_the_changelog_ends_with_this_version_and_no_page_is_without_a_title() -> None:
+def test_log_lines_that_an_operator_looks_for_are_written_by_the_code() -> None:
+    rows = _pages()["deploy/README.md"].partition("| what happens |")[2].partition("\n\n")[0].splitlines()[2:]
+    phrases = [text for row in rows for text in re.findall(r"`([a-z][a-z ]+ [a-z ]+)`", row.split(" | ")[1])]
+    sources = "".join(path.read_text(encoding="utf-8") for path in (CHECKOUT / "streamjobs").rglob("*.py"))
+    assert phrases and [text for text in phrases if f'"{text}"' not in sources] == []
+
+
+def test_the_changelog_begins_with_this_version_and_every_page_with_a_title() -> None:
     versions = re.findall(r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", _pages()["CHANGELOG.md"], re.MULTILINE)
     assert versions[0] == __version__
     assert versions == sorted(versions, key=lambda one: tuple(map(int, one.split("."))), reverse=True)
