@@ -1,3 +1,3 @@
 """streamjobs: per-key online kernel learners over Kafka topics."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,8 +1,8 @@
-"""What a learner's file says about it: the header's sections, the meaning and range of each setting.
+"""What the registry knows about each learner: for `streamjobs describe` and for the table in algorithms/README.md.
 
-Everything comes from the registry: dataclass fields and their types, the comments behind them, the sentences with which
-wrong values are refused, docstrings, `room` and `bytes_of`. Where sources are not installed beside the bytecode the
-comments and ranges are missing, the rest is there.
+Everything is read from the learner's own file: the header's sections, dataclass fields with their types and comments,
+the sentences that refuse wrong values, docstrings, `workspace` and `bytes_of`. Without source files beside the bytecode
+the comments and ranges are missing; the rest is there.
 """
 
 import ast
@@ -31,6 +31,11 @@ HEADINGS = {  # of a learner's file -> name in JSON
     "Readings": "readings",
     "Departs from the source": "departs_from_the_source",
 }
+KINDS = {  # of learners whose settings decide
+    "chain": "its head's",
+    "knlms": "regression or classification",
+    **dict.fromkeys(("ispeed", "sispeed", "sparse_speed", "speed"), "regression, or features for a [head]"),
+}
 _TYPES = {int: "integer", float: "number", bool: "true/false", str: "text", Kernel: "kernel table", Learner: "learner table"}
 
 
@@ -43,8 +48,18 @@ class Setting(typing.NamedTuple):
     meaning: str
 
 
+def rows() -> list[tuple[str, str, str, str]]:
+    """Name, kind, what it does in one sentence, and settings with their defaults: a row per learner, sorted by name."""
+    found = []
+    for name, cls in sorted(LEARNERS.items()):
+        kind = cls.kind if isinstance(cls.kind, str) else KINDS[name]
+        own = [f"`{one.name}` {one.type.replace(' | ', '/')}{_default_in_words(one)}" for one in settings(name)]
+        found.append((f"`{name}`", kind, _first_sentence(meaning(name)), "; ".join(own) or "none"))
+    return found
+
+
 def families() -> dict[str, list[str]]:
-    """Names of learners by the folder of `algorithms` they are in; what combines learners is in "composition"."""
+    """Names of learners by their folder in `algorithms`; learners made of other learners are in "composition"."""
     found: dict[str, list[str]] = {}
     for name in sorted(LEARNERS):
         found.setdefault(family(name), []).append(name)
@@ -57,7 +72,7 @@ def family(name: str) -> str:
 
 
 def sections(name: str) -> dict[str, str]:
-    """Sections of the file's header, each as one line; "title" is what stands before them."""
+    """The sections of the file's header, each as one line; "title" is the text before them."""
     header = inspect.cleandoc(sys.modules[LEARNERS[name].__module__].__doc__ or "")
     pattern = r"(?:^|(?<=  ))(" + "|".join(HEADINGS) + r"):\s"
     parts = re.split(pattern, header, flags=re.MULTILINE)
@@ -73,9 +88,10 @@ def meaning(name: str) -> str:
 
 
 def settings(name: str) -> list[Setting]:
+    """The learner's settings, in the order of its fields."""
     cls = LEARNERS[name]
     hints = typing.get_type_hints(cls)
-    comments, ranges = _read(name)
+    comments, ranges = _comments_and_ranges(name)
     found = []
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
         value = field.default_factory() if callable(field.default_factory) else field.default
@@ -83,18 +99,18 @@ def settings(name: str) -> list[Setting]:
         found.append(
             Setting(
                 name=field.name,
-                type=_words(hints[field.name]),
+                type=_type_in_words(hints[field.name]),
                 needed=needed,
-                default=None if needed else _plain(value),
+                default=None if needed else _toml_value(value),
                 range=ranges.get(field.name, ""),
-                meaning=comments.get(field.name, "") or _usual(hints[field.name]),
+                meaning=comments.get(field.name, "") or _usual_meaning(hints[field.name]),
             )
         )
     return found
 
 
-def made(name: str, table: dict[str, Any]) -> Learner | None:
-    """The learner with these settings, None where needed ones are not given; raises ConfigError where one is wrong."""
+def make_learner(name: str, table: dict[str, Any]) -> Learner | None:
+    """The learner with these settings; None without any where some are needed. Raises ConfigError for a wrong one."""
     if any(setting.needed and setting.name not in table for setting in settings(name)) and not table:
         return None
     try:
@@ -104,7 +120,7 @@ def made(name: str, table: dict[str, Any]) -> Learner | None:
 
 
 def size(learner: Learner, dim: int, targets: int) -> dict[str, Any]:
-    """Bytes of a key's state and features of a row, for x of this length."""
+    """Bytes of a key's state and features of a row, for x of this length. Raises ConfigError for a wrong length."""
     try:
         state = learner.init(dim=dim, targets=targets, seed=0)
         width = learner.width_for(dim)
@@ -125,12 +141,27 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _usual(hint: Any) -> str:
-    """The meaning of a setting that is everywhere the same."""
+def _first_sentence(text: str) -> str:
+    return text.partition(". ")[0].removesuffix(".") + "."
+
+
+def _default_in_words(setting: Setting) -> str:
+    value = setting.default
+    if setting.needed:
+        return " (needed)"
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        value = ", ".join(f"{name} {one}" for name, one in value.items())
+    return f" ({str(value).lower() if isinstance(value, bool) else value})"
+
+
+def _usual_meaning(hint: Any) -> str:
+    """The meaning of a setting that every learner shares."""
     return _line((Kernel.__doc__ or "").partition(">>>")[0]) if hint is Kernel else ""
 
 
-def _words(hint: Any) -> str:
+def _type_in_words(hint: Any) -> str:
     options = (hint,) if typing.get_origin(hint) is Literal else typing.get_args(hint) or (hint,)
     words = []
     for option in options:
@@ -141,20 +172,20 @@ def _words(hint: Any) -> str:
     return " | ".join(words)
 
 
-def _plain(value: Any) -> Any:
+def _toml_value(value: Any) -> Any:
     """A default as a job file would write it."""
     if isinstance(value, Kernel):
         return {name: number for name, number in table_of(value).items() if number is not None}
     if isinstance(value, Learner):
         name = next(name for name, cls in LEARNERS.items() if type(value) is cls)
-        own = {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}  # type: ignore[arg-type]
+        own = {f.name: _toml_value(getattr(value, f.name)) for f in dataclasses.fields(value)}  # type: ignore[arg-type]
         return {"name": name, **{setting: number for setting, number in own.items() if number is not None}}
     return value
 
 
 @functools.cache
-def _read(name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Of each setting the comment behind it, and what a refused value is told to be."""
+def _comments_and_ranges(name: str) -> tuple[dict[str, str], dict[str, str]]:
+    """For each setting, the comment behind it and the range that a refused value is told."""
     cls = LEARNERS[name]
     try:
         source = textwrap.dedent(inspect.getsource(cls))
@@ -174,23 +205,23 @@ def _read(name: str) -> tuple[dict[str, str], dict[str, str]]:
             lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
             comments[node.target.id] = " ".join(by_line[line] for line in lines if line in by_line)
         if isinstance(node, ast.FunctionDef) and node.name == "__post_init__":
-            for setting, told in _refusals(node, sys.modules[cls.__module__]):
-                ranges[setting] = f"{ranges[setting]}; {told}" if setting in ranges else told
+            for setting, expected in _ranges(node, sys.modules[cls.__module__]):
+                ranges[setting] = f"{ranges[setting]}; {expected}" if setting in ranges else expected
     return comments, ranges
 
 
-def _refusals(body: ast.FunctionDef, module: Any) -> typing.Iterator[tuple[str, str]]:
-    """(setting, "1 or more") of every `require` and `reject`; what is only known when it happens is left out."""
+def _ranges(body: ast.FunctionDef, module: Any) -> typing.Iterator[tuple[str, str]]:
+    """(setting, "1 or more") for every `require` and `reject`; ranges known only at run time are left out."""
     for call in ast.walk(body):
         name = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
         if name not in ("require", "reject") or not isinstance(call, ast.Call):
             continue
         setting, expected = call.args[1], call.args[3 if name == "require" else 2]
-        if isinstance(setting, ast.Constant) and (told := _told(expected, module)):
-            yield str(setting.value), told
+        if isinstance(setting, ast.Constant) and (text := _expected_value(expected, module)):
+            yield str(setting.value), text
 
 
-def _told(node: ast.expr, module: Any) -> str:
+def _expected_value(node: ast.expr, module: Any) -> str:
     if isinstance(node, ast.Constant):
         return str(node.value)
     if not isinstance(node, ast.JoinedStr):

@@ -1,4 +1,4 @@
-"""`describe`: a learner's settings, size, cost and source, out of the registry; without a name, all learners."""
+"""`describe`: one learner's settings, size, cost and source; without a name, the list of learners."""
 
 import json
 import tomllib
@@ -27,38 +27,38 @@ def describe(
     as_json: AsJson = False,
 ) -> None:
     """Say what a learner does, its settings with ranges and defaults, the size of a key's state, its cost and source."""
-    from streamjobs import learner_reference as source
+    from streamjobs import learner_reference as reference
 
     if name is None:
-        _list(as_json)
+        _print_list(as_json)
         return
-    _known(name)
-    told = described(name, dim, targets, tables_of(given or []))
+    _require_known(name)
+    facts = facts_of(name, dim, targets, tables_of(given or []))
     if as_json:
-        show(told)
+        show(facts)
     else:
-        _tell(told, {setting.name: setting for setting in source.settings(name)})
+        _print_learner(facts, {setting.name: setting for setting in reference.settings(name)})
 
 
-def described(name: str, dim: int, targets: int, table: dict[str, Any]) -> dict[str, Any]:
-    """Everything about one learner, as JSON has it; without needed settings there is no size."""
-    from streamjobs import learner_reference as source
+def facts_of(name: str, dim: int, targets: int, table: dict[str, Any]) -> dict[str, Any]:
+    """Everything about one learner, as `--json` prints it; the size is None while needed settings are missing."""
+    from streamjobs import learner_reference as reference
 
-    learner = source.made(name, table)
+    learner = reference.make_learner(name, table)
     of_drift = learner is not None and learner.kind == "drift"
     return {
         "name": name,
-        "family": source.family(name),
-        "meaning": source.meaning(name),
-        **source.sections(name),
-        "settings": [setting._asdict() for setting in source.settings(name)],
+        "family": reference.family(name),
+        "meaning": reference.meaning(name),
+        **reference.sections(name),
+        "settings": [setting._asdict() for setting in reference.settings(name)],
         "given": table,
-        "size": source.size(learner, 1 if of_drift else dim, 0 if of_drift else targets) if learner else None,
+        "size": reference.size(learner, 1 if of_drift else dim, 0 if of_drift else targets) if learner else None,
     }
 
 
 def tables_of(given: list[str]) -> dict[str, Any]:
-    """["rank=5", "kernel.bandwidth=2", "role=head"] as a table; a text may go without quotes.
+    """["rank=5", "kernel.bandwidth=2", "role=head"] as a table; text may stand without quotes.
 
     >>> tables_of(["kernel.bandwidth=2.5", "role=head", 'head={name="rls"}'])
     {'kernel': {'bandwidth': 2.5}, 'role': 'head', 'head': {'name': 'rls'}}
@@ -89,7 +89,7 @@ def _merge(into: dict[str, Any], table: dict[str, Any]) -> None:
             into[name] = value
 
 
-def _known(name: str) -> None:
+def _require_known(name: str) -> None:
     from algorithms import LEARNERS
     from algorithms.common.settings import suggestion
     from streamjobs.errors import ConfigError
@@ -98,10 +98,11 @@ def _known(name: str) -> None:
         raise ConfigError(f"unknown learner {name!r}{suggestion(name, LEARNERS)}")
 
 
-def _list(as_json: bool) -> None:
-    from streamjobs import learner_reference as source
+def _print_list(as_json: bool) -> None:
+    from streamjobs import learner_reference as reference
 
-    found = {family: {name: source.sections(name)["title"] for name in names} for family, names in source.families().items()}
+    families = reference.families().items()
+    found = {family: {name: reference.sections(name)["title"] for name in names} for family, names in families}
     if as_json:
         show(found)
         return
@@ -111,29 +112,29 @@ def _list(as_json: bool) -> None:
             say(f"  {name:<18} {title}")
 
 
-def _tell(told: dict[str, Any], settings: dict[str, Any]) -> None:
+def _print_learner(facts: dict[str, Any], settings: dict[str, Any]) -> None:
     import textwrap
 
     def block(word: str, text: str) -> None:
         say(textwrap.fill(text, WRAP_AT, initial_indent=f"  {word:<9} ", subsequent_indent=" " * 12))
 
-    say(f"{told['name']} ({told['family']}): {told['title']}")
-    say(textwrap.fill(told["meaning"], WRAP_AT, initial_indent="  ", subsequent_indent="  "))
+    say(f"{facts['name']} ({facts['family']}): {facts['title']}")
+    say(textwrap.fill(facts["meaning"], WRAP_AT, initial_indent="  ", subsequent_indent="  "))
     say()
-    block("source", told.get("source", ""))
-    block("cost", f"of a row {told.get('cost_of_a_row', '')}")
-    block("state", told.get("state", ""))
-    block("size", _size(told["size"], settings))
+    block("source", facts.get("source", ""))
+    block("cost", f"of a row {facts.get('cost_of_a_row', '')}")
+    block("state", facts.get("state", ""))
+    block("size", _size(facts["size"], settings))
     for word, section in (("model", "model"), ("one row", "one_row"), ("symbols", "symbols"), ("readings", "readings")):
-        if section in told:
-            block(word, told[section])
-    if "departs_from_the_source" in told:
-        block("departs", told["departs_from_the_source"])
+        if section in facts:
+            block(word, facts[section])
+    if "departs_from_the_source" in facts:
+        block("departs", facts["departs_from_the_source"])
     say()
     for setting in settings.values():
-        words = f"{setting.name} = {_shown(setting)}"
-        said = "; ".join(part for part in (setting.type, _beside(setting), setting.meaning) if part)
-        say(textwrap.fill(said, WRAP_AT, initial_indent=f"  {words:<34} ", subsequent_indent=" " * 37))
+        words = f"{setting.name} = {_default(setting)}"
+        text = "; ".join(part for part in (setting.type, _range(setting), setting.meaning) if part)
+        say(textwrap.fill(text, WRAP_AT, initial_indent=f"  {words:<34} ", subsequent_indent=" " * 37))
 
 
 def _size(size: dict[str, Any] | None, settings: dict[str, Any]) -> str:
@@ -141,16 +142,16 @@ def _size(size: dict[str, Any] | None, settings: dict[str, Any]) -> str:
         missing = ", ".join(name for name, setting in settings.items() if setting.needed)
         return f"give the needed settings to see it: --set for {missing}"
     made_for = f"x of length {size['dim']}" + (f", {size['targets']} targets" if size["targets"] > 1 else "")
-    gives = f"; {size['features']} features a row" if size["features"] else ""
+    features = f"; {size['features']} features a row" if size["features"] else ""
     if not size["bounded"]:
-        return f"grows with the stream; a job refuses it with these settings{gives}"
+        return f"grows with the stream; a job refuses it with these settings{features}"
     return (
         f"at most {readable(size['state_bytes'])} a key for {made_for} "
-        f"({readable(size['workspace_bytes'])} in a worker's memory){gives}"
+        f"({readable(size['workspace_bytes'])} in a worker's memory){features}"
     )
 
 
-def _shown(setting: Any) -> str:
+def _default(setting: Any) -> str:
     if setting.needed:
         return "(needed)"
     if setting.default is None:
@@ -161,7 +162,6 @@ def _shown(setting: Any) -> str:
     return json.dumps(value)
 
 
-def _beside(setting: Any) -> str:
-    """The range, where neither the meaning nor the choices say it already."""
-    told = setting.range
-    return "" if told in setting.meaning or "|" in setting.type else told
+def _range(setting: Any) -> str:
+    """The range, unless the meaning or the choices state it already."""
+    return "" if setting.range in setting.meaning or "|" in setting.type else str(setting.range)

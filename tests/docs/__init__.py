@@ -1,1 +1,1 @@
-"""The README says what is there, and what is there is in the README."""
+"""The pages say what is there, what is there is in the pages, and every link leads somewhere."""

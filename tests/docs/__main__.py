@@ -1,21 +1,24 @@
-"""`python -m tests.docs`: print the README's reference sections; with --write, put them between their markers."""
+"""`python -m tests.docs`: print the pages' generated sections; with --write, put them between their markers."""
 
 import sys
 
-from tests.docs.reference import renewed, sections
+from tests.docs.pages import pages
+from tests.docs.reference import BEGIN, END, renewed, sections
 from tests.parts import CHECKOUT
 
 
 def main(arguments: list[str]) -> int:
-    readme = CHECKOUT / "README.md"
     if arguments == ["--write"]:
-        readme.write_text(renewed(readme.read_text(encoding="utf-8")), encoding="utf-8")
+        for page, text in pages().items():
+            if (new := renewed(text, page)) != text:
+                (CHECKOUT / page).write_text(new, encoding="utf-8")
+                print(page)
         return 0
     if arguments:
         print("python -m tests.docs [--write]", file=sys.stderr)
         return 2
     for name, text in sections().items():
-        print(f"<!-- reference:{name} -->\n{text}\n<!-- /reference:{name} -->\n")
+        print(f"{BEGIN.format(name)}\n{text}\n{END.format(name)}\n")
     return 0
 
 

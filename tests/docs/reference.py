@@ -1,19 +1,17 @@
-"""The README's reference sections, made from the code: settings, learners, commands, topics, metrics."""
+"""The generated sections of the pages, made from the code: settings, learners, commands, topics, metrics."""
 
-import dataclasses
 import inspect
 import re
 import typing
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
 
 import click
 import msgspec
 import typer
 
-from algorithms import LEARNERS
-from algorithms.common.kernels import Kernel, table_of
-from algorithms.common.protocol import Learner
+from streamjobs import learner_reference
 from streamjobs.cli import app
 from streamjobs.core.encode import Drift, Features, Prediction
 from streamjobs.core.job import Job
@@ -21,11 +19,13 @@ from streamjobs.errors import REASONS
 from streamjobs.kafka.topics import changelog
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.metrics import METRICS, PREFIX
+from tests.docs.pages import SECTION_IN
 
 RECORDS = {"features": Features, "predictions": Prediction, "drift": Drift}
 BEGIN, END = "<!-- reference:{} -->", "<!-- /reference:{} -->"
 
 
+@cache
 def sections() -> dict[str, str]:
     """Text of every section by name."""
     return {
@@ -37,15 +37,24 @@ def sections() -> dict[str, str]:
     }
 
 
-def renewed(readme: str) -> str:
-    """The README with every section as it should be; raises ValueError where a section's markers are missing."""
-    for name, text in sections().items():
+def renewed(text: str, page: str, place: Mapping[str, str] = SECTION_IN) -> str:
+    """A page with each of its generated sections as it should be; `place` says which page a section stands in.
+
+    Raises ValueError where a section's markers are missing, or stand in another page.
+    """
+    for name, where in place.items():
         begin, end = BEGIN.format(name), END.format(name)
-        if readme.count(begin) != 1 or readme.count(end) != 1 or readme.index(begin) > readme.index(end):
-            raise ValueError(f"README.md needs {begin} and, after it, {end}, once each.")
-        before, _, rest = readme.partition(begin)
-        readme = f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}"
-    return readme
+        here = 1 if where == page else 0
+        if text.count(begin) != here or text.count(end) != here:
+            times = "once each" if here else f"not at all: they stand in {where}"
+            raise ValueError(f"{page} needs {begin} and, after it, {end}, {times}.")
+        if not here:
+            continue
+        if text.index(begin) > text.index(end):
+            raise ValueError(f"{page} needs {begin} and, after it, {end}, once each.")
+        before, _, rest = text.partition(begin)
+        text = f"{before}{begin}\n{sections()[name]}\n{end}{rest.partition(end)[2]}"
+    return text
 
 
 def settings() -> str:
@@ -59,7 +68,7 @@ def settings() -> str:
         state = "needed" if needed else "optional; absent: off" if optional else "optional"
         rows = list(_rows(model, schema["$defs"], ""))
         if model.get("additionalProperties") is True:
-            rows.append(("...", "", "", "the learner's own settings, see the learners"))
+            rows.append(("...", "", "", "the learner's own settings: [learners](../../algorithms/README.md)"))
         parts.append(f"**`[{section}]`** ({state})\n\n" + _table(("setting", "values", "default", "what"), rows))
     return "\n\n".join(parts)
 
@@ -74,21 +83,8 @@ def _rows(model: dict[str, Any], definitions: dict[str, Any], before: str) -> It
                 yield from _rows(definitions[option["$ref"].rpartition("/")[2]], definitions, f"{before}{name}.")
 
 
-_KINDS = {  # where settings decide
-    "chain": "its head's",
-    "knlms": "regression or classification",
-    **dict.fromkeys(("ispeed", "sispeed", "sparse_speed", "speed"), "regression, or features for a [head]"),
-}
-
-
 def learners() -> str:
-    rows = []
-    for name, cls in sorted(LEARNERS.items()):
-        hints = typing.get_type_hints(cls)
-        own = [f"`{field.name}` {_hint(hints[field.name])}{_given(field)}" for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
-        kind = cls.kind if isinstance(cls.kind, str) else _KINDS[name]
-        rows.append((f"`{name}`", kind, _first_sentence(cls.__doc__ or ""), "; ".join(own) or "none"))
-    return _table(("name", "kind", "what", "settings (default)"), rows)
+    return _table(("name", "kind", "what", "settings (default)"), learner_reference.rows())
 
 
 def commands() -> str:
@@ -231,36 +227,3 @@ def _default(name: str, field: dict[str, Any], model: dict[str, Any]) -> str:
 
 def _number(value: float) -> str:
     return f"{value:g}" if abs(value) < 1e6 or isinstance(value, float) else str(value)
-
-
-def _hint(hint: Any) -> str:
-    options = [
-        o for o in (typing.get_args(hint) if typing.get_origin(hint) is not Literal else (hint,)) if o is not type(None)
-    ]
-    words = []
-    for option in options or [hint]:
-        if typing.get_origin(option) is Literal:
-            words.append("/".join(str(choice) for choice in typing.get_args(option)))
-        else:
-            words.append({int: "integer", float: "number", bool: "true/false", str: "text"}.get(option, "table"))
-    return " or ".join(words)
-
-
-def _given(field: dataclasses.Field[Any]) -> str:
-    value = field.default
-    if field.default_factory is not dataclasses.MISSING:
-        value = field.default_factory()
-    if value is dataclasses.MISSING:
-        return " (needed)"
-    if value is None:
-        return ""
-    if isinstance(value, Kernel):
-        value = ", ".join(f"{key} {number}" for key, number in table_of(value).items() if number is not None)
-    if isinstance(value, Learner):
-        value = type(value).__name__
-    return f" ({str(value).lower() if isinstance(value, bool) else value})"
-
-
-def _first_sentence(text: str) -> str:
-    paragraph = " ".join(text.partition("\n\n")[0].split())
-    return paragraph.partition(". ")[0].removesuffix(".") + "."
