@@ -12,9 +12,10 @@ from algorithms.common.settings import suggestion
 from streamjobs.errors import ConfigError
 from streamjobs.settings.broker_rules import written_secrets
 from streamjobs.settings.composition import PREDICTING, TASK, head_named
+from streamjobs.settings.drift_rules import drift_learners
 from streamjobs.settings.environment import PREFIX, beyond, overridden, section_model
 from streamjobs.settings.learners import made
-from streamjobs.settings.rules import contradictions, drift_learners
+from streamjobs.settings.rules import contradictions
 from streamjobs.settings.sections import HeadSection, LearnerSection, NamedSection, Settings
 from streamjobs.settings.sentences import Path, Places, validated
 

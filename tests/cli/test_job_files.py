@@ -14,7 +14,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.job_files import load_job, table_of
 from streamjobs.settings.composition import parts_of
 from streamjobs.settings.load import settings_from
-from streamjobs.settings.rules import advice
+from streamjobs.settings.notes import notes
 from streamjobs.settings.schema import json_schema
 from streamjobs.settings.sections import Section, Settings
 from streamjobs.settings.sentences import MASK, Places, validated
@@ -238,10 +238,10 @@ def test_a_syntax_error_is_shown_with_its_line(tmp_path):
 
 def test_a_job_without_labels_is_advised_and_runs():
     settings = settings_from(table(source={"label": "activity"}, head=None))
-    assert advice(settings) == ["[source]: label 'activity' is read and nobody learns it; add a [head]."]
+    assert notes(settings) == ["[source]: label 'activity' is read and nobody learns it; add a [head]."]
     made = table()
     del made["source"]["label"]
-    assert any("predictions stay null until labels come" in sentence for sentence in advice(settings_from(made)))
+    assert any("predictions stay null until labels come" in sentence for sentence in notes(settings_from(made)))
 
 
 def test_a_learner_without_features_is_refused():
