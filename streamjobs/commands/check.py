@@ -45,11 +45,11 @@ def check(
     from streamjobs.job_files import job_of
     from streamjobs.kafka.certificates import authority
     from streamjobs.kafka.secrets import exposed, unreadable
-    from streamjobs.settings.rules import advice
+    from streamjobs.settings.notes import notes
 
     made = job_of(job)
     authority(made.settings.broker)
-    told = [*advice(made.settings), *unreadable(made.settings.broker), *exposed(made.settings.broker)]
+    told = [*notes(made.settings), *unreadable(made.settings.broker), *exposed(made.settings.broker)]
     found: dict[str, Any] = {"job": str(job), "advice": told, **_predicted(made, keys)}
     if sample is not None:
         found["sample"] = _sampled(made, sample, key)

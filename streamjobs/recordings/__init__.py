@@ -1,1 +1,1 @@
-"""Files of people: read as records, and guessed at for a first job."""
+"""Files with recordings: read as records, and their columns guessed for a first job file."""

@@ -1,4 +1,4 @@
-"""Recordings as records in the job's own format, for `replay`, `check --sample`, `fit` and `init`.
+"""Reads recordings as records in the job's own format, for `replay`, `check --sample`, `fit` and `init`.
 
 A recording is a table with a row per sample: JSON lines, CSV, Parquet, or an npz archive (columns as arrays; `X`
 with its `columns`). Rows keep the file's order.
@@ -17,6 +17,7 @@ import msgspec
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.settings.sections import SourceSection
+from streamjobs.settings.types import TIME_UNITS
 
 Row = dict[str, Any]
 KINDS = {
@@ -26,32 +27,35 @@ KINDS = {
     ".parquet": "Parquet",
     ".npz": "an npz archive of plain arrays",
 }
-SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+SECONDS = {unit: 1 / per_second for unit, per_second in TIME_UNITS.items()}  # of each unit
 
 
 def rows_of(path: Path) -> Iterator[Row]:
-    """The rows of a recording, values as Python numbers, texts, lists or None."""
+    """The rows of a recording; values are Python numbers, texts, lists or None.
+
+    Raises ConfigError for a missing or damaged file, or an unknown ending.
+    """
     kind = path.suffix.lower()
     if kind not in KINDS:
         raise ConfigError(f"{path}: expected a recording that ends in {', '.join(KINDS)}; got {kind or 'no ending'!r}.")
     if not path.is_file():
         raise ConfigError(f"{path}: no such file.")
     if kind == ".csv":
-        return _readable(path, _csv(path))
+        return _or_config_error(path, _csv(path))
     if kind == ".parquet":
-        return _readable(path, _parquet(path))
+        return _or_config_error(path, _parquet(path))
     if kind == ".npz":
-        return _readable(path, _npz(path))
+        return _or_config_error(path, _npz(path))
     return (row for _, row in _lines(path))
 
 
-def _readable(path: Path, rows: Iterator[Row]) -> Iterator[Row]:
-    """The rows; raises ConfigError where the file is damaged or something else than its name says."""
+def _or_config_error(path: Path, rows: Iterator[Row]) -> Iterator[Row]:
+    """The rows; raises ConfigError if the file is damaged, or is not what its ending says."""
     try:
         yield from rows
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror or error}).") from None
-    except (ValueError, csv.Error, zipfile.BadZipFile):  # libraries' words about their formats would not help
+    except (ValueError, csv.Error, zipfile.BadZipFile):  # the libraries' own words would not help
         raise ConfigError(f"{path}: expected {KINDS[path.suffix.lower()]}; it is damaged, or something else.") from None
 
 
@@ -64,7 +68,7 @@ def _lines(path: Path) -> Iterator[tuple[bytes, Row]]:
             try:
                 row = msgspec.json.decode(text)
             except msgspec.DecodeError:
-                row = None  # kept: a broken line is a broken record, and the job's dead-letter topic shows it
+                row = None  # not skipped: a broken line is a broken record, and becomes a dead letter
             if row is not None and not isinstance(row, dict):
                 raise ConfigError(f"{path} line {number}: expected a JSON object, got {type(row).__name__}.")
             yield text, row or {}
@@ -127,42 +131,42 @@ def records_of(
     side: str | None = None,
     recording: str | None = None,
 ) -> Generator[Stored, None, None]:
-    """A recording as records of one partition, in file order; the offset is the row's number. The first is read at once.
+    """A recording as records of one partition, in file order; the offset is the row's number.
 
-    key: the column with the key; time: the column with the record's timestamp (None: the job's event time, and where it
-    names none 1 ms a row), in the job's time unit; side: the column that says how the sensor is worn, where the job
-    mirrors; recording: a column whose value follows in the key, behind a NUL. JSON lines of a JSON job stay the bytes
-    they are; other rows become values in the job's format.
+    key: column with the key. time: column with the record's timestamp, in the job's time unit (None: the job's event
+    time; without one 1 ms a row). side: column that says how the sensor is worn, if the job mirrors. recording: column
+    whose value is appended to the key, after a NUL. For a JSON job, lines of JSON stay the bytes they are; all other rows
+    are encoded in the job's format. The first row is read at once, so that a missing column raises ConfigError here.
     """
     time = time or source.time
     lines = (
         _lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") and source.format == "json" and path.is_file() else None
     )
     rows: Iterator[tuple[bytes | None, Row]] = lines or ((None, row) for row in rows_of(path))
-    begun = list(itertools.islice(rows, 1))
-    for _, first in begun:
-        _refuse_missing(path, first, (("key", key), ("time", time), ("recording", recording)))
+    read_ahead = list(itertools.islice(rows, 1))
+    for _, first in read_ahead:
+        _require_columns(path, first, (("key", key), ("time", time), ("recording", recording)))
 
     def stored() -> Generator[Stored, None, None]:
         encode = _encoder(source, side)
-        for offset, (text, row) in enumerate(itertools.chain(begun, rows)):
+        for offset, (text, row) in enumerate(itertools.chain(read_ahead, rows)):
             value, headers = (text, ()) if text is not None else encode(row)
             stamp = _timestamp(row.get(time), source, offset) if time is not None else offset
-            who = _key(row.get(key))
-            if recording is not None and who is not None:
-                who += b"\0" + (_key(row.get(recording)) or b"")
-            yield Stored(source.topic, 0, offset, stamp, who, value, headers)
+            record_key = _key(row.get(key))
+            if recording is not None and record_key is not None:
+                record_key += b"\0" + (_key(row.get(recording)) or b"")
+            yield Stored(source.topic, 0, offset, stamp, record_key, value, headers)
 
     return stored()
 
 
-def _refuse_missing(path: Path, first: Row, columns: Iterable[tuple[str, str | None]]) -> None:
-    """Raises ConfigError where the first row lacks a column that was named, each with what it is for."""
+def _require_columns(path: Path, first: Row, columns: Iterable[tuple[str, str | None]]) -> None:
+    """Raises ConfigError if the first row lacks a column. columns: (what it is for, its name or None)."""
     if not first:
-        raise ConfigError(f"{path}: its first line is no JSON object, so its columns are not known; correct or remove it.")
-    for what, column in columns:
+        raise ConfigError(f"{path}: the first line is not a JSON object, so the columns are unknown; correct or remove it.")
+    for purpose, column in columns:
         if column is not None and column not in first:
-            raise ConfigError(f"{path}: no column {column!r} for the {what}; it has {', '.join(map(repr, first))}.")
+            raise ConfigError(f"{path}: no column {column!r} for the {purpose}; the file has {', '.join(map(repr, first))}.")
 
 
 def _key(value: Any) -> bytes | None:
@@ -178,16 +182,16 @@ def _timestamp(time: Any, source: SourceSection, offset: int) -> int:
 
 
 def _encoder(source: SourceSection, side: str | None) -> Any:
-    """Row -> (value, headers) in the job's format, with the columns the job reads."""
+    """A function from a row to (value, headers) in the job's format, with the columns that the job reads."""
     names = [*(source.fields or [source.x]), *filter(None, (source.time, source.label, side))]
     if source.format == "raw":
         return lambda row: _raw(row, source)
     encode = msgspec.json.encode if source.format == "json" else msgspec.msgpack.encode
-    return lambda row: (encode({name: _present(row[name]) for name in names if name in row}), ())
+    return lambda row: (encode({name: _or_none(row[name]) for name in names if name in row}), ())
 
 
-def _present(value: Any) -> Any:
-    """A missing cell is NaN in a column of floats: no label."""
+def _or_none(value: Any) -> Any:
+    """The value, None for NaN: a missing cell in a column of floats, such as no label."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -198,5 +202,5 @@ def _raw(row: Row, source: SourceSection) -> tuple[bytes, tuple[tuple[str, bytes
     try:
         value = np.array(numbers, "<f8")
     except (ValueError, TypeError):
-        raise ConfigError(f"a raw record holds numbers only; got {numbers!r:.80}.") from None
+        raise ConfigError(f"expected numbers only, for a raw record; got {numbers!r:.80}.") from None
     return value.tobytes(), (("streamjobs-shape", b"%d" % value.size), ("streamjobs-dtype", b"f8"))

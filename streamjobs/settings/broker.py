@@ -1,4 +1,4 @@
-"""[broker]: where it is, and how a worker proves who it is. Secrets come from the environment or from files."""
+"""[broker]: the address, TLS and credentials. Secrets come from the environment or from files."""
 
 from typing import Literal
 
@@ -8,40 +8,42 @@ from streamjobs.settings.types import Seconds, Secret, Section, secret
 
 
 class BrokerSection(Section):
-    url: str = Field(default="kafka://localhost:9092", description="kafka://host:port[,host:port]")
+    url: str = Field(default="kafka://localhost:9092", description="bootstrap servers: kafka://host:port[,host:port]")
     session_timeout: Seconds = Field(
-        default=10.0, description="a worker unheard of for this long loses its partitions (duration, or seconds)"
+        default=10.0, description="a worker without a heartbeat for this long loses its partitions (duration, or seconds)"
     )
-    instance_id: str | None = Field(default=None, description="static membership: a restart keeps its partitions")
+    instance_id: str | None = Field(
+        default=None, description="static group membership: a restarted worker with this id keeps its partitions"
+    )
     protocol: Literal["plaintext", "ssl", "sasl_ssl", "sasl_plaintext"] | None = Field(
         default=None,
-        description="absent: sasl_ssl with a username or token, ssl with ca_file or certificate_file, else plaintext; "
-        "sasl_plaintext is refused",
+        description="security protocol; absent: sasl_ssl with a username or token, ssl with ca_file or certificate_file, "
+        "else plaintext; sasl_plaintext is refused",
     )
     ca_file: str | None = Field(
-        default=None, description="certificates (PEM) of those who vouch for the broker's; absent: this machine's"
+        default=None, description="certificates (PEM) of the authorities that sign the broker's; absent: this machine's"
     )
-    certificate_file: str | None = Field(default=None, description="certificate (PEM) this worker shows the broker")
-    key_file: str | None = Field(default=None, description="its private key (PEM); absent: in certificate_file")
-    key_password: Secret | None = secret("of an encrypted key_file")
-    key_password_file: str | None = Field(default=None, description="a file that holds key_password")
+    certificate_file: str | None = Field(default=None, description="client certificate (PEM) of the worker")
+    key_file: str | None = Field(default=None, description="private key (PEM) of certificate_file; absent: in the same file")
+    key_password: Secret | None = secret("password of an encrypted key_file")
+    key_password_file: str | None = Field(default=None, description="file with key_password")
     mechanism: Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER"] | None = Field(
-        default=None, description="how this worker says who it is; absent: SCRAM-SHA-512 with a username, else OAUTHBEARER"
+        default=None, description="SASL mechanism; absent: SCRAM-SHA-512 with a username, else OAUTHBEARER"
     )
-    username: str | None = Field(default=None, min_length=1, description="of SCRAM and PLAIN")
-    password: Secret | None = secret("of the username")
-    password_file: str | None = Field(default=None, description="a file that holds password, read at every connection")
-    token: Secret | None = secret("of OAUTHBEARER")
-    token_file: str | None = Field(default=None, description="a file that holds token, read at every connection")
-    token_url: str | None = Field(default=None, description="https address that gives tokens for client_id and its secret")
-    client_id: str | None = Field(default=None, min_length=1, description="known to token_url")
-    client_secret: Secret | None = secret("of client_id")
-    client_secret_file: str | None = Field(default=None, description="a file that holds client_secret")
-    scope: str | None = Field(default=None, description="asked of token_url")
+    username: str | None = Field(default=None, min_length=1, description="username for SCRAM and PLAIN")
+    password: Secret | None = secret("password of the username")
+    password_file: str | None = Field(default=None, description="file with password, read at every connection")
+    token: Secret | None = secret("token for OAUTHBEARER")
+    token_file: str | None = Field(default=None, description="file with token, read at every connection")
+    token_url: str | None = Field(default=None, description="https address that issues tokens for client_id and its secret")
+    client_id: str | None = Field(default=None, min_length=1, description="client id sent to token_url")
+    client_secret: Secret | None = secret("secret of client_id")
+    client_secret_file: str | None = Field(default=None, description="file with client_secret")
+    scope: str | None = Field(default=None, description="scope requested from token_url")
 
     @property
     def sasl(self) -> str | None:
-        """The mechanism in use."""
+        """The SASL mechanism in use; None without SASL."""
         if self.mechanism is not None or (self.protocol or "sasl_ssl") != "sasl_ssl":
             return self.mechanism
         if self.username is not None:
@@ -50,7 +52,7 @@ class BrokerSection(Section):
 
     @property
     def reached(self) -> str:
-        """The protocol in use."""
+        """The security protocol in use."""
         if self.protocol is not None:
             return self.protocol
         if self.sasl is not None:

@@ -1,4 +1,4 @@
-"""[broker]: an address, and credentials that contradict neither it nor one another nor the rule that secrets stay secret."""
+"""[broker]: rules for the address and the credentials, and against secrets in a job file."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.environment import PREFIX, section_model
 from streamjobs.settings.sentences import hidden, is_secret
 
-Found = Iterator[tuple[tuple[str, str], str]]  # (section, setting) and the sentence about it
+Problems = Iterator[tuple[tuple[str, str], str]]  # ((section, setting), sentence about it)
 
 ADDRESS = r"kafka://[^\s,:/@]+(:\d{1,5})?(,[^\s,:/@]+(:\d{1,5})?)*"
 FILES = {
@@ -17,11 +17,11 @@ FILES = {
     "token": "token_file",
     "client_secret": "client_secret_file",
 }
-PLAINTEXT = "anybody on the way could read or change what is sent"
+PLAINTEXT = "others on the network could read or change what is sent"
 
 
 def written_secrets(table: Mapping[str, Any], origin: str) -> Iterator[str]:
-    """A sentence for each secret that stands in the job file itself."""
+    """A sentence for each secret in the job file itself."""
     for section, settings in table.items():
         model = section_model(section)
         if model is None or not isinstance(settings, Mapping):
@@ -30,18 +30,18 @@ def written_secrets(table: Mapping[str, Any], origin: str) -> Iterator[str]:
             if is_secret(model, name):
                 variable = f"{PREFIX}{section}__{name}".upper()
                 yield (
-                    f"{origin} [{section}]: {name} must not stand in a job file; put it into a file of its own, named by "
-                    f"{FILES[name]}, or into the environment as {variable}."
+                    f"{origin} [{section}]: {name} must not be in a job file; put it in a file of its own, named by "
+                    f"{FILES[name]}, or in the environment as {variable}."
                 )
 
 
-def access_contradictions(broker: BrokerSection) -> Found:
-    """What is wrong with [broker], each with the setting it is about."""
+def access_contradictions(broker: BrokerSection) -> Problems:
+    """Each contradiction in [broker] with its setting."""
     if "@" in broker.url:
         yield (
             ("broker", "url"),
             (
-                f"url must not hold credentials; got {hidden(broker.url)!r}. State username, and password_file or the "
+                f"url must not hold credentials; got {hidden(broker.url)!r}. Set username, and password_file or the "
                 f"environment's {PREFIX}BROKER__PASSWORD."
             ),
         )
@@ -51,78 +51,78 @@ def access_contradictions(broker: BrokerSection) -> Found:
         yield ("broker", "session_timeout"), f"session_timeout must be 1 s or more; got {broker.session_timeout:g} s."
     for name, file in FILES.items():
         if getattr(broker, name) is not None and getattr(broker, file) is not None:
-            yield ("broker", file), f"{file} and {name} both say the same secret; remove one."
+            yield ("broker", file), f"{file} and {name} both give the same secret; remove one."
     yield from _protocol(broker)
     yield from _certificates(broker)
-    yield from _named(broker)
+    yield from _username(broker)
     yield from _tokens(broker)
 
 
-def _said(broker: BrokerSection, name: str) -> bool:
-    """The secret, or the file that holds it."""
+def _is_set(broker: BrokerSection, name: str) -> bool:
+    """Whether the secret, or the file that holds it, is set."""
     return getattr(broker, name) is not None or getattr(broker, FILES[name]) is not None
 
 
-def _proof(broker: BrokerSection) -> str | None:
-    """A setting that says who the worker is, other than by certificate."""
+def _credential(broker: BrokerSection) -> str | None:
+    """A setting that means SASL: any credential but a certificate."""
     for name in ("mechanism", "username", "token_url"):
         if getattr(broker, name) is not None:
             return name
-    return next((name for name in ("password", "token") if _said(broker, name)), None)
+    return next((name for name in ("password", "token") if _is_set(broker, name)), None)
 
 
-def _protocol(broker: BrokerSection) -> Found:
-    proof = _proof(broker)
+def _protocol(broker: BrokerSection) -> Problems:
+    credential = _credential(broker)
     if broker.protocol == "sasl_plaintext":
         yield ("broker", "protocol"), f"protocol = 'sasl_plaintext' is refused: {PLAINTEXT}; set 'sasl_ssl'."
-    elif broker.protocol == "plaintext" and proof is not None:
+    elif broker.protocol == "plaintext" and credential is not None:
         yield (
             ("broker", "protocol"),
-            f"{proof} over protocol = 'plaintext' is refused: {PLAINTEXT}; set 'sasl_ssl', or leave protocol out.",
+            f"{credential} over protocol = 'plaintext' is refused: {PLAINTEXT}; set 'sasl_ssl', or remove protocol.",
         )
-    elif broker.protocol == "ssl" and proof is not None:
-        yield ("broker", "protocol"), f"protocol = 'ssl' sends no {proof}; set 'sasl_ssl', or leave protocol out."
-    elif broker.protocol == "sasl_ssl" and proof is None:
+    elif broker.protocol == "ssl" and credential is not None:
+        yield ("broker", "protocol"), f"protocol = 'ssl' sends no {credential}; set 'sasl_ssl', or remove protocol."
+    elif broker.protocol == "sasl_ssl" and credential is None:
         yield (
             ("broker", "protocol"),
             "protocol = 'sasl_ssl' needs credentials: username and password_file, or token_file, or token_url; "
-            "with a certificate alone it is 'ssl'.",
+            "for a certificate alone set 'ssl'.",
         )
 
 
-def _certificates(broker: BrokerSection) -> Found:
+def _certificates(broker: BrokerSection) -> Problems:
     if broker.protocol == "plaintext":
         for name in ("ca_file", "certificate_file", "key_file"):
             if getattr(broker, name) is not None:
                 yield ("broker", name), f"{name} has no meaning with protocol = 'plaintext'; set 'ssl', or remove it."
         return
     if broker.key_file is not None and broker.certificate_file is None:
-        yield ("broker", "key_file"), "key_file needs the certificate it belongs to; state certificate_file."
-    elif broker.certificate_file is None and _said(broker, "key_password"):
-        yield ("broker", "key_password"), "key_password needs a key; state certificate_file and key_file."
+        yield ("broker", "key_file"), "key_file needs its certificate; set certificate_file."
+    elif broker.certificate_file is None and _is_set(broker, "key_password"):
+        yield ("broker", "key_password"), "key_password needs its key; set certificate_file and key_file."
 
 
-def _named(broker: BrokerSection) -> Found:
-    """SCRAM and PLAIN: a username with its password."""
+def _username(broker: BrokerSection) -> Problems:
+    """SCRAM and PLAIN need a username with its password."""
     if broker.mechanism == "OAUTHBEARER":
         for name in ("username", "password", "password_file"):
             if getattr(broker, name) is not None:
                 yield ("broker", name), f"{name} has no meaning with mechanism = 'OAUTHBEARER'; remove it."
         return
-    if broker.username is not None and not _said(broker, "password"):
+    if broker.username is not None and not _is_set(broker, "password"):
         yield (
             ("broker", "username"),
-            f"username {broker.username!r} needs its password: in a file named by password_file, or in the environment as "
-            f"{PREFIX}BROKER__PASSWORD.",
+            f"username {broker.username!r} needs its password; put it in a file named by password_file, or in the "
+            f"environment as {PREFIX}BROKER__PASSWORD.",
         )
-    elif broker.username is None and (broker.mechanism is not None or _said(broker, "password")):
+    elif broker.username is None and (broker.mechanism is not None or _is_set(broker, "password")):
         which = broker.mechanism or "password"
-        yield ("broker", "username"), f"{which} needs the name it belongs to; state username."
+        yield ("broker", "username"), f"{which} needs a username; set username."
 
 
-def _tokens(broker: BrokerSection) -> Found:
-    """OAUTHBEARER: one place that tokens come from."""
-    token, url = _said(broker, "token"), broker.token_url
+def _tokens(broker: BrokerSection) -> Problems:
+    """OAUTHBEARER needs exactly one source of tokens."""
+    token, url = _is_set(broker, "token"), broker.token_url
     if broker.username is not None or broker.mechanism not in (None, "OAUTHBEARER"):
         if token or url is not None:
             name = "token_url" if url is not None else "token_file" if broker.token_file is not None else "token"
@@ -131,21 +131,21 @@ def _tokens(broker: BrokerSection) -> Found:
     if broker.mechanism == "OAUTHBEARER" and not token and url is None:
         yield (
             ("broker", "mechanism"),
-            f"OAUTHBEARER needs a token: token_file, the environment's {PREFIX}BROKER__TOKEN, or token_url with client_id.",
+            f"OAUTHBEARER needs a token; set token_file, the environment's {PREFIX}BROKER__TOKEN, or token_url.",
         )
     if token and url is not None:
-        yield ("broker", "token_url"), "token_url and a token both say where tokens come from; remove one."
+        yield ("broker", "token_url"), "token_url and a token are both set; remove one."
     if url is not None and not re.fullmatch(r"https://[^\s/@]+(/\S*)?", url):
         yield (
             ("broker", "token_url"),
             f"token_url must be https://host/path without credentials ({PLAINTEXT} otherwise); got {hidden(url)!r}.",
         )
-    if url is not None and (broker.client_id is None or not _said(broker, "client_secret")):
+    if url is not None and (broker.client_id is None or not _is_set(broker, "client_secret")):
         yield (
             ("broker", "client_id"),
             f"token_url needs client_id, and client_secret_file or the environment's {PREFIX}BROKER__CLIENT_SECRET.",
         )
     for name in ("client_id", "client_secret", "client_secret_file", "scope"):
         if url is None and getattr(broker, name) is not None:
-            yield ("broker", name), f"{name} has no meaning without token_url, which tokens are asked of."
+            yield ("broker", name), f"{name} has no meaning without token_url; set token_url, or remove {name}."
             return

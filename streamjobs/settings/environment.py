@@ -1,4 +1,4 @@
-"""Settings from the environment: STREAMJOBS_SECTION__NAME, read as a TOML value, or as a text where it is none."""
+"""Settings from the environment: STREAMJOBS_SECTION__NAME holds a TOML value; anything else is a text."""
 
 import tomllib
 import typing
@@ -12,11 +12,11 @@ from streamjobs.settings.sections import Settings
 from streamjobs.settings.sentences import Path, is_secret
 
 PREFIX = "STREAMJOBS_"
-DEEPEST = 32  # tables and lists within one another
+DEEPEST = 32  # levels of nested tables and lists
 
 
 def overridden(table: Mapping[str, Any], env: Mapping[str, str]) -> tuple[dict[str, Any], dict[Path, str], list[str]]:
-    """The table with the environment's settings in place, which variable gave what, and problems.
+    """The table with the environment's settings, the variable of each such setting, and every problem.
 
     >>> overridden({"learner": {"name": "okfeb"}}, {"STREAMJOBS_LEARNER__RANK": "20"})[0]
     {'learner': {'name': 'okfeb', 'rank': 20}}
@@ -40,15 +40,15 @@ def overridden(table: Mapping[str, Any], env: Mapping[str, str]) -> tuple[dict[s
 
 
 def beyond(table: Mapping[str, Any]) -> str | None:
-    """What a table holds that nobody can mean, and Python could not even print; None where there is nothing."""
+    """What no setting can be, and Python may fail to print: a huge integer, or deep nesting; None if there is none."""
     level: list[Any] = [table]
     for _ in range(DEEPEST):
         inner: list[Any] = []
-        for one in level:
-            if isinstance(one, int) and not -(2**63) <= one < 2**63:
+        for value in level:
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
                 return "an integer beyond 64 bits"
-            if isinstance(one, (Mapping, list, tuple)):
-                inner += one.values() if isinstance(one, Mapping) else one
+            if isinstance(value, (Mapping, list, tuple)):
+                inner += value.values() if isinstance(value, Mapping) else value
         level = inner
     return f"tables and lists nested more than {DEEPEST} deep" if level else None
 
@@ -73,18 +73,18 @@ def _put(table: dict[str, Any], path: Path, value: Any) -> bool:
 def _value(path: Path, text: str) -> Any:
     section = section_model(path[0])
     if section is not None and is_secret(section, path[1]):
-        return text  # as it stands: a secret may look like anything
+        return text  # never parsed: a secret may look like TOML
     if _is_text(path) and not text.startswith(('"', "'")):
         return text
     try:
-        read = tomllib.loads(f"value = {text}")
+        parsed = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
         return text
-    return read["value"] if set(read) == {"value"} else text
+    return parsed["value"] if set(parsed) == {"value"} else text
 
 
 def _is_text(path: Path) -> bool:
-    """The setting takes texts only, so that a name such as 2024 needs no quotes."""
+    """Whether the setting takes texts only; then a name such as 2024 needs no quotes."""
     section = section_model(path[0])
     field = section.model_fields.get(path[1]) if section and len(path) == 2 else None
     if field is None:
@@ -95,7 +95,7 @@ def _is_text(path: Path) -> bool:
 
 
 def section_model(name: str) -> type[BaseModel] | None:
-    """The model of a section, also where the section may be absent."""
+    """The model of a section, also of an optional one; None for an unknown section."""
     if name not in Settings.model_fields:
         return None
     annotation = Settings.model_fields[name].annotation

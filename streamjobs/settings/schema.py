@@ -1,4 +1,4 @@
-"""The job file as a JSON Schema, for editors: sections from the models, learners' settings from the registry."""
+"""The JSON Schema of the job file, for editors: sections from the models, learners' settings from the registry."""
 
 import dataclasses
 import typing
@@ -17,7 +17,7 @@ _TABLES: dict[type, dict[str, Any]] = {
 
 
 def json_schema() -> dict[str, Any]:
-    """For editors, draft 2020-12: every setting has a description, its type and its range."""
+    """The schema (draft 2020-12): every setting with its description, type and range."""
     schema: dict[str, Any] = _without_null(Settings.model_json_schema())
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "streamjobs job file"
@@ -33,16 +33,16 @@ def json_schema() -> dict[str, Any]:
         model["properties"]["name"] |= {"enum": names}
         model["allOf"] = [_settings_of(name) for name in names]
     detectors = sorted(name for name, learner in LEARNERS.items() if learner.kind == "drift")
-    following = sorted(name for name, learner in LEARNERS.items() if learner.kind == "features")
+    with_ls_error = sorted(name for name, learner in LEARNERS.items() if learner.kind == "features")
     drift = schema["$defs"]["DriftSection"]["properties"]
     drift["detector"]["anyOf"][0] = {"enum": detectors}
-    drift["beside"]["items"]["anyOf"][0] = {"enum": following}
-    drift["extractor"] |= {"properties": {"name": {"enum": following}}, "required": ["name"]}
+    drift["beside"]["items"]["anyOf"][0] = {"enum": with_ls_error}
+    drift["extractor"] |= {"properties": {"name": {"enum": with_ls_error}}, "required": ["name"]}
     return schema
 
 
 def _settings_of(name: str) -> dict[str, Any]:
-    """ "Where name is this, these settings go with it." """
+    """The rule "if the learner's name is this, its settings are these"."""
     learner = LEARNERS[name]
     hints = typing.get_type_hints(learner)
     properties = {}
@@ -58,15 +58,15 @@ def _type(hint: Any) -> dict[str, Any]:
     if typing.get_origin(hint) is Literal:
         return {"enum": list(typing.get_args(hint))}
     if options:
-        found = [_type(option) for option in options]
-        return found[0] if len(found) == 1 else {"anyOf": found}
+        types = [_type(option) for option in options]
+        return types[0] if len(types) == 1 else {"anyOf": types}
     if hint in _TYPES:
         return {"type": _TYPES[hint]}
     return dict(_TABLES.get(hint, {}))
 
 
 def _without_null(node: Any) -> Any:
-    """TOML has no null: an absent setting is absent."""
+    """The schema without null as a type or default: TOML has no null, an unset setting is left out."""
     if isinstance(node, list):
         return [_without_null(inner) for inner in node]
     if not isinstance(node, dict):

@@ -1,6 +1,7 @@
-"""The job file's settings: every section with its units and ranges. `settings.load` makes them of a file's contents.
+"""The job file's settings: every section with its units and ranges. `settings.load` builds them from a file's contents.
 
-Durations are texts such as "2s", "500ms", "5m", "90d"; sizes such as "64MB".
+Durations are texts such as "2s", "500ms", "5m", "90d", or numbers of seconds; sizes are texts such as "64MB", or numbers
+of bytes. The descriptions are the reference that users read (`streamjobs schema`).
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,114 +14,121 @@ from streamjobs.settings.types import Bytes, Seconds, Section, Side, Topic
 
 class JobSection(Section):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] = Field(
-        default="streamjobs", description="application id: consumer group and prefix of the state topics"
+        default="streamjobs", description="consumer group, and prefix of the state topics"
     )
     guarantee: Literal["at_least_once", "exactly_once"] = Field(
         default="at_least_once",
-        description="of outputs; exactly_once: readers with isolation.level=read_committed see each one once, a checkpoint "
-        "later",
+        description="delivery of outputs; exactly_once: readers with isolation.level=read_committed see each output once, "
+        "when its checkpoint ends",
     )
-    seed: int = Field(default=0, ge=0, le=2**62, description="mixed into every key's own seed")
+    seed: int = Field(default=0, ge=0, le=2**62, description="random seed; mixed into the seed of every key")
 
 
 class SourceSection(Section):
     topic: Topic = Field(description="input topic")
-    format: Literal["json", "msgpack", "raw"] = Field(default="json", description="how record values are encoded")
-    fields: list[str] | None = Field(default=None, description="named numbers that make x, in this order")
-    x: str = Field(default="x", description="where `fields` is absent: the field with the numbers of x")
-    dim: int | None = Field(default=None, ge=1, le=4096, description="length of x; with `fields` it is their number")
+    format: Literal["json", "msgpack", "raw"] = Field(default="json", description="encoding of record values")
+    fields: list[str] | None = Field(default=None, description="fields whose numbers make up x, in this order")
+    x: str = Field(default="x", description="without `fields`: the field that holds x as a list")
+    dim: int | None = Field(default=None, ge=1, le=4096, description="length of x; may be left out with `fields`")
     time: str | None = Field(default=None, description="field with the event time; absent: the record's timestamp")
-    time_unit: Literal["s", "ms", "us", "ns"] = Field(default="s", description="unit of the event time, since 1970")
-    label: str | None = Field(default=None, description="field with the label; may be absent or null in a record")
+    time_unit: Literal["s", "ms", "us", "ns"] = Field(default="s", description="unit of the event time, counted since 1970")
+    label: str | None = Field(default=None, description="field with the label; a record may omit it, or hold null")
     late: Literal["learn", "predict_only", "drop", "dlq"] = Field(
-        default="learn", description="what happens to a sample older than the newest applied one of its key"
+        default="learn", description="what to do with a sample older than the newest one applied to its key"
     )
     lateness: Seconds = Field(
-        default=0.0, description="samples wait this long in event time to be put in order (duration, or seconds)"
+        default=0.0, description="event time that samples wait to be sorted by time (duration, or seconds)"
     )
-    duplicates: Literal["drop", "learn"] = Field(default="drop", description="a sample with the time of one before it")
+    duplicates: Literal["drop", "learn"] = Field(
+        default="drop", description="what to do with a sample that has the event time of an earlier one of its key"
+    )
     future: Seconds = Field(
-        default=60.0, description="furthest an event time may lie ahead of the record's timestamp (duration, or seconds)"
+        default=60.0,
+        description="how far an event time may be ahead of the record's timestamp (duration, or seconds); beyond it the "
+        "record is a dead letter",
     )
     max_bytes: Bytes = Field(default=1 << 20, description="largest record value (size, or bytes)")
-    max_samples: int = Field(default=10_000, ge=1, description="most samples in a frame")
-    max_abs: float = Field(default=1e9, gt=0, description="largest |x| of a sample")
-    max_key_bytes: int = Field(default=256, ge=1, description="longest key, in bytes")
+    max_samples: int = Field(default=10_000, ge=1, description="most samples in one record")
+    max_abs: float = Field(default=1e9, gt=0, description="largest absolute value of a number in x")
+    max_key_bytes: int = Field(default=256, ge=1, description="longest record key, in bytes")
     max_headers: int = Field(default=100, ge=0, description="most headers of a record")
-    max_header_bytes: Bytes = Field(default=64 << 10, description="largest headers of a record, all names and values")
+    max_header_bytes: Bytes = Field(
+        default=64 << 10, description="largest total of a record's header names and values (size, or bytes)"
+    )
 
 
 class MirrorSection(Section):
-    field: str = Field(description="field of a record, one value for all its samples, that says how the sensor is worn")
-    when: Side = Field(description="its value in records whose columns change sign")
+    field: str = Field(description="field that says how the sensor is worn; one value for all samples of a record")
+    when: Side = Field(description="value of `field` in records whose columns change sign")
     columns: list[str] = Field(
-        description="those of [source] fields that change sign, such as ax, wy and wz between left and right"
+        description="the [source] fields that change sign, such as ax, wy and wz between left and right"
     )
 
 
 class WindowSection(Section):
-    length: Seconds = Field(description="event time a window covers (duration, or seconds)")
+    length: Seconds = Field(description="length of a window in event time (duration, or seconds)")
     hop: Seconds | None = Field(
-        default=None, description="event time between windows (duration, or seconds); absent: the length"
+        default=None, description="event time from one window to the next (duration, or seconds); absent: the length"
     )
-    rate: float = Field(gt=0, le=100_000, description="declared sampling rate in Hz")
+    rate: float = Field(gt=0, le=100_000, description="sampling rate of the sensor in Hz")
     gap: Seconds | None = Field(
         default=None,
-        description="a longer pause between samples begins a new window (duration, or seconds); absent: 10 sample periods",
+        description="a longer pause between two samples starts a new window (duration, or seconds); absent: 10 sample "
+        "periods",
     )
     statistics: Literal["simple", "rich", "gravity"] = Field(
         default="simple",
-        description="which features a window gives: 48, 100 or 89 for six axes; gravity: the first three fields are "
-        "acceleration, and how the sensor is mounted does not matter",
+        description="features of a window: 48 (simple), 100 (rich) or 89 (gravity) for six axes; gravity expects "
+        "acceleration in the first three fields and does not depend on how the sensor is mounted",
     )
     mirror: MirrorSection | None = Field(
         default=None,
-        description="signs of columns changed before windows are made, so that a left arm looks like a right one: a table "
-        "of `field`, `when` and `columns`",
+        description="changes the sign of some columns before windows are made, so that a left arm looks like a right one: "
+        "a table with `field`, `when` and `columns`",
     )
 
 
 class LabelsSection(Section):
     wait: Seconds = Field(
         default=0.0,
-        description="rows wait this long in event time for labels that come later, in records with time and label and "
-        "without x (duration, or seconds); 0: labels come with their samples",
+        description="event time that rows wait for labels that arrive later, in records with time and label but without x "
+        "(duration, or seconds); 0: labels arrive with their samples",
     )
     within: Seconds | None = Field(
         default=None,
-        description="furthest the time of such a label may lie from its row's `ts` (duration, or seconds); absent: half "
-        "the hop of windows, 0 for samples",
+        description="how far the time of such a label may be from its row's `ts` (duration, or seconds); absent: half the "
+        "hop of windows, 0 for samples",
     )
     delay: Seconds = Field(
         default=0.0,
-        description="a label that came with its samples is learned this much later in event time, as if it had come late "
-        "(duration, or seconds)",
+        description="event time after which a label that arrived with its samples is learned, as if it had arrived late "
+        "(duration, or seconds); 0: at once",
     )
     most: int | None = Field(
         default=None,
         ge=1,
         le=100_000,
-        description="most rows of a key that wait, then the oldest leaves; absent: as many windows as `wait` or `delay` "
-        "covers, 1000 for samples",
+        description="most waiting rows of a key; beyond it the oldest stops waiting; absent: as many windows as `wait` or "
+        "`delay` covers, 1000 for samples",
     )
 
 
 class ScalingTable(Section):
-    method: Literal["standard", "none"] = Field(default="standard", description="running mean and variance per key")
+    method: Literal["standard", "none"] = Field(default="standard", description="standard: by running mean and variance")
     unit_norm: bool = Field(default=False, description="scale every x to length 1 afterwards")
-    freeze_after: int = Field(default=0, ge=0, description="rows after which the scale stands still; 0: never")
-    clip: float = Field(default=0.0, ge=0, description="cut scaled values at +-clip; 0: off")
+    freeze_after: int = Field(default=0, ge=0, description="rows after which the scale stops changing; 0: never")
+    clip: float = Field(default=0.0, ge=0, description="limit scaled values to +-clip; 0: off")
 
     @property
     def shared(self) -> bool | None:
-        """The population's scale; None where the job file does not say."""
+        """Whether the scale is the population's; None if the job file does not say."""
         stated = getattr(self, "from")
         return None if stated is None else bool(stated == "population")
 
 
 if TYPE_CHECKING:
     ScalingSection = ScalingTable
-else:  # `from` is the right word in a job file and cannot be written as an attribute in Python
+else:  # `from` reads well in a job file, but is a keyword in Python and cannot be written as an attribute
     ScalingSection = create_model(
         "ScalingSection",
         __base__=ScalingTable,
@@ -129,8 +137,8 @@ else:  # `from` is the right word in a job file and cannot be written as an attr
                 Literal["key", "population"] | None,
                 Field(
                     default=None,
-                    description="whose scale: each key's own, or that of [population], which stands still; absent: the "
-                    "population's where there is one",
+                    description="whose scale: each key's own, or the fixed one of [population]; absent: population if there "
+                    "is a [population], else key",
                 ),
             )
         },
@@ -139,12 +147,13 @@ else:  # `from` is the right word in a job file and cannot be written as an attr
 
 class PopulationSection(Section):
     file: str = Field(
-        description="what 'streamjobs fit' learned from other people: scale, map and starting head, shared by all keys"
+        description="file that 'streamjobs fit' wrote: scale, map and starting head, learned from other people and shared "
+        "by all keys"
     )
     replaces: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]] | None = Field(
         default=None,
-        description="fingerprints of populations before this one, as 'streamjobs state migrate' shows them: their keys keep "
-        "offsets, signal and waiting rows, and begin anew with this one's head; absent: they are an error",
+        description="fingerprints of earlier populations, as 'streamjobs state migrate' prints them: their keys keep "
+        "offsets, signal and waiting rows, and start over with this one's head; absent: such keys are an error",
     )
 
 
@@ -155,87 +164,95 @@ class NamedSection(BaseModel):
 
 class LearnerSection(NamedSection):
     name: str = Field(
-        description="a learner of the registry; its settings stand beside it. One that predicts by itself (without a "
-        "[head]) may also have task, classes, max_classes, targets, smooth and fallback here, as in [head]"
+        description="a learner of the registry; its settings follow. A learner that predicts by itself (without a [head]) "
+        "also takes task, classes, max_classes, targets, smooth and fallback here, as in [head]"
     )
     freeze: bool | None = Field(
-        default=None, description="the map stands still; always so with [population], and only there"
+        default=None, description="whether the map stops learning: always with [population], never without"
     )
 
 
 class HeadSection(NamedSection):
     name: str = Field(
-        description="a learner that predicts, such as rls; its settings stand beside it. Settings of gated_rls beside rls "
-        "(boost, gate, rate, discount), or a [population], make it gated_rls"
+        description="a learner that predicts, such as rls; its settings follow. A [population], or a setting of gated_rls "
+        "(boost, gate, rate, discount), turns rls into gated_rls"
     )
-    task: Literal["classification", "regression"] = Field(default="classification", description="what labels are")
-    classes: list[str] | None = Field(default=None, description="the classes in order; absent: learned per key")
+    task: Literal["classification", "regression"] = Field(
+        default="classification", description="whether labels are classes or numbers"
+    )
+    classes: list[str] | None = Field(default=None, description="the classes in order; absent: each key learns its own")
     max_classes: int = Field(
-        default=16, ge=2, le=1024, description="most classes a key may learn; with a population, absent: its classes"
+        default=16, ge=2, le=1024, description="most classes of a key; absent with a [population]: the population's"
     )
     targets: int = Field(default=1, ge=1, le=1024, description="regression: numbers in a label")
     smooth: float = Field(
-        default=0.0, ge=0, lt=1, description="classification: share of the row before in the scores that decide; 0: off"
+        default=0.0, ge=0, lt=1, description="classification: weight of the previous row's scores in the decision; 0: off"
     )
     fallback: Literal["last_label", "none"] | None = Field(
         default=None,
-        description="classification: what is said while a row has no scores; absent: last_label with gated_rls, else none",
+        description="classification: prediction for a row without scores; absent: last_label with gated_rls, else none",
     )
 
 
 class DriftSection(Section):
     extractor: dict[str, Any] | None = Field(
         default=None,
-        description="a learner of its own whose LS error is watched: a table with its name and settings, such as okfeb with "
+        description="separate learner whose LS error is watched: a table with its name and settings, such as okfeb with "
         "role = 'track'; absent: the [learner]",
     )
     detector: str | dict[str, Any] = Field(
-        default="page_hinkley", description="a detector, or a table with its name and settings"
+        default="page_hinkley", description="drift detector: its name, or a table with its name and settings"
     )
-    watch: Literal["ls_error", "loss"] = Field(default="ls_error", description="the number per row it watches")
+    watch: Literal["ls_error", "loss"] = Field(
+        default="ls_error", description="number of each row that the detector watches"
+    )
     beside: list[str | dict[str, Any]] = Field(
         default=[],
-        description="controls whose LS errors the same detector watches beside it, such as last_points and running_mean: "
-        "names, or tables with a name and settings",
+        description="controls whose LS errors the same detector also watches, such as last_points and running_mean: names, "
+        "or tables with a name and settings",
     )
     idle: int = Field(
         default=10,
         ge=0,
         le=1_000_000,
-        description="an idle sensor is not drift: samples that repeat the one before more often than this, and their "
+        description="an idle sensor is not drift: samples that repeat the previous one more than this many times, and their "
         "windows, are not watched; 0: all are",
     )
 
 
 class SinksSection(Section):
-    features: Topic | None = Field(default=None, description="topic of features; '' = off; absent: <source>.features")
-    predictions: Topic | None = Field(default=None, description="absent: <source>.predictions")
-    drift: Topic | None = Field(default=None, description="absent: <source>.drift")
-    dlq: Topic | None = Field(default=None, description="dead letters; absent: <source>.dlq; cannot be off")
+    features: Topic | None = Field(default=None, description="topic of features; '': off; absent: <source>.features")
+    predictions: Topic | None = Field(
+        default=None, description="topic of predictions; '': off; absent: <source>.predictions"
+    )
+    drift: Topic | None = Field(default=None, description="topic of drift events; '': off; absent: <source>.drift")
+    dlq: Topic | None = Field(default=None, description="topic of dead letters; cannot be off; absent: <source>.dlq")
 
 
 class StateSection(Section):
-    store: Literal["rocksdb", "memory"] = Field(default="rocksdb", description="memory: for tests only")
+    store: Literal["rocksdb", "memory"] = Field(
+        default="rocksdb", description="local store of states; memory is for tests only"
+    )
     directory: str = Field(default="state", description="folder of the local store")
-    checkpoint: Seconds = Field(default=1.0, description="longest time between checkpoints (duration, or seconds)")
-    checkpoint_records: int = Field(default=20_000, ge=1, description="most records between checkpoints of a partition")
+    checkpoint: Seconds = Field(default=1.0, description="longest time between two checkpoints (duration, or seconds)")
+    checkpoint_records: int = Field(default=20_000, ge=1, description="most records of a partition between two checkpoints")
     checkpoint_bytes: Bytes = Field(
-        default=64 << 20, description="most changed state between checkpoints of a partition (size, or bytes)"
+        default=64 << 20, description="most changed state of a partition between two checkpoints (size, or bytes)"
     )
     cache: Bytes = Field(
-        default=256 << 20, description="most memory for live states (size, or bytes); the rest rests in the store"
+        default=256 << 20, description="most memory for live states (size, or bytes); all others stay in the store"
     )
     ttl: Seconds | None = Field(
         default=None,
-        description="a key whose newest event time lies further back than this when a record comes begins anew, and its "
-        "state is removed (duration, or seconds); absent: never",
+        description="keys idle longer than this in event time start over, and their state is removed (duration, or "
+        "seconds); absent: never",
     )
-    start_from: str | None = Field(default=None, description="exported state file that new keys begin from")
+    start_from: str | None = Field(default=None, description="exported state file that new keys start from")
 
 
 class MetricsSection(Section):
-    port: int = Field(default=9108, ge=0, le=65535, description="of /metrics and /health; 0: any free one")
-    host: str = Field(default="127.0.0.1", description="address they are served on")
+    port: int = Field(default=9108, ge=0, le=65535, description="port of /metrics and /health; 0: any free port")
+    host: str = Field(default="127.0.0.1", description="address that /metrics and /health are served on")
 
 
 class Settings(Section):
@@ -257,5 +274,5 @@ class Settings(Section):
 
     @property
     def side(self) -> str | None:
-        """The field of a record that says how the sensor is worn, where the job mirrors."""
+        """The field that says how the sensor is worn; None if the job does not mirror."""
         return self.window.mirror.field if self.window and self.window.mirror else None

@@ -1,4 +1,4 @@
-"""What pydantic found, said in one sentence each: the setting, what was expected, what came, the nearest known name."""
+"""Validates a section, and turns each of pydantic's errors into one sentence: setting, expected, got, nearest known name."""
 
 import difflib
 import typing
@@ -12,7 +12,7 @@ from algorithms.common.settings import suggestion
 
 Path = tuple[str, ...]  # section, then names of settings
 MASK = "********"
-_WORDS = {
+_EXPECTED = {
     "int_type": "an integer",
     "int_parsing": "an integer",
     "int_from_float": "an integer",
@@ -36,13 +36,13 @@ _BOUNDS = {
 
 
 class Places(NamedTuple):
-    """The job file, and which settings came from the environment instead."""
+    """Where settings come from: the job file, or a variable of the environment."""
 
-    origin: str  # the job file as the operator named it
-    variables: Mapping[Path, str]  # path of a setting -> environment variable it came from
+    origin: str  # the job file, as the user named it
+    variables: Mapping[Path, str]  # path of a setting -> its environment variable
 
     def of(self, path: Path) -> str:
-        """The beginning of a sentence about the setting at `path`.
+        """The start of a sentence about the setting at `path`.
 
         >>> Places("job.toml", {}).of(("learner", "rank"))
         'job.toml [learner]: '
@@ -55,15 +55,62 @@ class Places(NamedTuple):
         return f"{self.origin} [{path[0]}]: "
 
 
+def validated(
+    model: type[BaseModel], section: str, table: Any, places: Places
+) -> tuple[BaseModel | None, list[tuple[Path, str]]]:
+    """The section's model, and a sentence with the setting's path for everything wrong in its table.
+
+    Settings that are wrong fall back to their defaults, so that the rest can be checked too; the model is None if one of
+    them has no default.
+    """
+    if not isinstance(table, Mapping):
+        got = hidden(repr(table))
+        return None, [((section, ""), f"{places.origin}: {section} must be a table, written [{section}]; got {got:.80}.")]
+    try:
+        return model.model_validate(table, strict=True), []
+    except ValidationError as error:
+        problems = error.errors()
+    sentences = list(_sentences(model, section, problems, places))
+    wrong = {path[1] for path, _ in sentences}
+    try:
+        return model.model_validate({name: table[name] for name in table if name not in wrong}, strict=True), sentences
+    except ValidationError:
+        return None, sentences
+
+
+def hidden(text: str) -> str:
+    """The text with credentials masked, if it is a url that holds some.
+
+    >>> hidden("kafka://me:word@broker:9092")
+    'kafka://********@broker:9092'
+    >>> hidden("me:wo/rd@broker")
+    '********@broker'
+    """
+    scheme, between, rest = text.partition("://")
+    if not between:
+        scheme, rest = "", text
+    return f"{scheme}{between}{MASK}@{rest.rpartition('@')[2]}" if "@" in rest else text
+
+
+def is_secret(model: type[BaseModel], name: str) -> bool:
+    """Whether a setting must never be printed."""
+    field = model.model_fields.get(name)
+    return field is not None and _is_marked_secret(field.json_schema_extra)
+
+
+def _is_marked_secret(extra: object) -> bool:
+    return isinstance(extra, Mapping) and bool(extra.get("secret"))
+
+
 def _sentences(
     model: type[BaseModel], section: str, problems: list[ErrorDetails], places: Places
 ) -> Iterator[tuple[Path, str]]:
-    """One sentence per setting, with its path."""
+    """One sentence per wrong setting, with its path."""
     seen: set[str] = set()
     for problem in problems:
         name = str(problem["loc"][0]) if problem["loc"] else ""
         whole = ".".join(str(part) for part in problem["loc"][: 2 if _table_of(model, name) else 1])
-        if whole not in seen:  # a setting that may be a text or a table fails as both
+        if whole not in seen:  # a setting that may be a text or a table has an error for both
             seen.add(whole)
             yield (section, name), places.of((section, name)) + _sentence(model, name, problem)
 
@@ -80,75 +127,28 @@ def _sentence(model: type[BaseModel], name: str, problem: ErrorDetails) -> str:
     if kind == "missing":
         meaning = f" ({field.description})" if field and field.description else ""
         return f"setting {name!r} is missing{meaning}; it has no default."
-    got = "" if field and _is_secret(field.json_schema_extra) else f"; got {problem['input']!r:.80}"
+    got = "" if field and _is_marked_secret(field.json_schema_extra) else f"; got {problem['input']!r:.80}"
     if kind == "literal_error":
-        return f"{name} must be {context['expected']}{got}{_near(problem['input'], str(context['expected']))}"
+        return f"{name} must be {context['expected']}{got}{_suggested(problem['input'], str(context['expected']))}"
     if kind in _BOUNDS:
         words, bound = _BOUNDS[kind]
         return f"{name} must be {words.format(f'{context[bound]:g}' if context[bound] < 1e6 else context[bound])}{got}."
     if kind == "value_error":
         return f"{name} must be {context['error']}{got}."
     inner = [part for part in problem["loc"][1:] if isinstance(part, int)]
-    which = f"{name}[{inner[0]}]" if inner else name
-    expected = _WORDS.get(kind, f"valid ({problem['msg'][:1].lower()}{problem['msg'][1:]})")
-    return f"{which} must be {expected}{got}."
+    subject = f"{name}[{inner[0]}]" if inner else name
+    expected = _EXPECTED.get(kind, f"valid ({problem['msg'][:1].lower()}{problem['msg'][1:]})")
+    return f"{subject} must be {expected}{got}."
 
 
 def _table_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
-    """The model of a setting that is a table with settings of its own."""
+    """The model of a setting that is a table with settings of its own; None for other settings."""
     field = model.model_fields.get(name)
     options = (field.annotation, *typing.get_args(field.annotation)) if field else ()
-    return next((one for one in options if isinstance(one, type) and issubclass(one, BaseModel)), None)
+    return next((option for option in options if isinstance(option, type) and issubclass(option, BaseModel)), None)
 
 
-def _near(value: object, expected: str) -> str:
+def _suggested(value: object, expected: str) -> str:
     known = [word.strip("' ") for word in expected.replace(" or ", ", ").split(",")]
     near = difflib.get_close_matches(value, known, n=1) if isinstance(value, str) else []
     return f"; did you mean {near[0]!r}?" if near else "."
-
-
-def _is_secret(extra: object) -> bool:
-    return isinstance(extra, Mapping) and bool(extra.get("secret"))
-
-
-def hidden(text: str) -> str:
-    """A text with the credentials of a url in it replaced.
-
-    >>> hidden("kafka://me:word@broker:9092")
-    'kafka://********@broker:9092'
-    >>> hidden("me:wo/rd@broker")
-    '********@broker'
-    """
-    scheme, between, rest = text.partition("://")
-    if not between:
-        scheme, rest = "", text
-    return f"{scheme}{between}{MASK}@{rest.rpartition('@')[2]}" if "@" in rest else text
-
-
-def is_secret(model: type[BaseModel], name: str) -> bool:
-    """The setting must never be printed."""
-    field = model.model_fields.get(name)
-    return field is not None and _is_secret(field.json_schema_extra)
-
-
-def validated(
-    model: type[BaseModel], section: str, table: Any, places: Places
-) -> tuple[BaseModel | None, list[tuple[Path, str]]]:
-    """The section's model and what is wrong with its table, each with the setting's path.
-
-    Wrong settings that have a default are left out, so that the rest can be looked at as well; without them there may
-    be no section (None).
-    """
-    if not isinstance(table, Mapping):
-        got = hidden(repr(table))
-        return None, [((section, ""), f"{places.origin}: {section} must be a table, written [{section}]; got {got:.80}.")]
-    try:
-        return model.model_validate(table, strict=True), []
-    except ValidationError as error:
-        problems = error.errors()
-    found = list(_sentences(model, section, problems, places))
-    wrong = {path[1] for path, _ in found}
-    try:
-        return model.model_validate({name: table[name] for name in table if name not in wrong}, strict=True), found
-    except ValidationError:
-        return None, found

@@ -1,4 +1,4 @@
-"""Types of settings that sections share: durations, sizes, topics, secrets; and what every section is."""
+"""Types shared by the sections: durations, sizes, times, topics, secrets; and the base class of every section."""
 
 import re
 from typing import Annotated, Any
@@ -7,32 +7,34 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, W
 
 DURATION = r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)\s*"
 SIZE = r"\s*([0-9]+)\s*(B|KB|MB|GB)\s*"
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+TIME_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # of event times: units per second
+END_OF_TIME = 253_402_300_800.0  # the year 10000, seconds since 1970; an event time beyond it has the wrong unit
+_DURATIONS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}  # seconds
 _SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 
 def seconds(value: Any) -> Any:
-    """ "500ms" -> 0.5; numbers are seconds already."""
+    """Seconds of a duration: "500ms" -> 0.5. Other values pass: pydantic checks that they are numbers, in seconds."""
     if isinstance(value, str):
-        found = re.fullmatch(DURATION, value)
-        if not found:
+        match = re.fullmatch(DURATION, value)
+        if not match:
             raise ValueError("a duration such as '500ms', '2s', '5m', '1h' or '90d'")
-        return float(found[1]) * _UNITS[found[2]]
+        return float(match[1]) * _DURATIONS[match[2]]
     return value
 
 
 def size(value: Any) -> Any:
-    """ "64MB" -> 67108864; numbers are bytes already."""
+    """Bytes of a size: "64MB" -> 67108864. Other values pass: pydantic checks that they are numbers, in bytes."""
     if isinstance(value, str):
-        found = re.fullmatch(SIZE, value)
-        if not found:
+        match = re.fullmatch(SIZE, value)
+        if not match:
             raise ValueError("a size such as '512KB', '64MB' or '1GB'")
-        return int(found[1]) * _SIZES[found[2]]
+        return int(match[1]) * _SIZES[match[2]]
     return value
 
 
 def readable(size: float) -> str:
-    """A number of bytes as people say it.
+    """A number of bytes as text for people.
 
     >>> readable(8400), readable(3 << 20)
     ('8.2 KB', '3 MB')
@@ -45,7 +47,7 @@ def readable(size: float) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as a record's field may hold it."""
+    """Checks that a value may stand in a field of a record."""
     if not isinstance(value, (str, int, float)):
         raise ValueError("a text, a number, true or false")
     return value
@@ -75,5 +77,5 @@ Secret = Annotated[SecretStr, Field(min_length=1)]
 
 
 def secret(what: str) -> Any:
-    """A setting that no job file may hold and nothing ever shows."""
+    """A setting that comes from the environment only and is never printed."""
     return Field(default=None, description=f"{what}; from the environment only", json_schema_extra={"secret": True})

@@ -21,8 +21,8 @@ ENV = {"STREAMJOBS_BROKER__PASSWORD": WORD}
 def test_a_secret_in_the_job_file_is_refused_and_told_where_to_go(name: str) -> None:
     (sentence, *_) = problems(table(broker={"username": "me", name: WORD}))
     assert sentence == (
-        f"job.toml [broker]: {name} must not stand in a job file; put it into a file of its own, named by {name}_file, or "
-        f"into the environment as STREAMJOBS_BROKER__{name.upper()}."
+        f"job.toml [broker]: {name} must not be in a job file; put it in a file of its own, named by {name}_file, or "
+        f"in the environment as STREAMJOBS_BROKER__{name.upper()}."
     )
     assert WORD not in "".join(problems(table(broker={name: WORD}), {f"STREAMJOBS_BROKER__{name.upper()}": "other"}))
 
@@ -40,18 +40,18 @@ def test_credentials_in_the_url_are_refused_and_not_repeated(url: str) -> None:
 @pytest.mark.parametrize(
     ("broker", "expected"),
     [
-        ({"protocol": "sasl_plaintext", "username": "me"}, "'sasl_plaintext' is refused: anybody on the way could read"),
+        ({"protocol": "sasl_plaintext", "username": "me"}, "'sasl_plaintext' is refused: others on the network could read"),
         ({"protocol": "plaintext", "username": "me"}, "username over protocol = 'plaintext' is refused"),
         ({"protocol": "plaintext", "token_file": "t", "password": None}, "token over protocol = 'plaintext' is refused"),
         ({"protocol": "plaintext", "ca_file": "ca", "password": None}, "ca_file has no meaning with protocol = 'plaintext'"),
         ({"protocol": "ssl", "username": "me"}, "protocol = 'ssl' sends no username; set 'sasl_ssl'"),
         ({"protocol": "sasl_ssl", "password": None}, "protocol = 'sasl_ssl' needs credentials"),
         ({"username": "me", "password": None}, "username 'me' needs its password"),
-        ({}, "password needs the name it belongs to; state username"),
-        ({"username": "me", "password_file": "p"}, "password_file and password both say the same secret; remove one"),
+        ({}, "password needs a username; set username"),
+        ({"username": "me", "password_file": "p"}, "password_file and password both give the same secret; remove one"),
         ({"mechanism": "OAUTHBEARER", "password": None}, "OAUTHBEARER needs a token"),
         ({"username": "me", "token_file": "t"}, "token_file belongs to mechanism = 'OAUTHBEARER'"),
-        ({"key_file": "k", "password": None}, "key_file needs the certificate it belongs to"),
+        ({"key_file": "k", "password": None}, "key_file needs its certificate; set certificate_file"),
         ({"token_url": "http://a/t", "client_id": "c", "client_secret_file": "s", "password": None}, "must be https://"),
         ({"token_url": "https://a/t", "client_id": "c", "password": None}, "needs client_id, and client_secret_file"),
         ({"token_file": "t", "scope": "s", "password": None}, "scope has no meaning without token_url"),

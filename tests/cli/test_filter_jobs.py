@@ -81,5 +81,5 @@ def test_a_filter_without_a_budget_is_refused_by_a_job(tmp_path, name, capsys):
     job = job_file(tmp_path, JOB + f'[learner]\nname = "{name}"\ntask = "regression"\n')
     assert command("check", job) == 2
     err = capsys.readouterr().err
-    assert f"{name} with these settings keeps every sample it has seen" in err and "Set a budget" in err
+    assert f"{name} with these settings stores every sample" in err and "Set a budget" in err
     assert len(err.strip().splitlines()) == 1

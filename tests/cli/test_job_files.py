@@ -13,7 +13,7 @@ from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
 from streamjobs.job_files import load_job, table_of
 from streamjobs.settings.load import composition_from, settings_from
-from streamjobs.settings.rules import advice
+from streamjobs.settings.notes import notes
 from streamjobs.settings.schema import json_schema
 from streamjobs.settings.sections import Section, Settings
 from streamjobs.settings.sentences import MASK, Places, validated
@@ -84,31 +84,31 @@ def test_missing_sections_and_settings_are_named():
 
 def test_without_fields_or_dim_the_sentence_says_what_to_state():
     (found,) = problems({"source": {"topic": "imu"}, "learner": {"name": "okfeb"}})
-    assert found.startswith("job.toml [source]: the length of x is unknown; state the numbers of a record")
+    assert found.startswith("job.toml [source]: the length of x is unknown; name the fields with its numbers")
 
 
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
         ({"source": {"dim": 4}}, "[source]: dim must be the number of fields (3), or absent; got 4."),
-        ({"source": {"fields": ["ax", "ax"]}}, "[source]: fields must differ; 'ax' stands there 2 times."),
-        ({"source": {"time": "ax"}}, "[source]: time must be a field of its own; 'ax' is part of x already."),
-        ({"source": {"time": "activity"}}, "[source]: label must be a field of its own; 'activity' is the time already."),
+        ({"source": {"fields": ["ax", "ax"]}}, "[source]: fields must differ; 'ax' is named 2 times."),
+        ({"source": {"time": "ax"}}, "[source]: time must be a field of its own; 'ax' is already part of x."),
+        ({"source": {"time": "activity"}}, "[source]: label must be a field of its own; 'activity' is already the time."),
         ({"window": {"hop": "2s"}}, "[window]: hop must be from one sample period (0.1 s) to the length (1 s); got 2 s."),
         ({"window": {"length": "0.2s", "hop": "100ms"}}, "[window]: length must hold 4 to 100000 samples at 10 Hz; got 2."),
         ({"window": {"gap": "50ms"}}, "[window]: gap must be at least one sample period (0.1 s); got 0.05 s."),
         ({"window": {"rate": 0}}, "[window]: rate must be above 0; got 0."),
-        ({"sinks": {"dlq": ""}}, "[sinks]: dlq cannot be off: a record that cannot be used must go somewhere."),
-        ({"sinks": {"drift": "imu"}}, "[sinks]: drift must be a topic of its own; 'imu' is the input topic already."),
+        ({"sinks": {"dlq": ""}}, "[sinks]: dlq cannot be off; name a topic for records that cannot be used, or remove it."),
+        ({"sinks": {"drift": "imu"}}, "[sinks]: drift must be a topic of its own; 'imu' is already the input topic."),
         (
             {"sinks": {"drift": "out", "features": "out"}},
-            "[sinks]: drift must be a topic of its own; 'out' is the topic of features already.",
+            "[sinks]: drift must be a topic of its own; 'out' is already the topic of features.",
         ),
         (
             {"head": None, "sinks": {"predictions": "out"}},
-            "[sinks]: predictions will never come without a [head]. Add one, or remove the setting.",
+            "[sinks]: no predictions would be sent without a [head]. Add one, or remove the setting.",
         ),
-        ({"learner": {"task": "regression"}}, "[learner]: task belongs into [head], where the predictions are made."),
+        ({"learner": {"task": "regression"}}, "[learner]: task belongs in [head], which makes the predictions."),
         ({"head": {"classes": ["run", "run"]}}, "[head]: classes must be two or more different texts; got ['run', 'run']."),
         (
             {"head": {"task": "regression", "max_classes": 3}},
@@ -116,8 +116,8 @@ def test_without_fields_or_dim_the_sentence_says_what_to_state():
         ),
         (
             {"job": {"guarantee": "exactly_once"}, "state": {"checkpoint": "2m"}},
-            "[state]: with [job] guarantee = 'exactly_once' checkpoint must be 60 s or less: a transaction is open for so "
-            "long; got 120 s, and the broker would end it.",
+            "[state]: with [job] guarantee = 'exactly_once' checkpoint must be 60 s or less, or the broker ends the "
+            "transaction; got 120 s.",
         ),
         ({"head": {"name": "okfeb"}}, "[head]: a head must predict; okfeb gives features. Choose one such as 'rls'."),
         ({"drift": {"detector": "rls"}}, "[drift]: detector must be a drift detector, such as 'page_hinkley'."),
@@ -133,7 +133,7 @@ def test_without_fields_or_dim_the_sentence_says_what_to_state():
         ),
         (
             {"drift": {"beside": ["last_points", {"name": "last_points", "rank": 3}]}},
-            "[drift]: beside: controls must differ; 'last_points' stands there 2 times.",
+            "[drift]: beside: controls must differ; 'last_points' is named 2 times.",
         ),
         (
             {"drift": {"beside": ["last_points", "page_hinkley"]}},
@@ -145,11 +145,11 @@ def test_without_fields_or_dim_the_sentence_says_what_to_state():
         ),
         (
             {"drift": {"watch": "loss", "extractor": {"name": "okfeb"}}},
-            "[drift]: watch = 'loss' is of the [learner]'s predictions; remove extractor, or watch 'ls_error'.",
+            "[drift]: watch = 'loss' uses the [learner]'s predictions; remove extractor, or watch 'ls_error'.",
         ),
         (
             {"drift": {"watch": "loss", "beside": ["last_points"]}},
-            "[drift]: controls have an LS error and no loss; remove beside, or watch 'ls_error'.",
+            "[drift]: controls have an LS error but no loss; remove beside, or watch 'ls_error'.",
         ),
         ({"drift": {"idle": -1}}, "[drift]: idle must be 0 or more; got -1."),
         (
@@ -188,7 +188,7 @@ def test_a_learner_that_brings_a_head_leaves_it_for_one_in_the_job_file():
     found = problems(table(learner={"name": "sispeed", "rank": 4, "budget": 9, "head": "rls"}, head={"name": "rls"}))
     assert found == ["job.toml [learner]: head has no meaning beside a [head] section; remove one of the two."]
     found = problems(table(learner={"name": "sispeed", "rank": 4, "budget": 0}, head={"name": "rls"}))
-    assert "keeps every sample it has seen; a job runs bounded learners only" in found[0]
+    assert "stores every sample; a job runs bounded learners only" in found[0]
 
 
 def test_a_mistyped_name_does_not_also_count_as_missing_numbers():
@@ -237,15 +237,15 @@ def test_a_syntax_error_is_shown_with_its_line(tmp_path):
 
 def test_a_job_without_labels_is_advised_and_runs():
     settings = settings_from(table(source={"label": "activity"}, head=None))
-    assert advice(settings) == ["[source]: label 'activity' is read and nobody learns it; add a [head]."]
+    assert notes(settings) == ["[source]: label 'activity' is read, but nothing learns it; add a [head]."]
     made = table()
     del made["source"]["label"]
-    assert any("predictions stay null until labels come" in sentence for sentence in advice(settings_from(made)))
+    assert any("predictions are never learned and stay null" in sentence for sentence in notes(settings_from(made)))
 
 
 def test_a_learner_without_features_is_refused():
     (found,) = problems({**table(learner=None, head=None), "learner": {"name": "running_mean"}})
-    assert found == "job.toml [learner]: running_mean gives no features; it belongs into [drift] as one of 'beside'."
+    assert found == "job.toml [learner]: running_mean gives no features; it belongs in [drift] as one of 'beside'."
 
 
 def test_every_setting_has_a_description_and_every_learner_its_settings_in_the_schema():

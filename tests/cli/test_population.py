@@ -65,10 +65,10 @@ def test_a_pooled_replay_of_a_job_with_a_population_is_refused(tmp_path, capsys)
         (PEOPLE + '[population]\nfile = "p"\n[scaling]\nfrom = "key"\n', "[scaling]: from must be 'population'"),
         (PEOPLE.replace("freeze = true", "freeze = false") + '[population]\nfile = "p"\n', "[learner]: freeze must be true"),
         (PEOPLE + '[population]\nfile = "p"\n[state]\nstart_from = "s"\n', "[state]: start_from and [population] both"),
-        (JOB.replace('"rls"', '"lms"') + '[population]\nfile = "p"\n', "[head]: lms cannot begin from a [population]"),
+        (JOB.replace('"rls"', '"lms"') + '[population]\nfile = "p"\n', "[head]: lms cannot start from a [population]"),
         (
             JOB.replace('[head]\nname = "rls"\n', "") + '[population]\nfile = "p"\n',
-            "a [population] needs [head] name = 'rls'",
+            "a [population] needs a head, and okfeb only gives features; add [head] name = 'rls'",
         ),
         (JOB.replace('"rls"', '"rls"\ntask = "regression"') + '[population]\nfile = "p"\n', "task must be 'classification'"),
         (JOB + '[population]\nfile = "p"\nreplaces = ["zz"]\n', "[population]: replaces"),
@@ -79,9 +79,12 @@ def test_a_pooled_replay_of_a_job_with_a_population_is_refused(tmp_path, capsys)
         (JOB.replace('"rls"', '"rls"\nsmooth = 1.0'), "[head]: smooth must be below 1; got 1.0."),
         (JOB.replace('"rls"', '"rls"\ntask = "regression"\nsmooth = 0.5'), "smooth has no meaning in a regression"),
         (JOB + '[labels]\nwithin = "1s"\n', "[labels]: within has no meaning without wait or delay"),
-        (JOB.replace('label = "activity"\n', "") + LABELS, "[labels]: wait needs the name of the field with the label"),
-        (JOB.replace('time = "ts"\n', "") + LABELS, "[labels]: wait needs the name of the field with the event time"),
-        (JOB.replace('[head]\nname = "rls"\n', "") + LABELS, "[labels]: wait has nobody who learns labels"),
+        (
+            JOB.replace('label = "activity"\n', "") + LABELS,
+            "[labels]: wait needs the field with the label; set [source] label",
+        ),
+        (JOB.replace('time = "ts"\n', "") + LABELS, "[labels]: wait needs the field with the event time; set [source] time"),
+        (JOB.replace('[head]\nname = "rls"\n', "") + LABELS, "[labels]: wait needs something that learns labels"),
         (JOB.replace('page_hinkley"', 'page_hinkley"\nwatch = "loss"') + LABELS, "[drift]: watch = 'loss' misses labels"),
         (
             JOB.replace('label = "activity"', 'label = "activity"\nformat = "raw"') + LABELS,

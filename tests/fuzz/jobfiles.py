@@ -11,7 +11,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.job_files import table_of
 from streamjobs.settings.environment import section_model
 from streamjobs.settings.load import settings_from
-from streamjobs.settings.rules import advice
+from streamjobs.settings.notes import notes
 from streamjobs.settings.sections import Settings
 from tests.core.people import of_people
 from tests.fuzz.bytes import EDGES, REALS, Bend, bent, cut, double, flip, insert, remove, replace
@@ -82,7 +82,7 @@ class JobFiles(Family):
             must(bool(error.problems) and all(error.problems), "no sentence")
             str(error).encode("utf-8", "backslashreplace")
             return "ConfigError"
-        advice(settings)
+        notes(settings)
         if chance(case.data) % BUILT == 0:
             try:
                 Job.from_settings(settings)

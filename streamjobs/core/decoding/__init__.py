@@ -1,1 +1,1 @@
-"""A record's bytes become samples, or a dead letter's reason."""
+"""Decodes the bytes of records to samples; a record that cannot be used gets the reason for its dead letter."""

@@ -1,16 +1,18 @@
-"""How one record's value is read: JSON and MessagePack by typed structs here, raw numbers in `raw`.
+"""Parsers of record values: JSON and MessagePack through typed structs here, raw numbers in `raw`.
+
+`parser` reads one record, `batch_parser` the usual case of many records with one sample each at once.
 
 A record holds one sample (numbers, a time, a label) or a frame of n samples: `x` as n lists or the named fields as n
 numbers each, `time` as n numbers (in MessagePack also as little-endian f64 bytes), `label` as one value for all or as
-a list of n values. A list is always read as one value per sample in a frame and as the numbers of one label otherwise.
+a list of n values. In a frame a list is always one value per sample; elsewhere it is the numbers of one label.
 MessagePack also takes numbers as little-endian bytes, f32 unless the message says `"dtype": "f8"`.
 
-Where rows wait for labels, a record with time and label and none of the numbers of x is a label that comes later, or
-several: `time` and `label` as lists, or one of them for all. The time is that of the row it belongs to, its `ts`.
+In a job whose rows wait for labels, a record with time and label but without the numbers of x is one or several late
+labels: `time` and `label` are lists, or one of them is a single value for all. The time is the `ts` of the label's row.
 
-Where a job mirrors, the field that says how the sensor is worn must be in every record, one value for all its samples.
-Mirrored samples are ordinary ones from here on: after a change of side within a key's stream both sides stand in one
-frame, so windows run on over it.
+In a job that mirrors, every record must have the field that says how the sensor is worn, one value for all its samples.
+Mirrored samples are ordinary samples from here on: if a key's stream changes sides, both sides are in one frame of
+reference, and windows continue across the change.
 """
 
 import operator
@@ -39,38 +41,40 @@ from streamjobs.core.decoding.samples import (
 from streamjobs.core.messages import Record
 from streamjobs.errors import ConfigError
 from streamjobs.settings.sections import MirrorSection, SourceSection
+from streamjobs.settings.types import TIME_UNITS
 
-UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # of [source] time_unit, per second
 UNDECODABLE = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError)
 _WHERE = re.compile(r"at `\$\.?([^`]*)`$")
 
 _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Label = str | int | float | bool | list[Any] | None
-
+_USUAL_LABELS = {str, type(None)}
 
 Parse = Callable[[Record], Sample | Frame | LateLabels]
+ParseAll = Callable[[list[bytes]], Singles | None]
 
 
 def parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False) -> Parse:
-    """The function that reads one record's value; it raises Problem and nothing else.
+    """A function that parses one record's value; it raises Problem and nothing else.
 
-    `mirror` needs named fields, in JSON or MessagePack; `late` (labels may come alone) named time and label there.
+    late: records may hold late labels. mirror needs named fields, late needs named time and label, both in JSON or
+    MessagePack.
     """
     if source.format == "raw":
         return lambda record: read_raw(record, source.max_samples, dim)
     typed = _typed(source, dim, mirror)
-    return _or_late(typed, source) if late else typed
+    return _or_late_labels(typed, source) if late else typed
 
 
-def _or_late(samples: Parse, source: SourceSection) -> Parse:
-    """Tells records that hold labels alone from broken ones: none of the fields of x is there."""
+def _or_late_labels(samples: Parse, source: SourceSection) -> Parse:
+    """Parses samples, else late labels: a record without any field of x."""
     module = msgspec.msgpack if source.format == "msgpack" else msgspec.json
-    fields, scale = source.fields or [source.x], UNITS[source.time_unit]
-    given: list[Any] = [(f"f{i}", msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for i in range(len(fields))]
+    fields, scale = source.fields or [source.x], TIME_UNITS[source.time_unit]
+    x_fields: list[Any] = [(f"f{i}", msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for i in range(len(fields))]
     timed = _Integer | float | list[_Integer | float]
     rename = {f"f{i}": name for i, name in enumerate(fields)} | {"time": str(source.time), "label": str(source.label)}
     decode = module.Decoder(
-        msgspec.defstruct("Late", [("time", timed), ("label", _Label), *given], rename=rename, gc=False)
+        msgspec.defstruct("Late", [("time", timed), ("label", _Label), *x_fields], rename=rename, gc=False)
     ).decode
 
     def parse(record: Record) -> Sample | Frame | LateLabels:
@@ -81,7 +85,7 @@ def _or_late(samples: Parse, source: SourceSection) -> Parse:
                 message = decode(record.value)
             except UNDECODABLE:
                 raise problem from None
-            alone = all(getattr(message, name) is msgspec.UNSET for name, *_ in given)
+            alone = all(getattr(message, name) is msgspec.UNSET for name, *_ in x_fields)
             if not alone or message.label is None or (type(message.label) is list and None in message.label):
                 raise
         return _late_labels(message.time, message.label, scale, source.max_samples)
@@ -99,7 +103,7 @@ def _late_labels(time: Any, label: Any, scale: float, max_samples: int) -> LateL
 
 
 def values_of(dim: int) -> Callable[[Any], tuple[float, ...]]:
-    """Takes the named fields of a message."""
+    """A getter of the named fields of a message."""
     return operator.attrgetter(*(f"f{i}" for i in range(dim))) if dim > 1 else lambda message: (message.f0,)
 
 
@@ -109,11 +113,11 @@ def _typed(source: SourceSection, dim: int, mirror: MirrorSection | None) -> Par
     module = msgspec.msgpack if binary else msgspec.json
     decode_one, decode_many = module.Decoder(one).decode, module.Decoder(many).decode
     named, timed, labelled = source.fields is not None, source.time is not None, source.label is not None
-    scale, max_samples = UNITS[source.time_unit], source.max_samples
+    scale, max_samples = TIME_UNITS[source.time_unit], source.max_samples
     values = values_of(dim)
     signs = _signs(source, mirror)
     when = mirror.when if mirror is not None else None
-    pack = struct.Struct(f"{dim}d").pack  # at once, while the numbers are in cache: a third of NumPy's time for lists
+    pack = struct.Struct(f"{dim}d").pack  # per record, while the numbers are in cache: a third of NumPy's time for lists
 
     def parse(record: Record) -> Sample | Frame:
         try:
@@ -152,22 +156,25 @@ def _typed(source: SourceSection, dim: int, mirror: MirrorSection | None) -> Par
 
 
 class _Field(NamedTuple):
-    """A field of a message: its attribute in the types, its name in a record, its type in a sample and in a frame."""
+    """A field of a message: its attribute in the structs, its name in a record, its types in a sample and in a frame."""
 
     attribute: str
     name: str
     one: Any
     many: Any
-    default: tuple[Any, ...] = ()  # empty: the field must be there
+    default: tuple[Any, ...] = ()  # empty: the field is required
 
 
 def structs(source: SourceSection, binary: bool, mirror: MirrorSection | None) -> tuple[Any, Any]:
-    """The types of a message with one sample and of one with a frame; the fields' names are the job file's."""
+    """The struct types of a message with one sample and of one with a frame, with the job file's field names.
+
+    Raises ConfigError if two fields have the same name.
+    """
     fields = _fields(source, binary, mirror)
     names = [field.name for field in fields]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ConfigError(f"job file [source]: the field {twice[0]!r} is named twice; give every field one meaning.")
+        raise ConfigError(f"job file [source]: field {twice[0]!r} is named twice; give every field one meaning.")
     rename = {field.attribute: field.name for field in fields}
     one = [(field.attribute, field.one, *field.default) for field in fields]
     many = [(field.attribute, field.many, *field.default) for field in fields]
@@ -178,24 +185,24 @@ def structs(source: SourceSection, binary: bool, mirror: MirrorSection | None) -
 
 
 def _fields(source: SourceSection, binary: bool, mirror: MirrorSection | None) -> list[_Field]:
-    """Those that must be there come first."""
-    found: list[_Field] = []
+    """The fields of a message, required ones first."""
+    fields: list[_Field] = []
     if mirror is not None:
         side = str | int | float | bool
-        found.append(_Field("side", mirror.field, side, side))
+        fields.append(_Field("side", mirror.field, side, side))
     numbers, rows = (list[float] | bytes, list[list[float]] | bytes) if binary else (list[float], list[list[float]])
     if source.fields is None:
-        found.append(_Field("x", source.x, numbers, rows))
+        fields.append(_Field("x", source.x, numbers, rows))
     else:
-        found += [_Field(f"f{i}", name, float, numbers) for i, name in enumerate(source.fields)]
+        fields += [_Field(f"f{i}", name, float, numbers) for i, name in enumerate(source.fields)]
     if source.time is not None:
         times = _Integer | float | list[_Integer | float]
-        found.append(_Field("time", source.time, _Integer | float, times | bytes if binary else times))
+        fields.append(_Field("time", source.time, _Integer | float, times | bytes if binary else times))
     if source.label is not None:
-        found.append(_Field("label", source.label, _Label, _Label, (None,)))
+        fields.append(_Field("label", source.label, _Label, _Label, (None,)))
     if binary and source.fields is None:
-        found.append(_Field("dtype", "dtype", str, str, ("f4",)))
-    return found
+        fields.append(_Field("dtype", "dtype", str, str, ("f4",)))
+    return fields
 
 
 def _signs(source: SourceSection, mirror: MirrorSection | None) -> tuple[float, ...]:
@@ -204,7 +211,7 @@ def _signs(source: SourceSection, mirror: MirrorSection | None) -> tuple[float, 
 
 
 def _is(value: object, when: object) -> bool:
-    """Equal, and true is not 1."""
+    """Whether two values are equal; true is not 1."""
     return value == when and isinstance(value, bool) == isinstance(when, bool)
 
 
@@ -214,25 +221,25 @@ def _is_frame(error: Exception, mirror: MirrorSection | None) -> bool:
 
 
 def _problem(error: Exception, source: SourceSection) -> Problem:
-    """msgspec's sentence names the field and the types, never the contents."""
+    """The reason for a decoding error. msgspec's sentence names the field and the types, never the contents."""
     if not isinstance(error, msgspec.ValidationError):
         return Problem("malformed", f"expected {source.format}, got bytes that are not")
     text = str(error)
-    found = _WHERE.search(text)
+    path = _WHERE.search(text)
     if "missing required field" in text:
         reason = "bad_time" if f"`{source.time}`" in text else "missing_field"
-    elif found is None:
+    elif path is None:
         reason = "malformed"
-    elif source.time is not None and _begins(found[1], source.time):
+    elif source.time is not None and _is_part_of(path[1], source.time):
         reason = "bad_time"
-    elif source.label is not None and _begins(found[1], source.label):
+    elif source.label is not None and _is_part_of(path[1], source.label):
         reason = "bad_label"
     else:
         reason = "missing_field"
     return Problem(reason, text[0].lower() + text[1:])
 
 
-def _begins(path: str, field: str) -> bool:
+def _is_part_of(path: str, field: str) -> bool:
     return path == field or path.startswith((field + "[", field + "."))
 
 
@@ -278,15 +285,11 @@ def _untimed(n: int) -> Array | None:
     return None
 
 
-ParseAll = Callable[[list[bytes]], Singles | None]
-
-_USUAL_LABELS = {str, type(None)}
-
-
 def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None) -> ParseAll | None:
-    """The function that reads values of one sample each, all at once; None where that gains nothing.
+    """A function that parses many values of one sample each at once; None for formats where that is no faster.
 
-    It gives None where a value is anything else: then each of them is read by itself, which also says what is wrong.
+    The function gives None if any value is something else: then `parser` must read them one by one, and tells what is
+    wrong.
     """
     if source.format != "json" or mirror is not None:
         return None

@@ -1,4 +1,4 @@
-"""Labels as people write them, turned into numbers: a class's column, or the numbers of a regression target."""
+"""Labels of records to numbers: the column of a class, or the targets of a regression."""
 
 import math
 from typing import Any
@@ -9,7 +9,7 @@ Code = tuple[float, ...]
 
 
 def class_code(label: Any, names: list[str], most: int, declared: bool) -> float:
-    """The column of a class label; a new one is appended to `names` unless the job declares its classes.
+    """The column of a class label; a new class is appended to `names` unless the job declares its classes.
 
     None (no label) gives NaN. Raises RecordError `bad_label` or `too_many_classes`.
     """

@@ -1,7 +1,7 @@
-"""Raw values: little-endian numbers, described by headers.
+"""Parses raw values: little-endian numbers, described by headers.
 
 `streamjobs-dtype` f4 or f8, `streamjobs-shape` "6" or "50,6", `streamjobs-time` (seconds since 1970 of the first
-sample) and `streamjobs-rate` (Hz; both needed by a frame of more than one), `streamjobs-label` (JSON, or plain text).
+sample) and `streamjobs-rate` (Hz; a frame of more than one sample needs both), `streamjobs-label` (JSON, or plain text).
 """
 
 import re
@@ -16,13 +16,13 @@ _SHAPE = re.compile(rb"([0-9]{1,9})(?:,([0-9]{1,9}))?")
 
 
 def read_raw(record: Record, max_samples: int, dim: int) -> Frame:
-    """One record; raises Problem."""
+    """The samples of one record; raises Problem."""
     headers = dict(record.headers)
-    found = _SHAPE.fullmatch(_header(headers, "streamjobs-shape"))
+    shape = _SHAPE.fullmatch(_header(headers, "streamjobs-shape"))
     dtype = _header(headers, "streamjobs-dtype")
-    if found is None or dtype not in (b"f4", b"f8"):
+    if shape is None or dtype not in (b"f4", b"f8"):
         raise Problem("malformed", "expected headers streamjobs-shape such as '50,6' and streamjobs-dtype f4 or f8")
-    n, width = (1, int(found[1])) if found[2] is None else (int(found[1]), int(found[2]))
+    n, width = (1, int(shape[1])) if shape[2] is None else (int(shape[1]), int(shape[2]))
     if width != dim:
         raise Problem("wrong_dimension", f"expected {dim} finite features, got {width} in streamjobs-shape")
     check_count(n, max_samples)
@@ -32,14 +32,14 @@ def read_raw(record: Record, max_samples: int, dim: int) -> Frame:
     X = doubles(np.frombuffer(value, f"<f{item}").reshape(n, dim))
     times = None
     if n > 1 or "streamjobs-time" in headers:
-        start = _real(headers, "streamjobs-time")
-        rate = _real(headers, "streamjobs-rate") if n > 1 else 1.0
+        start = _number(headers, "streamjobs-time")
+        rate = _number(headers, "streamjobs-rate") if n > 1 else 1.0
         if not 0 < rate < np.inf:
             raise Problem("bad_time", "expected a streamjobs-rate above 0 Hz")
-        with np.errstate(over="ignore", invalid="ignore"):  # a time beyond all numbers is refused with the others
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite time is refused later, with other bad times
             times = start + np.arange(n) / rate
     label = headers.get("streamjobs-label")
-    return Frame(X, times, labels_of(None if label is None else _text_label(label), n))
+    return Frame(X, times, labels_of(None if label is None else _label(label), n))
 
 
 def _header(headers: dict[str, bytes], name: str) -> bytes:
@@ -49,7 +49,7 @@ def _header(headers: dict[str, bytes], name: str) -> bytes:
     return value
 
 
-def _real(headers: dict[str, bytes], name: str) -> float:
+def _number(headers: dict[str, bytes], name: str) -> float:
     value = headers.get(name)
     if value is None:
         raise Problem("bad_time", f"expected the header {name}, got none")
@@ -59,7 +59,7 @@ def _real(headers: dict[str, bytes], name: str) -> float:
         raise Problem("bad_time", f"expected a number in the header {name}") from None
 
 
-def _text_label(label: bytes) -> object:
+def _label(label: bytes) -> object:
     try:
         return msgspec.json.decode(label)
     except (msgspec.MsgspecError, ValueError, RecursionError):

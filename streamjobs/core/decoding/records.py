@@ -1,7 +1,7 @@
-"""Records become samples: limits first, then decoding, then what a sample must be; whatever is wrong is a RecordError.
+"""Decodes batches of records to samples: limits, then parsing, then checks of the samples; each problem is a RecordError.
 
-A batch is decoded record by record and checked as one array. A record that holds a frame is taken whole or not at all.
-Messages name topic, partition and offset; never the key or the contents, which may be personal.
+Records are parsed one by one (or all at once where they are simple) and checked as one array. A frame is used whole or
+not at all. Messages name topic, partition and offset, never the key or the contents, which may be personal.
 """
 
 import operator
@@ -11,15 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.core.decoding.formats import UNITS, batch_parser, parser
+from streamjobs.core.decoding.formats import batch_parser, parser
 from streamjobs.core.decoding.samples import MAX_LABEL, Frame, LateLabels, Problem, Sample, Singles, label_of
 from streamjobs.core.messages import Headers, Record, Unread
 from streamjobs.errors import RecordError
 from streamjobs.settings.sections import MirrorSection, SourceSection
+from streamjobs.settings.types import END_OF_TIME, TIME_UNITS
 
 _key, _value = operator.attrgetter("key"), operator.attrgetter("value")
 _timestamp, _headers = operator.attrgetter("timestamp"), operator.attrgetter("headers")
-END_OF_TIME = 253_402_300_800.0  # the year 10000, seconds since 1970: beyond it the unit is wrong
 
 
 class Decoded(NamedTuple):
@@ -29,19 +29,19 @@ class Decoded(NamedTuple):
     times: Array  # (n,) float64 event time, seconds since 1970
     X: Array  # (n, dim) float64, finite, C order
     labels: list[object]  # n: None, text, int, float, bool, or a list of floats
-    alone: Array | None  # (n,) bool, labels without samples (X is zero there); None where there are none
-    errors: list[tuple[int, RecordError]]  # index into the records and why it gives no samples
+    alone: Array | None  # (n,) bool, late labels without a sample (X is zero there); None if there are none
+    errors: list[tuple[int, RecordError]]  # index into the records, and why that record gives no samples
 
 
 def decoder(
     source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False
 ) -> Callable[[Sequence[Record]], Decoded]:
-    """A function that decodes a batch of records by `[source]`; it never raises for what a record holds.
+    """A function that decodes a batch of records as [source] describes them; no content of a record makes it raise.
 
-    late: records may hold labels alone, for rows that wait for them.
+    late: records may hold late labels, for rows that wait for them.
     """
     parse = parser(source, dim, mirror, late)
-    scale = UNITS[source.time_unit] if source.time is not None else 1000.0
+    scale = TIME_UNITS[source.time_unit] if source.time is not None else 1000.0
     max_bytes, max_key_bytes = source.max_bytes, source.max_key_bytes
 
     parse_all = batch_parser(source, dim, mirror)
@@ -84,25 +84,25 @@ def decoder(
 
 
 class _Joined(NamedTuple):
-    """All samples of a batch before they are checked."""
+    """All samples of a batch, not checked yet."""
 
     owner: Array
     times: Array
     X: Array
     labels: list[object]
-    stamps: Array  # (n,) the record's timestamp in seconds where the event time is stated apart from it, else 0
+    stamps: Array  # (n,) the record's timestamp in seconds if the record has an event time of its own, else 0
 
 
 class _Samples:
-    """Collects samples in record order: runs of single ones become one array, a frame is one already."""
+    """Collects samples in record order: runs of single samples become one array, each frame is one."""
 
     __slots__ = ("alone", "index", "labels", "parts", "records", "scale", "single", "timed")
 
     def __init__(self, records: Sequence[Record], scale: float, timed: bool) -> None:
         self.records, self.scale, self.timed = records, scale, timed
         self.single: list[Sample] = []
-        self.alone: list[int] = []  # records that hold labels alone
-        self.index: list[int] = []  # of their records
+        self.alone: list[int] = []  # indices of records with late labels
+        self.index: list[int] = []  # indices of the records of `single`
         self.parts: list[tuple[Array, Array, Array, Array]] = []  # owner, times, X, stamps
         self.labels: list[object] = []
 
@@ -116,7 +116,7 @@ class _Samples:
         self.labels.extend(frame.labels)
 
     def close(self) -> None:
-        """The single samples so far become arrays."""
+        """Turn the single samples so far into arrays."""
         if not self.single:
             return
         rows, times, labels = zip(*self.single, strict=True)
@@ -166,14 +166,14 @@ def _checked(samples: _Joined, records: Sequence[Record], errors: dict[int, Reco
                         f"got {times[row] - stamps[row]:.3f} s",
                     )
                 errors[index] = _located(records[index], problem)
-        keep = ~np.isin(owner, np.array(list(errors), np.int64))  # a frame goes whole
+        keep = ~np.isin(owner, np.array(list(errors), np.int64))  # one bad sample drops its whole frame
         labels = [label for label, kept in zip(labels, keep, strict=True) if kept]
         owner, times, X = owner[keep], times[keep], X[keep]
     return Decoded(owner, times, X, labels, None, sorted(errors.items()))
 
 
 def _all_good(samples: _Joined, source: SourceSection) -> bool:
-    """The usual case, in few passes: false for NaN as well."""
+    """Whether every sample is good, in few passes; NaN is not."""
     _, times, X, _, stamps = samples
     if not X.size:
         return False
@@ -190,20 +190,20 @@ def _of_singles(singles: Singles, records: Sequence[Record], scale: float) -> _J
 
 
 def _within_limits(records: Sequence[Record], source: SourceSection) -> bool:
-    """Whether every record is: the usual case, in few passes."""
+    """Whether every record is within the limits of [source], in few passes."""
     keys, values = list(map(_key, records)), list(map(_value, records))
     return (
         bool(records)
         and all(keys)
         and all(values)
-        and all([_few(headers, source) for headers in map(_headers, records) if headers])
+        and all([_headers_fit(headers, source) for headers in map(_headers, records) if headers])
         and max(map(len, keys)) <= source.max_key_bytes
         and max(map(len, values)) <= source.max_bytes
     )
 
 
 def _check_limits(record: Record, source: SourceSection) -> None:
-    """Before anything is decoded: sizes and counts, which cost nothing to look at."""
+    """Raises Problem for a record beyond the limits of [source]; looks at sizes and counts only."""
     key, value = record.key, record.value
     if isinstance(record, Unread):
         raise Problem("batch", f"{record.problem}; the letter's value is the batch as it came")
@@ -215,14 +215,14 @@ def _check_limits(record: Record, source: SourceSection) -> None:
         raise Problem("malformed", "expected a value, got none")
     if len(value) > source.max_bytes:
         raise Problem("too_large", f"expected a value of at most {source.max_bytes} bytes, got {len(value)}")
-    if not _few(record.headers, source):
+    if not _headers_fit(record.headers, source):
         raise Problem(
             "headers",
             f"expected at most {source.max_headers} headers of {source.max_header_bytes} bytes in all, got more",
         )
 
 
-def _few(headers: Headers, source: SourceSection) -> bool:
+def _headers_fit(headers: Headers, source: SourceSection) -> bool:
     return (
         len(headers) <= source.max_headers
         and sum(len(name) + len(text or b"") for name, text in headers) <= source.max_header_bytes

@@ -1,4 +1,4 @@
-"""What every format gives: one sample or a frame of n, and the sentence why not."""
+"""What the parsers of all formats return: one sample, a frame of n, or late labels; and the Problem they raise."""
 
 from typing import NamedTuple
 
@@ -12,14 +12,14 @@ MAX_TARGETS = 1024  # numbers of one label
 
 
 class Problem(Exception):
-    """Why a value cannot be used: a reason of `streamjobs.errors.REASONS` and the sentence's end."""
+    """Why a value cannot be used: a reason of `streamjobs.errors.REASONS`, and the rest of the sentence after the place."""
 
     def __init__(self, reason: str, text: str) -> None:
         self.reason, self.text = reason, text
         super().__init__(text)
 
 
-Sample = tuple[bytes, float | None, object]  # dim float64 numbers; time in [source] time_unit, None: the record's; label
+Sample = tuple[bytes, float | None, object]  # dim float64 numbers; time in [source] time_unit (None: the record's); label
 
 
 class Singles(NamedTuple):
@@ -39,14 +39,14 @@ class Frame(NamedTuple):
 
 
 class LateLabels(NamedTuple):
-    """n labels that come without samples, for rows that wait for them."""
+    """n labels without samples, for rows that wait for them."""
 
     times: Array  # (n,) seconds
     labels: list[object]  # n
 
 
 def label_of(label: object) -> object:
-    """A label as it may go on: None, text, a finite number, or finite numbers; raises Problem for anything else."""
+    """The label, if it is None, text, a finite number or finite numbers; raises Problem for anything else."""
     if label is None or isinstance(label, bool):
         return label
     if isinstance(label, str):
@@ -68,16 +68,16 @@ def _number(value: object) -> float:
 
 
 def labels_of(label: object, n: int) -> list[object]:
-    """Labels of a frame of n samples; raises Problem."""
+    """The labels of a frame of n samples: one for all, or n; raises Problem."""
     if not isinstance(label, list):
         return [label_of(label)] * n
     if len(label) != n:
         raise Problem("bad_label", f"expected one label or {n} for a frame of {n} samples, got {len(label)}")
-    return [label_of(one) for one in label]
+    return [label_of(value) for value in label]
 
 
 def check_count(n: int, max_samples: int) -> None:
-    """Raises Problem for an empty or too long frame."""
+    """Raises Problem if a frame is empty or has too many samples."""
     if n == 0:
         raise Problem("malformed", "expected at least one sample, got an empty frame")
     if n > max_samples:
@@ -85,13 +85,13 @@ def check_count(n: int, max_samples: int) -> None:
 
 
 def doubles(numbers: object) -> Array:
-    """As float64, a copy; a signaling NaN becomes an ordinary one without a warning, and is refused with the others."""
+    """A float64 copy. A signaling NaN becomes a quiet one without a warning, and is refused later like any NaN."""
     with np.errstate(invalid="ignore"):
         return np.array(numbers, dtype=np.float64)
 
 
 def numbers_of(value: bytes, dtype: str) -> Array:
-    """Little-endian numbers (not yet float64); raises Problem."""
+    """Little-endian numbers in their own dtype; raises Problem."""
     kind = DTYPES.get(dtype)
     if kind is None:
         raise Problem("malformed", "expected dtype f4 or f8, got another")

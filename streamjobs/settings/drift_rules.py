@@ -1,0 +1,43 @@
+"""[drift]: settings that contradict one another."""
+
+from collections.abc import Iterator, Mapping
+
+from algorithms import Learner
+from streamjobs.settings.learners import PREDICTING, is_bounded, with_name
+from streamjobs.settings.sections import DriftSection, HeadSection
+
+SECTION = "drift"
+
+
+def drift_contradictions(
+    drift: DriftSection, head: HeadSection | None, learners: Mapping[str, Learner]
+) -> Iterator[tuple[tuple[str, str], str]]:
+    """Each contradiction with its setting. `learners` are those of `read_learners`."""
+    detector, job_learner, extractor = learners.get("detector"), learners.get("learner"), learners.get("extractor")
+    if detector is not None and detector.kind != "drift":
+        yield (SECTION, "detector"), "detector must be a drift detector, such as 'page_hinkley'."
+    if drift.watch == "loss" and drift.extractor is not None:
+        yield (
+            (SECTION, "watch"),
+            "watch = 'loss' uses the [learner]'s predictions; remove extractor, or watch 'ls_error'.",
+        )
+    elif drift.watch == "loss" and head is None and job_learner is not None and job_learner.kind not in PREDICTING:
+        yield (SECTION, "watch"), "watch = 'loss' needs predictions; add a [head], or watch 'ls_error'."
+    if drift.watch == "loss" and drift.beside:
+        yield (SECTION, "beside"), "controls have an LS error but no loss; remove beside, or watch 'ls_error'."
+    if extractor is not None:
+        yield from _without_ls_error("extractor", with_name(drift.extractor or {})[0], extractor)
+    names = [with_name(control)[0] for control in drift.beside]
+    for n, name in enumerate(names):
+        control = learners.get(f"beside {n}")
+        if control is not None:
+            yield from _without_ls_error("beside", name, control)
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield (SECTION, "beside"), f"beside: controls must differ; {name!r} is named {names.count(name)} times."
+
+
+def _without_ls_error(setting: str, name: str, learner: Learner) -> Iterator[tuple[tuple[str, str], str]]:
+    if learner.kind != "features":
+        yield (SECTION, setting), f"{setting} must be a learner with an LS error, such as 'okfeb'; {name} has none."
+    elif not is_bounded(learner):
+        yield (SECTION, setting), f"{setting}: {name} with these settings stores every sample; set a budget."
