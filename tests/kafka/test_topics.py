@@ -37,7 +37,7 @@ def test_a_new_topic_is_asked_after_until_the_node_has_heard_of_it(monkeypatch: 
 
 
 def test_a_topic_that_nobody_tells_of_is_missing_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topics, "NEWS_WITHIN", 0.01)
+    monkeypatch.setattr(topics, "KNOWN_WITHIN", 0.01)
     admin, found = connected(monkeypatch, [{"in": 4}], ["in", "out"])
     assert found == {"in": 4} and admin.asked > 1
 
