@@ -25,8 +25,8 @@ _context_of = functools.cache(context_of)
 def servers(broker: BrokerSection) -> list[str]:
     """ "kafka://a,b:9093" -> ["a:9092", "b:9093"]."""
     hosts = broker.url.partition("://")[2] if "://" in broker.url else broker.url
-    found = [host.strip().rpartition("://")[2] for host in hosts.replace(";", ",").split(",") if host.strip()]
-    return [host if ":" in host else f"{host}:{DEFAULT_PORT}" for host in found]
+    named = [host.strip().rpartition("://")[2] for host in hosts.replace(";", ",").split(",") if host.strip()]
+    return [host if ":" in host else f"{host}:{DEFAULT_PORT}" for host in named]
 
 
 def for_aiokafka(broker: BrokerSection) -> dict[str, Any]:
@@ -42,31 +42,31 @@ def credentials(broker: BrokerSection) -> dict[str, Any]:
     if broker.reached == "plaintext":
         return {}
     patches.apply()
-    found: dict[str, Any] = {"security_protocol": broker.reached.upper(), "ssl_context": _context_of(broker)}
+    settings: dict[str, Any] = {"security_protocol": broker.reached.upper(), "ssl_context": _context_of(broker)}
     if broker.sasl == "OAUTHBEARER":
-        found |= {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": Provider(tokens_of(broker))}
+        settings |= {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": Provider(tokens_of(broker))}
     elif broker.sasl is not None:
         password = secret_of(broker, "password")
         assert password is not None
         password.read()
-        found |= {"sasl_mechanism": broker.sasl, "sasl_plain_username": broker.username, "sasl_plain_password": password}
-    return found
+        settings |= {"sasl_mechanism": broker.sasl, "sasl_plain_username": broker.username, "sasl_plain_password": password}
+    return settings
 
 
 def for_faust(broker: BrokerSection) -> dict[str, Any]:
     """Settings of a Faust app: its broker and credentials."""
     address: dict[str, Any] = {"broker": [f"kafka://{server}" for server in servers(broker)]}
-    found = credentials(broker)
-    if not found:
+    settings = credentials(broker)
+    if not settings:
         return address
     from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials  # commands need no Faust
 
-    context = found["ssl_context"]
+    context = settings["ssl_context"]
     if broker.sasl == "OAUTHBEARER":
-        known: Any = OAuthCredentials(oauth_cb=found["sasl_oauth_token_provider"], ssl_context=context)
+        known: Any = OAuthCredentials(oauth_cb=settings["sasl_oauth_token_provider"], ssl_context=context)
     elif broker.sasl is not None:
         known = SASLCredentials(
-            username=broker.username, password=found["sasl_plain_password"], ssl_context=context, mechanism=broker.sasl
+            username=broker.username, password=settings["sasl_plain_password"], ssl_context=context, mechanism=broker.sasl
         )
     else:
         known = SSLCredentials(context)
@@ -78,25 +78,25 @@ def for_confluent(broker: BrokerSection) -> dict[str, Any]:
 
     Raises SetupError with one sentence where the broker refuses them or cannot be trusted. Never call it in an event loop.
     """
-    found: dict[str, Any] = {"bootstrap.servers": ",".join(servers(broker)), "log_level": 0}
+    settings: dict[str, Any] = {"bootstrap.servers": ",".join(servers(broker)), "log_level": 0}
     if broker.reached == "plaintext":
-        return found
+        return settings
     verify(broker)
-    found |= {"security.protocol": broker.reached, "ssl.ca.location": broker.ca_file or "probe"}
+    settings |= {"security.protocol": broker.reached, "ssl.ca.location": broker.ca_file or "probe"}
     if broker.certificate_file is not None:
-        found["ssl.certificate.location"] = broker.certificate_file
-        found["ssl.key.location"] = broker.key_file or broker.certificate_file
+        settings["ssl.certificate.location"] = broker.certificate_file
+        settings["ssl.key.location"] = broker.key_file or broker.certificate_file
         key_password = secret_of(broker, "key_password")
         if key_password is not None:
-            found["ssl.key.password"] = key_password.read()
+            settings["ssl.key.password"] = key_password.read()
     if broker.sasl == "OAUTHBEARER":
         tokens = tokens_of(broker)
-        found |= {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: _unexpired(tokens)}
+        settings |= {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: _unexpired(tokens)}
     elif broker.sasl is not None:
         password = secret_of(broker, "password")
         assert password is not None
-        found |= {"sasl.mechanism": broker.sasl, "sasl.username": broker.username, "sasl.password": password.read()}
-    return found
+        settings |= {"sasl.mechanism": broker.sasl, "sasl.username": broker.username, "sasl.password": password.read()}
+    return settings
 
 
 def _unexpired(tokens: Tokens) -> tuple[str, float]:

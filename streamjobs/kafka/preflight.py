@@ -21,15 +21,15 @@ RETRY_EVERY = 0.5  # seconds
 EXPIRES_SOON = 30.0  # days
 
 
-class Found(NamedTuple):
-    """The input topic as `probe` has found it."""
+class InputTopic(NamedTuple):
+    """The input topic as `probe` sees it."""
 
     partitions: int
     ends: dict[int, int]  # the offset each partition ended at
     input_id: str = ""
 
 
-def probe(settings: Settings, job: JobLike) -> Found:
+def probe(settings: Settings, job: JobLike) -> InputTopic:
     """Check everything a worker needs, and create the changelog where it is missing.
 
     Raises SetupError with a sentence for each obstacle.
@@ -42,7 +42,7 @@ def probe(settings: Settings, job: JobLike) -> Found:
     problems = _obstacles(settings, job, admin, counts)
     if problems:
         raise SetupError("\n".join(problems))
-    return Found(counts[source], _ends(admin, settings, counts[source]), topic_id(admin, source))
+    return InputTopic(counts[source], _ends(admin, settings, counts[source]), topic_id(admin, source))
 
 
 def obstacles(settings: Settings, job: JobLike) -> list[str]:

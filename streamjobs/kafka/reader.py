@@ -67,8 +67,8 @@ def _ranges(consumer: Any, topic: str, begin_ms: int | None, end_ms: int | None)
 
 def _offset_at(consumer: Any, topic: str, partition: int, time_ms: int, end: int) -> int:
     """The first offset whose record is not older than the time; `end` where there is none."""
-    (found,) = consumer.offsets_for_times([Partition(topic, partition, time_ms)], timeout=timeouts.LOOKUP)
-    return end if found.offset < 0 else int(found.offset)
+    (answer,) = consumer.offsets_for_times([Partition(topic, partition, time_ms)], timeout=timeouts.LOOKUP)
+    return end if answer.offset < 0 else int(answer.offset)
 
 
 def read(

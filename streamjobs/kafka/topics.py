@@ -67,27 +67,27 @@ def plan(settings: Settings, job_sinks: Mapping[str, str], partitions: int, stat
 
 
 def problems_of(
-    settings: Settings, job_sinks: Mapping[str, str], admin: Any, found: Mapping[str, int], principal: str
+    settings: Settings, job_sinks: Mapping[str, str], admin: Any, counts: Mapping[str, int], principal: str
 ) -> list[str]:
-    """One sentence for each topic that is missing or has wrong settings. found: partitions by topic, of `connect`."""
+    """One sentence for each topic that is missing or has wrong settings. counts: partitions by topic, of `connect`."""
     servers = ",".join(client.servers(settings.broker))
-    partitions = found.get(settings.source.topic)
+    partitions = counts.get(settings.source.topic)
     plans = plan(settings, job_sinks, partitions or 0)
     problems = []
-    unseen = hidden(admin, [one.name for one in plans if one.name not in found])
+    unseen = hidden(admin, [one.name for one in plans if one.name not in counts])
     for one in plans:
         if one.name in unseen:
             lacking = {"input": "Read", "state": "Read and Write"}.get(one.role, "Write")
             problems.append(lacking_right(one.name, one.role, lacking, f"{principal}, who may not even see it"))
-        elif one.name not in found:
+        elif one.name not in counts:
             problems.append(
                 f"topic {one.name} ({one.role}): expected at {servers}, but it does not exist; "
                 f"create it with 'streamjobs topics create' or correct {one.setting}."
             )
-        elif partitions is not None and found[one.name] != partitions:
+        elif partitions is not None and counts[one.name] != partitions:
             problems.append(
                 f"topic {one.name} ({one.role}): expected {partitions} partitions like the input {plans[0].name}, "
-                f"got {found[one.name]}; recreate it with {partitions} or name another under {one.setting}."
+                f"got {counts[one.name]}; recreate it with {partitions} or name another under {one.setting}."
             )
         elif one.role == "state" and "compact" not in (policy := _cleanup_policy(admin, one.name)):
             problems.append(
@@ -117,14 +117,14 @@ def create(
     roles: create topics of these roles only (a worker creates just its changelog); None = all.
     Raises SetupError where the broker does not answer, refuses, or `partitions` differs from the existing input's.
     """
-    admin, found = connect(settings.broker)
-    there = found.get(settings.source.topic)
+    admin, counts = connect(settings.broker)
+    there = counts.get(settings.source.topic)
     if there is not None and partitions not in (None, there):
         raise SetupError(
             f"topic {settings.source.topic} (input): expected {partitions} partitions as requested, got {there}; "
             f"leave the number out, and the job's other topics get {there} as well."
         )
-    missing = [one for one in plan(settings, job_sinks, there or partitions or 4, state_bytes) if one.name not in found]
+    missing = [one for one in plan(settings, job_sinks, there or partitions or 4, state_bytes) if one.name not in counts]
     if roles is not None:
         missing = [one for one in missing if one.role in roles]
     if missing:
@@ -144,9 +144,9 @@ def connect(broker: BrokerSection, wanted: Collection[str] = ()) -> tuple[Any, d
     admin = AdminClient({**client.for_confluent(broker), "socket.connection.setup.timeout.ms": 3000})
     started = time.monotonic()
     try:
-        while not (found := _partition_counts(admin)).keys() >= set(wanted) and time.monotonic() - started < KNOWN_WITHIN:
+        while not (counts := _partition_counts(admin)).keys() >= set(wanted) and time.monotonic() - started < KNOWN_WITHIN:
             time.sleep(0.2)
-        return admin, found
+        return admin, counts
     except KafkaException as error:
         raise client.unanswered(broker, error, within=timeouts.ADMIN) from None
 
@@ -164,14 +164,14 @@ def hidden(admin: Any, names: Sequence[str]) -> set[str]:
     """The topics among these that this client has no right to see."""
     if not names or is_mock(admin):
         return set()
-    found = set()
+    unseen = set()
     for name, answer in admin.describe_topics(TopicCollection(list(names)), request_timeout=timeouts.ADMIN).items():
         try:
             answer.result(timeouts.ADMIN)
         except (KafkaException, TimeoutError) as error:
             if client.forbidden(error):
-                found.add(name)
-    return found
+                unseen.add(name)
+    return unseen
 
 
 def _cleanup_policy(admin: Any, topic: str) -> str:

@@ -72,7 +72,7 @@ class Checkpoints:
             with suppress(TimeoutError):
                 await asyncio.wait_for(partition.due.wait(), wait)
             wait = every
-            if not partition.closing:  # whoever closes takes the last one
+            if not partition.closing:  # `Delivery.revoke`, which closes it, takes the last one
                 await self.take()
 
     async def take(self) -> bool:

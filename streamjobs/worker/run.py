@@ -60,7 +60,7 @@ def _failed(error: BaseException, debug: bool) -> int:
 
 
 def _run(settings: Settings, core: Core, *, once: bool) -> None:
-    from streamjobs.kafka.preflight import Found, probe
+    from streamjobs.kafka.preflight import probe
 
     drift = settings.drift
     metrics = Metrics(
@@ -75,7 +75,7 @@ def _run(settings: Settings, core: Core, *, once: bool) -> None:
     port = server.start()
     log.info("serving /metrics and /health", host=settings.metrics.host, port=port)
     try:
-        found: Found = probe(settings, core.job)
+        source = probe(settings, core.job)
         started = time.perf_counter()
         load_lapack()
         log.info("compiling learner loops", hint="takes a while on the first run, cached afterwards")
@@ -87,7 +87,7 @@ def _run(settings: Settings, core: Core, *, once: bool) -> None:
         gc.enable()
         worker = _Worker(settings, core, metrics, health)
         try:
-            asyncio.run(worker.run(found, found.ends if once else None))
+            asyncio.run(worker.run(source, source.ends if once else None))
         finally:
             left = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
             if worker.last_resort is not None and not left:
@@ -106,14 +106,14 @@ class _Worker:
         self.code = 0
         self.last_resort: threading.Timer | None = None  # ends the process when stopping hangs
 
-    async def run(self, found: Any, ends: dict[int, int] | None) -> None:
+    async def run(self, source: Any, ends: dict[int, int] | None) -> None:
         """Work until asked to stop, caught up, or failed; raises what it failed on."""
         from streamjobs.worker.app import build
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
-        app = build(self.settings, self.core, self.metrics, found.partitions, found.input_id)
+        app = build(self.settings, self.core, self.metrics, source.partitions, source.input_id)
         app.consumer.track_positions = ends is not None
         starting = asyncio.ensure_future(app.start())
         reasons = (self._monitor(app, ends), self.stop_requested.wait(), app._crashed.wait(), app.delivery.failing.wait())

@@ -101,8 +101,8 @@ class RocksStore:
 
     def get(self, partition: int, key: bytes) -> bytes | None:
         with self._translated_errors(partition):
-            found: bytes | None = self._faust._db_for_partition(partition).get(KEY_PREFIX + key)
-        return found
+            value: bytes | None = self._faust._db_for_partition(partition).get(KEY_PREFIX + key)
+        return value
 
     def write(self, partition: int, items: Items, offset: int, *, logged: bool = True, input_id: str | None = None) -> None:
         batch = rocksdict.WriteBatch(raw_mode=True)
@@ -125,24 +125,24 @@ class RocksStore:
 
     def reached(self, partition: int) -> int | None:
         with self._translated_errors(partition):
-            found = self._faust._db_for_partition(partition).get(self._faust.offset_key)
-        return None if found is None else int(found)
+            value = self._faust._db_for_partition(partition).get(self._faust.offset_key)
+        return None if value is None else int(value)
 
     def input_id(self, partition: int) -> str | None:
         with self._translated_errors(partition):
-            found = self._faust._db_for_partition(partition).get(INPUT_ID)
-        return None if found is None else bytes(found).decode()
+            value = self._faust._db_for_partition(partition).get(INPUT_ID)
+        return None if value is None else bytes(value).decode()
 
     def scan(self, partition: int, after: bytes | None, count: int) -> list[tuple[bytes, bytes]]:
         begin = KEY_PREFIX + (after or b"")
-        found: list[tuple[bytes, bytes]] = []
+        entries: list[tuple[bytes, bytes]] = []
         with self._translated_errors(partition):
             for key, snapshot in self._faust._db_for_partition(partition).items(from_key=begin):
-                if not key.startswith(KEY_PREFIX) or len(found) == count:
+                if not key.startswith(KEY_PREFIX) or len(entries) == count:
                     break
                 if after is None or key != begin:
-                    found.append((key[len(KEY_PREFIX) :], snapshot))
-        return found
+                    entries.append((key[len(KEY_PREFIX) :], snapshot))
+        return entries
 
     @contextmanager
     def _translated_errors(self, partition: int) -> Iterator[None]:

@@ -56,8 +56,8 @@ def test_a_fetch_that_begins_within_such_a_batch_gives_what_is_from_there_on():
     assert [record.offset for record in read(batch(0, foreign=1) + batch(5), 3)] == [3, 4, 5, 6, 7, 8, 9]
 
 
-def test_without_the_remedy_aiokafka_raises():
-    """The day this fails the remedy can go."""
+def test_without_the_patch_aiokafka_raises():
+    """When this fails, the patch can be removed."""
     from aiokafka.record.memory_records import MemoryRecords
 
     with pytest.raises(UnicodeDecodeError):

@@ -175,8 +175,8 @@ def test_a_fetch_that_comes_when_a_portion_is_full_is_kept() -> None:
     assert FetchedBatches(packed(GOOD, "zstd")).has_next()  # aiokafka takes one without for a record too large, and skips it
 
 
-def test_without_the_remedy_aiokafka_unpacks_whatever_there_is() -> None:
-    """The day this fails the remedy can go."""
+def test_without_the_patch_aiokafka_decompresses_whatever_there_is() -> None:
+    """When this fails, the patch can be removed."""
     for codec in PACK:
         decode = getattr(aiokafkas, f"{codec}_decode")
         assert len(decode(PACK[codec](bytes(10 * MOST)))) == 10 * MOST

@@ -1,4 +1,4 @@
-"""A broker of lists, for the shell's unit tests: topics, a changelog and committed offsets that survive a "crash"."""
+"""A broker of lists, for the worker's unit tests: topics, a changelog and committed offsets that survive a "crash"."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -169,7 +169,7 @@ class WatchedStore(MemoryStore):
 
 
 class FakeKafka:
-    """What delivery needs of the outside."""
+    """The `KafkaPort` of these tests."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker, self.out = broker, FakeProducer(broker)

@@ -95,7 +95,7 @@ def test_a_partition_that_another_worker_writes_is_the_groups_to_take_away(monke
         delivery.taken_over = {3: TakenOver(time.monotonic(), FencedError("taken over"))}
 
     watched(5, lost, barrier=False)
-    monkeypatch.setattr(watchdog, "LOST", -1.0)
+    monkeypatch.setattr(watchdog, "TAKEN_OVER_FOR", -1.0)
     with pytest.raises(FencedError, match="taken over"):
         watched(1, lost, barrier=False)
 

@@ -46,8 +46,8 @@ def missing_tool() -> str | None:
     if shutil.which("java") is None:
         return f"{need}, but there is no 'java' on PATH; install a JDK {JAVA_VERSION} (Debian: openjdk-17-jdk-headless)."
     text = _java_version()
-    found = re.search(r'version "(\d+)', text)
-    if not found or int(found[1]) < JAVA_VERSION:
+    version = re.search(r'version "(\d+)', text)
+    if not version or int(version[1]) < JAVA_VERSION:
         got = text.splitlines()[0] if text else "nothing"
         return f"{need}, but 'java -version' prints {got}; put a JDK {JAVA_VERSION} first on PATH."
     if not (home() / "libs").is_dir() and shutil.which("mvn") is None:

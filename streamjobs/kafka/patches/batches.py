@@ -42,8 +42,8 @@ class _LenientBytes(bytearray):
     """A batch's bytes; slices of it decode whatever they hold."""
 
     def __getitem__(self, at: Any) -> Any:
-        found = super().__getitem__(at)
-        return _LenientBytes(found) if isinstance(at, slice) else found
+        part = super().__getitem__(at)
+        return _LenientBytes(part) if isinstance(at, slice) else part
 
     def decode(self, encoding: str = "utf-8", errors: str = "backslashreplace") -> str:
         return bytes(self).decode(encoding, errors)
@@ -139,21 +139,21 @@ def _getall(self: Any, max_records: int | None = None) -> list[Any]:
         return []
     records, self._partition_records = self._partition_records, None
     records._records.portioned = True
-    found = list(islice(records._records_iterator, max_records))
+    taken = list(islice(records._records_iterator, max_records))
     self._partition_records = records
     self._update_position()
-    if len(found) != max_records:  # the iterator has ended: what is left needs another one
+    if len(taken) != max_records:  # the iterator has ended: what is left needs another one
         if records._records.has_more():
             records._records_iterator = records._unpack_records()
         else:
             self._partition_records = None
-    return found
+    return taken
 
 
 async def _begin_portion(self: Any, *arguments: Any, **named: Any) -> Mapping[Any, list[Any]]:
     budget.used = 0
-    found: Mapping[Any, list[Any]] = await _fetched_records(self, *arguments, **named)
-    return found
+    records: Mapping[Any, list[Any]] = await _fetched_records(self, *arguments, **named)
+    return records
 
 
 def _stored_record(self: Any, tp: Any, record: Any) -> Stored:
