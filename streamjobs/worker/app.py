@@ -48,7 +48,7 @@ class WorkerApp(faust.App):  # type: ignore[misc]
     metrics: Metrics
     client: Mapping[str, Any]  # for aiokafka
 
-    async def restored(self, partitions: set[int]) -> bool:
+    async def fence_and_restore(self, partitions: set[int]) -> bool:
         """Fence and restore these partitions; False when that failed, or when the worker is stopping."""
         try:
             fenced = await self.delivery.fence(sorted(partitions))
@@ -94,7 +94,7 @@ class AppKafka:
 def build(settings: Settings, core: Core, metrics: Metrics, partitions: int, input_id: str = "") -> WorkerApp:
     """The app, ready to be started in the running event loop. partitions: of the input, and of every other topic.
 
-    Raises SetupError where [state] directory cannot be made.
+    Raises SetupError where [state] directory cannot be created.
     """
     patches.apply()
     decompression.set_limit(settings.source.max_bytes)

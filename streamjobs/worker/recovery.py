@@ -128,7 +128,7 @@ def _unread(topic: str, bounds: Mapping[int, tuple[int, int]], store: Store) -> 
 
 
 class ChangelogRecovery(Recovery):  # type: ignore[misc]
-    """After each rebalance: fence and restore (`app.restored`), then Faust's own last steps, which let the input begin.
+    """After each rebalance: `app.fence_and_restore`, then Faust's own last steps, which let the input begin.
 
     Faust's loop in between is not used. It compares the store with the changelog's end before anything is fenced, and
     stops the worker on a commit marker that is still being written. It waits for a next rebalance, which may never come,
@@ -154,7 +154,7 @@ class ChangelogRecovery(Recovery):  # type: ignore[misc]
 
     async def _recover(self, generation: int) -> None:
         self._set_recovery_started()
-        if await self.app.restored({tp.partition for tp in self.active_tps}):
+        if await self.app.fence_and_restore({tp.partition for tp in self.active_tps}):
             self.app.flow_control.resume()
             self.app.consumer.resume_flow()  # `perform_seek` does nothing before
             if not self.active_tps:  # a spare worker: Faust seeks only where there is something to seek

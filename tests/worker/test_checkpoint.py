@@ -155,7 +155,7 @@ def test_an_offset_the_group_did_not_take_is_read_again_without_training_twice()
 
 
 @pytest.mark.parametrize("bound", ["checkpoint_records", "checkpoint_bytes"])
-def test_a_checkpoint_comes_as_soon_as_there_is_enough_to_make_safe(bound):
+def test_a_checkpoint_comes_as_soon_as_there_is_enough_to_store(bound):
     async def body():
         worker = Worker(**{bound: 10 if bound == "checkpoint_records" else 5 * 1024})
         await worker.begin(0)

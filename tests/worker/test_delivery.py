@@ -1,4 +1,4 @@
-"""Fetched batches, epochs, bounds, failures: what reaches a partition and what does not."""
+"""Fetched batches, epochs, bounds, failures: what reaches a partition and what is dropped."""
 
 import asyncio
 
@@ -45,7 +45,7 @@ def test_a_batch_of_an_older_epoch_is_dropped():
     asyncio.run(body())
 
 
-def test_a_batch_of_a_partition_that_was_let_go_is_dropped():
+def test_a_batch_of_a_revoked_partition_is_dropped():
     async def body():
         worker = Worker()
         delivery = await worker.begin(0)
@@ -58,8 +58,8 @@ def test_a_batch_of_a_partition_that_was_let_go_is_dropped():
     asyncio.run(body())
 
 
-def test_stopping_in_the_middle_of_a_rebalance_waits_until_all_is_safe():
-    """The one that comes second finds nothing to make safe: it must not close the changelogs the first writes with."""
+def test_stopping_during_a_rebalance_waits_for_its_last_checkpoints():
+    """The second revocation finds nothing to checkpoint, and must not close the changelogs that the first one writes to."""
 
     async def body():
         worker = Worker()
@@ -87,7 +87,7 @@ def test_stopping_in_the_middle_of_a_rebalance_waits_until_all_is_safe():
     asyncio.run(body())
 
 
-def test_letting_go_makes_the_applied_safe_and_drops_the_queued():
+def test_revoking_checkpoints_the_applied_and_drops_the_queued():
     async def body():
         worker = Worker()
         delivery = await worker.begin(0, 1)
@@ -103,7 +103,7 @@ def test_letting_go_makes_the_applied_safe_and_drops_the_queued():
     asyncio.run(body())
 
 
-def test_the_changelog_is_fenced_before_a_partition_is_taken_on():
+def test_the_changelog_is_fenced_before_a_partition_starts():
     async def body():
         worker = Worker()
         delivery = await worker.begin(0, 1)
@@ -113,8 +113,8 @@ def test_the_changelog_is_fenced_before_a_partition_is_taken_on():
     asyncio.run(body())
 
 
-def test_partitions_assigned_anew_before_they_are_ready_are_not_taken_on():
-    """A second rebalance while the first one's partitions were restored: the changelogs are closed, or others'."""
+def test_partitions_reassigned_before_recovery_finished_are_not_started():
+    """A second rebalance during the recovery of the first: the changelogs are closed, or another assignment's."""
 
     async def body():
         worker = Worker()
@@ -133,7 +133,7 @@ def test_partitions_assigned_anew_before_they_are_ready_are_not_taken_on():
     asyncio.run(body())
 
 
-def test_too_many_unacknowledged_outputs_leave_no_room_until_they_are_acknowledged():
+def test_too_many_unacknowledged_outputs_stop_fetching_until_they_are_acknowledged():
     async def body():
         backpressure = Backpressure(max_records=50)
         worker = Worker(backpressure=backpressure)
@@ -152,7 +152,7 @@ def test_too_many_unacknowledged_outputs_leave_no_room_until_they_are_acknowledg
 
 
 @pytest.mark.parametrize(("records", "size"), [(51, 1), (1, 1001)])
-def test_too_much_queued_leaves_no_room(records, size):
+def test_too_much_queued_stops_fetching(records, size):
     async def body():
         backpressure = Backpressure(max_records=50, max_bytes=1000)
         backpressure.add_queued(records, size)
@@ -214,7 +214,7 @@ def test_after_a_failure_nothing_more_is_acknowledged():
 
 
 @pytest.mark.parametrize(("exactly_once", "sent"), [(False, 10), (True, 0)], ids=["at_least_once", "exactly_once"])
-def test_a_partition_lost_to_another_worker_is_let_go_without_ending_the_worker(exactly_once, sent):
+def test_a_partition_taken_over_by_another_worker_is_released_without_ending_the_worker(exactly_once, sent):
     async def body():
         worker = Worker(exactly_once=exactly_once)
         worker.kafka.changelog_error = FencedError("taken over")
@@ -229,7 +229,7 @@ def test_a_partition_lost_to_another_worker_is_let_go_without_ending_the_worker(
 
 
 @pytest.mark.parametrize("exactly_once", [False, True], ids=["at_least_once", "exactly_once"])
-def test_a_partition_lost_at_work_is_let_go_and_the_others_go_on(exactly_once):
+def test_a_partition_taken_over_at_work_is_released_and_the_others_go_on(exactly_once):
     """Another worker writes there before the group has told this one: nothing of it is applied or acknowledged any more."""
 
     async def body():
@@ -251,7 +251,7 @@ def test_a_partition_lost_at_work_is_let_go_and_the_others_go_on(exactly_once):
     asyncio.run(body())
 
 
-def test_a_partition_lost_within_its_last_checkpoint_is_let_go():
+def test_a_partition_taken_over_during_its_last_checkpoint_is_released():
     """The checkpoint has begun before the group takes the partition away, and is refused after it."""
 
     async def body():

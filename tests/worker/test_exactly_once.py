@@ -116,7 +116,7 @@ def test_nothing_is_committed_while_an_output_is_not_acknowledged():
 
 @pytest.mark.parametrize("refusal", [RuntimeError("no right to write"), ProducerFenced()], ids=["refused", "fenced"])
 def test_after_a_refused_output_nothing_is_committed(refusal):
-    """It ends the worker, but for a partition that is another worker's by now: that one is let go."""
+    """It ends the worker, except for a partition that another worker has taken over: that one is released."""
 
     async def body():
         worker = Worker(exactly_once=True)
@@ -136,7 +136,7 @@ def test_after_a_refused_output_nothing_is_committed(refusal):
     asyncio.run(body())
 
 
-def test_a_checkpoint_that_waits_for_outputs_of_a_lost_partition_does_no_harm():
+def test_a_checkpoint_that_waits_for_outputs_of_a_partition_taken_over_does_no_harm():
     async def body():
         worker = Worker(exactly_once=True)
         delivery = await worker.begin(0)

@@ -22,7 +22,7 @@ class Lives:
 
 
 def expiry(count, ttl=HOUR):
-    """Keys k0000, k0001, ... last heard of at as many seconds, with one applied record each at the same offset."""
+    """Keys k0000, k0001, ... whose newest event was at as many seconds, with one applied record each at the same offset."""
     keys = {b"k%04d" % n: float(n) for n in range(count)}
     store = MemoryStore()
     store.write(0, [(key, key) for key in keys], 0)
@@ -63,7 +63,7 @@ def test_nothing_is_known_of_time_before_the_first_row():
 
 
 @pytest.mark.parametrize("exactly_once", [False, True])
-def test_a_removed_state_is_gone_from_changelog_store_and_memory_and_its_key_begins_anew(exactly_once):
+def test_a_removed_state_is_gone_from_changelog_store_and_memory_and_its_key_starts_over(exactly_once):
     """The fake core's keys age by an hour with each of their records; here its key k0 has one, k1 has ten."""
     core, broker = hash_core("in"), Broker()
     records = [*stream(1, keys=1), *[record._replace(key=b"k1") for record in stream(10, first=1)]]

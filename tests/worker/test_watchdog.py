@@ -91,13 +91,13 @@ def test_a_silence_of_all_brokers_is_told_once_and_its_end_once(monkeypatch: pyt
 def test_a_partition_that_another_worker_writes_is_the_groups_to_take_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the group never does, the worker ends: it would leave that partition to nobody for ever."""
 
-    def lost(delivery: Any, metrics: Any) -> None:
+    def take_over(delivery: Any, metrics: Any) -> None:
         delivery.taken_over = {3: TakenOver(time.monotonic(), FencedError("taken over"))}
 
-    watched(5, lost, barrier=False)
+    watched(5, take_over, barrier=False)
     monkeypatch.setattr(watchdog, "TAKEN_OVER_FOR", -1.0)
     with pytest.raises(FencedError, match="taken over"):
-        watched(1, lost, barrier=False)
+        watched(1, take_over, barrier=False)
 
 
 def test_without_a_broker_it_goes_on_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_without_a_broker_it_goes_on_waiting(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(("answer", "ends"), [("other", True), ("same", False), ("", False)])
-def test_a_worker_whose_input_was_made_anew_under_it_ends(monkeypatch: pytest.MonkeyPatch, answer: str, ends: bool) -> None:
+def test_a_worker_whose_input_was_recreated_under_it_ends(monkeypatch: pytest.MonkeyPatch, answer: str, ends: bool) -> None:
     asked: list[str] = []
     monkeypatch.setattr(watchdog, "INPUT_EVERY", 0.0)
     monkeypatch.setattr(watchdog, "topic_id", lambda admin, topic: asked.append(topic) or answer)
