@@ -13,7 +13,7 @@ import typer
 from streamjobs.commands import about, broker, check, demo, describe, dlq, fit, init, replay, state, topics
 from streamjobs.commands import run as worker
 from streamjobs.errors import StreamjobsError
-from streamjobs.process import one_thread
+from streamjobs.process import use_one_thread
 
 app = typer.Typer(
     name="streamjobs",
@@ -45,7 +45,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run a command line and give its exit code."""
-    one_thread()  # before numpy is loaded by any command
+    use_one_thread()  # before numpy is loaded by any command
     debug = "--debug" in arguments
     words = [word for word in arguments if word != "--debug"]
     try:

@@ -1,9 +1,4 @@
-"""What a process does before it imports anything heavy; nothing heavy is imported here.
-
-`load` gives compiled loops LAPACK without the whole of `scipy.linalg`: numba takes the addresses of LAPACK's routines
-from two extension modules of SciPy, whose package imports most of SciPy and of NumPy's build tools besides (0.1 s of
-every start), none of which is used here. Who imports `scipy.linalg` afterwards gets all of it as ever.
-"""
+"""Settings of the whole process: threads, signals, LAPACK. Nothing heavy is imported here, so call these functions first."""
 
 import importlib
 import os
@@ -12,7 +7,7 @@ import sys
 import types
 from pathlib import Path
 
-VARIABLES = (
+THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -21,35 +16,41 @@ VARIABLES = (
     "NUMEXPR_NUM_THREADS",
     "NUMBA_NUM_THREADS",
 )
+LINALG, LAPACK_MODULES = "scipy.linalg", ("cython_blas", "cython_lapack")
 
 
-def one_thread() -> None:
-    """One BLAS thread: the same bits everywhere need it. Call it before the first import of numpy."""
-    for variable in VARIABLES:
+def use_one_thread() -> None:
+    """Use one BLAS thread, which the same bits everywhere depend on. Call it before the first import of numpy."""
+    for variable in THREAD_VARIABLES:
         os.environ[variable] = "1"
 
 
-def nothing_to_save() -> None:
-    """Until a worker's loop takes the signals over, SIGTERM and Ctrl-C end it at once with code 0, also while importing."""
+def exit_at_once_on_signals() -> None:
+    """Let SIGTERM and Ctrl-C end the process at once with code 0, even during imports: there is nothing to save yet.
+
+    A worker's event loop replaces these handlers when it runs.
+    """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(0))
 
 
-_PACKAGE, _MODULES = "scipy.linalg", ("cython_blas", "cython_lapack")
-
-
 def load_lapack() -> None:
-    """Call it before the first loop is compiled or loaded."""
+    """Load LAPACK for compiled loops without the rest of `scipy.linalg`. Call it before a loop is compiled or loaded.
+
+    numba takes the addresses of LAPACK's routines from two extension modules of SciPy. Importing their package would
+    import most of SciPy and NumPy's build tools, which costs 0.1 s at every start. A later `import scipy.linalg` works as
+    usual.
+    """
     import scipy
 
-    if _PACKAGE in sys.modules:
+    if LINALG in sys.modules:
         return
-    bare = types.ModuleType(_PACKAGE)
+    bare = types.ModuleType(LINALG)
     bare.__path__ = [str(Path(scipy.__file__).parent / "linalg")]
-    sys.modules[_PACKAGE] = bare
+    sys.modules[LINALG] = bare
     try:
-        for name in _MODULES:
-            importlib.import_module(f"{_PACKAGE}.{name}")
+        for name in LAPACK_MODULES:
+            importlib.import_module(f"{LINALG}.{name}")
     finally:
-        del sys.modules[_PACKAGE]
+        del sys.modules[LINALG]
         vars(scipy).pop("linalg", None)

@@ -1,8 +1,8 @@
 """For every test: one BLAS thread; hypothesis draws the same examples in every run, takes its time and keeps no files."""
 
-from streamjobs.process import one_thread
+from streamjobs.process import use_one_thread
 
-one_thread()  # before anything imports numpy
+use_one_thread()  # before anything imports numpy
 
 import hypothesis  # noqa: E402
 

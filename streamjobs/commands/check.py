@@ -43,12 +43,12 @@ def check(
     """Find every mistake in a job file at once, and predict the size of its states."""
     from streamjobs.errors import SetupError
     from streamjobs.job_files import job_of
-    from streamjobs.kafka.certificates import authority
+    from streamjobs.kafka.certificates import check_authority
     from streamjobs.kafka.secrets import exposed, unreadable
     from streamjobs.settings.notes import notes
 
     made = job_of(job)
-    authority(made.settings.broker)
+    check_authority(made.settings.broker)
     told = [*notes(made.settings), *unreadable(made.settings.broker), *exposed(made.settings.broker)]
     found: dict[str, Any] = {"job": str(job), "advice": told, **_predicted(made, keys)}
     if sample is not None:

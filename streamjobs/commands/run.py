@@ -21,9 +21,9 @@ def run(
 
     Start as many as the input has partitions; they share the work.
     """
-    from streamjobs.process import nothing_to_save
+    from streamjobs.process import exit_at_once_on_signals
 
-    nothing_to_save()  # before the imports below, which take a second or two
+    exit_at_once_on_signals()  # before the imports below, which take a second or two
     gc.disable()  # nothing they make is rubbish: looking for it takes a tenth of the start; the worker enables it again
     try:
         from streamjobs.job_files import core_from, read_job

@@ -1,4 +1,4 @@
-"""What the worker needs of the core, so that any core with this interface can be run (tests run a tiny one)."""
+"""What the worker needs of the core. Any core with this interface can be run; tests run a tiny one."""
 
 from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any, NamedTuple, Protocol
@@ -7,20 +7,22 @@ from streamjobs.core.messages import Advanced, Record
 from streamjobs.core.state.live_stats import Standing
 from streamjobs.core.state.snapshot import Offsets
 
-Read = Callable[[bytes], bytes | None]  # gives a key's stored snapshot
+Read = Callable[[bytes], bytes | None]  # key -> its stored snapshot
 
 
 class JobLike(Protocol):
+    """A job as the worker sees it; see `streamjobs.core.job`."""
+
     @property
     def fingerprint(self) -> bytes: ...
     @property
-    def state_bytes(self) -> int: ...  # most bytes of one key's snapshot
+    def state_bytes(self) -> int: ...  # upper bound of one key's snapshot
     @property
     def sinks(self) -> Mapping[str, str]: ...  # sink -> topic, those that are on; "dlq" always
     @property
-    def model(self) -> str: ...  # how outputs and metrics name it
+    def model(self) -> str: ...  # its name in outputs and metrics
     def compile(self) -> None: ...
-    def heard(self, data: bytes) -> tuple[float, Offsets]: ...  # newest event time and last applied offsets of a snapshot
+    def last_event(self, data: bytes) -> tuple[float, Offsets]: ...  # of a snapshot: newest event time, applied offsets
 
 
 class LiveLike(Protocol):

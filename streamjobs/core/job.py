@@ -222,7 +222,7 @@ class Job(NamedTuple):
                 raise SnapshotError(f"the stored state contradicts itself: {problem}") from None
         return states, names, offsets
 
-    def heard(self, data: bytes) -> tuple[float, snapshot.Offsets]:
+    def last_event(self, data: bytes) -> tuple[float, snapshot.Offsets]:
         """Event time of the newest applied sample in a snapshot, -inf without one, and the last applied offsets.
 
         Raises SnapshotError.

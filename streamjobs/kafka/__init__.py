@@ -1,1 +1,1 @@
-"""Kafka for everybody: connections, credentials, topics, rights, reading. Nothing here knows what a job learns."""
+"""Connections to Kafka, credentials, topics, rights and reading. Nothing here knows what a job learns."""

@@ -1,7 +1,7 @@
-"""The least rights a worker needs, as lines for kafka-acls.sh or made by the admin API.
+"""The least rights a worker needs: listed, written as commands for kafka-acls.sh, or granted by the admin API.
 
-Read on a topic includes Describe, and so does Write; both are stated, so that nobody has to know. Since Kafka 2.8
-Write on any topic includes the right to write without repeats (IdempotentWrite).
+Read and Write on a topic include Describe, which is listed all the same to be explicit. Since Kafka 2.8 Write on any topic
+includes IdempotentWrite. `authorization` finds out which of them are missing.
 """
 
 import shlex
@@ -19,10 +19,8 @@ from confluent_kafka.admin import (
 )
 
 from streamjobs.errors import SetupError
-from streamjobs.kafka import client, topics
+from streamjobs.kafka import client, timeouts, topics
 from streamjobs.settings.sections import Settings
-
-ANSWER_WITHIN = 10.0  # seconds
 
 
 class Right(NamedTuple):
@@ -37,21 +35,21 @@ class Right(NamedTuple):
 
 
 def rights(settings: Settings, job_sinks: Mapping[str, str], principal: str) -> list[Right]:
-    """All that a worker of this job needs, and nothing else. job_sinks: sink -> topic (those that are on)."""
+    """Every right a worker of this job needs, and no other. job_sinks: sink -> topic (those that are on)."""
     name = settings.job.name
-    found = [Right(principal, "topic", settings.source.topic, "literal", ("Read", "Describe"), "input")]
+    needed = [Right(principal, "topic", settings.source.topic, "literal", ("Read", "Describe"), "input")]
     for sink, topic in job_sinks.items():
-        found.append(Right(principal, "topic", topic, "literal", ("Write", "Describe"), sink))
+        needed.append(Right(principal, "topic", topic, "literal", ("Write", "Describe"), sink))
     changelog = topics.changelog(settings)
-    found.append(Right(principal, "topic", changelog, "literal", ("Read", "Write", "Describe"), "state"))
-    found.append(Right(principal, "group", name, "literal", ("Read",), "group"))
+    needed.append(Right(principal, "topic", changelog, "literal", ("Read", "Write", "Describe"), "state"))
+    needed.append(Right(principal, "group", name, "literal", ("Read",), "group"))
     # <job>-<partition>: one producer for each partition of the changelog
-    found.append(Right(principal, "transactional-id", f"{name}-", "prefixed", ("Write", "Describe"), "state"))
-    return found
+    needed.append(Right(principal, "transactional-id", f"{name}-", "prefixed", ("Write", "Describe"), "state"))
+    return needed
 
 
 def line(right: Right, bootstrap: str) -> str:
-    """A command that grants it; admin.properties holds an administrator's credentials."""
+    """The command that grants a right; admin.properties holds an administrator's credentials."""
     words = ["kafka-acls.sh", "--bootstrap-server", bootstrap, "--command-config", "admin.properties", "--add"]
     words += ["--allow-principal", right.principal]
     for operation in right.operations:
@@ -62,8 +60,8 @@ def line(right: Right, bootstrap: str) -> str:
     return shlex.join(words)
 
 
-def bindings(found: Sequence[Right]) -> list[AclBinding]:
-    """For the admin API."""
+def bindings(needed: Sequence[Right]) -> list[AclBinding]:
+    """The rights as the admin API takes them."""
     return [
         AclBinding(
             ResourceType[right.resource.upper().replace("-", "_")],
@@ -74,21 +72,21 @@ def bindings(found: Sequence[Right]) -> list[AclBinding]:
             AclOperation[operation.upper()],
             AclPermissionType.ALLOW,
         )
-        for right in found
+        for right in needed
         for operation in right.operations
     ]
 
 
-def grant(settings: Settings, found: Sequence[Right]) -> None:
-    """Make them. Raises SetupError where the broker does not answer or refuses."""
+def grant(settings: Settings, needed: Sequence[Right]) -> None:
+    """Create these rights at the broker. Raises SetupError where it does not answer or refuses."""
     admin = AdminClient(client.for_confluent(settings.broker))
-    answers = admin.create_acls(bindings(found), request_timeout=ANSWER_WITHIN)
+    answers = admin.create_acls(bindings(needed), request_timeout=timeouts.GRANT)
     for binding, answer in answers.items():
         try:
-            answer.result(ANSWER_WITHIN + 5)
+            answer.result(timeouts.GRANT + 5)
         except (KafkaException, TimeoutError) as error:
             raise SetupError(
                 f"broker {','.join(client.servers(settings.broker))}: the right of {binding.principal} on "
-                f"{binding.name!r} could not be granted ({client.reason_of(error)}); it takes Alter on the cluster, and "
-                "an authorizer."
+                f"{binding.name!r} could not be granted ({client.reason_of(error)}); granting needs the right Alter on the "
+                "cluster, and a broker with an authorizer."
             ) from None

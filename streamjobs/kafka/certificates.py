@@ -1,4 +1,4 @@
-"""TLS of a connection: who vouches for the broker, what this worker shows; files that change are read again."""
+"""TLS contexts: the authorities that are trusted, this worker's own certificate; files that change are loaded again."""
 
 import os
 import ssl
@@ -12,37 +12,37 @@ from streamjobs.kafka.secrets import secret_of
 from streamjobs.settings.broker import BrokerSection
 
 
-class Context(ssl.SSLContext):
-    """Names and signatures are always verified. A renewed certificate or CA counts from the next connection on."""
+class ReloadingContext(ssl.SSLContext):
+    """Always verifies names and signatures. A renewed certificate or CA is used from the next connection on."""
 
     _broker: BrokerSection
-    _read: tuple[float, ...]
+    _loaded: tuple[float, ...]  # modification times of its files
 
     def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:
-        """asyncio's way into each connection."""
-        if _times(self._broker) != self._read:
-            with suppress(ConfigError):  # half written: what was read before goes on
+        """Called by asyncio for each connection."""
+        if _modification_times(self._broker) != self._loaded:
+            with suppress(ConfigError):  # a half-written file: the one loaded before stays in use
                 _load(self, self._broker)
         return super().wrap_bio(*arguments, **named)
 
 
-def context_of(broker: BrokerSection) -> Context:
+def context_of(broker: BrokerSection) -> ReloadingContext:
     """Raises ConfigError where a file cannot be read or holds something else."""
-    context = Context(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificate and name
+    context = ReloadingContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificate and name
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context._broker = broker
     _load(context, broker)
     return context
 
 
-def authority(broker: BrokerSection) -> None:
+def check_authority(broker: BrokerSection) -> None:
     """Raises ConfigError where ca_file cannot be read or holds no certificate."""
     if broker.ca_file is not None:
         context_of(broker.model_copy(update={"certificate_file": None}))
 
 
-def _load(context: Context, broker: BrokerSection) -> None:
-    context._read = _times(broker)
+def _load(context: ReloadingContext, broker: BrokerSection) -> None:
+    context._loaded = _modification_times(broker)
     if broker.ca_file is None:
         context.load_default_certs()
     else:
@@ -53,12 +53,12 @@ def _load(context: Context, broker: BrokerSection) -> None:
     if broker.certificate_file is None:
         return
     password = secret_of(broker, "key_password")
-    stated = password.read() if password is not None else ""
+    passphrase = password.read() if password is not None else ""
     key = broker.key_file or broker.certificate_file
-    try:  # without a function for the password OpenSSL would ask at the terminal
-        context.load_cert_chain(broker.certificate_file, broker.key_file, lambda: stated)
+    try:  # without a password function OpenSSL would ask at the terminal
+        context.load_cert_chain(broker.certificate_file, broker.key_file, lambda: passphrase)
     except ssl.SSLError as error:
-        if _decodes(broker.certificate_file):
+        if _decoded(broker.certificate_file):
             cause = "does not fit certificate_file" if error.reason == "KEY_VALUES_MISMATCH" else "cannot be opened"
             raise ConfigError(
                 f"[broker]: key_file {key!r} {cause}: expected the private key (PEM) of certificate_file, and "
@@ -71,19 +71,19 @@ def _load(context: Context, broker: BrokerSection) -> None:
 
 def _why(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
-        return "holds no certificate: expected PEM, '-----BEGIN CERTIFICATE-----' and what follows."
-    return f"cannot be read ({error.strerror}); correct the path or its rights."
+        return "holds no certificate: expected PEM, which begins with '-----BEGIN CERTIFICATE-----'."
+    return f"cannot be read ({error.strerror}); correct the path or its permissions."
 
 
-def _times(broker: BrokerSection) -> tuple[float, ...]:
-    """When each file was last written; 0 of one that is missing."""
-    found = []
+def _modification_times(broker: BrokerSection) -> tuple[float, ...]:
+    """Of each file in [broker]; 0 for one that is missing."""
+    times = []
     for name in ("ca_file", "certificate_file", "key_file", "key_password_file"):
         try:
-            found.append(os.stat(getattr(broker, name)).st_mtime if getattr(broker, name) else 0.0)
+            times.append(os.stat(getattr(broker, name)).st_mtime if getattr(broker, name) else 0.0)
         except OSError:
-            found.append(0.0)
-    return tuple(found)
+            times.append(0.0)
+    return tuple(times)
 
 
 def _decoded(file: str) -> Mapping[str, Any]:
@@ -95,12 +95,8 @@ def _decoded(file: str) -> Mapping[str, Any]:
         return {}
 
 
-def _decodes(file: str) -> bool:
-    return bool(_decoded(file))
-
-
 def subject(file: str) -> str | None:
-    """The distinguished name as Kafka writes it in a principal: last part first."""
+    """The certificate's distinguished name as Kafka writes it in a principal: last part first."""
     short = {
         "commonName": "CN",
         "organizationName": "O",
@@ -114,7 +110,7 @@ def subject(file: str) -> str | None:
 
 
 def days_left(certificate: Mapping[str, Any] | str) -> float | None:
-    """Until it expires, of a PEM file or of what a connection was shown; None where that is not known."""
-    found = _decoded(certificate) if isinstance(certificate, str) else certificate
-    ends = found.get("notAfter")
+    """Days until a certificate expires, of a PEM file or as a connection received it; None where that is not known."""
+    decoded = _decoded(certificate) if isinstance(certificate, str) else certificate
+    ends = decoded.get("notAfter")
     return None if ends is None else (ssl.cert_time_to_seconds(ends) - time.time()) / 86_400

@@ -1,7 +1,7 @@
-"""A consumer group as its coordinator sees it, asked by aiokafka.
+"""A consumer group's members, rights and offsets, asked of its coordinator by aiokafka.
 
-librdkafka's admin requests to a coordinator abort the process when the connection breaks under them (librdkafka's
-issues 3663 and 4605); a worker starts exactly when brokers do.
+librdkafka is not used: its admin requests to a coordinator abort the process when the connection breaks under them
+(librdkafka's issues 3663 and 4605), and workers often start together with the brokers.
 """
 
 import asyncio
@@ -14,21 +14,21 @@ from aiokafka.errors import CoordinatorNotAvailableError, for_code
 from aiokafka.protocol.admin import DescribeGroupsRequest_v3, DescribeGroupsResponse_v3
 from aiokafka.structs import TopicPartition
 
-ANSWER_WITHIN_MS = 5_000
-UNTOLD = -(2**31)  # authorized operations where the broker does not say
+from streamjobs.kafka import timeouts
 
+UNKNOWN_OPERATIONS = -(2**31)  # where the broker does not report authorized operations
 
-DescribeGroupsRequest_v3.RESPONSE_TYPE = DescribeGroupsResponse_v3  # aiokafka 0.14.0 reads it as the one before
+DescribeGroupsRequest_v3.RESPONSE_TYPE = DescribeGroupsResponse_v3  # aiokafka 0.14.0 has version 2's here
 
 
 class Group(NamedTuple):
-    members: list[list[TopicPartition]]  # what each member has been assigned
-    operations: int  # a bit for each operation this client may do
+    members: list[list[TopicPartition]]  # each member's assignment
+    operations: int  # a bit for each operation this client is authorized for, or UNKNOWN_OPERATIONS
 
 
 def described(client: Mapping[str, Any], group: str) -> Group:
-    """client: settings for aiokafka. Raises aiokafka's KafkaError; never call it inside an event loop."""
-    return asyncio.run(_described({**client, "request_timeout_ms": ANSWER_WITHIN_MS}, group))
+    """client: settings of aiokafka's clients. Raises aiokafka's KafkaError. Never call it inside an event loop."""
+    return asyncio.run(_described(_impatient(client), group))
 
 
 async def _described(client: Mapping[str, Any], group: str) -> Group:
@@ -46,7 +46,7 @@ async def _described(client: Mapping[str, Any], group: str) -> Group:
 
 def committed(client: Mapping[str, Any], group: str, partitions: Sequence[Any]) -> dict[int, int]:
     """The group's next offset of each (topic, partition), by partition; 0 where none is committed. Raises as `described`."""
-    return asyncio.run(_committed({**client, "request_timeout_ms": ANSWER_WITHIN_MS}, group, partitions))
+    return asyncio.run(_committed(_impatient(client), group, partitions))
 
 
 async def _committed(client: Mapping[str, Any], group: str, partitions: Sequence[Any]) -> dict[int, int]:
@@ -54,12 +54,16 @@ async def _committed(client: Mapping[str, Any], group: str, partitions: Sequence
     try:
         await admin.start()
         wanted = [TopicPartition(one.topic, one.partition) for one in partitions]
-        found = await admin.list_consumer_group_offsets(group, partitions=wanted) if wanted else {}
+        offsets = await admin.list_consumer_group_offsets(group, partitions=wanted) if wanted else {}
     finally:
         await admin.close()
-    if len(found) < len(wanted):  # aiokafka does not look at an error of the whole answer
+    if len(offsets) < len(wanted):  # aiokafka ignores an error of the whole answer
         raise CoordinatorNotAvailableError(f"group {group}")
-    return {place.partition: max(0, held.offset) for place, held in found.items()}
+    return {place.partition: max(0, committed.offset) for place, committed in offsets.items()}
+
+
+def _impatient(client: Mapping[str, Any]) -> dict[str, Any]:
+    return {**client, "request_timeout_ms": round(1000 * timeouts.ADMIN)}
 
 
 def _assigned(assignment: bytes) -> list[TopicPartition]:

@@ -1,6 +1,6 @@
-"""The first connection to a broker, made to hear why it fails: TLS and credentials, each refusal in one sentence.
+"""Connects once to report TLS and credential errors, each in one sentence.
 
-Client libraries try again for ever and keep the reason to their logs.
+Client libraries retry for ever, and only log the reason.
 """
 
 import asyncio
@@ -20,62 +20,65 @@ from aiokafka.errors import (
 )
 
 from streamjobs.errors import SetupError
+from streamjobs.kafka import timeouts
 from streamjobs.kafka.certificates import days_left
 from streamjobs.kafka.tokens import expiry, tokens_of
 from streamjobs.settings.broker import BrokerSection
 
-ANSWER_WITHIN_MS = 5_000
-AGAIN, AGAIN_AFTER = 2, 0.5  # times, seconds
-# X509_V_ERR_... of OpenSSL
+RETRIES, RETRY_AFTER = 2, 0.5  # times, seconds
+# OpenSSL's codes X509_V_ERR_...
 EXPIRED, NOT_YET = 10, 9
 UNKNOWN_AUTHORITY = (2, 18, 19, 20, 21)
 OTHER_NAME = (62, 64)
 
 
-class Greeted(NamedTuple):
+class Verified(NamedTuple):
+    """A server that accepted the connection."""
+
     server: str
     days_left: float | None  # until its certificate expires
 
 
-def greet(
+def verify(
     broker: BrokerSection, servers: Sequence[str], credentials: Mapping[str, Any], *, every: bool = False
-) -> list[Greeted]:
-    """The first that welcomes us, or all of them.
+) -> list[Verified]:
+    """The first server that accepts us; with `every`, all that do.
 
-    Raises SetupError where none does and one refuses us or cannot be trusted; with `every`, where any does.
+    Raises SetupError when none accepts us and one refuses us or cannot be trusted; with `every`, when any does.
     """
-    found: list[Greeted] = []
+    accepted: list[Verified] = []
     refusals: list[str] = []
     for server in servers:
-        if found and not every:
+        if accepted and not every:
             break
         try:
-            found.append(Greeted(server, _greeted(server, credentials)))
+            accepted.append(Verified(server, _verify_server(server, credentials)))
         except (OSError, KafkaError, TimeoutError) as error:
             if (sentence := refusal(broker, server, error)) is not None:
                 refusals.append(sentence)
-    if refusals and (every or not found):
+    if refusals and (every or not accepted):
         raise SetupError(refusals[0])
-    return found
+    return accepted
 
 
-def _greeted(server: str, credentials: Mapping[str, Any]) -> float | None:
-    """Tried again where the connection is closed without a reason: a broker that is just starting or stopping does so."""
-    for _ in range(AGAIN):
+def _verify_server(server: str, credentials: Mapping[str, Any]) -> float | None:
+    """Days left of its certificate. Retries when the server closes without a reason, as one does that starts or stops."""
+    for _ in range(RETRIES):
         try:
-            return asyncio.run(_greet(server, credentials))
+            return asyncio.run(_connect(server, credentials))
         except (ConnectionResetError, KafkaConnectionError) as error:
             if isinstance(error.__cause__, ssl.SSLError):
                 raise  # with a reason
-        time.sleep(AGAIN_AFTER)
-    return asyncio.run(_greet(server, credentials))
+        time.sleep(RETRY_AFTER)
+    return asyncio.run(_connect(server, credentials))
 
 
-async def _greet(server: str, credentials: Mapping[str, Any]) -> float | None:
-    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)  # of the socket that is given up
+async def _connect(server: str, credentials: Mapping[str, Any]) -> float | None:
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)  # of the abandoned socket
     host, _, port = server.rpartition(":")
-    connection = AIOKafkaConnection(host, int(port), request_timeout_ms=ANSWER_WITHIN_MS, **credentials)
-    async with asyncio.timeout(ANSWER_WITHIN_MS / 1000):
+    within = timeouts.HANDSHAKE
+    connection = AIOKafkaConnection(host, int(port), request_timeout_ms=round(1000 * within), **credentials)
+    async with asyncio.timeout(within):
         await connection.connect()
     try:
         secured = connection._writer.get_extra_info("ssl_object")
@@ -92,42 +95,42 @@ def refusal(broker: BrokerSection, server: str, error: BaseException) -> str | N
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"broker {server}: {_untrusted(broker, server.rpartition(':')[0], error)}"
     if isinstance(error, ssl.SSLError):
-        return f"broker {server}: {_no_tls(broker, error)}"
+        return f"broker {server}: {_failed_tls(broker, error)}"
     if isinstance(error, (SaslAuthenticationFailed, IllegalSaslStateError)):
-        return f"broker {server}: {_unknown(broker, error)}"
+        return f"broker {server}: {_refused_credentials(broker, error)}"
     if isinstance(error, UnsupportedSaslMechanismError):
         return f"broker {server}: does not offer mechanism {broker.sasl}; set another [broker] mechanism."
     if isinstance(error, ConnectionResetError) and broker.reached != "plaintext":
-        return f"broker {server}: closed the connection while TLS began; correct [broker] protocol or the port."
+        return f"broker {server}: closed the connection during the TLS handshake; correct [broker] protocol or the port."
     if isinstance(error, KafkaError):
-        expected = (
-            "TLS: state [broker] ca_file, or protocol" if broker.reached == "plaintext" else "another [broker] protocol"
-        )
+        expected = "TLS: set [broker] ca_file, or protocol" if broker.reached == "plaintext" else "another [broker] protocol"
         return f"broker {server}: closed the connection at the first request; it may expect {expected}."
     return None
 
 
 def _untrusted(broker: BrokerSection, host: str, error: ssl.SSLCertVerificationError) -> str:
-    trusted = f"ca_file {broker.ca_file!r}" if broker.ca_file is not None else "the authorities this machine trusts"
+    trusted = f"ca_file {broker.ca_file!r}" if broker.ca_file is not None else "this machine's trust store"
     if error.verify_code in OTHER_NAME:
         return (
-            f"its certificate is for other names than {host!r}; name it in [broker] url as its certificate does, or have "
-            "one issued for this name."
+            f"its certificate is for other names than {host!r}; use a name of its certificate in [broker] url, or have "
+            "a certificate issued for this name."
         )
     if error.verify_code == EXPIRED:
         return "its certificate has expired (or this machine's clock is wrong); have it renewed."
     if error.verify_code == NOT_YET:
-        return "its certificate is not valid yet; see that this machine's clock is right."
+        return "its certificate is not valid yet; check this machine's clock."
     if error.verify_code in UNKNOWN_AUTHORITY:
-        return f"its certificate is signed by nobody in {trusted}; state the authority's certificate as [broker] ca_file."
-    return f"its certificate cannot be trusted ({error.verify_message}); checked against {trusted}."
+        return (
+            f"its certificate is signed by no authority in {trusted}; set [broker] ca_file to the authority's certificate."
+        )
+    return f"its certificate cannot be trusted ({error.verify_message}); it was checked against {trusted}."
 
 
-def _no_tls(broker: BrokerSection, error: ssl.SSLError) -> str:
+def _failed_tls(broker: BrokerSection, error: ssl.SSLError) -> str:
     reason = (getattr(error, "reason", None) or str(error)).replace("_", " ").lower()
     if "alert" in reason:
         if broker.certificate_file is None:
-            return f"asks for a certificate of this worker ({reason}); state [broker] certificate_file and key_file."
+            return f"requires a certificate of this worker ({reason}); set [broker] certificate_file and key_file."
         left = days_left(broker.certificate_file)
         if left is not None and left < 0:
             return f"refused this worker's certificate, which expired {-left:.0f} days ago; have certificate_file renewed."
@@ -138,26 +141,24 @@ def _no_tls(broker: BrokerSection, error: ssl.SSLError) -> str:
     return f"does not speak TLS at this port ({reason}); correct the port, or [broker] protocol."
 
 
-def _unknown(broker: BrokerSection, error: KafkaError) -> str:
+def _refused_credentials(broker: BrokerSection, error: KafkaError) -> str:
     if broker.sasl != "OAUTHBEARER":
         return (
-            f"refused user {broker.username!r} with {broker.sasl}: unknown there, or another password; correct [broker] "
+            f"refused user {broker.username!r} with {broker.sasl}: unknown user or wrong password; correct [broker] "
             "username or its password."
         )
     origin = "token_url" if broker.token_url is not None else "token_file" if broker.token_file is not None else "token"
-    text = _last(error)
+    text = _text_of(error)
     if text.startswith("[broker]"):
-        return text  # there was no token to show
+        return text  # there was no token to send
     tokens = tokens_of(broker)
     ends = expiry(tokens.current()[0])
     tokens.forget()
     if ends is not None and ends < time.time():
         ago = f"expired {time.time() - ends:.0f} s ago"
-        return f"refused the token of {origin}, which {ago}; whoever writes it must renew it in time."
-    return (
-        f"refused the token of {origin} ({text}); see that its issuer, audience and signature are what the broker expects."
-    )
+        return f"refused the token of {origin}, which {ago}; renew it before it expires."
+    return f"refused the token of {origin} ({text}); check that the broker accepts its issuer, audience and signature."
 
 
-def _last(error: KafkaError) -> str:
+def _text_of(error: KafkaError) -> str:
     return str(error.args[0]).rstrip(".") if error.args else type(error).__name__

@@ -1,6 +1,6 @@
-"""Secrets as they are at the moment they are used: from the environment, or out of a file that may change meanwhile.
+"""Passwords and tokens, read at the moment they are used: from the environment, or from a file that may change meanwhile.
 
-Nothing here is ever printed: a secret's `repr` is asterisks, and sentences name the setting and the file.
+No secret is ever printed: its `repr` is asterisks, and error sentences name the setting and the file.
 """
 
 import os
@@ -13,18 +13,18 @@ from streamjobs.errors import ConfigError
 from streamjobs.settings.broker import BrokerSection
 
 MASK = "****"
-MOST_BYTES = 1 << 16  # of a secret; tokens are a few thousand
+MAX_BYTES = 1 << 16  # of a secret; tokens have a few thousand
 
 
 class Secret:
-    """A password or token; `read` gives it anew each time."""
+    """A password or token; `read` reads its file again each time."""
 
     def __init__(self, name: str, value: SecretStr | None, file: str | None) -> None:
         self._name, self._file = name, file
         self._last = value.get_secret_value() if value is not None else ""
 
     def read(self) -> str:
-        """Raises ConfigError where its file cannot be read and never could; else the last one that was read counts."""
+        """The secret; the last value while its file cannot be read. Raises ConfigError if it never could be read."""
         if self._file is not None:
             try:
                 self._last = _content(self._name, self._file)
@@ -38,30 +38,30 @@ class Secret:
 
 
 def secret_of(broker: BrokerSection, name: str) -> Secret | None:
-    """`name` is the setting without `_file`; None where neither is stated."""
+    """name: the setting without `_file`. None where neither of the two settings is set."""
     value, file = getattr(broker, name), getattr(broker, f"{name}_file")
     return None if value is None and file is None else Secret(name, value, file)
 
 
 def _content(name: str, file: str) -> str:
-    """The file without the line's end behind the secret."""
+    """The file's only line, without its end."""
     where = f"[broker]: {name}_file {file!r}"
     try:
         with open(file, "rb") as opened:
-            data = opened.read(MOST_BYTES + 1)
+            data = opened.read(MAX_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{where} cannot be read ({error.strerror}); let this worker's user read it.") from None
+        raise ConfigError(f"{where} cannot be read ({error.strerror}); give this worker's user the permission.") from None
     try:
         text = data.decode().rstrip("\r\n")
     except UnicodeDecodeError:
         text = ""
-    if not text or len(data) > MOST_BYTES or "\n" in text:
+    if not text or len(data) > MAX_BYTES or "\n" in text:
         raise ConfigError(f"{where}: expected one line of text, the {name.replace('_', ' ')}; got something else.")
     return text
 
 
 def unreadable(broker: BrokerSection) -> Iterator[str]:
-    """A sentence for each file of this worker's own in [broker] that cannot be read."""
+    """A sentence for each of this worker's files in [broker] that cannot be read."""
     for name in ("certificate_file", "key_file"):
         file = getattr(broker, name)
         if file is not None:
@@ -69,7 +69,7 @@ def unreadable(broker: BrokerSection) -> Iterator[str]:
                 with open(file, "rb"):
                     pass
             except OSError as error:
-                yield f"[broker]: {name} {file!r} cannot be read ({error.strerror}); correct the path or its rights."
+                yield f"[broker]: {name} {file!r} cannot be read ({error.strerror}); correct the path or its permissions."
     for name in ("password", "key_password", "token", "client_secret"):
         secret = secret_of(broker, name)
         if secret is not None:
@@ -80,7 +80,7 @@ def unreadable(broker: BrokerSection) -> Iterator[str]:
 
 
 def exposed(broker: BrokerSection) -> Iterator[str]:
-    """A sentence for each file with a secret that others on this machine may read too."""
+    """A sentence for each file with a secret that other users of this machine can read."""
     files = ["password_file", "key_password_file", "token_file", "client_secret_file"]
     files.append("key_file" if broker.key_file is not None else "certificate_file")
     for name in files:
@@ -89,4 +89,4 @@ def exposed(broker: BrokerSection) -> Iterator[str]:
             continue
         mode = stat.S_IMODE(os.stat(file).st_mode)
         if mode & 0o077:
-            yield f"[broker]: {name} {file!r} may be read by others (mode {mode:04o}); run 'chmod 600 {file}'."
+            yield f"[broker]: {name} {file!r} can be read by other users (mode {mode:04o}); run 'chmod 600 {file}'."

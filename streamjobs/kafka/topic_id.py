@@ -1,7 +1,7 @@
-"""Which input the states have learned from: the topic's id beside them, in the changelog's headers and the local store.
+"""The id of the input topic that the states have learned from, stored in the changelog's headers and the local store.
 
-A topic that was deleted and made anew under the same name counts its offsets from 0 again: its records would pass for
-ones already applied, and be skipped. The group's offsets do not tell, the broker deletes them with the topic.
+A topic that was deleted and recreated under its name counts its offsets from 0 again. Its records would be taken for ones
+already applied, and skipped. The group's offsets do not show it: the broker deletes them with the topic.
 """
 
 from collections.abc import Iterable
@@ -11,42 +11,43 @@ from confluent_kafka import KafkaException, TopicCollection
 
 from streamjobs.core.messages import Headers
 from streamjobs.errors import SetupError
-from streamjobs.kafka.topics import ANSWER_WITHIN, is_mock
+from streamjobs.kafka import timeouts
+from streamjobs.kafka.topics import is_mock
 
 HEADER = "streamjobs-input"  # of a changelog record: id of the input's topic
 
 
 def topic_id(admin: Any, topic: str) -> str:
-    """The id the broker gave the topic when it was made; "" where it does not say."""
+    """The id the broker gave the topic when it was created; "" where it does not report one."""
     try:
         if is_mock(admin):
             return ""
-        asked = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_WITHIN)
-        return str(asked[topic].result(ANSWER_WITHIN).topic_id or "")
+        answers = admin.describe_topics(TopicCollection([topic]), request_timeout=timeouts.ADMIN)
+        return str(answers[topic].result(timeouts.ADMIN).topic_id or "")
     except (KafkaException, TimeoutError):
         return ""
 
 
 def marks(input_id: str) -> list[tuple[str, bytes]]:
-    """Headers of a changelog record."""
+    """The headers of a changelog record that hold the input's id; none where it is not known."""
     return [(HEADER, input_id.encode())] if input_id else []
 
 
 def newest_mark(headers: Iterable[Headers]) -> str | None:
-    """The id that the last of these records tells, None where none does."""
-    found = None
+    """The input's id in the last of these records that has one; None where none has."""
+    newest = None
     for of_record in headers:
         for name, value in of_record:
             if name == HEADER:
-                found = value.decode()
-    return found
+                newest = value.decode()
+    return newest
 
 
-def refuse_another(topic: str, known: str | None, present: str) -> None:
-    """known: the id beside the states. Raises SetupError where it is not the topic's."""
+def require_same_topic(topic: str, known: str | None, present: str) -> None:
+    """Raises SetupError when the states have learned from another topic. known: the id stored with them, if any."""
     if known and present and known != present:
         raise SetupError(
-            f"topic {topic}: it was deleted and made anew since this job's states learned from it (its id was {known}, now "
-            f"{present}); its records would pass for ones already applied. 'streamjobs state forget-offsets JOB' lets the "
-            "states go on with the new topic; or restore the topic, or give the job a new [job] name."
+            f"topic {topic}: it was deleted and recreated since this job's states learned from it (expected id {known}, got "
+            f"{present}); its records would be taken for ones already applied. Run 'streamjobs state forget-offsets JOB' to "
+            "let the states continue with the new topic, restore the topic, or give the job a new [job] name."
         )

@@ -1,7 +1,7 @@
-"""The topics a job needs: which, with how many partitions and what settings; whether they are so; making them.
+"""The topics a job needs, with partitions and settings: planned, checked, created.
 
-Every topic of a job has the input's number of partitions: an output goes to the partition its input came from, and a
-key's snapshot to the same partition of the changelog.
+Every topic of a job has the input's number of partitions. An output goes to the partition its input came from, and a key's
+snapshot to the same partition of the changelog.
 """
 
 import time
@@ -12,16 +12,15 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from streamjobs.errors import SetupError
-from streamjobs.kafka import client
+from streamjobs.kafka import client, timeouts
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
 
-ANSWER_WITHIN = 5.0  # seconds for a broker to answer
-NEWS_WITHIN = 5.0  # seconds until every node tells of a new topic
-APPLY_WITHIN = 20.0  # seconds for a new topic to be usable
+KNOWN_WITHIN = 5.0  # seconds until every node knows a new topic
+USABLE_WITHIN = 20.0  # seconds until every partition of a new topic has a leader
 KAFKA_MAX_BYTES = 1_048_588  # Kafka's own limit of a record batch where a topic sets none
-PRINTED = "add it ('streamjobs topics plan JOB --acl' prints all that are needed)."
-HEADERS_ROOM = 64 << 10  # bytes that the headers of a dead letter may add
+HEADER_BYTES = 64 << 10  # that the headers of a dead letter may add
+ADD_RIGHT = "add it ('streamjobs topics plan JOB --acl' prints all that are needed)."
 
 
 class TopicPlan(NamedTuple):
@@ -34,7 +33,7 @@ class TopicPlan(NamedTuple):
 
     @property
     def setting(self) -> str:
-        """Where the job file names it."""
+        """The setting of the job file that names it."""
         return {"input": "[source] topic", "state": "[job] name"}.get(self.role, f"[sinks] {self.role}")
 
 
@@ -44,62 +43,63 @@ def changelog(settings: Settings) -> str:
 
 
 def writer_of(job: str, partition: int) -> str:
-    """Transactional id of a partition's fenced producer."""
+    """The transactional id of a partition's fenced producer."""
     return f"{job}-{partition}"
 
 
 def plan(settings: Settings, job_sinks: Mapping[str, str], partitions: int, state_bytes: int = 0) -> list[TopicPlan]:
     """All topics of a job. job_sinks: sink -> topic (those that are on); state_bytes: a key's largest snapshot."""
-    room = str(max(KAFKA_MAX_BYTES, settings.source.max_bytes) + HEADERS_ROOM)
+    letter_bytes = str(max(KAFKA_MAX_BYTES, settings.source.max_bytes) + HEADER_BYTES)
     plans = [TopicPlan(settings.source.topic, "input", partitions, {})]
     for sink, topic in job_sinks.items():
         # A dead letter is the record as it came plus headers: it must fit wherever its input did.
-        config = {"max.message.bytes": room} if sink == "dlq" else {}
+        config = {"max.message.bytes": letter_bytes} if sink == "dlq" else {}
         plans.append(TopicPlan(topic, sink, partitions, config))
     compacted = {
         "cleanup.policy": "compact",
-        "segment.bytes": str(64 << 20),  # the segment written to is never compacted: small ones keep recovery short
+        "segment.bytes": str(64 << 20),  # the active segment is never compacted: small ones keep recovery short
         "min.cleanable.dirty.ratio": "0.3",
         "delete.retention.ms": str(30 * 86_400_000),  # a local store unused for longer would miss a tombstone
-        "max.message.bytes": str(max(KAFKA_MAX_BYTES, state_bytes + HEADERS_ROOM)),
+        "max.message.bytes": str(max(KAFKA_MAX_BYTES, state_bytes + HEADER_BYTES)),
     }
     plans.append(TopicPlan(changelog(settings), "state", partitions, compacted))
     return plans
 
 
 def problems_of(
-    settings: Settings, job_sinks: Mapping[str, str], admin: Any, found: Mapping[str, int], principal: str
+    settings: Settings, job_sinks: Mapping[str, str], admin: Any, counts: Mapping[str, int], principal: str
 ) -> list[str]:
-    """One sentence for each topic that is missing or does not fit, of what `connect` has found; [] = none."""
+    """One sentence for each topic that is missing or has wrong settings. counts: partitions by topic, of `connect`."""
     servers = ",".join(client.servers(settings.broker))
-    partitions = found.get(settings.source.topic)
+    partitions = counts.get(settings.source.topic)
     plans = plan(settings, job_sinks, partitions or 0)
     problems = []
-    unseen = hidden(admin, [one.name for one in plans if one.name not in found])
+    unseen = hidden(admin, [one.name for one in plans if one.name not in counts])
     for one in plans:
         if one.name in unseen:
             lacking = {"input": "Read", "state": "Read and Write"}.get(one.role, "Write")
             problems.append(lacking_right(one.name, one.role, lacking, f"{principal}, who may not even see it"))
-        elif one.name not in found:
+        elif one.name not in counts:
             problems.append(
-                f"topic {one.name} ({one.role}): expected at {servers}, not there; "
+                f"topic {one.name} ({one.role}): expected at {servers}, but it does not exist; "
                 f"create it with 'streamjobs topics create' or correct {one.setting}."
             )
-        elif partitions is not None and found[one.name] != partitions:
+        elif partitions is not None and counts[one.name] != partitions:
             problems.append(
                 f"topic {one.name} ({one.role}): expected {partitions} partitions like the input {plans[0].name}, "
-                f"got {found[one.name]}; recreate it with {partitions} or name another under {one.setting}."
+                f"got {counts[one.name]}; recreate it with {partitions} or name another under {one.setting}."
             )
         elif one.role == "state" and "compact" not in (policy := _cleanup_policy(admin, one.name)):
             problems.append(
-                f"topic {one.name} (state): expected cleanup.policy compact, got {policy}, which would forget keys; "
+                f"topic {one.name} (state): expected cleanup.policy compact, got {policy}, which would delete states; "
                 "set it to compact (kafka-configs.sh --alter) before the job runs."
             )
     return problems
 
 
 def lacking_right(name: str, role: str, lacking: str, principal: str) -> str:
-    return f"topic {name} ({role}): expected the right to {lacking}, not granted to {principal}; {PRINTED}"
+    """The sentence of a missing right on a topic."""
+    return f"topic {name} ({role}): expected the right to {lacking}, not granted to {principal}; {ADD_RIGHT}"
 
 
 def create(
@@ -113,25 +113,24 @@ def create(
 ) -> list[TopicPlan]:
     """Create the topics that are missing, wait until they can be used, and return them.
 
-    roles: of these roles only (a worker makes its own changelog and nothing else); None = all.
-
     partitions: of a new input, 4 where None; an existing input decides for all. replication: None = the broker's default.
+    roles: create topics of these roles only (a worker creates just its changelog); None = all.
     Raises SetupError where the broker does not answer, refuses, or `partitions` differs from the existing input's.
     """
-    admin, found = connect(settings.broker)
-    there = found.get(settings.source.topic)
+    admin, counts = connect(settings.broker)
+    there = counts.get(settings.source.topic)
     if there is not None and partitions not in (None, there):
         raise SetupError(
-            f"topic {settings.source.topic} (input): expected {partitions} partitions as asked for, got {there}; "
-            f"leave the number out: the job's other topics then get {there} as well."
+            f"topic {settings.source.topic} (input): expected {partitions} partitions as requested, got {there}; "
+            f"leave the number out, and the job's other topics get {there} as well."
         )
-    missing = [one for one in plan(settings, job_sinks, there or partitions or 4, state_bytes) if one.name not in found]
+    missing = [one for one in plan(settings, job_sinks, there or partitions or 4, state_bytes) if one.name not in counts]
     if roles is not None:
         missing = [one for one in missing if one.role in roles]
     if missing:
         copies = -1 if replication is None else replication
         new = [NewTopic(one.name, one.partitions, copies, config=one.config) for one in missing]
-        for name, answer in admin.create_topics(new, operation_timeout=ANSWER_WITHIN).items():
+        for name, answer in admin.create_topics(new, operation_timeout=timeouts.ADMIN).items():
             _await_created(name, answer)
         _await_usable(admin, missing)
     return missing
@@ -140,39 +139,39 @@ def create(
 def connect(broker: BrokerSection, wanted: Collection[str] = ()) -> tuple[Any, dict[str, int]]:
     """An admin client, and the number of partitions of every topic. Raises SetupError where the broker does not answer.
 
-    wanted: topics that are asked after for NEWS_WITHIN seconds; a node may not have heard yet of one that was just made.
+    wanted: topics to wait for, up to KNOWN_WITHIN seconds; a node may not know a topic yet that was just created.
     """
     admin = AdminClient({**client.for_confluent(broker), "socket.connection.setup.timeout.ms": 3000})
-    begun = time.monotonic()
+    started = time.monotonic()
     try:
-        while not (found := _topics(admin)).keys() >= set(wanted) and time.monotonic() - begun < NEWS_WITHIN:
+        while not (counts := _partition_counts(admin)).keys() >= set(wanted) and time.monotonic() - started < KNOWN_WITHIN:
             time.sleep(0.2)
-        return admin, found
+        return admin, counts
     except KafkaException as error:
-        raise client.unanswered(broker, error, within=ANSWER_WITHIN) from None
+        raise client.unanswered(broker, error, within=timeouts.ADMIN) from None
 
 
-def _topics(admin: Any) -> dict[str, int]:
-    return {name: len(topic.partitions) for name, topic in admin.list_topics(timeout=ANSWER_WITHIN).topics.items()}
+def _partition_counts(admin: Any) -> dict[str, int]:
+    return {name: len(topic.partitions) for name, topic in admin.list_topics(timeout=timeouts.ADMIN).topics.items()}
 
 
 def is_mock(admin: Any) -> bool:
-    """Whether this is librdkafka's mock cluster, which stays silent when asked for configurations or rights."""
-    return (admin.list_topics(timeout=ANSWER_WITHIN).cluster_id or "").startswith("mockCluster")
+    """Whether this is librdkafka's mock cluster, which does not answer questions for configurations or rights."""
+    return (admin.list_topics(timeout=timeouts.ADMIN).cluster_id or "").startswith("mockCluster")
 
 
 def hidden(admin: Any, names: Sequence[str]) -> set[str]:
-    """Those of the topics that this client may not even see."""
+    """The topics among these that this client has no right to see."""
     if not names or is_mock(admin):
         return set()
-    found = set()
-    for name, answer in admin.describe_topics(TopicCollection(list(names)), request_timeout=ANSWER_WITHIN).items():
+    unseen = set()
+    for name, answer in admin.describe_topics(TopicCollection(list(names)), request_timeout=timeouts.ADMIN).items():
         try:
-            answer.result(ANSWER_WITHIN)
+            answer.result(timeouts.ADMIN)
         except (KafkaException, TimeoutError) as error:
             if client.forbidden(error):
-                found.add(name)
-    return found
+                unseen.add(name)
+    return unseen
 
 
 def _cleanup_policy(admin: Any, topic: str) -> str:
@@ -180,27 +179,30 @@ def _cleanup_policy(admin: Any, topic: str) -> str:
     if is_mock(admin):
         return "compact"  # it keeps everything
     try:
-        return str(admin.describe_configs([resource])[resource].result(ANSWER_WITHIN)["cleanup.policy"].value)
+        return str(admin.describe_configs([resource])[resource].result(timeouts.ADMIN)["cleanup.policy"].value)
     except (KafkaException, TimeoutError) as error:
         if client.forbidden(error):
-            return "compact"  # asking needs DescribeConfigs, which a worker can do without: whoever made it has seen to it
+            return "compact"  # asking needs DescribeConfigs, which a worker does not need: assume it was created right
         return f"an error ({client.reason_of(error)})"
 
 
 def _await_created(name: str, answer: Any) -> None:
     try:
-        answer.result(ANSWER_WITHIN + 5)
+        answer.result(timeouts.ADMIN + 5)
     except (KafkaException, TimeoutError) as error:
         if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-            return  # somebody else was quicker: as good
-        raise SetupError(f"topic {name}: the broker did not create it: {client.reason_of(error)}.") from None
+            return  # somebody else created it first
+        raise SetupError(
+            f"topic {name}: the broker did not create it ({client.reason_of(error)}); check the rights of this principal "
+            "and the broker's log."
+        ) from None
 
 
 def _await_usable(admin: Any, plans: list[TopicPlan]) -> None:
-    """The broker answers before it has applied: wait until every partition of every new topic has a leader."""
-    begin = time.monotonic()
+    """Wait until every partition of every new topic has a leader: the broker answers before that."""
+    started = time.monotonic()
     while True:
-        topics = admin.list_topics(timeout=ANSWER_WITHIN).topics
+        topics = admin.list_topics(timeout=timeouts.ADMIN).topics
         waiting = [
             one.name
             for one in plans
@@ -210,8 +212,8 @@ def _await_usable(admin: Any, plans: list[TopicPlan]) -> None:
         ]
         if not waiting:
             return
-        if time.monotonic() - begin > APPLY_WITHIN:
+        if time.monotonic() - started > USABLE_WITHIN:
             raise SetupError(
-                f"topic {waiting[0]}: created, but without a leader after {APPLY_WITHIN:.0f} s; see the broker's log."
+                f"topic {waiting[0]}: created, but without a leader after {USABLE_WITHIN:.0f} s; check the broker's log."
             )
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The Faust app of a job: one input, one table with its changelog, one agent that passes batches on."""
+"""The Faust app of a job: one input topic, one table with its changelog, one agent that passes batches to delivery."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,8 +9,8 @@ from faust.types import TP
 
 from streamjobs.core.interface import Core
 from streamjobs.errors import SetupError
-from streamjobs.kafka import client, topics
-from streamjobs.kafka.patches import connections, unpacking
+from streamjobs.kafka import client, patches, topics
+from streamjobs.kafka.patches import decompression
 from streamjobs.settings.sections import Settings
 from streamjobs.worker import recovery
 from streamjobs.worker.changelog import Changelog
@@ -21,15 +21,15 @@ from streamjobs.worker.outbox import BATCH_BYTES, Producer
 from streamjobs.worker.store import MemoryStore, RocksStore, Store
 
 REQUEST_TIMEOUT = 30.0  # seconds, at least; joining a group waits for the others' rebalance
-REBALANCE_TIMEOUT = 20.0  # seconds, at least: a revoked partition is made safe within it
+REBALANCE_TIMEOUT = 20.0  # seconds, at least: revoked partitions take their last checkpoint within it
 
 
 class WorkerTransport(Transport):
     Producer = Producer
 
 
-class Raw(faust.Schema):  # type: ignore[misc]
-    """Bytes are passed on as they are: decoding belongs to the core, where a bad record is a dead letter."""
+class RawSchema(faust.Schema):  # type: ignore[misc]
+    """Passes bytes on as they are: the core decodes them, and makes a dead letter of a bad record."""
 
     def loads_key(self, app: Any, message: Any, *, loads: Any = None, serializer: Any = None) -> Any:
         return message.key
@@ -39,7 +39,7 @@ class Raw(faust.Schema):  # type: ignore[misc]
 
 
 class WorkerApp(faust.App):  # type: ignore[misc]
-    """Made by `build`, which sets these."""
+    """Made by `build`, which sets these attributes."""
 
     delivery: Delivery
     source: str  # input topic
@@ -48,8 +48,8 @@ class WorkerApp(faust.App):  # type: ignore[misc]
     metrics: Metrics
     client: Mapping[str, Any]  # for aiokafka
 
-    async def restored(self, partitions: set[int]) -> bool:
-        """Fence, then restore these partitions; False when that failed, which stops the worker, or it stops."""
+    async def fence_and_restore(self, partitions: set[int]) -> bool:
+        """Fence and restore these partitions; False when that failed, or when the worker is stopping."""
         try:
             fenced = await self.delivery.fence(sorted(partitions))
             tps = [TP(self.changelog, partition) for partition in partitions]
@@ -58,7 +58,7 @@ class WorkerApp(faust.App):  # type: ignore[misc]
                 first = await self.consumer.earliest_offsets(*tps)
                 bounds = {tp.partition: (first[tp], ends[tp]) for tp in tps}
                 await recovery.restore(self.client, self.changelog, bounds, self.store, self.metrics)
-            self.delivery.restored(fenced)
+            self.delivery.mark_restored(fenced)
         except Exception as error:  # noqa: BLE001 - raised, it would end a Faust service and leave the worker idle
             if not self.delivery.stopping:  # stopping closes what is being opened here
                 self.delivery.fail(error)
@@ -66,15 +66,15 @@ class WorkerApp(faust.App):  # type: ignore[misc]
         return True
 
     async def on_stop(self) -> None:
-        """Make everything applied safe before the consumer leaves its group."""
+        """Take the last checkpoints before the consumer leaves its group."""
         self.delivery.stopping = True
-        self.delivery.bar()
+        self.delivery.raise_barrier()
         await self.delivery.revoke("stop")
         await super().on_stop()
 
 
-class Kafka:
-    """What delivery needs of the outside, from the running app."""
+class AppKafka:
+    """The `KafkaPort` of a running app."""
 
     def __init__(self, app: WorkerApp, name: str) -> None:
         self._app, self._name = app, name
@@ -87,25 +87,25 @@ class Kafka:
         return Changelog(app.client, self._name, app.changelog, partition, app.source, app.delivery.input_id)
 
     async def commit(self, partition: int, offset: int) -> bool:
-        taken: bool = await self._app.consumer.commit_offset(partition, offset)
-        return taken
+        accepted: bool = await self._app.consumer.commit_offset(partition, offset)
+        return accepted
 
 
 def build(settings: Settings, core: Core, metrics: Metrics, partitions: int, input_id: str = "") -> WorkerApp:
-    """The app, ready to be started in the running event loop. partitions: of the input, and so of everything.
+    """The app, ready to be started in the running event loop. partitions: of the input, and of every other topic.
 
-    Raises SetupError where [state] directory cannot be made.
+    Raises SetupError where [state] directory cannot be created.
     """
-    connections.apply()
-    unpacking.bound(settings.source.max_bytes)
+    patches.apply()
+    decompression.set_limit(settings.source.max_bytes)
     name, broker = settings.job.name, settings.broker
     folder = Path(settings.state.directory).absolute() / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SetupError(
-            f"[state] directory: {folder} cannot be made ({error.strerror}); name a folder that can be written, on a disk "
-            "with room."
+            f"[state] directory: {folder} cannot be created ({error.strerror}); set it to a folder that can be written, on "
+            "a disk with free space."
         ) from None
     in_memory = settings.state.store == "memory"
     app = WorkerApp(
@@ -116,11 +116,11 @@ def build(settings: Settings, core: Core, metrics: Metrics, partitions: int, inp
         autodiscover=False,
         web_enabled=False,
         topic_partitions=partitions,
-        topic_allow_declare=False,  # topics.py makes them
+        topic_allow_declare=False,  # kafka/topics.py creates them
         topic_disable_leader=True,
         TableManager=recovery.Tables,
         table_standby_replicas=0,
-        stream_wait_empty=False,  # nothing is acknowledged to Faust: it would wait for ever
+        stream_wait_empty=False,  # events are never acknowledged to Faust: it would wait for ever
         stream_recovery_delay=0,
         stream_buffer_maxsize=64,
         broker_session_timeout=broker.session_timeout,
@@ -137,14 +137,14 @@ def build(settings: Settings, core: Core, metrics: Metrics, partitions: int, inp
     app.source, app.changelog, app.metrics = settings.source.topic, topics.changelog(settings), metrics
     app.client = client.for_aiokafka(broker)
 
-    raw = Raw(key_type=bytes, value_type=bytes)
+    raw = RawSchema(key_type=bytes, value_type=bytes)
     source = app.topic(app.source, schema=raw, partitions=partitions)
     table = app.Table("state", partitions=partitions, key_type=bytes, value_type=bytes, schema=raw)
     assert table.changelog_topic.get_topic_name() == app.changelog
     app.store = MemoryStore() if in_memory else RocksStore(table.data)
     exactly_once = settings.job.guarantee == "exactly_once"
     app.delivery = Delivery(
-        core, settings.state, app.store, Kafka(app, name), metrics, exactly_once=exactly_once, input_id=input_id
+        core, settings.state, app.store, AppKafka(app, name), metrics, exactly_once=exactly_once, input_id=input_id
     )
 
     def end_of(partition: int) -> int | None:  # app.consumer is made when it starts

@@ -1,34 +1,36 @@
-"""Bounds on what is in flight: fetching waits while too much is queued or sent and not yet acknowledged."""
+"""Limits on work in flight: fetching pauses while too much is queued or waits for its acknowledgement."""
 
 import asyncio
 
-MOST_RECORDS = 20_000  # queued, and as many outputs unacknowledged
-MOST_BYTES = 64 << 20  # of each
+MAX_RECORDS = 20_000  # queued input records, and as many unacknowledged outputs
+MAX_BYTES = 64 << 20  # of each
 
 
-class Room:
-    """Counts over all partitions of a worker; `free` is set while there is room."""
+class Backpressure:
+    """Counts over all partitions of a worker. `may_fetch` is set while both counts are below their limits."""
 
-    def __init__(self, most_records: int = MOST_RECORDS, most_bytes: int = MOST_BYTES) -> None:
-        self.most_records, self.most_bytes = most_records, most_bytes
-        self.queued = self.queued_bytes = self.sent = self.sent_bytes = 0
-        self.free = asyncio.Event()
-        self.free.set()
+    def __init__(self, max_records: int = MAX_RECORDS, max_bytes: int = MAX_BYTES) -> None:
+        self.max_records, self.max_bytes = max_records, max_bytes
+        self.queued = self.queued_bytes = self.unacknowledged = self.unacknowledged_bytes = 0
+        self.may_fetch = asyncio.Event()
+        self.may_fetch.set()
 
-    def queue(self, records: int, size: int) -> None:
-        """Records were fetched (or, negative, taken from the queue)."""
+    def add_queued(self, records: int, size: int) -> None:
+        """Count fetched records; negative numbers count records taken from the queue."""
         self.queued += records
         self.queued_bytes += size
-        self._look()
+        self._update()
 
-    def send(self, records: int, size: int) -> None:
-        """Outputs were handed to the producer (or, negative, acknowledged or refused)."""
-        self.sent += records
-        self.sent_bytes += size
-        self._look()
+    def add_unacknowledged(self, records: int, size: int) -> None:
+        """Count outputs handed to the producer; negative numbers count outputs acknowledged or refused."""
+        self.unacknowledged += records
+        self.unacknowledged_bytes += size
+        self._update()
 
-    def _look(self) -> None:
-        if max(self.queued, self.sent) > self.most_records or max(self.queued_bytes, self.sent_bytes) > self.most_bytes:
-            self.free.clear()
+    def _update(self) -> None:
+        records = max(self.queued, self.unacknowledged)
+        size = max(self.queued_bytes, self.unacknowledged_bytes)
+        if records > self.max_records or size > self.max_bytes:
+            self.may_fetch.clear()
         else:
-            self.free.set()
+            self.may_fetch.set()

@@ -1,10 +1,7 @@
-"""A checkpoint: outputs, then changelog, then local store, then the input offset. Each step waits for the one before.
+"""Checkpoints of one partition. This module decides what at_least_once and exactly_once mean.
 
-A crash between two steps repeats at most the input since the last checkpoint: outputs come again with the same bytes,
-and snapshots that were already written make the records they hold be skipped.
-
-With exactly_once outputs, changelog and input offset are one transaction, and the local store follows its commit: after
-a crash in between recovery brings it up to the changelog. It is never ahead of what is committed.
+The steps and their order stand in `Checkpoints._take_at_least_once` and `Checkpoints._take_exactly_once`. Each step
+waits for the one before it.
 """
 
 import asyncio
@@ -16,9 +13,14 @@ from typing import Any, Protocol
 from streamjobs.worker.partition import Cut, Partition
 from streamjobs.worker.store import Store
 
+SPREAD = 0.618  # times a partition's number: the golden ratio keeps any number of partitions apart
+
+CommitOffset = Callable[[int, int], Awaitable[bool]]  # partition, next offset -> whether the group accepted it
+ObserveStep = Callable[[str, float], None]  # step, seconds
+
 
 class OutputsLike(Protocol):
-    async def acknowledged(self, futures: "Iterable[asyncio.Future[Any]]") -> None: ...
+    async def wait_acknowledged(self, futures: "Iterable[asyncio.Future[Any]]") -> None: ...
     def hold(self) -> None: ...
     def release(self) -> None: ...
 
@@ -33,14 +35,11 @@ class ChangelogLike(Protocol):
     async def close(self) -> None: ...
 
 
-SPREAD = 0.618  # of a partition's number: the golden ratio keeps any number of them apart
-
-Commit = Callable[[int, int], Awaitable[bool]]  # partition, next offset -> whether the group took it
-Took = Callable[[str, float], None]  # stage, seconds
-
-
 class Checkpoints:
-    """The checkpoints of one partition, one at a time. commit: of the input offset; None: it joins the transaction."""
+    """The checkpoints of one partition, one at a time.
+
+    commit_offset: commits the input offset to the group; None means exactly_once, where it joins the transaction.
+    """
 
     def __init__(
         self,
@@ -49,21 +48,23 @@ class Checkpoints:
         outbox: OutputsLike,
         changelog: ChangelogLike,
         store: Store,
-        commit: Commit | None,
-        took: Took = lambda stage, seconds: None,
-        written: Callable[[int, int], None] = lambda records, size: None,
-        committed: Callable[[], None] = lambda: None,
+        commit_offset: CommitOffset | None,
+        on_step: ObserveStep = lambda step, seconds: None,
+        on_snapshots: Callable[[int, int], None] = lambda records, size: None,
+        on_commit: Callable[[], None] = lambda: None,
         input_id: str = "",
     ) -> None:
         self.partition, self.outbox, self.changelog, self.store = partition, outbox, changelog, store
-        self._commit, self._took, self._written, self._committed = commit, took, written, committed
+        self._commit_offset, self._on_step = commit_offset, on_step
+        self._on_snapshots, self._on_commit = on_snapshots, on_commit
         self._input_id = input_id
-        self._one = asyncio.Lock()
+        self._one_at_a_time = asyncio.Lock()
 
     async def run(self, every: float) -> None:
-        """A checkpoint every so many seconds, or as soon as one is due; until the partition closes.
+        """Take a checkpoint every so many seconds, or as soon as one is due, until the partition closes.
 
-        The first one comes sooner, each partition's at another moment: together they would hold up all the others' records.
+        The first one comes sooner and at a different moment in each partition: checkpoints at the same moment would hold
+        up the records of all partitions together.
         """
         partition = self.partition
         wait = every * (partition.number * SPREAD % 1.0 or 1.0)
@@ -71,71 +72,92 @@ class Checkpoints:
             with suppress(TimeoutError):
                 await asyncio.wait_for(partition.due.wait(), wait)
             wait = every
-            if not partition.closing:  # what remains is the business of whoever closes
+            if not partition.closing:  # `Delivery.revoke`, which closes it, takes the last one
                 await self.take()
 
     async def take(self) -> bool:
-        """One checkpoint; False when the group did not take the offset (it is rebalancing: all is read again).
+        """Take one checkpoint; False when the group refused the offset (it is rebalancing: the input is read again).
 
         Raises DeliveryError when outputs or snapshots were refused; no later step has happened then.
         """
-        async with self._one:
+        async with self._one_at_a_time:
             async with self.partition.lock:
                 cut = self.partition.cut()
-                if cut is not None and self._commit is None:
-                    self.outbox.hold()  # what is applied from here on belongs to the next transaction
+                if cut is not None and self._commit_offset is None:
+                    self.outbox.hold()  # outputs made from here on belong to the next transaction
             if cut is None:
                 return True
-            if self._commit is not None:
-                return await self._in_steps(cut, self._commit)
+            if self._commit_offset is not None:
+                return await self._take_at_least_once(cut, self._commit_offset)
             try:
-                await self._at_once(cut)
+                await self._take_exactly_once(cut)
             finally:
                 self.outbox.release()
             return True
 
-    async def _in_steps(self, cut: Cut, commit: Commit) -> bool:
-        partition, begun = self.partition, time.perf_counter()
-        await self.outbox.acknowledged(cut.outputs)
-        begun = self._step("outputs", begun)
+    async def _take_at_least_once(self, cut: Cut, commit_offset: CommitOffset) -> bool:
+        """The order that makes a job at_least_once; False when the group refused the offset.
+
+        1. outputs: all outputs of the applied records are acknowledged by the broker.
+        2. changelog: the changed snapshots are written in one transaction of the partition's fenced producer.
+        3. store: the same snapshots are written to the local store, with the changelog offset they reach.
+        4. commit: the next input offset is committed to the consumer group.
+
+        A crash between two steps repeats at most the input since the last checkpoint. Outputs come again with the same
+        bytes. A snapshot knows the last offset it has applied, so records it already holds are skipped.
+        """
+        partition, started = self.partition, time.perf_counter()
+        await self.outbox.wait_acknowledged(cut.outputs)
+        started = self._end_step("outputs", started)
         if cut.snapshots:
-            last = await self.changelog.write(cut.snapshots)
-            begun = self._step("changelog", begun)
-            begun = self._store(cut, last, begun)
-        partition.stored()
-        if not await commit(partition.number, cut.upto):
+            reached = await self.changelog.write(cut.snapshots)
+            started = self._end_step("changelog", started)
+            started = self._write_store(cut, reached, started)
+        partition.mark_stored()
+        if not await commit_offset(partition.number, cut.next_offset):
             return False
-        self._step("commit", begun)
-        self._done(cut)
+        self._end_step("commit", started)
+        self._record_commit(cut)
         return True
 
-    async def _at_once(self, cut: Cut) -> None:
-        partition, begun, last = self.partition, time.perf_counter(), -1
-        await self.outbox.acknowledged(cut.outputs)
-        begun = self._step("outputs", begun)
+    async def _take_exactly_once(self, cut: Cut) -> None:
+        """The order that makes a job exactly_once: outputs, changelog and input offset are one transaction.
+
+        1. outputs: all outputs, which were sent inside the open transaction, are acknowledged.
+        2. changelog: the changed snapshots join the transaction and are acknowledged.
+        3. offsets: the next input offset joins the transaction.
+        4. commit: the transaction is committed. From here on all three count; before, none of them does.
+        5. store: the snapshots are written to the local store.
+
+        A crash between 4 and 5 leaves the store behind the changelog, and recovery brings it up. The store is never ahead
+        of what is committed. Outputs made meanwhile wait (`outbox.hold`), because they belong to the next transaction.
+        """
+        partition, started, reached = self.partition, time.perf_counter(), -1
+        await self.outbox.wait_acknowledged(cut.outputs)
+        started = self._end_step("outputs", started)
         if cut.snapshots:
-            last = await self.changelog.send(cut.snapshots)
-            begun = self._step("changelog", begun)
-        await self.changelog.join(cut.upto)
-        begun = self._step("offsets", begun)
+            reached = await self.changelog.send(cut.snapshots)
+            started = self._end_step("changelog", started)
+        await self.changelog.join(cut.next_offset)
+        started = self._end_step("offsets", started)
         await self.changelog.commit()
         self.outbox.release()
-        begun = self._step("commit", begun)
-        self._done(cut)
+        started = self._end_step("commit", started)
+        self._record_commit(cut)
         if cut.snapshots:
-            self._store(cut, last, begun)
-        partition.stored()
+            self._write_store(cut, reached, started)
+        partition.mark_stored()
 
-    def _store(self, cut: Cut, last: int, begun: float) -> float:
-        self.store.write(self.partition.number, cut.snapshots, last, source=self._input_id)
-        self._written(len(cut.snapshots), sum([len(data or b"") for _, data in cut.snapshots]))
-        return self._step("store", begun)
+    def _write_store(self, cut: Cut, reached: int, started: float) -> float:
+        self.store.write(self.partition.number, cut.snapshots, reached, input_id=self._input_id)
+        self._on_snapshots(len(cut.snapshots), sum([len(data or b"") for _, data in cut.snapshots]))
+        return self._end_step("store", started)
 
-    def _done(self, cut: Cut) -> None:
-        self.partition.committed = cut.upto
-        self._committed()
+    def _record_commit(self, cut: Cut) -> None:
+        self.partition.committed = cut.next_offset
+        self._on_commit()
 
-    def _step(self, stage: str, begun: float) -> float:
+    def _end_step(self, step: str, started: float) -> float:
         now = time.perf_counter()
-        self._took(stage, now - begun)
+        self._on_step(step, now - started)
         return now

@@ -1,7 +1,7 @@
-"""All assigned partitions of a worker: handing fetched batches over, taking partitions on, making them safe, letting go.
+"""All assigned partitions of a worker: start them, pass fetched batches on, checkpoint and release them.
 
-Epoch and barrier make a rebalance safe: what was fetched under an older epoch is dropped, and nothing is fetched
-between losing partitions and having sought to the committed offsets oneself.
+Two things make a rebalance safe. Every fetch carries the epoch it was made in, and batches of an older epoch are dropped.
+While the barrier is up, nothing is fetched: from losing partitions until the consumer has sought to the committed offsets.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ import structlog
 
 from streamjobs.core.interface import Core
 from streamjobs.settings.sections import StateSection
-from streamjobs.worker.backpressure import Room
-from streamjobs.worker.checkpoint import ChangelogLike, Checkpoints, Commit
+from streamjobs.worker.backpressure import Backpressure
+from streamjobs.worker.checkpoint import ChangelogLike, Checkpoints, CommitOffset
 from streamjobs.worker.failures import DeliveryError, FencedError
 from streamjobs.worker.idle_keys import Expiry
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import Outbox
-from streamjobs.worker.partition import Bounds, Partition, Records
+from streamjobs.worker.partition import Bounds, FetchedRecords, Partition
 from streamjobs.worker.store import Store
 
 log = structlog.get_logger("streamjobs")
@@ -28,11 +28,7 @@ log = structlog.get_logger("streamjobs")
 OPEN_AT_ONCE = 16  # changelog producers that connect at the same time
 
 
-def _tell_lost(error: FencedError) -> None:
-    log.warning("partition lost before it was made safe: its new owner reads again", error=str(error))
-
-
-class Outside(Protocol):
+class KafkaPort(Protocol):
     """What delivery needs of Kafka; made by the app, replaced by fakes in tests."""
 
     def producer(self) -> Any: ...
@@ -40,15 +36,15 @@ class Outside(Protocol):
     async def commit(self, partition: int, offset: int) -> bool: ...
 
 
-class Lost(NamedTuple):
-    """A partition another worker writes by now, and the group has not taken away yet."""
+class TakenOver(NamedTuple):
+    """A partition that another worker already writes, and that the group has not revoked here yet."""
 
     since: float  # time.monotonic()
     error: FencedError
 
 
-class Held(NamedTuple):
-    """A partition at work."""
+class HeldPartition(NamedTuple):
+    """A partition at work, with the tasks that apply its records and take its checkpoints."""
 
     partition: Partition
     checkpoints: Checkpoints
@@ -56,32 +52,32 @@ class Held(NamedTuple):
 
 
 class Delivery:
-    """`failing` is set by the first failure; from then on nothing is acknowledged any more."""
+    """`failing` is set by the first failure; nothing is acknowledged after it."""
 
     def __init__(
         self,
         core: Core,
         state: StateSection,
         store: Store,
-        outside: Outside,
+        kafka: KafkaPort,
         metrics: Metrics,
         *,
-        room: Room | None = None,
+        backpressure: Backpressure | None = None,
         topics: Mapping[str, str] | None = None,
         exactly_once: bool = False,
         input_id: str = "",
     ) -> None:
-        self.core, self.state, self.store, self.outside, self.metrics = core, state, store, outside, metrics
-        self.room = room or Room()
+        self.core, self.state, self.store, self.kafka, self.metrics = core, state, store, kafka, metrics
+        self.backpressure = backpressure or Backpressure()
         self.topics = topics or core.job.sinks
         self.exactly_once, self.input_id = exactly_once, input_id
-        self.held: dict[int, Held] = {}
+        self.held: dict[int, HeldPartition] = {}
         self.epoch, self.barrier = 0, True
         self.stopping = False
         self.dropped = 0  # batches of an older epoch
         self.failed: BaseException | None = None
         self.failing = asyncio.Event()
-        self.lost: dict[int, Lost] = {}
+        self.taken_over: dict[int, TakenOver] = {}
         self._changelogs: dict[int, ChangelogLike] = {}
         self.prepared: frozenset[int] = frozenset()  # fenced, and their stores restored
         self._revoking = asyncio.Lock()
@@ -90,17 +86,17 @@ class Delivery:
     def partitions(self) -> dict[int, Partition]:
         return {number: held.partition for number, held in self.held.items()}
 
-    def bar(self) -> None:
-        """Nothing fetched so far counts any more, and nothing is fetched until `unbar`."""
+    def raise_barrier(self) -> None:
+        """Drop everything fetched so far, and fetch nothing until `lower_barrier`."""
         self.barrier = True
         self.epoch += 1
 
-    def unbar(self) -> None:
+    def lower_barrier(self) -> None:
         self.epoch += 1
         self.barrier = False
 
-    def offer(self, number: int, records: Records) -> None:
-        """A fetched batch of a partition; dropped when it belongs to an older epoch."""
+    def offer(self, number: int, records: FetchedRecords) -> None:
+        """Pass a fetched batch to its partition; it is dropped when it belongs to an older epoch."""
         held = self.held.get(number)
         if held is None or records.epoch != self.epoch or held.partition.closing:
             self.dropped += 1
@@ -108,171 +104,182 @@ class Delivery:
         held.partition.offer(records)
 
     async def fence(self, numbers: Iterable[int]) -> dict[int, ChangelogLike]:
-        """Open a changelog producer per partition: from here on no previous owner can write. Comes before any reading.
+        """Open a changelog producer per partition, so that no previous owner can write any more. Call it before any read.
 
-        Gives what `restored` is told when their stores are restored.
+        Returns what `mark_restored` takes once the stores of these partitions are restored.
         """
         await self._close_changelogs()
-        opening = self._changelogs = {number: self.outside.changelog(number) for number in numbers}
+        opening = self._changelogs = {number: self.kafka.changelog(number) for number in numbers}
         slots = asyncio.Semaphore(OPEN_AT_ONCE)
 
-        async def opened(changelog: ChangelogLike) -> None:
+        async def open_one(changelog: ChangelogLike) -> None:
             async with slots:
                 await changelog.open()
 
-        await asyncio.gather(*[opened(changelog) for changelog in opening.values()])
+        await asyncio.gather(*[open_one(changelog) for changelog in opening.values()])
         return opening
 
-    def restored(self, fenced: dict[int, ChangelogLike]) -> None:
-        """These can be taken on, unless they were taken away or fenced anew meanwhile."""
+    def mark_restored(self, fenced: dict[int, ChangelogLike]) -> None:
+        """Allow `assign` of these partitions, unless they were revoked or fenced again meanwhile."""
         if fenced is self._changelogs:
             self.prepared = frozenset(fenced)
 
     def assign(self, positions: Mapping[int, int]) -> bool:
-        """Take partitions on at these input offsets; their changelogs are open and their stores restored.
+        """Start partitions at these input offsets; their changelogs are open and their stores restored.
 
-        False when they are not: they were assigned anew while the ones before were made ready, which is done for these next.
+        False when they are not: another rebalance came while the previous assignment was recovering, and the recovery of
+        this one follows.
         """
         if self.stopping or self.failed is not None:
             return False
         if not self.prepared.issuperset(positions):
-            log.info("assigned anew before it was ready", partitions=sorted(positions), prepared=sorted(self.prepared))
+            log.info("reassigned before recovery finished", partitions=sorted(positions), prepared=sorted(self.prepared))
             return False
         self.store.keep(list(positions))
         share = self.state.cache // max(1, len(positions))
         for number, start in positions.items():
             held = self.held.get(number)
             if held is None:
-                self.held[number] = self._take_on(number, start, share)
+                self.held[number] = self._start_partition(number, start, share)
             elif start != held.partition.next:  # sought again without having been revoked
-                log.info("reading again", partition=number, start=start, applied_up_to=held.partition.next)
-        self.metrics.assigned(self.partitions)
+                log.info("rewound to the committed offset", partition=number, start=start, applied_up_to=held.partition.next)
+        self.metrics.set_partitions(self.partitions)
         return True
 
-    def _take_on(self, number: int, start: int, share: int) -> Held:
+    def _start_partition(self, number: int, start: int, share: int) -> HeldPartition:
         metrics, state = self.metrics, self.state
         changelog = self._changelogs[number]
-        producer = changelog.producer if self.exactly_once else self.outside.producer
-        outbox = Outbox(number, self.topics, producer, self.room, sent=metrics.produced)
+        producer = changelog.producer if self.exactly_once else self.kafka.producer
+        outbox = Outbox(number, self.topics, producer, self.backpressure, on_sent=metrics.count_outputs)
         partition = Partition(
             number,
             start,
             core=self.core,
             read=self.store.get,
-            most_bytes=share,
+            max_live_bytes=share,
             outbox=outbox,
-            room=self.room,
+            backpressure=self.backpressure,
             bounds=Bounds(state.checkpoint_records, state.checkpoint_bytes),
-            advanced=metrics.advanced,
+            on_advance=metrics.count_advance,
             expiry=self._expiry(number),
-            expired=partial(self._expired, number),
+            on_expired=partial(self._count_expired, number),
         )
-        outbox.refused = partition.due.set
+        outbox.on_refused = partition.due.set
         checkpoints = Checkpoints(
             partition,
             outbox=outbox,
             changelog=changelog,
             store=self.store,
-            commit=None if self.exactly_once else self._commit(),
-            took=metrics.took,
-            written=metrics.written,
-            committed=lambda: metrics.committed(time.time()),
+            commit_offset=None if self.exactly_once else self._commit_offset(),
+            on_step=metrics.observe_step,
+            on_snapshots=metrics.count_snapshots,
+            on_commit=lambda: metrics.record_commit(time.time()),
             input_id=self.input_id,
         )
-        tasks = [self._watched(partition, work) for work in (partition.pump(), checkpoints.run(state.checkpoint))]
-        return Held(partition, checkpoints, tasks)
+        tasks = [self._supervise(partition, work) for work in (partition.pump(), checkpoints.run(state.checkpoint))]
+        return HeldPartition(partition, checkpoints, tasks)
 
     def _expiry(self, number: int) -> Expiry | None:
         ttl = self.state.ttl
-        return None if ttl is None else Expiry(ttl, partial(self.store.scan, number), self.core.job.heard)
+        return None if ttl is None else Expiry(ttl, partial(self.store.scan, number), self.core.job.last_event)
 
-    def _expired(self, number: int, keys: int) -> None:
-        self.metrics.expired(keys)
+    def _count_expired(self, number: int, keys: int) -> None:
+        self.metrics.count_expired(keys)
         log.info("states of idle keys removed", partition=number, keys=keys)
 
-    def _commit(self) -> Commit:
-        async def commit(number: int, offset: int) -> bool:
-            taken = await self.outside.commit(number, offset)
-            if not taken:
-                log.info("commit refused, the group is rebalancing: read again", partition=number, offset=offset)
-            return taken
+    def _commit_offset(self) -> CommitOffset:
+        async def commit_offset(number: int, offset: int) -> bool:
+            accepted = await self.kafka.commit(number, offset)
+            if not accepted:
+                log.info("offset commit refused during a rebalance", partition=number, offset=offset)
+            return accepted
 
-        return commit
+        return commit_offset
 
-    def _watched(self, partition: Partition, work: Any) -> "asyncio.Task[None]":
-        async def watch() -> None:
+    def _supervise(self, partition: Partition, work: Any) -> "asyncio.Task[None]":
+        async def supervised() -> None:
             try:
                 await work
             except asyncio.CancelledError:  # never by us: a library let one of its own escape
-                self.fail(DeliveryError("a partition's work was cancelled from outside; a restart continues it."))
+                self.fail(
+                    DeliveryError(
+                        f"partition {partition.number}: a library cancelled the worker's task. Start the worker again; it "
+                        "continues from the last checkpoint."
+                    )
+                )
                 raise
             except FencedError as error:
-                self._lose(partition, error)
+                self._mark_taken_over(partition, error)
             except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be acknowledged after it
-                if partition.number not in self.lost:  # else a checkpoint met what the loss had left half done
+                if partition.number not in self.taken_over:  # else a checkpoint met what the takeover left half done
                     self.fail(error)
 
-        return asyncio.ensure_future(watch())
+        return asyncio.ensure_future(supervised())
 
-    def _lose(self, partition: Partition, error: FencedError) -> None:
-        """Nothing more of it is applied or made safe. The group, which put this worker out, will come to tell it so."""
+    def _mark_taken_over(self, partition: Partition, error: FencedError) -> None:
+        """Apply and write nothing more of it. The group, which has given it to another worker, will revoke it here."""
         partition.close()
-        if partition.number not in self.lost:
-            self.lost[partition.number] = Lost(time.monotonic(), error)
-            _tell_lost(error)
+        if partition.number not in self.taken_over:
+            self.taken_over[partition.number] = TakenOver(time.monotonic(), error)
+            _log_taken_over(partition.number, error)
 
     async def revoke(self, why: str) -> None:
-        """Stop applying, make everything applied safe, forget it all. Call `bar` first.
+        """Stop applying, take a last checkpoint of each partition, release them all. Call `raise_barrier` first.
 
-        One at a time: stopping in the middle of a rebalance, the second would close what the first still writes with.
+        One call at a time: when the worker stops during a rebalance, the second call would close the changelogs that the
+        first one still writes to.
         """
         async with self._revoking:
             await self._revoke(why)
 
     async def _revoke(self, why: str) -> None:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         held, self.held = list(self.held.values()), {}
         for one in held:
             one.partition.close()
         for one in held:
             await asyncio.gather(*one.tasks, return_exceptions=True)
         if self.failed is None:
-            ours = [one for one in held if one.partition.number not in self.lost]
+            ours = [one for one in held if one.partition.number not in self.taken_over]
             results = await asyncio.gather(*[one.checkpoints.take() for one in ours], return_exceptions=True)
-            for result in results:
+            for one, result in zip(ours, results, strict=True):
                 if isinstance(result, FencedError):
-                    _tell_lost(result)
+                    _log_taken_over(one.partition.number, result)
                 elif isinstance(result, BaseException):
                     self.fail(result)
         await self._close_changelogs()
-        self.lost.clear()
-        self.metrics.assigned({})
+        self.taken_over.clear()
+        self.metrics.set_partitions({})
         if held:
-            took = round(1e3 * (time.perf_counter() - begun))
-            log.info("partitions made safe and left", why=why, partitions=len(held), milliseconds=took)
+            took = round(1e3 * (time.perf_counter() - started))
+            log.info("partitions checkpointed and released", why=why, partitions=len(held), milliseconds=took)
 
     async def _close_changelogs(self) -> None:
         changelogs, self._changelogs, self.prepared = list(self._changelogs.values()), {}, frozenset()
         await asyncio.gather(*[changelog.close() for changelog in changelogs], return_exceptions=True)
 
     def fail(self, error: BaseException) -> None:
-        """The first failure counts; no checkpoint follows it."""
+        """Stop all partitions; the first failure is kept, and no checkpoint follows it."""
         if self.failed is None:
             self.failed = error
-            self.bar()
+            self.raise_barrier()
             for held in self.held.values():
                 held.partition.close()
             self.failing.set()
 
-    def finished(self, ends: Mapping[int, int], passed: Mapping[int, tuple[int, int]]) -> bool:
-        """Whether every assigned partition has applied all before its end.
+    def caught_up(self, ends: Mapping[int, int], fetched_to: Mapping[int, tuple[int, int]]) -> bool:
+        """Whether every assigned partition has applied everything before its end.
 
-        passed: position of the fetches and the offset after the last fetched record, per partition; markers and
-        compacted records at an end move the position only.
+        fetched_to: per partition the position of the next fetch and the offset after the last fetched record. Transaction
+        markers and compacted records at an end move the position only.
         """
         for number, held in self.held.items():
-            at, fetched = passed.get(number, (0, 0))
+            position, after_last = fetched_to.get(number, (0, 0))
             applied = held.partition.next
-            if applied < ends.get(number, 0) and not (at >= ends[number] and applied >= fetched):
+            if applied < ends.get(number, 0) and not (position >= ends[number] and applied >= after_last):
                 return False
         return bool(self.held)
+
+
+def _log_taken_over(number: int, error: FencedError) -> None:
+    log.warning("partition taken over by another worker", partition=number, error=str(error))

@@ -1,4 +1,4 @@
-"""Failures of delivery: the worker stops, nothing more is acknowledged, and a restart repeats at most one checkpoint."""
+"""Errors that end a worker or one of its partitions, and the line that says so. A restart repeats at most one checkpoint."""
 
 import traceback
 from pathlib import Path
@@ -14,33 +14,33 @@ from aiokafka.errors import (
 
 from streamjobs.errors import StreamjobsError
 
-# What a transactional producer meets after another one of its id was opened, or its transaction was open for too long.
+# Errors of a transactional producer after another one with its id was opened, or its transaction was open for too long.
 FENCED = (ProducerFenced, InvalidProducerEpoch, UnknownProducerId, IllegalOperation, ProducerClosed)
 
 
 class DeliveryError(StreamjobsError):
-    """Something could not be written that has to be there before the input counts as done."""
+    """Something could not be written that must be there before the input is acknowledged."""
 
 
 class FencedError(DeliveryError):
-    """Another worker has taken the partition over: what this one still held of it is worthless, and was not written."""
+    """Another worker has taken the partition over; what this one still held of it was not written and does not count."""
 
 
 class TimeoutAtStop(DeliveryError):
-    """The last checkpoint did not come through in time."""
+    """The last checkpoint did not finish in time."""
 
 
 def failure_line(error: BaseException) -> str:
-    """One line for stderr. A declared error says itself what to do; of others only type and place are told.
+    """One line for stderr. A declared error already says what to do; of any other, only type and place are shown.
 
-    Their message may quote a record; it is shown with --debug.
+    The message of an unexpected error may quote a record, so it is shown with --debug only.
     """
     if isinstance(error, StreamjobsError):
         return str(error)
     text = f" ({error})" if isinstance(error, (KafkaError, OSError)) else ""
     return (
-        f"the worker stopped on {_placed(error)}{text}. Nothing is lost: a restart continues from the last checkpoint. "
-        "--debug shows the whole story."
+        f"the worker stopped on {_with_place(error)}{text}. Nothing is lost: a restart continues from the last checkpoint. "
+        "--debug shows the traceback."
     )
 
 
@@ -49,13 +49,13 @@ def exit_code(error: BaseException) -> int:
 
 
 def reason(error: Exception) -> str:
-    """What the client library says; where it only says that something unexpected happened, also what that was."""
+    """What the client library says, and the underlying error where the library only calls it unexpected."""
     cause, text = error.__cause__, str(error) if isinstance(error, KafkaError) else f"{type(error).__name__}: {error}"
     if cause is None:
         return text
-    return f"{text}, on {cause if isinstance(cause, KafkaError) else _placed(cause)}"
+    return f"{text}, on {cause if isinstance(cause, KafkaError) else _with_place(cause)}"
 
 
-def _placed(error: BaseException) -> str:
+def _with_place(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     return type(error).__name__ + (f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "")

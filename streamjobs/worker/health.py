@@ -1,4 +1,4 @@
-"""/metrics and /health of a worker, from a thread of their own: they answer while the worker's loop is busy."""
+"""/metrics and /health of a worker, served by a thread of their own: they answer while the worker's event loop is busy."""
 
 import asyncio
 import os
@@ -14,20 +14,20 @@ from streamjobs.errors import SetupError
 from streamjobs.settings.sections import MetricsSection
 from streamjobs.worker.metrics import Metrics
 
-STALLED = 60.0  # seconds behind without a commit, without an answer of a broker, or without a turn of the worker's loop
+STALLED = 60.0  # seconds behind without a commit, without an answer of a broker, or without a turn of the event loop
 
 Answer = tuple[int, dict[str, Any]]  # HTTP status, JSON
 
 
 @dataclass
 class Health:
-    """What the worker is doing; written by its loop, read by the server's thread."""
+    """What the worker is doing; written by its event loop, read by the server's thread."""
 
     metrics: Metrics
     state: str = "recovering"  # recovering | running | stopping | failed
     reason: str = ""  # why it failed
-    turned: float = 0.0  # time.monotonic() of the loop's last turn, 0: not begun
-    answered: float = 0.0  # time.monotonic() of a broker's last answer, 0: none yet
+    last_turn: float = 0.0  # time.monotonic() of the event loop's last turn, 0: not started
+    last_answer: float = 0.0  # time.monotonic() of a broker's last answer, 0: none yet
 
     def answer(self, now: float | None = None) -> Answer:
         """200 while recovering or running (and not stalled), 503 otherwise."""
@@ -36,16 +36,16 @@ class Health:
         lags = {str(one.number): metrics.lag_of(one) for one in metrics.partitions()}
         age = clock - (metrics.last_commit or metrics.started)
         stalled = ""
-        if self.turned and moment - self.turned > STALLED:
-            stalled = f"no turn of the worker's loop for {moment - self.turned:.0f} s"
-        elif self.answered and moment - self.answered > STALLED:
-            stalled = f"no broker has answered for {moment - self.answered:.0f} s"
+        if self.last_turn and moment - self.last_turn > STALLED:
+            stalled = f"the worker's event loop has not run for {moment - self.last_turn:.0f} s"
+        elif self.last_answer and moment - self.last_answer > STALLED:
+            stalled = f"no broker has answered for {moment - self.last_answer:.0f} s"
         elif self.state == "running" and any(lags.values()) and age > STALLED:
-            stalled = f"behind, and no commit for {age:.0f} s"
-        fine = self.state in ("recovering", "running") and not stalled
-        return (200 if fine else 503), {
+            stalled = f"records are waiting, and no offset was committed for {age:.0f} s"
+        healthy = self.state in ("recovering", "running") and not stalled
+        return (200 if healthy else 503), {
             "state": self.state,
-            "healthy": fine,
+            "healthy": healthy,
             "reason": self.reason or stalled,
             "partitions": sorted(int(number) for number in lags),
             "lag": lags,
@@ -55,12 +55,12 @@ class Health:
 
 
 def _reason(problem: OSError) -> str:
-    """Without asyncio's words around it, which say the address once more."""
+    """The system's words alone: asyncio's repeat the address."""
     return os.strerror(problem.errno) if problem.errno and problem.errno > 0 else str(problem)
 
 
 class Server:
-    """Serves until `stop`; `port` is the chosen one when the settings say 0."""
+    """Serves until `stop`. `port` is the chosen one when the settings say 0."""
 
     def __init__(self, settings: MetricsSection, health: Health) -> None:
         self._settings, self._health = settings, health
@@ -77,7 +77,7 @@ class Server:
         if self._problem is not None:
             raise SetupError(
                 f"[metrics] {self._settings.host}:{self._settings.port}: cannot listen ({_reason(self._problem)}); "
-                "another worker may serve there. Choose another port, or 0 for any free one."
+                "another worker may already use it. Set [metrics] port to another one, or to 0 for any free port."
             )
         return self.port
 

@@ -1,4 +1,4 @@
-"""Which batches of a partition came lately: batches are counted by the core, which has no clock."""
+"""Idle keys: which batches of a partition are recent, and which stored keys have been idle longer than [state] ttl."""
 
 import time
 from collections import deque
@@ -8,35 +8,10 @@ from typing import Protocol
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
 
-LATELY = 300.0  # seconds
-STEP = 1.0  # seconds between two marks
-
-
-class Recent:
-    """Marks of (moment, batches so far), a second apart."""
-
-    def __init__(self) -> None:
-        self._marks: deque[tuple[float, int]] = deque()
-        self._last = (float("-inf"), 0)
-
-    def note(self, moment: float, batches: int) -> None:
-        """So many batches have been applied at this moment, in seconds of a clock that never goes back."""
-        self._last = moment, batches
-        if not self._marks or moment - self._marks[-1][0] >= STEP:
-            self._marks.append(self._last)
-            while len(self._marks) > 1 and self._marks[1][0] <= moment - LATELY:
-                self._marks.popleft()
-
-    def before(self, moment: float) -> int:
-        """Batches that are longer ago than LATELY, to a second."""
-        begin = moment - LATELY
-        if self._last[0] <= begin:
-            return self._last[1]
-        return max((batches for marked, batches in list(self._marks) if marked <= begin), default=0)
-
-
-AT_ONCE = 100  # stored keys looked at in a checkpoint
-REST = 100  # a pass over all keys begins no sooner than this part of ttl after the one before
+RECENT_SECONDS = 300.0
+MARK_EVERY = 1.0  # seconds between two marks of `RecentBatches`
+KEYS_PER_CHECKPOINT = 100  # stored keys examined in a checkpoint
+PASSES_PER_TTL = 100  # a pass over all keys starts no sooner than ttl / 100 after the previous one
 
 Scan = Callable[[bytes | None, int], list[tuple[bytes, bytes]]]  # after this key, so many: keys with their snapshots
 
@@ -45,34 +20,64 @@ class LiveLike(Protocol):
     def busy(self, key: bytes, since: int) -> bool: ...
 
 
+class RecentBatches:
+    """Translates time into batch counts: the core counts batches, because it has no clock.
+
+    Holds marks (moment, batches so far), at least MARK_EVERY seconds apart.
+    """
+
+    def __init__(self) -> None:
+        self._marks: deque[tuple[float, int]] = deque()
+        self._last = (float("-inf"), 0)
+
+    def add(self, moment: float, batches: int) -> None:
+        """Note how many batches have been applied at this moment, in seconds of a monotonic clock."""
+        self._last = moment, batches
+        if not self._marks or moment - self._marks[-1][0] >= MARK_EVERY:
+            self._marks.append(self._last)
+            while len(self._marks) > 1 and self._marks[1][0] <= moment - RECENT_SECONDS:
+                self._marks.popleft()
+
+    def count_before(self, moment: float) -> int:
+        """Batches applied more than RECENT_SECONDS before the moment, to a second."""
+        begin = moment - RECENT_SECONDS
+        if self._last[0] <= begin:
+            return self._last[1]
+        return max((batches for marked, batches in list(self._marks) if marked <= begin), default=0)
+
+
 class Expiry:
-    """Of one partition. heard: newest event time and applied offsets of a snapshot."""
+    """Finds the idle keys of one partition, a few stored keys at each checkpoint.
 
-    def __init__(self, ttl: float, scan: Scan, heard: Callable[[bytes], tuple[float, Offsets]]) -> None:
-        self._ttl, self._scan, self._heard = ttl, scan, heard
-        self._after: bytes | None = None  # the key the pass has come to, None: it has not begun
-        self._began = float("-inf")
+    ttl: seconds of event time; scan: reads the local store; last_event: newest event time and applied offsets of a
+    snapshot, raises SnapshotError.
+    """
 
-    def found(self, newest: float, live: LiveLike, since: int, committed: Callable[[Offsets], bool]) -> list[bytes]:
+    def __init__(self, ttl: float, scan: Scan, last_event: Callable[[bytes], tuple[float, Offsets]]) -> None:
+        self._ttl, self._scan, self._last_event = ttl, scan, last_event
+        self._after: bytes | None = None  # the last key of the pass under way, None between passes
+        self._pass_began = float("-inf")
+
+    def idle_keys(self, newest: float, live: LiveLike, since: int, committed: Callable[[Offsets], bool]) -> list[bytes]:
         """Some keys whose states are to be removed. newest: event time of the partition, seconds.
 
-        Not those that are busy (see `Live.busy`), nor those with an applied offset that is not committed: after a crash
-        their records would come again, and find no state that knows it has applied them.
+        Leaves out keys that are busy (see `Live.busy`), and keys with an applied offset that is not committed: after a
+        crash their records would come again, and no state would know that it has applied them.
         """
         now = min(newest, time.time())
         if now == float("-inf"):  # nothing was applied here
             return []
         if self._after is None:
-            if now - self._began < self._ttl / REST:
+            if now - self._pass_began < self._ttl / PASSES_PER_TTL:
                 return []
-            self._began, self._after = now, b""
-        some = self._scan(self._after or None, AT_ONCE)
-        self._after = some[-1][0] if len(some) == AT_ONCE else None
-        return [key for key, data in some if not live.busy(key, since) and self._idle(data, now, committed)]
+            self._pass_began, self._after = now, b""
+        some = self._scan(self._after or None, KEYS_PER_CHECKPOINT)
+        self._after = some[-1][0] if len(some) == KEYS_PER_CHECKPOINT else None
+        return [key for key, data in some if not live.busy(key, since) and self._is_idle(data, now, committed)]
 
-    def _idle(self, data: bytes, now: float, committed: Callable[[Offsets], bool]) -> bool:
+    def _is_idle(self, data: bytes, now: float, committed: Callable[[Offsets], bool]) -> bool:
         try:
-            newest, offsets = self._heard(data)
+            newest, offsets = self._last_event(data)
         except SnapshotError:
-            return False  # told when the key comes
+            return False  # reported when the key's next record comes
         return now - newest > self._ttl and newest > float("-inf") and committed(offsets)

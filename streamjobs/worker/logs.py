@@ -1,4 +1,8 @@
-"""Logging of a worker: one line an event on stderr, never a key or a value of a record."""
+"""Logging of a worker: one line per event on stderr.
+
+An event is a fixed lower-case phrase that people can search for; what varies goes into fields. A key or a value of a
+record is never logged.
+"""
 
 import logging
 import sys
@@ -7,9 +11,9 @@ import structlog
 
 
 def configure(*, debug: bool = False) -> None:
-    """Lines for people on a terminal, JSON otherwise.
+    """Readable lines on a terminal, JSON otherwise.
 
-    The libraries stay silent unless debugging: what they meet is met by the shell as well and said once, in one line.
+    Libraries log with --debug only: the worker meets their problems as well, and reports each once, in one line.
     """
     terminal = sys.stderr.isatty()
     structlog.configure(

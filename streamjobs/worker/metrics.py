@@ -1,6 +1,13 @@
-"""What a worker counts: metrics on a registry of its own, fed from the core's reports and from the shell.
+"""A worker's metrics, fed from the core's reports and by the worker's other modules.
 
-Labels are bounded (topic, partition, reason, stage); never a key: 50,000 keys would make a 54 MB scrape.
+To add a metric:
+1. Add a line to METRICS: name without the prefix, kind, help, labels, buckets. Units go last in the name (`_bytes`,
+   `_seconds`), and a counter ends in `_total`. Labels have few values (topic, partition, reason, stage) and are never a
+   key: 50,000 keys would make a 54 MB scrape.
+2. Set it in `Metrics`: from a core report in `count_advance`, or in a method that another module calls, or as a function
+   that is called at each scrape (`set_function` in `__init__`). Gauges over the live keys belong in `KeyGauges`.
+3. Create its labelled children in `__init__` where the label's values are known, so that they are 0 from the start.
+4. Regenerate the reference (tests/docs), which lists METRICS, and name the metric in a dashboard or an alert.
 """
 
 import math
@@ -19,21 +26,23 @@ from streamjobs.core.state.live_stats import Standing, together
 from streamjobs.errors import REASONS
 from streamjobs.worker.partition import Partition
 
-
-class Metric(NamedTuple):
-    name: str  # without the prefix
-    kind: Literal["counter", "gauge", "histogram"]
-    help: str
-    labels: tuple[str, ...] = ()
-    buckets: tuple[float, ...] = ()
-
-
 PREFIX = "streamjobs_"
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 DELAYS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 RATIOS = tuple(float(f"{10 ** (step / 4):.3g}") for step in range(-24, 9))  # four a decade, 1e-6 to 100
 STAGES = ("advance", "outputs", "changelog", "offsets", "store", "commit")
 SKIPPED = ("late", "duplicate")
+
+
+class Metric(NamedTuple):
+    """A line of METRICS."""
+
+    name: str  # without the prefix
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
 
 METRICS: tuple[Metric, ...] = (
     Metric("build_info", "gauge", "1, with the version as a label", ("version",)),
@@ -90,7 +99,10 @@ METRICS: tuple[Metric, ...] = (
 
 
 class Metrics:
-    """`topic` is the input topic, `model`, `detector` and `controls` (of drift) name the job."""
+    """The collectors of METRICS on a registry of their own.
+
+    topic: the input topic; model, detector, controls (drift detectors run beside it) and sinks: values of labels.
+    """
 
     def __init__(
         self,
@@ -104,45 +116,45 @@ class Metrics:
         self.last_commit = 0.0  # seconds since 1970, 0: none yet
         self.started = time.time()
         self.remaining = 0  # changelog records still to be read
-        self.totals = {"records": 0, "redelivered": 0, "dead_lettered": 0}  # for the last line of the log
+        self.totals = {"records": 0, "redelivered": 0, "dead_lettered": 0}  # fields of the log event `stopped`
         self.end_of: Callable[[int], int | None] = lambda partition: None  # an input partition's end, set by the app
         self._partitions: Mapping[int, Partition] = {}
-        self._made: dict[str, Any] = {}
+        self._collectors: dict[str, Any] = {}
         gauges = {metric.name: (PREFIX + metric.name, metric.help) for metric in METRICS}
         for metric in METRICS:
-            if metric.name not in Standings.NAMES:
-                self._made[metric.name] = self._make(metric)
-        self.registry.register(Standings(gauges, self.standing))
+            if metric.name not in KeyGauges.NAMES:
+                self._collectors[metric.name] = self._make(metric)
+        self.registry.register(KeyGauges(gauges, self.standing))
         self._topic, self._model, self._detector = topic, model, detector
-        self._made["build_info"].labels(__version__).set(1)
+        self._collectors["build_info"].labels(__version__).set(1)
         for reason in REASONS:
-            self._made["records_dead_lettered_total"].labels(reason)
+            self._collectors["records_dead_lettered_total"].labels(reason)
         for reason in SKIPPED:
-            self._made["samples_skipped_total"].labels(reason)
+            self._collectors["samples_skipped_total"].labels(reason)
         for control in controls:
-            self._made["drift_control_events_total"].labels(control)
+            self._collectors["drift_control_events_total"].labels(control)
         for sink in sinks:
-            self._made["records_produced_total"].labels(sink)
-        self._stages = {stage: self._made["stage_duration_seconds"].labels(stage) for stage in STAGES}
-        self._consumed = self._made["records_consumed_total"].labels(topic)
-        self._bytes = self._made["consumed_bytes_total"].labels(topic)
-        self._samples = self._made["samples_total"].labels(model)
-        self._rows = self._made["rows_total"].labels(model)
-        self._drift = self._made["drift_events_total"].labels(detector) if detector else None
-        self._wrong = self._made["prediction_errors_total"].labels("class")
+            self._collectors["records_produced_total"].labels(sink)
+        self._stages = {stage: self._collectors["stage_duration_seconds"].labels(stage) for stage in STAGES}
+        self._consumed = self._collectors["records_consumed_total"].labels(topic)
+        self._bytes = self._collectors["consumed_bytes_total"].labels(topic)
+        self._samples = self._collectors["samples_total"].labels(model)
+        self._rows = self._collectors["rows_total"].labels(model)
+        self._drift = self._collectors["drift_events_total"].labels(detector) if detector else None
+        self._wrong = self._collectors["prediction_errors_total"].labels("class")
         for name, value in (
             ("keys", lambda: sum(p.live.keys for p in self.partitions())),
             ("state_dirty_keys", lambda: sum(len(p.live.dirty) for p in self.partitions())),
         ):
-            self._made[name].set_function(value)
-        self._made["state_bytes"].labels("live").set_function(lambda: sum(p.live.nbytes for p in self.partitions()))
+            self._collectors[name].set_function(value)
+        self._collectors["state_bytes"].labels("live").set_function(lambda: sum(p.live.nbytes for p in self.partitions()))
 
     def _make(self, metric: Metric) -> Any:
         name = PREFIX + metric.name
         if metric.name == "ls_error_ratio":
-            many = Many(name, metric.help, metric.buckets)
-            self.registry.register(many)
-            return many
+            histogram = BatchHistogram(name, metric.help, metric.buckets)
+            self.registry.register(histogram)
+            return histogram
         if metric.kind == "counter":
             return Counter(name, metric.help, metric.labels, registry=self.registry)
         if metric.kind == "gauge":
@@ -153,12 +165,12 @@ class Metrics:
         return list(self._partitions.values())
 
     def standing(self) -> Standing:
-        """How the keys of all partitions stand."""
+        """Statistics of the live keys of all partitions."""
         return together([partition.standing() for partition in self.partitions()])
 
-    def advanced(self, report: Report, seconds: float) -> None:
-        """One call of `advance`."""
-        made, totals = self._made, self.totals
+    def count_advance(self, report: Report, seconds: float) -> None:
+        """Count the report of one call of `advance`."""
+        collectors, totals = self._collectors, self.totals
         totals["records"] += report.records
         totals["redelivered"] += report.redelivered
         totals["dead_lettered"] += sum(report.dead_lettered.values())
@@ -168,82 +180,82 @@ class Metrics:
         self._samples.inc(report.samples)
         self._rows.inc(report.rows)
         if report.redelivered:
-            made["records_redelivered_total"].inc(report.redelivered)
+            collectors["records_redelivered_total"].inc(report.redelivered)
         for reason, count in report.dead_lettered.items():
-            made["records_dead_lettered_total"].labels(reason).inc(count)
+            collectors["records_dead_lettered_total"].labels(reason).inc(count)
         for reason, count in report.skipped.items():
-            made["samples_skipped_total"].labels(reason).inc(count)
+            collectors["samples_skipped_total"].labels(reason).inc(count)
         if report.keys_created:
-            made["keys_created_total"].inc(report.keys_created)
+            collectors["keys_created_total"].inc(report.keys_created)
         if report.keys_evicted:
-            made["keys_evicted_total"].inc(report.keys_evicted)
+            collectors["keys_evicted_total"].inc(report.keys_evicted)
         if report.keys_expired:
-            made["keys_expired_total"].inc(report.keys_expired)
+            collectors["keys_expired_total"].inc(report.keys_expired)
         if report.labels:
-            made["labels_total"].inc(report.labels)
+            collectors["labels_total"].inc(report.labels)
             self._wrong.inc(report.wrong)
             if math.isfinite(report.label_delay):
-                made["label_delay_seconds"].observe(max(0.0, report.label_delay))
+                collectors["label_delay_seconds"].observe(max(0.0, report.label_delay))
         if report.drift_events and self._drift is not None:
             self._drift.inc(report.drift_events)
         for control, alarms in report.control_events.items():
-            made["drift_control_events_total"].labels(control).inc(alarms)
+            collectors["drift_control_events_total"].labels(control).inc(alarms)
         if report.ls_errors:
-            made["ls_error_ratio"].observe(report.ls_errors, report.worst)
+            collectors["ls_error_ratio"].observe(report.ls_errors, report.worst)
         if report.newest_event > 0:
-            made["last_record_timestamp_seconds"].set(report.newest_event)
+            collectors["last_record_timestamp_seconds"].set(report.newest_event)
         if math.isfinite(report.newest_delay):
-            made["event_delay_seconds"].observe(max(0.0, report.newest_delay))
-            made["clock_skew_seconds"].set(max(0.0, -report.newest_delay))
+            collectors["event_delay_seconds"].observe(max(0.0, report.newest_delay))
+            collectors["clock_skew_seconds"].set(max(0.0, -report.newest_delay))
 
-    def expired(self, keys: int) -> None:
-        """Stored states of idle keys were removed."""
-        self._made["keys_expired_total"].inc(keys)
+    def count_expired(self, keys: int) -> None:
+        """Count keys whose stored states were removed because they were idle."""
+        self._collectors["keys_expired_total"].inc(keys)
 
-    def produced(self, topic: str, records: int) -> None:
-        self._made["records_produced_total"].labels(topic).inc(records)
+    def count_outputs(self, topic: str, records: int) -> None:
+        self._collectors["records_produced_total"].labels(topic).inc(records)
 
-    def took(self, stage: str, seconds: float) -> None:
-        """A step of a checkpoint."""
+    def observe_step(self, stage: str, seconds: float) -> None:
+        """Observe a step of a checkpoint."""
         self._stages[stage].observe(seconds)
         if stage == "commit":
-            self._made["commit_duration_seconds"].observe(seconds)
+            self._collectors["commit_duration_seconds"].observe(seconds)
 
-    def written(self, snapshots: int, size: int) -> None:
-        self._made["changelog_records_total"].labels("state").inc(snapshots)
-        self._made["changelog_bytes_total"].labels("state").inc(size)
+    def count_snapshots(self, snapshots: int, size: int) -> None:
+        self._collectors["changelog_records_total"].labels("state").inc(snapshots)
+        self._collectors["changelog_bytes_total"].labels("state").inc(size)
 
-    def committed(self, now: float) -> None:
+    def record_commit(self, now: float) -> None:
         self.last_commit = now
-        self._made["commits_total"].inc()
-        self._made["last_commit_timestamp_seconds"].set(now)
+        self._collectors["commits_total"].inc()
+        self._collectors["last_commit_timestamp_seconds"].set(now)
 
-    def assigned(self, partitions: Mapping[int, Partition]) -> None:
-        """The partitions of this worker changed."""
-        lag = self._made["consumer_lag_records"]
+    def set_partitions(self, partitions: Mapping[int, Partition]) -> None:
+        """Take the partitions this worker has from now on."""
+        lag = self._collectors["consumer_lag_records"]
         for number in set(self._partitions) - set(partitions):
             lag.remove(self._topic, str(number))
         for number, partition in partitions.items():
             lag.labels(self._topic, str(number)).set_function(lambda partition=partition: self.lag_of(partition))
         if partitions:
-            self._made["rebalances_total"].inc()
+            self._collectors["rebalances_total"].inc()
         self._partitions = dict(partitions)
-        self._made["assigned_partitions"].set(len(partitions))
+        self._collectors["assigned_partitions"].set(len(partitions))
 
     def lag_of(self, partition: Partition) -> int:
-        """Records between what is committed and the end the last fetch told."""
+        """Records between the committed offset and the end that the last fetch reported."""
         end = self.end_of(partition.number)
         return max(0, end - partition.committed) if end is not None else 0
 
-    def recovering(self, remaining: int, seconds: float | None = None) -> None:
+    def set_recovery(self, remaining: int, seconds: float | None = None) -> None:
         self.remaining = remaining
-        self._made["recovery_remaining_records"].set(remaining)
+        self._collectors["recovery_remaining_records"].set(remaining)
         if seconds is not None:
-            self._made["recovery_duration_seconds"].set(seconds)
+            self._collectors["recovery_duration_seconds"].set(seconds)
 
 
-class Many:
-    """A histogram that takes a batch of values at once: one observe per value would cost more than the value did."""
+class BatchHistogram:
+    """A histogram that takes a batch of values at once: one `observe` per value costs more than computing the value."""
 
     def __init__(self, name: str, text: str, buckets: Sequence[float]) -> None:
         self.name, self.text = name, text
@@ -253,40 +265,40 @@ class Many:
         self._exemplars: list[Exemplar | None] = [None] * (len(buckets) + 1)
 
     def observe(self, values: Sequence[float], worst: Worst | None = None) -> None:
-        """worst: the largest of the values, the exemplar of its bucket until the next one there."""
-        found = np.searchsorted(self._edges, values)
-        self._counts += np.bincount(found, minlength=len(self._counts))
+        """worst: the largest of the values; it is its bucket's exemplar until the next one there."""
+        buckets = np.searchsorted(self._edges, values)
+        self._counts += np.bincount(buckets, minlength=len(self._counts))
         self._sum += float(np.sum(values))
         if worst is not None:
-            self._exemplars[int(found.max())] = Exemplar({"key_hash": worst.key_hash}, worst.ls_error, worst.time)
+            self._exemplars[int(buckets.max())] = Exemplar({"key_hash": worst.key_hash}, worst.ls_error, worst.time)
 
     def collect(self) -> list[HistogramMetricFamily]:
-        reached = np.cumsum(self._counts).tolist()
+        cumulated = np.cumsum(self._counts).tolist()
         names = [repr(edge) for edge in self._edges.tolist()] + ["+Inf"]
         buckets = [
             (name, count) if exemplar is None else (name, count, exemplar)
-            for name, count, exemplar in zip(names, reached, self._exemplars, strict=True)
+            for name, count, exemplar in zip(names, cumulated, self._exemplars, strict=True)
         ]
         return [HistogramMetricFamily(self.name, self.text, buckets, self._sum)]
 
 
-class Standings:
-    """Gauges of how the live keys stand, all of one look at them."""
+class KeyGauges:
+    """Gauges over the live keys, all computed from one snapshot of their statistics at each scrape."""
 
     NAMES: ClassVar = ("worst_ls_error_ratio", "keys_active", "keys_in_drift", "model_budget_used_ratio", "model_rank")
 
-    def __init__(self, told: Mapping[str, tuple[str, str]], look: Callable[[], Standing]) -> None:
-        """told: (name, help) by each of NAMES."""
-        self._told, self._look = told, look
+    def __init__(self, gauges: Mapping[str, tuple[str, str]], standing: Callable[[], Standing]) -> None:
+        """gauges: (name with prefix, help) by each of NAMES; standing: the statistics as they are now."""
+        self._gauges, self._standing = gauges, standing
 
     def describe(self) -> list[GaugeMetricFamily]:
-        return [GaugeMetricFamily(*self._told[name]) for name in self.NAMES]
+        return [GaugeMetricFamily(*self._gauges[name]) for name in self.NAMES]
 
     def collect(self) -> list[GaugeMetricFamily]:
-        now = self._look()
-        worst = GaugeMetricFamily(*self._told["worst_ls_error_ratio"], labels=("rank",))
+        now = self._standing()
+        worst = GaugeMetricFamily(*self._gauges["worst_ls_error_ratio"], labels=("rank",))
         for rank, error in enumerate(now.worst, 1):
             worst.add_metric([str(rank)], error)
         values = (now.active, now.drifting, now.budget_used, now.rank)
         plain = zip(self.NAMES[1:], values, strict=True)
-        return [worst, *(GaugeMetricFamily(*self._told[name], value=value) for name, value in plain)]
+        return [worst, *(GaugeMetricFamily(*self._gauges[name], value=value) for name, value in plain)]

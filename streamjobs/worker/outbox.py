@@ -1,4 +1,7 @@
-"""Records out by aiokafka's batch API (1 us a record instead of 60-100), every batch kept until it is acknowledged."""
+"""Outputs of a partition on their way to Kafka, in batches that are tracked until the broker has acknowledged them.
+
+Records are packed with aiokafka's batch API, which costs 1 us a record; sending one by one costs 60 to 100.
+"""
 
 import asyncio
 import functools
@@ -11,20 +14,20 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from faust.transport.drivers import aiokafka as driver
 
 from streamjobs.core.messages import Output
-from streamjobs.kafka.client import REQUEST_TIMEOUT_MS
-from streamjobs.worker.backpressure import Room
+from streamjobs.kafka import timeouts
+from streamjobs.worker.backpressure import Backpressure
 from streamjobs.worker.failures import FENCED, DeliveryError, FencedError, reason
 
-LEADERLESS = 120.0  # seconds a batch waits for its partition to have a leader, before it counts as refused
-ZSTD = 4  # Kafka's number of it
+BATCH_TTL = 120.0  # seconds a batch waits for its partition to have a leader, before it counts as refused
+ZSTD = 4  # Kafka's number of the codec
 BATCH_BYTES = 1_000_000  # below the usual max.message.bytes of a topic, 1,048,588
 
-# What for (ignored), key, value, timestamp in milliseconds, headers: an `Output` is one.
-Packed = tuple[str, bytes | None, bytes | None, int | None, list[tuple[str, bytes]]]
+# Sink (ignored), key, value, timestamp in milliseconds, headers: an `Output` is one.
+Fields = tuple[str, bytes | None, bytes | None, int | None, list[tuple[str, bytes]]]
 
 
-class Sent(NamedTuple):
-    """A batch on its way; `acknowledged` gives its first record's metadata."""
+class SentBatch(NamedTuple):
+    """A batch handed to the producer; `acknowledged` gives its first record's metadata."""
 
     acknowledged: "asyncio.Future[Any]"
     records: int
@@ -32,47 +35,47 @@ class Sent(NamedTuple):
 
 
 class Producer(driver.Producer):  # type: ignore[misc]
-    """Faust's producer with acknowledgement by all replicas, and no repeats by retries (idempotence).
+    """Faust's producer, acknowledged by all replicas and idempotent (its retries repeat nothing).
 
-    Faust gives a request 20 minutes: on a connection that died without a word outputs would wait for so long.
+    Faust's request timeout is 20 minutes: outputs would wait that long on a connection that died silently.
     """
 
     def _settings_extra(self) -> Mapping[str, Any]:
-        return {"acks": "all", "enable_idempotence": True, "request_timeout_ms": REQUEST_TIMEOUT_MS}
+        return {"acks": "all", "enable_idempotence": True, "request_timeout_ms": timeouts.REQUEST_MS}
 
     def _new_producer(self, transactional_id: str | None = None) -> Any:
-        return patient(super()._new_producer(transactional_id))
+        return extend_batch_ttl(super()._new_producer(transactional_id))
 
 
-def patient(producer: Any) -> Any:
-    """A request times out soon, what it carried does not: aiokafka has one setting for both."""
-    producer._message_accumulator._batch_ttl = LEADERLESS
+def extend_batch_ttl(producer: Any) -> Any:
+    """Let requests time out early and the batches they carry late; aiokafka has one setting for both."""
+    producer._message_accumulator._batch_ttl = BATCH_TTL
     return producer
 
 
-async def send_records(producer: Any, topic: str, partition: int, records: Iterable[Packed]) -> list[Sent]:
-    """Hand records to the producer in as few batches as fit; waits only until the batch before has left.
+async def send_records(producer: Any, topic: str, partition: int, records: Iterable[Fields]) -> list[SentBatch]:
+    """Hand records to the producer in as few batches as fit; waits only until the previous batch has left.
 
-    A batch takes its first record whatever its size: one larger than the topic allows is refused by the broker.
+    A batch takes its first record whatever its size: the broker refuses one that is larger than the topic allows.
     """
-    sent: list[Sent] = []
+    sent: list[SentBatch] = []
     batch, count = producer.create_batch(), 0
     append = batch._builder.append  # the public one costs 1 us more a record
     for _, key, value, timestamp, headers in records:
         if append(count, timestamp, key=key, value=value, headers=headers) is None:
-            sent.append(await _hand_over(producer, topic, partition, batch, count))
+            sent.append(await _send_batch(producer, topic, partition, batch, count))
             batch, count = producer.create_batch(), 0
             append = batch._builder.append
             append(count, timestamp, key=key, value=value, headers=headers)
         count += 1
     if count:
-        sent.append(await _hand_over(producer, topic, partition, batch, count))
+        sent.append(await _send_batch(producer, topic, partition, batch, count))
     return sent
 
 
-async def send_letters(producer: Any, topic: str, partition: int, records: Sequence[Packed]) -> list[Sent]:
-    """As `send_records`; a value larger than a batch goes compressed, as it must have come to be taken by the broker."""
-    sent: list[Sent] = []
+async def send_dead_letters(producer: Any, topic: str, partition: int, records: Sequence[Fields]) -> list[SentBatch]:
+    """Like `send_records`, but a value larger than a batch is compressed: its input must have been, to pass the broker."""
+    sent: list[SentBatch] = []
     begin = 0
     for at, (_, key, value, timestamp, headers) in enumerate(records):
         if value is not None and len(value) > BATCH_BYTES:
@@ -80,7 +83,7 @@ async def send_letters(producer: Any, topic: str, partition: int, records: Seque
             batch = producer.create_batch()
             batch._builder = DefaultRecordBatchBuilder(2, ZSTD, _transactional(producer), -1, -1, 0, BATCH_BYTES)
             batch._builder.append(0, timestamp, key=key, value=value, headers=headers)
-            sent.append(await _hand_over(producer, topic, partition, batch, 1))
+            sent.append(await _send_batch(producer, topic, partition, batch, 1))
             begin = at + 1
     return sent + await send_records(producer, topic, partition, records[begin:])
 
@@ -90,90 +93,91 @@ def _transactional(producer: Any) -> bool:
     return manager is not None and manager.transactional_id is not None
 
 
-async def _hand_over(producer: Any, topic: str, partition: int, batch: Any, count: int) -> Sent:
+async def _send_batch(producer: Any, topic: str, partition: int, batch: Any, count: int) -> SentBatch:
     batch._relative_offset = count  # what the public append counts
     batch.close()
-    size, giving_up = batch.size(), time.monotonic() + LEADERLESS
+    size, deadline = batch.size(), time.monotonic() + BATCH_TTL
     while True:
         try:
-            return Sent(await producer.send_batch(batch, topic, partition=partition), count, size)
-        # The batch before has not left: no leader, or too few replicas. Or no node has told of the topic yet, as on dead
-        # connections. It was not taken in either case.
+            return SentBatch(await producer.send_batch(batch, topic, partition=partition), count, size)
+        # Either the previous batch has not left (no leader, too few replicas), or no node has announced the topic yet, as
+        # on dead connections. The producer has not taken this batch in either case.
         except (KafkaTimeoutError, UnknownTopicOrPartitionError):
-            if time.monotonic() > giving_up:
+            if time.monotonic() > deadline:
                 raise
 
 
 class Outbox:
-    """The outputs of one partition on their way to the sinks' topics, to the partition of the same number."""
+    """Sends the outputs of one partition to the sinks' topics, to the partition of the same number."""
 
     def __init__(
         self,
         partition: int,
         topics: Mapping[str, str],
         producer: Callable[[], Any],
-        room: Room,
+        backpressure: Backpressure,
         *,
-        sent: Callable[[str, int], None] = lambda topic, records: None,
+        on_sent: Callable[[str, int], None] = lambda topic, records: None,
     ) -> None:
-        self.partition, self.topics, self.producer, self.room = partition, topics, producer, room
-        self._sent = sent
-        self.refused: Callable[[], None] = lambda: None  # called for a refused batch
-        self.waiting: dict[asyncio.Future[Any], str] = {}  # not acknowledged, or refused; with the topic
+        self.partition, self.topics, self.producer, self.backpressure = partition, topics, producer, backpressure
+        self._on_sent = on_sent
+        self.on_refused: Callable[[], None] = lambda: None  # called for a refused batch
+        self.unacknowledged: dict[asyncio.Future[Any], str] = {}  # or refused; with the topic
         self._open = asyncio.Event()
         self._open.set()
 
     def hold(self) -> None:
-        """Nothing more is handed over until `release`: the transaction it would join is being committed."""
+        """Send nothing until `release`: the transaction that outputs would join is being committed."""
         self._open.clear()
 
     def release(self) -> None:
         self._open.set()
 
     async def send(self, outputs: Sequence[Output]) -> None:
-        """Hand outputs over in their order per sink. May raise what the producer raises."""
+        """Hand outputs to the producer, in order within each sink. Raises what the producer raises."""
         await self._open.wait()
-        by_sink: dict[str, list[Packed]] = {}
+        by_sink: dict[str, list[Fields]] = {}
         for output in outputs:
             by_sink.setdefault(output.sink, []).append(output)
         for sink, records in by_sink.items():
             topic = self.topics[sink]
             try:
-                send = send_letters if sink == "dlq" else send_records
+                send = send_dead_letters if sink == "dlq" else send_records
                 sent = await send(self.producer(), topic, self.partition, records)
             except FENCED as error:
-                raise self._taken(topic, error) from error
+                raise self._taken_over(topic, error) from error
             for batch in sent:
-                self.room.send(batch.records, batch.bytes)
-                self.waiting[batch.acknowledged] = topic
-                batch.acknowledged.add_done_callback(functools.partial(self._done, batch))
-            self._sent(topic, len(records))
+                self.backpressure.add_unacknowledged(batch.records, batch.bytes)
+                self.unacknowledged[batch.acknowledged] = topic
+                batch.acknowledged.add_done_callback(functools.partial(self._on_answer, batch))
+            self._on_sent(topic, len(records))
 
-    def _done(self, batch: Sent, future: "asyncio.Future[Any]") -> None:
-        """An acknowledged batch is forgotten; a refused one stays, so that the next checkpoint meets it."""
-        self.room.send(-batch.records, -batch.bytes)
+    def _on_answer(self, batch: SentBatch, future: "asyncio.Future[Any]") -> None:
+        """Forget an acknowledged batch; keep a refused one, so that the next checkpoint meets it."""
+        self.backpressure.add_unacknowledged(-batch.records, -batch.bytes)
         if future.cancelled() or future.exception() is not None:
-            self.refused()
+            self.on_refused()
         else:
-            del self.waiting[future]
+            del self.unacknowledged[future]
 
-    async def acknowledged(self, futures: Iterable["asyncio.Future[Any]"]) -> None:
-        """Wait for these batches. Raises DeliveryError when one was refused."""
+    async def wait_acknowledged(self, futures: Iterable["asyncio.Future[Any]"]) -> None:
+        """Wait for these batches. Raises DeliveryError when one was refused, FencedError after a takeover."""
         for future in futures:
-            topic = self.waiting.get(future, "")
+            topic = self.unacknowledged.get(future, "")
             try:
                 await future
             except FENCED as error:
-                raise self._taken(topic, error) from error
+                raise self._taken_over(topic, error) from error
             except Exception as error:
                 raise DeliveryError(
                     f"topic {topic}[{self.partition}]: the broker refused outputs ({reason(error)}). "
-                    "Their input is not acknowledged and will be read again; see that the topic exists, that this "
-                    "worker may write to it and that its max.message.bytes suffices, then start again."
+                    "Their input is not acknowledged and is read again at the next start; check that the topic exists, that "
+                    "this worker may write to it and that its max.message.bytes suffices, then start again."
                 ) from error
 
-    def _taken(self, topic: str, error: Exception) -> FencedError:
+    def _taken_over(self, topic: str, error: Exception) -> FencedError:
         return FencedError(
             f"topic {topic}[{self.partition}]: another worker has taken this partition over ({type(error).__name__}), or "
-            "this one stood still for too long. What was not committed does not count; that input is read again."
+            "this worker was frozen for too long. What was not committed does not count; the new owner reads that input "
+            "again."
         )

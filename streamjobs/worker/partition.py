@@ -1,4 +1,4 @@
-"""One assigned partition: its live states, what is queued, what is applied and not yet safe; a pump that applies it."""
+"""One assigned partition: its live states, its queue, and what is applied but not yet stored; `pump` applies the queue."""
 
 import asyncio
 import time
@@ -10,17 +10,17 @@ from streamjobs.core.interface import Core
 from streamjobs.core.messages import Output, Record, Report
 from streamjobs.core.state.live_stats import Standing
 from streamjobs.core.state.snapshot import Offsets
-from streamjobs.worker.backpressure import Room
-from streamjobs.worker.idle_keys import Expiry, Recent
+from streamjobs.worker.backpressure import Backpressure
+from streamjobs.worker.idle_keys import Expiry, RecentBatches
 
-MOST_AT_ONCE = 5_000  # records handed over together
-SLICE = 500  # records of one call of `advance`: the event loop waits for it, and more at once cost more each
+MAX_AT_ONCE = 5_000  # records taken from the queue together
+SLICE = 500  # records of one call of `advance`: the event loop waits for it, and larger calls cost more per record
 OVERDUE = 3  # times the checkpoint's bounds: applying waits for the checkpoint
 
 Snapshots = list[tuple[bytes, bytes | None]]  # None: a tombstone
 
 
-class Records(list[Any]):
+class FetchedRecords(list[Any]):
     """The records one fetch brought for a partition, with the epoch of the fetch and the bytes of their values."""
 
     __slots__ = ("bytes", "epoch")
@@ -33,27 +33,27 @@ class Records(list[Any]):
 
 class OutboxLike(Protocol):
     @property
-    def waiting(self) -> "dict[asyncio.Future[Any], str]": ...
+    def unacknowledged(self) -> "dict[asyncio.Future[Any], str]": ...
     async def send(self, outputs: Sequence[Output]) -> None: ...
 
 
 class Cut(NamedTuple):
-    """What a checkpoint makes safe: everything that belongs to the records applied so far, and nothing else."""
+    """What a checkpoint writes: everything that belongs to the records applied so far, and nothing else."""
 
-    upto: int  # the next input offset
+    next_offset: int  # of the input
     outputs: "list[asyncio.Future[Any]]"
     snapshots: Snapshots
 
 
 class Bounds(NamedTuple):
-    """A partition is due for a checkpoint after so many records or so many bytes of changed state."""
+    """A checkpoint is due after so many records, or so many bytes of changed state."""
 
     records: int
     bytes: int
 
 
 class Partition:
-    """`start` is the input offset to begin at; `read` gives a key's snapshot from the local store."""
+    """start: the first input offset to apply; read: gives a key's snapshot from the local store."""
 
     def __init__(
         self,
@@ -62,97 +62,98 @@ class Partition:
         *,
         core: Core,
         read: Callable[[int, bytes], bytes | None],
-        most_bytes: int,
+        max_live_bytes: int,
         outbox: OutboxLike,
-        room: Room,
+        backpressure: Backpressure,
         bounds: Bounds,
-        advanced: Callable[[Report, float], None] = lambda report, seconds: None,
+        on_advance: Callable[[Report, float], None] = lambda report, seconds: None,
         expiry: Expiry | None = None,
-        expired: Callable[[int], None] = lambda keys: None,
+        on_expired: Callable[[int], None] = lambda keys: None,
     ) -> None:
-        self.number, self.core, self.outbox, self.room, self.bounds = number, core, outbox, room, bounds
+        self.number, self.core, self.outbox = number, core, outbox
+        self.backpressure, self.bounds = backpressure, bounds
         self.next = self.committed = start
-        self.storing: dict[bytes, bytes | None] = {}  # cut, and not yet in the store
+        self.unstored: dict[bytes, bytes | None] = {}  # snapshots of the last cut until they are in the store
         self.newest = float("-inf")  # event time of the newest row, seconds
-        self.live = core.make_live(core.job, self._stored, most_bytes)
-        self.lock = asyncio.Lock()  # a cut never falls between applying and handing over
+        self.live = core.make_live(core.job, self._read_snapshot, max_live_bytes)
+        self.lock = asyncio.Lock()  # keeps a cut from falling between applying records and sending their outputs
         self.due = asyncio.Event()
         self.closing = False
-        self._read, self._advanced = read, advanced
-        self._expiry, self._expired = expiry, expired
-        self._recent = Recent()
-        self._queue: deque[Records] = deque()
-        self._wake, self._relieved = asyncio.Event(), asyncio.Event()
+        self._read, self._on_advance = read, on_advance
+        self._expiry, self._on_expired = expiry, on_expired
+        self._recent = RecentBatches()
+        self._queue: deque[FetchedRecords] = deque()
+        self._wake, self._stored = asyncio.Event(), asyncio.Event()
         self._cut_at = start  # `next` at the last cut
-        self._handing_over = False
+        self._sending = False
 
-    def _stored(self, key: bytes) -> bytes | None:
-        """A state that left the live ones between cut and store is not in the store yet."""
-        return self.storing[key] if key in self.storing else self._read(self.number, key)
+    def _read_snapshot(self, key: bytes) -> bytes | None:
+        """A state that was evicted between cut and store is not in the store yet."""
+        return self.unstored[key] if key in self.unstored else self._read(self.number, key)
 
     def standing(self) -> Standing:
-        """How its keys stand; may be asked from another thread."""
-        return self.live.standing(self._recent.before(time.perf_counter()))
+        """Statistics of its keys; safe to call from another thread."""
+        return self.live.standing(self._recent.count_before(time.perf_counter()))
 
-    def offer(self, records: Records) -> None:
+    def offer(self, records: FetchedRecords) -> None:
         """Queue a fetched batch."""
         self._queue.append(records)
-        self.room.queue(len(records), records.bytes)
+        self.backpressure.add_queued(len(records), records.bytes)
         self._wake.set()
 
     def close(self) -> None:
-        """No more applying: the queue is dropped, the pump ends after the batch in hand."""
+        """Drop the queue and apply nothing more; the pump ends after the records it has taken."""
         self.closing = True
         for records in self._queue:
-            self.room.queue(-len(records), -records.bytes)
+            self.backpressure.add_queued(-len(records), -records.bytes)
         self._queue.clear()
-        for event in (self._wake, self._relieved, self.due):
+        for event in (self._wake, self._stored, self.due):
             event.set()
 
     async def pump(self) -> None:
-        """Apply whatever has queued up, all of it in one call, and hand the outputs over; until `close`."""
+        """Apply what has queued up and send the outputs, until `close`."""
         while not self.closing:
             await self._wake.wait()
             self._wake.clear()
             while self._queue and not self.closing:
                 while self._overdue() and not self.closing:
-                    self._relieved.clear()
+                    self._stored.clear()
                     self.due.set()
-                    await self._relieved.wait()
+                    await self._stored.wait()
                 async with self.lock:
-                    await self._apply(self._take())
-                await asyncio.sleep(0)  # a backlog leaves the loop to the others as well
+                    await self._apply(self._dequeue())
+                await asyncio.sleep(0)  # a long queue must not starve the other tasks
 
-    def _take(self) -> list[Record]:
-        """What has queued up, up to a bound, as one list in offset order."""
+    def _dequeue(self) -> list[Record]:
+        """What has queued up, at most about MAX_AT_ONCE records, as one list in offset order."""
         taken: list[Record] = []
-        while self._queue and len(taken) < MOST_AT_ONCE:
+        while self._queue and len(taken) < MAX_AT_ONCE:
             records = self._queue.popleft()
-            self.room.queue(-len(records), -records.bytes)
+            self.backpressure.add_queued(-len(records), -records.bytes)
             taken += records
         return taken
 
     async def _apply(self, records: list[Record]) -> None:
         if not records:
             return
-        self._handing_over = True  # stays set when this fails or is cancelled: no checkpoint may follow
+        self._sending = True  # stays set when this fails or is cancelled: no checkpoint may follow
         outputs: list[Output] = []
         for at in range(0, len(records), SLICE):
             if at:
                 await asyncio.sleep(0)
-            begun = time.perf_counter()
+            started = time.perf_counter()
             made, report = self.core.advance(self.core.job, self.live, records[at : at + SLICE])
             outputs += made
             ended = time.perf_counter()
-            self._recent.note(ended, self.live.now)
-            self._advanced(report, ended - begun)
+            self._recent.add(ended, self.live.now)
+            self._on_advance(report, ended - started)
             self.newest = max(self.newest, report.newest_event or self.newest)
         self.next = max(self.next, records[-1].offset + 1)
         if self.next - self._cut_at >= self.bounds.records or self.live.dirty_bytes >= self.bounds.bytes:
             self.due.set()
         if outputs:
             await self.outbox.send(outputs)
-        self._handing_over = False
+        self._sending = False
 
     def _overdue(self) -> bool:
         return (
@@ -160,37 +161,39 @@ class Partition:
         )
 
     def cut(self) -> Cut | None:
-        """Everything applied since the last cut; None when there is nothing. Hold `lock`.
+        """Everything applied since the last cut; None when there is nothing. Call it while holding `lock`.
 
-        Raises RuntimeError when a batch was applied and its outputs were not handed over.
+        Raises RuntimeError when records were applied and their outputs were not sent.
         """
-        if self._handing_over:
-            raise RuntimeError(f"partition {self.number}: the last batch was not handed over, no checkpoint may follow it")
+        if self._sending:
+            raise RuntimeError(
+                f"partition {self.number}: the outputs of the last records were not sent, so no checkpoint may follow"
+            )
         self.due.clear()
         if self.next == self.committed:
             return None
         self._cut_at = self.next
-        idle = self._idle()
+        idle = self._forget_idle_keys()
         snapshots: Snapshots = [*self.live.snapshots(), *((key, None) for key in idle)]
-        self.storing = dict(snapshots)
-        return Cut(self.next, list(self.outbox.waiting), snapshots)
+        self.unstored = dict(snapshots)
+        return Cut(self.next, list(self.outbox.unacknowledged), snapshots)
 
-    def _idle(self) -> list[bytes]:
-        """Keys that are no more; looked for before `snapshots` makes those that have changed look as if they had not."""
+    def _forget_idle_keys(self) -> list[bytes]:
+        """Must run before `live.snapshots`, which marks changed keys as unchanged: a changed key is busy, not idle."""
         if self._expiry is None:
             return []
-        since = self._recent.before(time.perf_counter())
-        keys = self._expiry.found(self.newest, self.live, since, self._has_committed)
+        since = self._recent.count_before(time.perf_counter())
+        keys = self._expiry.idle_keys(self.newest, self.live, since, self._has_committed)
         for key in keys:
             self.live.forget(key)
         if keys:
-            self._expired(len(keys))
+            self._on_expired(len(keys))
         return keys
 
     def _has_committed(self, offsets: Offsets) -> bool:
         return all(offset < self.committed for (_, number), offset in offsets.items() if number == self.number)
 
-    def stored(self) -> None:
+    def mark_stored(self) -> None:
         """The last cut's snapshots are in the store."""
-        self.storing = {}
-        self._relieved.set()
+        self.unstored = {}
+        self._stored.set()

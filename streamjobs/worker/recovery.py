@@ -1,7 +1,8 @@
-"""Restoring the local store from the changelog, and then letting the input begin: our steps inside Faust's recovery.
+"""Recovery: restore the local store from the changelog, inside Faust's recovery service, and then let the input begin.
 
-By position, not by last record: a transaction's marker at the end is no record, and Faust would wait for it for ever.
-The last value per key of each chunk is written, without write-ahead log: 19,000 keys of 8 KB a second instead of 1,100.
+It reads up to a position, not up to a last record: a transaction's marker at the end is no record, and Faust would wait
+for it for ever. Only the last value per key of each chunk is written, without write-ahead log: 19,000 keys of 8 KB a
+second instead of 1,100.
 """
 
 import asyncio
@@ -25,9 +26,9 @@ from streamjobs.worker.store import Store
 log = structlog.get_logger("streamjobs")
 
 CHUNK_BYTES = 16 << 20  # of a partition: read, reduced to the last value per key, written
-FETCH_BYTES = 32 << 20  # most of one fetch
-POLL = 20  # milliseconds; a marker at the end brings no record that would end the wait
-PARTITION_BYTES = 8 << 20  # most of one partition in it
+FETCH_BYTES = 32 << 20  # at most, of one fetch
+PARTITION_BYTES = 8 << 20  # at most, of one partition in a fetch
+POLL_MS = 20  # short: a marker at the end is no record, so it would not end a longer wait
 
 
 class _Chunk:
@@ -36,10 +37,10 @@ class _Chunk:
     def __init__(self, end: int) -> None:
         self.end, self.upto, self.bytes = end, -1, 0
         self.values: dict[bytes, bytes | None] = {}
-        self.source: str | None = None
+        self.input_id: str | None = None
 
     def add(self, records: Sequence[Any]) -> None:
-        self.source = newest_mark(record.headers for record in records) or self.source
+        self.input_id = newest_mark(record.headers for record in records) or self.input_id
         for record in records:
             if record.key is None:
                 readable(record)
@@ -49,7 +50,7 @@ class _Chunk:
 
     def write(self, partition: int, store: Store) -> int:
         written = len(self.values)
-        store.write(partition, self.values.items(), self.upto, logged=False, source=self.source)
+        store.write(partition, self.values.items(), self.upto, logged=False, input_id=self.input_id)
         self.values.clear()
         self.bytes = 0
         return written
@@ -66,12 +67,12 @@ async def restore(
 
     Raises SetupError when the store is ahead of the changelog: they do not belong together.
     """
-    begun, todo = time.perf_counter(), _todo(topic, bounds, store)
+    started, todo = time.perf_counter(), _unread(topic, bounds, store)
     if not todo:
-        return metrics.recovering(0, 0.0)
+        return metrics.set_recovery(0, 0.0)
     remaining = sum(chunk.end - at for at, chunk in todo.values())
-    metrics.recovering(remaining)
-    log.info("restoring", partitions=len(todo), records=remaining)
+    metrics.set_recovery(remaining)
+    log.info("recovery started", partitions=len(todo), records=remaining)
     consumer = AIOKafkaConsumer(
         **client,
         enable_auto_commit=False,
@@ -87,7 +88,7 @@ async def restore(
         for tp, (at, _) in todo.items():
             consumer.seek(tp, at)
         while todo:
-            for tp, records in (await consumer.getmany(*todo, timeout_ms=POLL)).items():
+            for tp, records in (await consumer.getmany(*todo, timeout_ms=POLL_MS)).items():
                 chunk = todo[tp][1]
                 chunk.add(records)
                 read += len(records)
@@ -100,23 +101,25 @@ async def restore(
                 written += chunk.write(tp.partition, store)
                 store.flush(tp.partition)  # before any logged write: see store.py
                 consumer.pause(tp)
-            metrics.recovering(max(0, remaining - read))
+            metrics.set_recovery(max(0, remaining - read))
     finally:
         await asyncio.sleep(0)
         await consumer.stop()
-    took = time.perf_counter() - begun
-    metrics.recovering(0, took)
-    log.info("restored", records=read, keys_written=written, seconds=round(took, 2))
+    took = time.perf_counter() - started
+    metrics.set_recovery(0, took)
+    log.info("recovery finished", records=read, keys_written=written, seconds=round(took, 2))
 
 
-def _todo(topic: str, bounds: Mapping[int, tuple[int, int]], store: Store) -> dict[TopicPartition, tuple[int, _Chunk]]:
+def _unread(topic: str, bounds: Mapping[int, tuple[int, int]], store: Store) -> dict[TopicPartition, tuple[int, _Chunk]]:
+    """Where to begin in each partition that the store does not hold completely, and the chunk to read into."""
     todo = {}
     for partition, (first, end) in bounds.items():
         reached = store.reached(partition)
         if reached is not None and reached >= end:
             raise SetupError(
                 f"topic {topic}[{partition}]: the local store holds changelog offset {reached}, but the changelog ends at "
-                f"{end}; it was deleted or made anew. Restore the topic, or remove the [state] directory to begin anew."
+                f"{end}; it was deleted or recreated. Restore the topic, or remove the [state] directory to start over "
+                "without states."
             )
         at = first if reached is None else max(reached + 1, first)
         if at < end:
@@ -124,12 +127,12 @@ def _todo(topic: str, bounds: Mapping[int, tuple[int, int]], store: Store) -> di
     return todo
 
 
-class OwnRecovery(Recovery):  # type: ignore[misc]
-    """After each rebalance: fence and restore (`app.restored`), then Faust's own last steps, which let the input begin.
+class ChangelogRecovery(Recovery):  # type: ignore[misc]
+    """After each rebalance: `app.fence_and_restore`, then Faust's own last steps, which let the input begin.
 
     Faust's loop in between is not used. It compares the store with the changelog's end before anything is fenced, and
-    stops the worker on a commit marker that is still being written; it waits for a next rebalance that may never come
-    when an answer is IllegalStateError; and it fetches the changelog a second time.
+    stops the worker on a commit marker that is still being written. It waits for a next rebalance, which may never come,
+    when an answer is IllegalStateError. And it fetches the changelog a second time.
     """
 
     @Service.task  # type: ignore[untyped-decorator]
@@ -151,7 +154,7 @@ class OwnRecovery(Recovery):  # type: ignore[misc]
 
     async def _recover(self, generation: int) -> None:
         self._set_recovery_started()
-        if await self.app.restored({tp.partition for tp in self.active_tps}):
+        if await self.app.fence_and_restore({tp.partition for tp in self.active_tps}):
             self.app.flow_control.resume()
             self.app.consumer.resume_flow()  # `perform_seek` does nothing before
             if not self.active_tps:  # a spare worker: Faust seeks only where there is something to seek
@@ -169,11 +172,11 @@ class Tables(TableManager):  # type: ignore[misc]
     @property
     def recovery(self) -> Any:
         if self._recovery is None:
-            self._recovery = OwnRecovery(self.app, self, beacon=self.beacon, loop=self.loop)
+            self._recovery = ChangelogRecovery(self.app, self, beacon=self.beacon, loop=self.loop)
         return self._recovery
 
     async def on_start(self) -> None:
-        """Without Faust's first second of sleep: our one table is there."""
+        """Without Faust's initial sleep of a second, which waits for tables to be declared: our one table is."""
         if not self.should_stop:
             await self._update_channels()
             await self.recovery.start()

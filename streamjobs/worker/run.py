@@ -17,10 +17,9 @@ from typing import Any
 
 import structlog
 
-from streamjobs import process
 from streamjobs.core.interface import Core
-from streamjobs.kafka.patches.connections import Answered
-from streamjobs.process import nothing_to_save
+from streamjobs.kafka.patches.connections import LastAnswer
+from streamjobs.process import exit_at_once_on_signals, load_lapack
 from streamjobs.settings.learners import with_name
 from streamjobs.settings.sections import Settings
 from streamjobs.worker import logs
@@ -32,18 +31,18 @@ from streamjobs.worker.watchdog import Watchdog
 log = structlog.get_logger("streamjobs")
 
 STOP_WITHIN = 30.0  # seconds for the last checkpoint and leaving the group
-FAIL_WITHIN = 10.0  # seconds for leaving the group after a failure: nothing is made safe any more
-GIVE_UP = 10.0  # seconds more, then the process ends hard: all that is acknowledged is safe
-COLLECT = (50_000, 20, 50)  # a fetched batch is thousands of tuples, and none of them part of a cycle
-TURN = 0.1  # seconds between two looks at whether it has caught up
+FAIL_WITHIN = 10.0  # seconds for leaving the group after a failure: no checkpoint is taken any more
+GIVE_UP = 10.0  # seconds more, then the process ends hard: everything acknowledged is stored
+GC_THRESHOLDS = (50_000, 20, 50)  # a fetched batch is thousands of tuples, and none of them part of a cycle
+CHECK_EVERY = 0.1  # seconds between two checks of the worker, see `_Worker._monitor`
 
 
 def run(settings: Settings, make_core: Callable[[], Core], *, once: bool = False, debug: bool = False) -> int:
     """Run a worker until SIGTERM or SIGINT (exit 0), a failure (1 to 3), or with `once` until it has caught up (0).
 
-    `once` means: every assigned partition reached the end it had at the start. What `make_core` raises ends it too.
+    `once`: until every assigned partition has reached the end it had at the start. What `make_core` raises ends it too.
     """
-    nothing_to_save()  # also while compiling; the loop takes the signals over when it runs
+    exit_at_once_on_signals()  # also while compiling; the event loop takes the signals over when it runs
     logs.configure(debug=debug)
     try:
         _run(settings, make_core(), once=once)
@@ -60,7 +59,7 @@ def _failed(error: BaseException, debug: bool) -> int:
 
 
 def _run(settings: Settings, core: Core, *, once: bool) -> None:
-    from streamjobs.kafka.preflight import Found, probe
+    from streamjobs.kafka.preflight import probe
 
     drift = settings.drift
     metrics = Metrics(
@@ -75,23 +74,23 @@ def _run(settings: Settings, core: Core, *, once: bool) -> None:
     port = server.start()
     log.info("serving /metrics and /health", host=settings.metrics.host, port=port)
     try:
-        found: Found = probe(settings, core.job)
-        begun = time.perf_counter()
-        process.load_lapack()
-        log.info("compiling learner loops (a moment on the first run, cached afterwards)")
+        source = probe(settings, core.job)
+        started = time.perf_counter()
+        load_lapack()
+        log.info("compiling learner loops", hint="takes a while on the first run, cached afterwards")
         core.job.compile()
-        log.info("learner loops compiled", seconds=round(time.perf_counter() - begun, 1))
+        log.info("learner loops compiled", seconds=round(time.perf_counter() - started, 1))
         gc.collect()
-        gc.freeze()  # modules and compiled loops are not looked through again
-        gc.set_threshold(*COLLECT)
+        gc.freeze()  # modules and compiled loops are not collected any more
+        gc.set_threshold(*GC_THRESHOLDS)
         gc.enable()
         worker = _Worker(settings, core, metrics, health)
         try:
-            asyncio.run(worker.run(found, found.ends if once else None))
+            asyncio.run(worker.run(source, source.ends if once else None))
         finally:
             left = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
             if worker.last_resort is not None and not left:
-                worker.last_resort.cancel()  # nothing is left that could hang
+                worker.last_resort.cancel()  # no thread is left that could hang
     except BaseException as error:
         health.state, health.reason = "failed", failure_line(error)
         raise
@@ -102,30 +101,30 @@ def _run(settings: Settings, core: Core, *, once: bool) -> None:
 class _Worker:
     def __init__(self, settings: Settings, core: Core, metrics: Metrics, health: Health) -> None:
         self.settings, self.core, self.metrics, self.health = settings, core, metrics, health
-        self.asked = asyncio.Event()  # to stop
+        self.stop_requested = asyncio.Event()
         self.code = 0
-        self.last_resort: threading.Timer | None = None  # while it stops
+        self.last_resort: threading.Timer | None = None  # ends the process when stopping hangs
 
-    async def run(self, found: Any, ends: dict[int, int] | None) -> None:
-        """Until asked to stop, caught up, or failed: then it raises what it failed on."""
+    async def run(self, source: Any, ends: dict[int, int] | None) -> None:
+        """Work until asked to stop, caught up, or failed; raises what it failed on."""
         from streamjobs.worker.app import build
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._asked)
-        app = build(self.settings, self.core, self.metrics, found.partitions, found.input_id)
-        app.consumer.passing = ends is not None
+            loop.add_signal_handler(number, self._on_signal)
+        app = build(self.settings, self.core, self.metrics, source.partitions, source.input_id)
+        app.consumer.track_positions = ends is not None
         starting = asyncio.ensure_future(app.start())
-        signals = (self._watch(app, ends), self.asked.wait(), app._crashed.wait(), app.delivery.failing.wait())
-        ending = [starting, *map(asyncio.ensure_future, signals)]
+        reasons = (self._monitor(app, ends), self.stop_requested.wait(), app._crashed.wait(), app.delivery.failing.wait())
+        ending = [starting, *map(asyncio.ensure_future, reasons)]
         try:
-            failed = await self._until(ending, starting) or app.delivery.failed or app.crash_reason
+            failed = await self._first_ended(ending, starting) or app.delivery.failed or app.crash_reason
             if failed is not None:
                 app.delivery.fail(failed)
                 self.health.state, self.health.reason, self.code = "failed", failure_line(failed), exit_code(failed)
             else:
                 self.health.state = "stopping"
-                log.info("stopping: no more fetching, a last checkpoint, leaving the group")
+                log.info("stopping")
             await self._stop(app, failed)
         finally:
             for task in ending:
@@ -133,8 +132,10 @@ class _Worker:
             await asyncio.gather(*ending, return_exceptions=True)
         log.info("stopped", dropped_batches=app.delivery.dropped, **self.metrics.totals)
 
-    async def _until(self, ending: "list[asyncio.Future[Any]]", starting: "asyncio.Future[Any]") -> BaseException | None:
-        """Until one of them ends other than by having started; gives what it failed on."""
+    async def _first_ended(
+        self, ending: "list[asyncio.Future[Any]]", starting: "asyncio.Future[Any]"
+    ) -> BaseException | None:
+        """Wait until one of them ends, not counting a successful start; returns what it failed on."""
         waiting = set(ending)
         while True:
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -144,27 +145,27 @@ class _Worker:
             if done != {starting}:
                 return None
 
-    async def _watch(self, app: Any, ends: dict[int, int] | None) -> None:
-        """Tells /health that the loop turns and what the worker does; ends when it has caught up, if it is to.
+    async def _monitor(self, app: Any, ends: dict[int, int] | None) -> None:
+        """Keep /health up to date and run the watchdog; returns when the worker has caught up with `ends`, if given.
 
-        Raises DeliveryError when the worker is stuck.
+        Raises what the watchdog raises.
         """
         delivery = app.delivery
         watchdog = Watchdog(self.settings, delivery, self.metrics, input_id=delivery.input_id)
         while True:
-            await watchdog.look()
-            self.health.turned, self.health.answered = time.monotonic(), Answered.at
+            await watchdog.check()
+            self.health.last_turn, self.health.last_answer = time.monotonic(), LastAnswer.at
             if self.health.state in ("recovering", "running"):
                 self.health.state = "recovering" if delivery.barrier else "running"
-            if ends is not None and not delivery.barrier and delivery.finished(ends, app.consumer.passed):
-                log.info("caught up with the end the input had at the start")
+            if ends is not None and not delivery.barrier and delivery.caught_up(ends, app.consumer.fetched_to):
+                log.info("caught up")
                 return
-            await asyncio.sleep(TURN)
+            await asyncio.sleep(CHECK_EVERY)
 
     async def _stop(self, app: Any, failed: BaseException | None) -> None:
-        """Stop the app, then raise what it failed on, before or in stopping; TimeoutAtStop when that takes too long."""
+        """Stop the app, then raise what it failed on, before or while stopping; TimeoutAtStop when that takes too long."""
         within, late = STOP_WITHIN if failed is None else FAIL_WITHIN, False
-        # A process that hangs after all is ended hard; what is acknowledged is safe.
+        # If the process hangs all the same, it is ended hard; what is acknowledged is stored.
         self.last_resort = threading.Timer(within + GIVE_UP, self._give_up)
         self.last_resort.daemon = True
         self.last_resort.start()
@@ -177,16 +178,16 @@ class _Worker:
             raise failed
         if late:
             raise TimeoutAtStop(
-                f"the last checkpoint did not come through within {STOP_WITHIN:.0f} s (no broker?); what is not "
+                f"the last checkpoint did not finish within {STOP_WITHIN:.0f} s; check that the brokers are up. What is not "
                 "acknowledged is read again at the next start."
             )
 
     def _give_up(self) -> None:
-        if self.health.reason:  # what it failed on would be told after all has ended
+        if self.health.reason:  # normally printed by `run`, which is not reached
             print(f"streamjobs: {self.health.reason}", file=sys.stderr, flush=True)
         os._exit(self.code or 1)
 
-    def _asked(self) -> None:
-        if self.asked.is_set():
-            os._exit(130)  # asked twice: at once
-        self.asked.set()
+    def _on_signal(self) -> None:
+        if self.stop_requested.is_set():
+            os._exit(130)  # the second signal ends it at once
+        self.stop_requested.set()

@@ -1,8 +1,8 @@
-"""The local store of snapshots: a RocksDB per partition opened by Faust's table, or dicts in memory.
+"""The local store of snapshots: one RocksDB per partition, opened by Faust's table, or dicts in memory.
 
-The changelog is the truth, the store a copy of its beginning: a write holds the snapshots and the changelog offset
-they reach, so both are there or neither is. Without the write-ahead log (restoring) that holds until the next logged
-write; `flush` must come in between, or a crash would keep the newer offset and lose the restored snapshots.
+The changelog is the truth, and the store a copy of its beginning. A write contains the snapshots and the changelog offset
+they reach, so both are there or neither is. Writes without the write-ahead log (recovery) break that at the next logged
+write: call `flush` in between, or a crash would keep the newer offset and lose the restored snapshots.
 """
 
 import shutil
@@ -21,41 +21,41 @@ log = structlog.get_logger("streamjobs")
 
 Items = Iterable[tuple[bytes, bytes | None]]  # key, snapshot; None deletes
 
-PREFIX = b"k"  # before every key: no key can be the one the offset is kept under, nor
-SOURCE = b"source"  # the one of the id of the topic the states learned from
+KEY_PREFIX = b"k"  # before every record key, so that none can be INPUT_ID or Faust's key of the offset
+INPUT_ID = b"source"  # key of the id of the topic the states have learned from
 BLOCK_CACHE = 64 << 20  # bytes, shared by all partitions; Faust's default is 2 GiB for each
 WRITE_BUFFER = 16 << 20  # bytes of a partition
-WRITE_BUFFERS = 64 << 20  # bytes of all partitions together
+ALL_WRITE_BUFFERS = 64 << 20  # bytes of all partitions together
 OPEN_FILES = 256  # of a partition
-CORRUPT = "Corruption"  # what RocksDB's messages about damaged files begin with
-LOCKED = "While lock file"  # what they have where another process has the store open; Faust looks for "lock" and waits
-DAMAGED = "DAMAGED"  # a file in a store that was found damaged while in use
+CORRUPT = "Corruption"  # in RocksDB's messages about damaged files
+LOCKED = "While lock file"  # in RocksDB's message when another process has the store open; Faust waits on "lock" in it
+DAMAGED = "DAMAGED"  # name of a file that marks a store found damaged while in use
 
 
 class Store(Protocol):
     def get(self, partition: int, key: bytes) -> bytes | None: ...
     def write(
-        self, partition: int, items: Items, offset: int, *, logged: bool = True, source: str | None = None
-    ) -> None: ...  # source: id of the topic they learned from, None: as before
+        self, partition: int, items: Items, offset: int, *, logged: bool = True, input_id: str | None = None
+    ) -> None: ...  # input_id: of the topic they have learned from, None: as before
     def flush(self, partition: int) -> None: ...
     def reached(self, partition: int) -> int | None: ...  # changelog offset of the last write, None: empty
-    def source(self, partition: int) -> str | None: ...
+    def input_id(self, partition: int) -> str | None: ...
     def scan(self, partition: int, after: bytes | None, count: int) -> list[tuple[bytes, bytes]]: ...  # in key order
     def keep(self, partitions: Sequence[int]) -> None: ...  # forget all others
 
 
 class MemoryStore:
-    """Dicts: for tests, and jobs that rather read their changelog than own a disk."""
+    """Dicts: for tests, and for jobs that read their whole changelog at each start instead of keeping a disk."""
 
     def __init__(self) -> None:
         self.data: dict[int, dict[bytes, bytes]] = {}
         self.offsets: dict[int, int] = {}
-        self.sources: dict[int, str] = {}
+        self.input_ids: dict[int, str] = {}
 
     def get(self, partition: int, key: bytes) -> bytes | None:
         return self.data.get(partition, {}).get(key)
 
-    def write(self, partition: int, items: Items, offset: int, *, logged: bool = True, source: str | None = None) -> None:
+    def write(self, partition: int, items: Items, offset: int, *, logged: bool = True, input_id: str | None = None) -> None:
         table = self.data.setdefault(partition, {})
         for key, snapshot in items:
             if snapshot is None:
@@ -63,17 +63,17 @@ class MemoryStore:
             else:
                 table[key] = snapshot
         self.offsets[partition] = offset
-        if source:
-            self.sources[partition] = source
+        if input_id:
+            self.input_ids[partition] = input_id
 
     def flush(self, partition: int) -> None:
-        """Nothing is held back."""
+        """Nothing is buffered."""
 
     def reached(self, partition: int) -> int | None:
         return self.offsets.get(partition)
 
-    def source(self, partition: int) -> str | None:
-        return self.sources.get(partition)
+    def input_id(self, partition: int) -> str | None:
+        return self.input_ids.get(partition)
 
     def scan(self, partition: int, after: bytes | None, count: int) -> list[tuple[bytes, bytes]]:
         table = self.data.get(partition, {})
@@ -82,17 +82,17 @@ class MemoryStore:
     def keep(self, partitions: Sequence[int]) -> None:
         self.data = {partition: table for partition, table in self.data.items() if partition in partitions}
         self.offsets = {partition: offset for partition, offset in self.offsets.items() if partition in partitions}
-        self.sources = {partition: source for partition, source in self.sources.items() if partition in partitions}
+        self.input_ids = {partition: known for partition, known in self.input_ids.items() if partition in partitions}
 
 
 class StoreError(StreamjobsError):
-    """The disk does not do what it has to; nothing is acknowledged after it, and the changelog has everything."""
+    """The local disk failed; nothing is acknowledged after it, and the changelog has everything."""
 
 
 class RocksStore:
-    """Faust's RocksDB store of a table, used below the table: the table finds the partition by the current event.
+    """Faust's RocksDB store of a table. The table itself is bypassed, because it takes the partition from the current event.
 
-    A handle is fetched for every use and never kept: one that outlives a revoked partition keeps its lock.
+    A handle is fetched for every use and never kept: one that outlives a revoked partition would keep its lock.
     """
 
     def __init__(self, faust_store: Any) -> None:
@@ -100,56 +100,56 @@ class RocksStore:
         faust_store.rocksdb_options = SharedOptions()
 
     def get(self, partition: int, key: bytes) -> bytes | None:
-        with self._told(partition):
-            found: bytes | None = self._faust._db_for_partition(partition).get(PREFIX + key)
-        return found
+        with self._translated_errors(partition):
+            value: bytes | None = self._faust._db_for_partition(partition).get(KEY_PREFIX + key)
+        return value
 
-    def write(self, partition: int, items: Items, offset: int, *, logged: bool = True, source: str | None = None) -> None:
+    def write(self, partition: int, items: Items, offset: int, *, logged: bool = True, input_id: str | None = None) -> None:
         batch = rocksdict.WriteBatch(raw_mode=True)
         for key, snapshot in items:
             if snapshot is None:
-                batch.delete(PREFIX + key)
+                batch.delete(KEY_PREFIX + key)
             else:
-                batch.put(PREFIX + key, snapshot)
+                batch.put(KEY_PREFIX + key, snapshot)
         batch.put(self._faust.offset_key, b"%d" % offset)
-        if source:
-            batch.put(SOURCE, source.encode())
+        if input_id:
+            batch.put(INPUT_ID, input_id.encode())
         options = rocksdict.WriteOptions()
         options.disable_wal = not logged
-        with self._told(partition):
+        with self._translated_errors(partition):
             self._faust._db_for_partition(partition).write(batch, options)
 
     def flush(self, partition: int) -> None:
-        with self._told(partition):
+        with self._translated_errors(partition):
             self._faust._db_for_partition(partition).flush(wait=True)
 
     def reached(self, partition: int) -> int | None:
-        with self._told(partition):
-            found = self._faust._db_for_partition(partition).get(self._faust.offset_key)
-        return None if found is None else int(found)
+        with self._translated_errors(partition):
+            value = self._faust._db_for_partition(partition).get(self._faust.offset_key)
+        return None if value is None else int(value)
 
-    def source(self, partition: int) -> str | None:
-        with self._told(partition):
-            found = self._faust._db_for_partition(partition).get(SOURCE)
-        return None if found is None else bytes(found).decode()
+    def input_id(self, partition: int) -> str | None:
+        with self._translated_errors(partition):
+            value = self._faust._db_for_partition(partition).get(INPUT_ID)
+        return None if value is None else bytes(value).decode()
 
     def scan(self, partition: int, after: bytes | None, count: int) -> list[tuple[bytes, bytes]]:
-        begin = PREFIX + (after or b"")
-        found: list[tuple[bytes, bytes]] = []
-        with self._told(partition):
+        begin = KEY_PREFIX + (after or b"")
+        entries: list[tuple[bytes, bytes]] = []
+        with self._translated_errors(partition):
             for key, snapshot in self._faust._db_for_partition(partition).items(from_key=begin):
-                if not key.startswith(PREFIX) or len(found) == count:
+                if not key.startswith(KEY_PREFIX) or len(entries) == count:
                     break
                 if after is None or key != begin:
-                    found.append((key[len(PREFIX) :], snapshot))
-        return found
+                    entries.append((key[len(KEY_PREFIX) :], snapshot))
+        return entries
 
     @contextmanager
-    def _told(self, partition: int) -> Iterator[None]:
-        """RocksDB's plain exceptions as errors that say what to do. One found damaged is opened anew at the next start."""
+    def _translated_errors(self, partition: int) -> Iterator[None]:
+        """Turn RocksDB's plain exceptions into errors that say what to do. A damaged store is rebuilt at the next start."""
         try:
             yield
-        except StoreError:  # of opening it
+        except StoreError:  # raised by `SharedOptions.open`
             raise
         except Exception as error:
             text = str(error).partition("\n")[0]
@@ -157,27 +157,27 @@ class RocksStore:
                 (self._faust.partition_path(partition) / DAMAGED).touch()
                 raise StoreError(
                     f"local store of partition {partition}: damaged ({text}). "
-                    "Start again: it is then rebuilt from the changelog, which has everything."
+                    "Start again: it is rebuilt from the changelog, which has everything."
                 ) from error
             raise StoreError(
                 f"local store of partition {partition}: cannot be used ({text}). Nothing is lost, the changelog has "
-                "everything; see that the disk of [state] directory has room and may be written, then start again."
+                "everything; check that the disk of [state] directory has space and can be written, then start again."
             ) from error
 
     def keep(self, partitions: Sequence[int]) -> None:
-        """Faust closes what is revoked."""
+        """Faust closes the stores of revoked partitions."""
 
 
 class SharedOptions(RocksDBOptions):  # type: ignore[misc]
-    """One block cache and one bound of write buffers for all partitions."""
+    """One block cache and one limit of write buffers for all partitions."""
 
     def __init__(self) -> None:
         super().__init__(max_open_files=OPEN_FILES, write_buffer_size=WRITE_BUFFER)
         self._cache = rocksdict.Cache(BLOCK_CACHE)
-        self._buffers = rocksdict.WriteBufferManager(WRITE_BUFFERS, False)
+        self._buffers = rocksdict.WriteBufferManager(ALL_WRITE_BUFFERS, False)
 
     def open(self, path: Path, *, read_only: bool = False) -> Any:
-        """A store that is damaged is removed and begins empty: it is a copy, and restoring fills it again."""
+        """Open a store. A damaged one is removed and begins empty: it is a copy, and recovery fills it again."""
         if (path / DAMAGED).exists():
             shutil.rmtree(path)
         try:
@@ -187,14 +187,14 @@ class SharedOptions(RocksDBOptions):  # type: ignore[misc]
             if LOCKED in text:
                 raise StoreError(
                     f"local store {path}: another process has it open ({LOCKED} {path.name}/LOCK). Give each worker on "
-                    "this machine a [state] directory of its own, or end the other one."
+                    "this machine a [state] directory of its own, or stop the other one."
                 ) from error
             if CORRUPT not in text:
                 raise StoreError(
-                    f"local store {path}: cannot be opened ({text}). Nothing is lost, the changelog has everything; see "
-                    "that the disk of [state] directory has room and may be written, then start again."
+                    f"local store {path}: cannot be opened ({text}). Nothing is lost, the changelog has everything; check "
+                    "that the disk of [state] directory has space and can be written, then start again."
                 ) from error
-            log.warning("local store damaged: rebuilt from the changelog", store=path.name)
+            log.warning("local store damaged, rebuilding it from the changelog", store=path.name)
             shutil.rmtree(path)
             return rocksdict.Rdict(str(path), options=self.as_options())
 

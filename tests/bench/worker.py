@@ -257,7 +257,7 @@ class Bench:
             begin = time.perf_counter()
             worker = Worker(bed).ready()
             ready = time.perf_counter() - begin
-            (restored,) = worker.events("restored")
+            (restored,) = worker.events("recovery finished")
             (compiled,) = worker.events("learner loops compiled")
             worker.stop()
         finally:

@@ -4,9 +4,9 @@ What is forked runs what `streamjobs run` runs; only its start is cheaper. The s
 imports would be most of its time.
 """
 
-from streamjobs.process import one_thread
+from streamjobs.process import use_one_thread
 
-one_thread()
+use_one_thread()
 
 import json  # noqa: E402
 import os  # noqa: E402
@@ -143,11 +143,11 @@ def _child(request: dict[str, Any]) -> None:
     code = 70
     try:
         from streamjobs.job_files import core_from, read_job
-        from streamjobs.process import nothing_to_save
+        from streamjobs.process import exit_at_once_on_signals
         from streamjobs.worker.run import run
         from tests.brokers import planted
 
-        nothing_to_save()
+        exit_at_once_on_signals()
         *words, job = request["start"]
         if words[0] == "planted":
             planted.plant(words[1])

@@ -40,7 +40,7 @@ def die() -> None:
 
 def dies_after(stage: str) -> Plant:
     def plant(count: int) -> None:
-        real = Checkpoints._step
+        real = Checkpoints._end_step
         left = [count]
 
         def step(self: Any, done: str, begun: float) -> float:
@@ -51,7 +51,7 @@ def dies_after(stage: str) -> Plant:
                     die()
             return real(self, done, begun)
 
-        Checkpoints._step = step  # type: ignore[method-assign]
+        Checkpoints._end_step = step  # type: ignore[method-assign]
 
     return plant
 
@@ -59,7 +59,7 @@ def dies_after(stage: str) -> Plant:
 def commits_first(_: int) -> None:
     async def take(self: Any) -> bool:
         if self.partition.next > self.partition.committed:
-            await self._commit(self.partition.number, self.partition.next)
+            await self._commit_offset(self.partition.number, self.partition.next)
             die()
         return True
 
@@ -87,14 +87,14 @@ def unfenced(_: int) -> None:
 
 
 def outside(_: int) -> None:
-    real = Delivery._take_on
+    real = Delivery._start_partition
 
     def take_on(self: Any, number: int, start: int, share: int) -> Any:
         held = real(self, number, start, share)
-        held.checkpoints.outbox.producer = self.outside.producer
+        held.checkpoints.outbox.producer = self.kafka.producer
         return held
 
-    Delivery._take_on = take_on  # type: ignore[method-assign]
+    Delivery._start_partition = take_on  # type: ignore[method-assign]
 
 
 def drops_on_revoke(_: int) -> None:
@@ -103,7 +103,7 @@ def drops_on_revoke(_: int) -> None:
     async def revoke(self: Any, why: str) -> None:
         if why != "stop":
             for one in self.held.values():
-                await self.outside.commit(one.partition.number, one.partition.next)
+                await self.kafka.commit(one.partition.number, one.partition.next)
                 one.partition.next = one.partition.committed
         await real(self, why)
 
@@ -135,7 +135,7 @@ def clock_jumps(_: int) -> None:
 
 
 def impatient(seconds: int) -> None:
-    watchdog.REFUSED = float(seconds)
+    watchdog.REFUSED_FOR = float(seconds)
 
 
 STAGES = ("outputs", "changelog", "store", "commit")

@@ -57,7 +57,7 @@ def test_without_maven_the_error_says_what_to_install(monkeypatch: pytest.Monkey
 def test_an_old_java_is_refused_with_its_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _fake_java(tmp_path, "11.0.2")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SetupError, match=r"'java -version' says openjdk version \"11\.0\.2\"; put a JDK 17 first"):
+    with pytest.raises(SetupError, match=r"'java -version' prints openjdk version \"11\.0\.2\"; put a JDK 17 first"):
         jars.fetch_jars()
 
 
@@ -120,7 +120,7 @@ def test_created_topics_have_the_inputs_partitions_and_the_changelog_is_compacte
 
 def test_another_number_of_partitions_than_the_inputs_is_refused(make_bed: MakeBed) -> None:
     bed = make_bed("refused", source=SOURCE)
-    with pytest.raises(SetupError, match="expected 3 partitions as asked for, got 4"):
+    with pytest.raises(SetupError, match="expected 3 partitions as requested, got 4"):
         topics.create(bed.settings, partitions=3, job_sinks=bed.job.sinks)
 
 
@@ -135,7 +135,7 @@ def test_a_changelog_that_deletes_is_found_before_it_forgets_keys(make_bed: Make
 def test_a_dead_letter_fits_wherever_its_input_did() -> None:
     settings = _settings("kafka://127.0.0.1:1")
     planned = {one.role: one for one in topics.plan(settings, SINKS, 4)}
-    assert int(planned["dlq"].config["max.message.bytes"]) >= settings.source.max_bytes + topics.HEADERS_ROOM
+    assert int(planned["dlq"].config["max.message.bytes"]) >= settings.source.max_bytes + topics.HEADER_BYTES
 
 
 def test_a_broker_that_does_not_answer_is_one_sentence_within_seconds() -> None:
@@ -143,5 +143,5 @@ def test_a_broker_that_does_not_answer_is_one_sentence_within_seconds() -> None:
     job = Job.from_settings(_settings(f"kafka://127.0.0.1:{port}"))
     begin = time.monotonic()
     (problem,) = preflight.obstacles(job.settings, job)
-    assert problem.startswith(f"broker 127.0.0.1:{port}: nobody answers within") and "[broker] url" in problem
+    assert problem.startswith(f"broker 127.0.0.1:{port}: no answer within") and "[broker] url" in problem
     assert time.monotonic() - begin < 60

@@ -46,9 +46,9 @@ def test_a_remade_input_is_refused_until_the_states_are_told_to_go_on_with_it(ma
     make_anew(bed)
     bed.produce(samples(200, keys=20, seed=2))
     code, lines = ended(Worker(bed, nursery=nursery))
-    assert code == 3 and len(lines) == 1 and "made anew" in lines[0] and "state forget-offsets" in lines[0]
+    assert code == 3 and len(lines) == 1 and "recreated" in lines[0] and "state forget-offsets" in lines[0]
     code, lines = ended(Worker(bed, "with-no-disk", nursery=nursery))
-    assert code == 3 and "made anew" in lines[0]
+    assert code == 3 and "recreated" in lines[0]
     assert bed.snapshots() == before and len(bed.sink("predictions")) == answered
 
     assert command("state", "forget-offsets", bed.path) == 0

@@ -189,7 +189,7 @@ def test_offsets_beyond_the_end_of_the_input_end_it_with_code_3(make_bed: MakeBe
     offsets = [TopicPartition(bed.input, 2, 1_000)]
     bed.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(bed.name, offsets)])[bed.name].result(10)
     code, lines = ended(Worker(bed, program=HASH))
-    assert code == 3 and len(lines) == 1 and f"{bed.input}[2]" in lines[0] and "made anew" in lines[0]
+    assert code == 3 and len(lines) == 1 and f"{bed.input}[2]" in lines[0] and "recreated" in lines[0]
 
 
 def test_records_deleted_while_it_works_are_said_and_the_rest_is_processed(make_bed: MakeBed) -> None:
@@ -217,7 +217,7 @@ def test_lost_offsets_are_said_and_nothing_is_learned_twice(make_bed: MakeBed) -
     deleted.result(10)
     bed.produce(numbers(40))
     worker = Worker(bed, program=ONCE)
-    assert ended(worker)[0] == 0 and worker.text().count("no committed offset, but states") == 4
+    assert ended(worker)[0] == 0 and worker.text().count("states exist but no offset is committed") == 4
     assert states(bed) == expected(bed) and len(bed.sink("predictions")) == 440
 
 

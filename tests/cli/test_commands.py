@@ -116,7 +116,7 @@ def test_an_unforeseen_error_is_one_line_with_code_1_and_a_traceback_with_debug(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("made up\nfor this test")
 
-    monkeypatch.setattr("streamjobs.job_files.load_job", broken)
+    monkeypatch.setattr("streamjobs.job_files.read_job", broken)
     assert command("check", "job.toml") == 1
     assert capsys.readouterr().err == "streamjobs: ZeroDivisionError: made up (--debug shows where)\n"
     assert command("check", "job.toml", "--debug") == 1
@@ -127,7 +127,7 @@ def test_an_interrupt_ends_with_code_130(monkeypatch):
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("streamjobs.job_files.load_job", interrupted)
+    monkeypatch.setattr("streamjobs.job_files.read_job", interrupted)
     assert command("check", "job.toml") == 130
 
 

@@ -60,7 +60,7 @@ def test_a_replay_of_a_part_of_the_topic_differs_and_says_where(worked, capsys):
 
 
 def test_without_a_broker_a_replay_of_a_topic_ends_with_code_3(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("streamjobs.kafka.reader.ANSWER_WITHIN", 0.5)
+    monkeypatch.setattr("streamjobs.kafka.timeouts.LOOKUP", 0.5)
     monkeypatch.setenv("STREAMJOBS_BROKER__URL", "kafka://127.0.0.1:9")
     assert command("replay", job_file(tmp_path), "--input", "topic") == 3
     err = capsys.readouterr().err

@@ -58,7 +58,7 @@ def test_whether_idle_states_were_removed_before_they_come_back_is_not_seen():
         removing.checkpoint()
         now = some[-1].timestamp / 1000
         for key, data in list(removing.store.items()):
-            if now - made.heard(data)[0] > TTL:
+            if now - made.last_event(data)[0] > TTL:
                 del removing.store[key]
                 assert not removing.live.busy(key, removing.live.now)
                 removing.live.forget(key)

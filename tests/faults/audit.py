@@ -16,7 +16,7 @@ import rocksdict
 from streamjobs.core.advance import advance
 from streamjobs.core.messages import Report, Stored
 from streamjobs.core.state.live import Live
-from streamjobs.worker.store import PREFIX, SOURCE
+from streamjobs.worker.store import INPUT_ID, KEY_PREFIX
 from tests.brokers.bed import PARTITIONS, Bed, Sent
 from tests.brokers.truth import AT_ONCE, Answer, Comparison, compared, identity
 from tests.brokers.workers import Worker
@@ -211,9 +211,9 @@ def opened(folder: Path) -> dict[int, tuple[int, dict[bytes, bytes]]]:
         try:
             held, offset = {}, -1
             for key, value in store.items():
-                if key.startswith(PREFIX):
-                    held[key[len(PREFIX) :]] = value
-                elif key != SOURCE:
+                if key.startswith(KEY_PREFIX):
+                    held[key[len(KEY_PREFIX) :]] = value
+                elif key != INPUT_ID:
                     offset = int(value)
             found[number] = offset, held
         finally:

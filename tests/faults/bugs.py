@@ -40,7 +40,7 @@ def drops_on_revoke(trial: Trial) -> None:
     first = trial.work("a", program=program("drops-on-revoke"))
     until(lambda: unsaved(trial) > 200, "more answered than committed", 120, every=0.01)  # and nothing of it is saved soon
     trial.work("b")
-    until(lambda: bool(first.events("partitions made safe and left")), "the first one's partitions taken away", 120)
+    until(lambda: bool(first.events("partitions checkpointed and released")), "the first one's partitions taken away", 120)
     trial.prove("partitions taken from drops-on-revoke")
 
 

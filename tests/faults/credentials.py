@@ -4,7 +4,7 @@ from pathlib import Path
 
 from streamjobs.errors import SetupError
 from streamjobs.job_files import load_job
-from streamjobs.kafka.client import greet
+from streamjobs.kafka.client import verify
 from streamjobs.settings.broker import BrokerSection
 from tests.brokers.bed import until
 from tests.brokers.planted import program
@@ -66,7 +66,7 @@ def refusing(broker: BrokerSection) -> list[str]:
     found = []
     for server in broker.url.removeprefix("kafka://").split(","):
         try:
-            greet(broker.model_copy(update={"url": f"kafka://{server}"}))
+            verify(broker.model_copy(update={"url": f"kafka://{server}"}))
         except SetupError as error:
             assert f"refused user {USER!r}" in str(error), error
             found.append(server)

@@ -25,7 +25,7 @@ def wiped(trial: Trial) -> None:
         workers = [trial.begin(worker.name, static=True) for worker in workers]
         for worker in workers:
             worker.ready()
-        restored = sum(event["keys_written"] for worker in workers for event in worker.events("restored"))
+        restored = sum(event["keys_written"] for worker in workers for event in worker.events("recovery finished"))
         assert restored > 0
         trial.prove(f"{len(deaths)} killed, {restored} keys restored from the changelog")
 

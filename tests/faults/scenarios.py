@@ -73,7 +73,7 @@ def kills(bed: Bed, count: int, seed: int, *, wipe: bool = False, static: bool =
                     shutil.rmtree(worker.state)
                 worker = Worker(bed, **env).ready()
                 if wipe:
-                    (restored,) = worker.events("restored")
+                    (restored,) = worker.events("recovery finished")
                     assert restored["keys_written"] > 0
             progress(bed, worker)
             load.finish()
@@ -145,7 +145,11 @@ def frozen(
                 until(lambda: FENCED in sleeper.text(), lambda: f"a changelog write fenced:\n{sleeper.text()[-2000:]}", 40)
                 told.append("woken: its changelog write was fenced")
             else:
-                until(lambda: sleeper.events("partitions made safe and left"), "the woken worker loses its partitions", 40)
+                until(
+                    lambda: sleeper.events("partitions checkpointed and released"),
+                    "the woken worker loses its partitions",
+                    40,
+                )
             if until_finished:
                 time.sleep(2.0)  # whatever it would still write is written now
                 assert bed.snapshots() == finished, "the woken worker changed states it had lost"

@@ -36,9 +36,9 @@ def main() -> int:
     options = _options()
     if options.bounds:
         check_bounds()
-    from streamjobs.process import one_thread
+    from streamjobs.process import use_one_thread
 
-    one_thread()
+    use_one_thread()
     from tests.fuzz.families import FAMILIES
 
     if unknown := [name for name in options.what if name not in FAMILIES]:

@@ -78,7 +78,7 @@ class Snapshots(Family):
         if picked % OPENED == 1:
             snapshot.described_by(data)
             with contextlib.suppress(SnapshotError):
-                job.heard(data)
+                job.last_event(data)
         entry = Entry(0, b"p0", data, 7, 1_700_000_000_000)
         try:
             job.decode_snapshot(data)

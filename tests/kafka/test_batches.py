@@ -5,8 +5,8 @@ from aiokafka.consumer.fetcher import READ_COMMITTED, PartitionRecords
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import TopicPartition
 
-from streamjobs.kafka.patches import connections
-from streamjobs.kafka.patches.batches import Fetched
+from streamjobs.kafka import patches
+from streamjobs.kafka.patches.batches import FetchedBatches
 
 PLACE = TopicPartition("imu", 0)
 NAME, FOREIGN = b"name-with-marks", b"name-\xff\xfe\xfd-marks!"
@@ -36,8 +36,8 @@ def batch(base: int, *, foreign: int | None = None, compressed: int = 0) -> byte
 
 
 def read(data: bytes, begin: int = 0) -> list:
-    connections.apply()
-    return list(PartitionRecords(PLACE, Fetched(data), [], begin, None, None, False, READ_COMMITTED))
+    patches.apply()
+    return list(PartitionRecords(PLACE, FetchedBatches(data), [], begin, None, None, False, READ_COMMITTED))
 
 
 @pytest.mark.parametrize("foreign", [0, 2, 4])
@@ -56,8 +56,8 @@ def test_a_fetch_that_begins_within_such_a_batch_gives_what_is_from_there_on():
     assert [record.offset for record in read(batch(0, foreign=1) + batch(5), 3)] == [3, 4, 5, 6, 7, 8, 9]
 
 
-def test_without_the_remedy_aiokafka_raises():
-    """The day this fails the remedy can go."""
+def test_without_the_patch_aiokafka_raises():
+    """When this fails, the patch can be removed."""
     from aiokafka.record.memory_records import MemoryRecords
 
     with pytest.raises(UnicodeDecodeError):

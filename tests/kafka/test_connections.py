@@ -11,14 +11,15 @@ from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, RequestTimedOutError, TransactionalIdAuthorizationFailed
 from aiokafka.protocol.admin import ApiVersionRequest
 
-from streamjobs.kafka.patches import connections
-from streamjobs.worker.consumer import Thread
+from streamjobs.kafka import patches
+from streamjobs.kafka.patches.connections import LastAnswer
+from streamjobs.worker.consumer import ConsumerThread
 from streamjobs.worker.failures import DeliveryError
 
 
 def test_a_cluster_that_names_no_node_yet_is_asked_again() -> None:
     async def lookup() -> None:
-        connections.apply()
+        patches.apply()
         await AIOKafkaClient(bootstrap_servers="127.0.0.1:1").coordinator_lookup(0, "group")
 
     with pytest.raises(NodeNotReadyError) as raised:
@@ -34,7 +35,7 @@ def test_a_connection_that_breaks_under_the_question_for_a_coordinator_is_asked_
         raise problem
 
     async def lookup() -> None:
-        connections.apply()
+        patches.apply()
         client: Any = AIOKafkaClient(bootstrap_servers="127.0.0.1:1")
         client.cluster.brokers, client.get_random_node, client.send = lambda: {1}, lambda: 1, broken
         await client.coordinator_lookup(1, "job-0")
@@ -68,7 +69,7 @@ def test_requests_that_time_out_together_close_their_own_connection_and_no_other
     made: list[Silent] = []
 
     async def two() -> list[Any]:
-        connections.apply()
+        patches.apply()
         client, request = AIOKafkaClient(bootstrap_servers="127.0.0.1:1"), ApiVersionRequest()
         Silent(client._conns, made)
         errors = await asyncio.gather(client.send(1, request), client.send(1, request), return_exceptions=True)
@@ -81,7 +82,7 @@ def test_requests_that_time_out_together_close_their_own_connection_and_no_other
 
 def test_a_request_that_times_out_when_its_connection_is_gone_is_only_a_timeout() -> None:
     async def gone() -> None:
-        connections.apply()
+        patches.apply()
         client = AIOKafkaClient(bootstrap_servers="127.0.0.1:1")
         Silent(client._conns, [])
         sending = asyncio.ensure_future(client.send(1, ApiVersionRequest()))
@@ -98,7 +99,7 @@ def test_a_fetch_that_waits_to_try_again_ends_without_breaking_off_the_consumers
         raise KafkaConnectionError("closed")
 
     async def close() -> list[asyncio.Task[bool]]:
-        connections.apply()
+        patches.apply()
         client: Any = AIOKafkaClient(bootstrap_servers="127.0.0.1:1")
         client.send = broken
         fetcher = Fetcher(client, SubscriptionState(), retry_backoff_ms=60_000)
@@ -122,15 +123,15 @@ def test_only_a_request_that_is_answered_counts_as_a_sign_of_a_broker(
                 await super().send(request, expect_response)
 
     async def ask() -> None:
-        connections.apply()
+        patches.apply()
         client = AIOKafkaClient(bootstrap_servers="127.0.0.1:1")
         Answering(client._conns, [])
         await asyncio.gather(client.send(1, ApiVersionRequest()), return_exceptions=True)
         client._conns.clear()
 
-    monkeypatch.setattr(connections.Answered, "at", 0.0)
+    monkeypatch.setattr(LastAnswer, "at", 0.0)
     asyncio.run(ask())
-    assert (connections.Answered.at > 0) == answers
+    assert (LastAnswer.at > 0) == answers
 
 
 def test_a_dead_group_routine_fails_the_worker_and_an_ended_one_does_not() -> None:
@@ -146,7 +147,7 @@ def test_a_dead_group_routine_fails_the_worker_and_an_ended_one_does_not() -> No
         )
         task = asyncio.ensure_future(routine(problem))
         await asyncio.wait([task])
-        Thread._coordination_ended(thread, task)
+        ConsumerThread._on_coordination_ended(thread, task)
         await asyncio.sleep(0)
 
     asyncio.run(run(None))

@@ -19,7 +19,7 @@ import pytest
 from streamjobs.errors import ConfigError, SetupError
 from streamjobs.kafka import client, handshake
 from streamjobs.kafka.certificates import context_of, days_left, subject
-from streamjobs.kafka.patches.connections import Refused
+from streamjobs.kafka.patches.connections import Refusals
 from streamjobs.kafka.tokens import Tokens, expiry
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
@@ -78,7 +78,7 @@ def tls_server(file: Path | None) -> Iterator[str]:
 def refused(broker: BrokerSection) -> str:
     begun = time.monotonic()
     with pytest.raises(SetupError) as caught:
-        client.greet(broker)
+        client.verify(broker)
     assert time.monotonic() - begun < 60
     (line,) = str(caught.value).splitlines()
     return line
@@ -92,11 +92,11 @@ def test_a_broker_whose_certificate_proves_nothing_is_refused_with_the_reason(ca
         assert "its certificate has expired" in refused(BrokerSection(url=url, **trusting))
     with tls_server(ca.folder / "server.pem") as url:
         said = refused(BrokerSection(url=url.replace("127.0.0.1", "localhost"), **trusting))
-        assert "its certificate is for other names than 'localhost'; name it in [broker] url as its certificate does" in said
+        assert "its certificate is for other names than 'localhost'; use a name of its certificate in [broker] url" in said
         said = refused(BrokerSection(url=url, ca_file=str(stranger.file)))
-        assert "signed by nobody in ca_file" in said and "state the authority's certificate as [broker] ca_file" in said
+        assert "signed by no authority in ca_file" in said and "set [broker] ca_file to the authority's certificate" in said
         said = refused(BrokerSection(url=url, protocol="ssl"))
-        assert "signed by nobody in the authorities this machine trusts" in said
+        assert "signed by no authority in this machine's trust store" in said
         assert "closed the connection at the first request" in refused(BrokerSection(url=url, **trusting))
     with tls_server(None) as url:
         assert "does not speak TLS at this port" in refused(BrokerSection(url=url, **trusting))
@@ -252,14 +252,14 @@ def test_a_worker_refused_for_too_long_ends_with_the_reason(monkeypatch: pytest.
     table = {"broker": {"username": "me", "password_file": "p"}, "source": {"topic": "in", "dim": 1}}
     settings = Settings.model_validate({**table, "learner": {"name": "okfeb"}})
     looking = Watchdog(settings, None, None)
-    monkeypatch.setattr(Refused, "error", SaslAuthenticationFailed("no"))
-    monkeypatch.setattr(Refused, "server", "far:9092")
+    monkeypatch.setattr(Refusals, "error", SaslAuthenticationFailed("no"))
+    monkeypatch.setattr(Refusals, "server", "far:9092")
     for since in (None, time.monotonic()):
-        monkeypatch.setattr(Refused, "since", since)
-        looking._look_at_credentials()
-    monkeypatch.setattr(Refused, "since", time.monotonic() - watchdog.REFUSED - 1)
+        monkeypatch.setattr(Refusals, "since", since)
+        looking._check_credentials()
+    monkeypatch.setattr(Refusals, "since", time.monotonic() - watchdog.REFUSED_FOR - 1)
     with pytest.raises(SetupError, match=r"broker far:9092: refused user 'me' with SCRAM-SHA-512.* nothing is lost"):
-        looking._look_at_credentials()
+        looking._check_credentials()
 
 
 def test_one_server_of_several_that_welcomes_is_enough_and_check_wants_all(
@@ -273,10 +273,10 @@ def test_one_server_of_several_that_welcomes_is_enough_and_check_wants_all(
             raise answer
         return 90.0
 
-    monkeypatch.setattr(handshake, "_greet", greeted)
+    monkeypatch.setattr(handshake, "_connect", greeted)
     broker = BrokerSection(protocol="ssl")
-    assert handshake.greet(broker, ["a:1", "b:1", "c:1"], {}) == [("c:1", 90.0)]
+    assert handshake.verify(broker, ["a:1", "b:1", "c:1"], {}) == [("c:1", 90.0)]
     for servers, every in ((["a:1", "b:1", "c:1"], True), (["b:1", "a:1"], False)):
         with pytest.raises(SetupError, match="broker a:1: does not speak TLS at this port"):
-            handshake.greet(broker, servers, {}, every=every)
-    assert handshake.greet(broker, ["b:1"], {}) == []  # nobody refuses: librdkafka says that nobody answers
+            handshake.verify(broker, servers, {}, every=every)
+    assert handshake.verify(broker, ["b:1"], {}) == []  # nobody refuses: librdkafka says that nobody answers

@@ -1,4 +1,4 @@
-"""Topics as nodes tell of them: one that was just made is asked after before it counts as missing."""
+"""Topics as nodes report them: one that was just created is waited for before it counts as missing."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -31,13 +31,13 @@ def connected(monkeypatch: pytest.MonkeyPatch, answers: list[dict[str, int]], wa
     return admin, topics.connect(BROKER, wanted)[1]
 
 
-def test_a_new_topic_is_asked_after_until_the_node_has_heard_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_topic_is_asked_after_until_the_node_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     admin, found = connected(monkeypatch, [{}, {"in": 4}, {"in": 4, "out": 4}], ["in", "out"])
     assert found == {"in": 4, "out": 4} and admin.asked == 3
 
 
-def test_a_topic_that_nobody_tells_of_is_missing_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topics, "NEWS_WITHIN", 0.01)
+def test_a_topic_that_no_node_reports_is_missing_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "KNOWN_WITHIN", 0.01)
     admin, found = connected(monkeypatch, [{"in": 4}], ["in", "out"])
     assert found == {"in": 4} and admin.asked > 1
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from streamjobs.process import one_thread
+from streamjobs.process import use_one_thread
 
-one_thread()  # before anything imports numpy
+use_one_thread()  # before anything imports numpy
 
 
 def scripts() -> dict[str, str]:

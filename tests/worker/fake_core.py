@@ -30,7 +30,7 @@ class HashJob:
     def compile(self) -> None:
         self.compiled.append(1)
 
-    def heard(self, data: bytes) -> tuple[float, dict[tuple[str, int], int]]:
+    def last_event(self, data: bytes) -> tuple[float, dict[tuple[str, int], int]]:
         """An hour of event time for every record of the key: the state holds no time."""
         _, offset, count, _ = STATE.unpack_from(data)
         return 3600.0 * count, {("in", 0): offset}

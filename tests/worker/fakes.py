@@ -1,4 +1,4 @@
-"""A broker of lists, for the shell's unit tests: topics, a changelog and committed offsets that survive a "crash"."""
+"""A broker of lists, for the worker's unit tests: topics, a changelog and committed offsets that survive a "crash"."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -11,11 +11,11 @@ from aiokafka.record.memory_records import MemoryRecords
 from streamjobs.core.interface import Core
 from streamjobs.core.messages import Stored
 from streamjobs.settings.sections import StateSection
-from streamjobs.worker.backpressure import Room
+from streamjobs.worker.backpressure import Backpressure
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import BATCH_BYTES
-from streamjobs.worker.partition import Records
+from streamjobs.worker.partition import FetchedRecords
 from streamjobs.worker.store import MemoryStore, Store
 from tests.worker.fake_core import hash_core
 
@@ -162,14 +162,14 @@ class WatchedStore(MemoryStore):
         super().__init__()
         self.broker = broker
 
-    def write(self, partition: int, items: Any, offset: int, *, logged: bool = True, source: str | None = None) -> None:
+    def write(self, partition: int, items: Any, offset: int, *, logged: bool = True, input_id: str | None = None) -> None:
         self.broker.step("before store")
-        super().write(partition, items, offset, logged=logged, source=source)
+        super().write(partition, items, offset, logged=logged, input_id=input_id)
         self.broker.step("after store")
 
 
 class FakeKafka:
-    """What delivery needs of the outside."""
+    """The `KafkaPort` of these tests."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker, self.out = broker, FakeProducer(broker)
@@ -203,7 +203,7 @@ class Worker:
         *,
         store: Store | None = None,
         core: Core | None = None,
-        room: Room | None = None,
+        backpressure: Backpressure | None = None,
         exactly_once: bool = False,
         **state: Any,
     ) -> None:
@@ -218,27 +218,27 @@ class Worker:
             self.store,
             self.kafka,
             Metrics("in"),
-            room=room,
+            backpressure=backpressure,
             exactly_once=exactly_once,
         )
 
     async def begin(self, *partitions: int) -> Delivery:
         """Fence, restore from the changelog, take on at the committed offsets."""
         delivery, broker = self.delivery, self.broker
-        delivery.bar()
+        delivery.raise_barrier()
         fenced = await delivery.fence(partitions)
         for number in partitions:
             records, reached = broker.changelog.get(number, []), self.store.reached(number)
             begin = 0 if reached is None else reached + 1
             if records[begin:]:
                 MemoryStore.write(self.store, number, dict(records[begin:]).items(), len(records) - 1)  # type: ignore[arg-type]
-        delivery.restored(fenced)
+        delivery.mark_restored(fenced)
         delivery.assign({number: broker.committed.get(number, 0) for number in partitions})
-        delivery.unbar()
+        delivery.lower_barrier()
         return delivery
 
     def fetch(self, partition: int, records: Sequence[Any], epoch: int | None = None) -> None:
-        self.delivery.offer(partition, Records(records, self.delivery.epoch if epoch is None else epoch))
+        self.delivery.offer(partition, FetchedRecords(records, self.delivery.epoch if epoch is None else epoch))
 
     async def settle(self, partition: int = 0) -> None:
         """Until all that was fetched is applied."""

@@ -1,9 +1,9 @@
 """A worker process with the hash core: python -m tests.worker.hash_worker JOB.toml [--once] [--debug] [--state-bytes N]."""
 
-from streamjobs.process import nothing_to_save, one_thread
+from streamjobs.process import exit_at_once_on_signals, use_one_thread
 
-nothing_to_save()
-one_thread()
+exit_at_once_on_signals()
+use_one_thread()
 
 import argparse  # noqa: E402
 import sys  # noqa: E402

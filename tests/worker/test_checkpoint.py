@@ -84,7 +84,7 @@ def test_a_crash_between_any_two_steps_loses_and_repeats_nothing_in_the_states(s
         await worker.begin(0)
         worker.fetch(0, records[broker.committed[0] :])
         await worker.settle()
-        worker.delivery.bar()
+        worker.delivery.raise_barrier()
         await worker.delivery.revoke("test")
         assert worker.delivery.failed is None
 
@@ -105,7 +105,7 @@ def test_a_refused_output_stops_the_partition_before_anything_else_is_written():
         await asyncio.wait_for(delivery.failing.wait(), 5)  # at once, not at the next checkpoint's time
         assert isinstance(delivery.failed, DeliveryError)
         assert "in.predictions[0]" in str(delivery.failed)
-        delivery.bar()
+        delivery.raise_barrier()
         await delivery.revoke("stop")
         assert worker.broker.steps == [] and worker.broker.committed == {}
 
@@ -120,8 +120,8 @@ def test_a_fenced_changelog_leaves_store_and_offset_untouched():
         worker.fetch(0, stream(20))
         await worker.settle()
         delivery.held[0].partition.due.set()
-        await asyncio.wait_for(until(lambda: delivery.lost), 5)
-        delivery.bar()
+        await asyncio.wait_for(until(lambda: delivery.taken_over), 5)
+        delivery.raise_barrier()
         await delivery.revoke("revoked")
         assert worker.broker.steps == ["before changelog"] and delivery.failed is None
         assert worker.store.reached(0) is None and worker.broker.committed == {}
@@ -139,13 +139,13 @@ def test_an_offset_the_group_did_not_take_is_read_again_without_training_twice()
         worker.fetch(0, records)
         await worker.settle()
         assert not await delivery.held[0].checkpoints.take()
-        delivery.bar()
+        delivery.raise_barrier()
         await delivery.revoke("rebalanced")
         worker.kafka.takes = True
         await worker.begin(0)
         worker.fetch(0, records)
         await worker.settle()
-        delivery.bar()
+        delivery.raise_barrier()
         await delivery.revoke("stop")
         assert worker.broker.committed == {0: 40}
         check(worker.broker, records)
@@ -155,7 +155,7 @@ def test_an_offset_the_group_did_not_take_is_read_again_without_training_twice()
 
 
 @pytest.mark.parametrize("bound", ["checkpoint_records", "checkpoint_bytes"])
-def test_a_checkpoint_comes_as_soon_as_there_is_enough_to_make_safe(bound):
+def test_a_checkpoint_comes_as_soon_as_there_is_enough_to_store(bound):
     async def body():
         worker = Worker(**{bound: 10 if bound == "checkpoint_records" else 5 * 1024})
         await worker.begin(0)

@@ -1,4 +1,4 @@
-"""Fetched batches, epochs, bounds, failures: what reaches a partition and what does not."""
+"""Fetched batches, epochs, bounds, failures: what reaches a partition and what is dropped."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import pytest
 from aiokafka.errors import KafkaError
 
 from streamjobs.errors import SnapshotError
-from streamjobs.worker.backpressure import Room
+from streamjobs.worker.backpressure import Backpressure
 from streamjobs.worker.failures import DeliveryError, FencedError, failure_line, reason
 from tests.worker.fake_core import fold, hash_core
 from tests.worker.fakes import Worker, stream, until
@@ -45,12 +45,12 @@ def test_a_batch_of_an_older_epoch_is_dropped():
     asyncio.run(body())
 
 
-def test_a_batch_of_a_partition_that_was_let_go_is_dropped():
+def test_a_batch_of_a_revoked_partition_is_dropped():
     async def body():
         worker = Worker()
         delivery = await worker.begin(0)
         epoch = delivery.epoch
-        delivery.bar()
+        delivery.raise_barrier()
         await delivery.revoke("rebalance")
         worker.fetch(0, stream(10), epoch=epoch)
         assert delivery.dropped == 1 and worker.broker.topics == []
@@ -58,8 +58,8 @@ def test_a_batch_of_a_partition_that_was_let_go_is_dropped():
     asyncio.run(body())
 
 
-def test_stopping_in_the_middle_of_a_rebalance_waits_until_all_is_safe():
-    """The one that comes second finds nothing to make safe: it must not close the changelogs the first writes with."""
+def test_stopping_during_a_rebalance_waits_for_its_last_checkpoints():
+    """The second revocation finds nothing to checkpoint, and must not close the changelogs that the first one writes to."""
 
     async def body():
         worker = Worker()
@@ -75,7 +75,7 @@ def test_stopping_in_the_middle_of_a_rebalance_waits_until_all_is_safe():
         changelog.write = slow
         worker.fetch(0, stream(10))
         await worker.settle(0)
-        delivery.bar()
+        delivery.raise_barrier()
         first = asyncio.ensure_future(delivery.revoke("revoked"))
         await asyncio.sleep(0)
         second = asyncio.ensure_future(delivery.revoke("stop"))
@@ -87,23 +87,23 @@ def test_stopping_in_the_middle_of_a_rebalance_waits_until_all_is_safe():
     asyncio.run(body())
 
 
-def test_letting_go_makes_the_applied_safe_and_drops_the_queued():
+def test_revoking_checkpoints_the_applied_and_drops_the_queued():
     async def body():
         worker = Worker()
         delivery = await worker.begin(0, 1)
         worker.fetch(0, stream(10))
         await worker.settle(0)
         worker.fetch(0, stream(10, first=10))
-        delivery.bar()
+        delivery.raise_barrier()
         await delivery.revoke("rebalance")
         assert worker.broker.committed == {0: 10}
-        assert delivery.room.queued == 0 and delivery.room.queued_bytes == 0
+        assert delivery.backpressure.queued == 0 and delivery.backpressure.queued_bytes == 0
         assert all(changelog.closed for changelog in worker.kafka.opened)
 
     asyncio.run(body())
 
 
-def test_the_changelog_is_fenced_before_a_partition_is_taken_on():
+def test_the_changelog_is_fenced_before_a_partition_starts():
     async def body():
         worker = Worker()
         delivery = await worker.begin(0, 1)
@@ -113,50 +113,52 @@ def test_the_changelog_is_fenced_before_a_partition_is_taken_on():
     asyncio.run(body())
 
 
-def test_partitions_assigned_anew_before_they_are_ready_are_not_taken_on():
-    """A second rebalance while the first one's partitions were restored: the changelogs are closed, or others'."""
+def test_partitions_reassigned_before_recovery_finished_are_not_started():
+    """A second rebalance during the recovery of the first: the changelogs are closed, or another assignment's."""
 
     async def body():
         worker = Worker()
         delivery = await worker.begin(0)
-        delivery.bar()
+        delivery.raise_barrier()
         await delivery.revoke("revoked")
         assert not delivery.assign({0: 0}) and delivery.held == {}
         before = await delivery.fence([1])
         fenced = await delivery.fence([1])
-        delivery.restored(before)
+        delivery.mark_restored(before)
         assert not delivery.assign({1: 0}) and delivery.held == {}, "its store is not restored"
-        delivery.restored(fenced)
+        delivery.mark_restored(fenced)
         assert delivery.assign({1: 0}) and set(delivery.held) == {1}
         await delivery.revoke("stop")
 
     asyncio.run(body())
 
 
-def test_too_many_unacknowledged_outputs_leave_no_room_until_they_are_acknowledged():
+def test_too_many_unacknowledged_outputs_stop_fetching_until_they_are_acknowledged():
     async def body():
-        room = Room(most_records=50)
-        worker = Worker(room=room)
+        backpressure = Backpressure(max_records=50)
+        worker = Worker(backpressure=backpressure)
         await worker.begin(0)
         worker.kafka.out.hold = True
         worker.fetch(0, stream(60))
         await worker.settle()
-        assert not room.free.is_set() and room.sent == 60 and room.queued == 0
+        assert not backpressure.may_fetch.is_set() and backpressure.unacknowledged == 60 and backpressure.queued == 0
         worker.kafka.out.release()
         await asyncio.sleep(0)
-        assert room.free.is_set() and room.sent == 0 and room.sent_bytes == 0
+        assert (
+            backpressure.may_fetch.is_set() and backpressure.unacknowledged == 0 and backpressure.unacknowledged_bytes == 0
+        )
 
     asyncio.run(body())
 
 
 @pytest.mark.parametrize(("records", "size"), [(51, 1), (1, 1001)])
-def test_too_much_queued_leaves_no_room(records, size):
+def test_too_much_queued_stops_fetching(records, size):
     async def body():
-        room = Room(most_records=50, most_bytes=1000)
-        room.queue(records, size)
-        held = not room.free.is_set()
-        room.queue(-records, -size)
-        assert held and room.free.is_set()
+        backpressure = Backpressure(max_records=50, max_bytes=1000)
+        backpressure.add_queued(records, size)
+        held = not backpressure.may_fetch.is_set()
+        backpressure.add_queued(-records, -size)
+        assert held and backpressure.may_fetch.is_set()
 
     asyncio.run(body())
 
@@ -202,9 +204,9 @@ def test_after_a_failure_nothing_more_is_acknowledged():
         worker.fetch(0, stream(20, first=10))
         await asyncio.wait_for(delivery.failing.wait(), 5)
         assert isinstance(delivery.failed, SnapshotError)
-        with pytest.raises(RuntimeError, match="not handed over"):
+        with pytest.raises(RuntimeError, match="were not sent"):
             await delivery.held[0].checkpoints.take()
-        delivery.bar()
+        delivery.raise_barrier()
         await delivery.revoke("stop")
         assert len(worker.broker.steps) == steps and worker.broker.committed == {0: 10}
 
@@ -212,14 +214,14 @@ def test_after_a_failure_nothing_more_is_acknowledged():
 
 
 @pytest.mark.parametrize(("exactly_once", "sent"), [(False, 10), (True, 0)], ids=["at_least_once", "exactly_once"])
-def test_a_partition_lost_to_another_worker_is_let_go_without_ending_the_worker(exactly_once, sent):
+def test_a_partition_taken_over_by_another_worker_is_released_without_ending_the_worker(exactly_once, sent):
     async def body():
         worker = Worker(exactly_once=exactly_once)
         worker.kafka.changelog_error = FencedError("taken over")
         delivery = await worker.begin(0)
         worker.fetch(0, stream(10))
         await worker.settle()
-        delivery.bar()
+        delivery.raise_barrier()
         await delivery.revoke("revoked")
         assert delivery.failed is None and worker.broker.committed == {} and len(worker.broker.topics) == sent
 
@@ -227,7 +229,7 @@ def test_a_partition_lost_to_another_worker_is_let_go_without_ending_the_worker(
 
 
 @pytest.mark.parametrize("exactly_once", [False, True], ids=["at_least_once", "exactly_once"])
-def test_a_partition_lost_at_work_is_let_go_and_the_others_go_on(exactly_once):
+def test_a_partition_taken_over_at_work_is_released_and_the_others_go_on(exactly_once):
     """Another worker writes there before the group has told this one: nothing of it is applied or acknowledged any more."""
 
     async def body():
@@ -237,19 +239,19 @@ def test_a_partition_lost_at_work_is_let_go_and_the_others_go_on(exactly_once):
         for number in (0, 1):
             worker.fetch(number, stream(10, partition=number))
             await worker.settle(number)
-        await asyncio.wait_for(until(lambda: delivery.lost and worker.broker.committed), 5)
+        await asyncio.wait_for(until(lambda: delivery.taken_over and worker.broker.committed), 5)
         worker.fetch(0, stream(10, first=10))
         await worker.settle()
-        assert list(delivery.lost) == [0] and worker.broker.committed == {1: 10} and delivery.failed is None
+        assert list(delivery.taken_over) == [0] and worker.broker.committed == {1: 10} and delivery.failed is None
         assert delivery.partitions[0].next == 10
-        delivery.bar()
+        delivery.raise_barrier()
         await delivery.revoke("revoked")
-        assert delivery.failed is None and not delivery.lost and worker.broker.committed == {1: 10}
+        assert delivery.failed is None and not delivery.taken_over and worker.broker.committed == {1: 10}
 
     asyncio.run(body())
 
 
-def test_a_partition_lost_within_its_last_checkpoint_is_let_go():
+def test_a_partition_taken_over_during_its_last_checkpoint_is_released():
     """The checkpoint has begun before the group takes the partition away, and is refused after it."""
 
     async def body():
@@ -265,7 +267,7 @@ def test_a_partition_lost_within_its_last_checkpoint_is_let_go():
         worker.fetch(0, stream(10))
         await worker.settle()
         await asyncio.sleep(0.01)
-        delivery.bar()
+        delivery.raise_barrier()
         letting_go = asyncio.ensure_future(delivery.revoke("revoked"))
         await asyncio.sleep(0)
         refused.set()
@@ -281,12 +283,12 @@ def test_a_tail_without_records_counts_as_caught_up():
     async def body():
         worker = Worker()
         delivery = await worker.begin(0)
-        assert not delivery.finished({0: 12}, {0: (12, 10)})  # fetched, and still on the way
+        assert not delivery.caught_up({0: 12}, {0: (12, 10)})  # fetched, and still on the way
         worker.fetch(0, stream(10))
         await worker.settle()
-        assert delivery.finished({0: 10}, {})
-        assert not delivery.finished({0: 12}, {0: (10, 10)})
-        assert delivery.finished({0: 12}, {0: (12, 10)})
+        assert delivery.caught_up({0: 10}, {})
+        assert not delivery.caught_up({0: 12}, {0: (10, 10)})
+        assert delivery.caught_up({0: 12}, {0: (12, 10)})
 
     asyncio.run(body())
 

@@ -6,9 +6,9 @@ import pytest
 from aiokafka.errors import ProducerFenced
 
 from streamjobs.settings.rules import LONGEST_TRANSACTION
-from streamjobs.worker.changelog import OPEN_AT_MOST
+from streamjobs.worker.changelog import TRANSACTION_TIMEOUT
 from streamjobs.worker.failures import DeliveryError, FencedError
-from streamjobs.worker.outbox import LEADERLESS
+from streamjobs.worker.outbox import BATCH_TTL
 from streamjobs.worker.store import MemoryStore
 from tests.worker.fakes import Broker, FakeTransactions, Worker, crashed_at, stream, until
 from tests.worker.test_checkpoint import check
@@ -54,7 +54,7 @@ def test_a_crash_between_any_two_steps_repeats_no_output(step, wiped):
         await worker.begin(0)
         worker.fetch(0, records[broker.committed[0] :])
         await worker.settle()
-        worker.delivery.bar()
+        worker.delivery.raise_barrier()
         await worker.delivery.revoke("test")
         assert worker.delivery.failed is None
 
@@ -116,27 +116,27 @@ def test_nothing_is_committed_while_an_output_is_not_acknowledged():
 
 @pytest.mark.parametrize("refusal", [RuntimeError("no right to write"), ProducerFenced()], ids=["refused", "fenced"])
 def test_after_a_refused_output_nothing_is_committed(refusal):
-    """It ends the worker, but for a partition that is another worker's by now: that one is let go."""
+    """It ends the worker, except for a partition that another worker has taken over: that one is released."""
 
     async def body():
         worker = Worker(exactly_once=True)
         delivery = await worker.begin(0)
         transactions(worker).out.refuse = refusal
         worker.fetch(0, stream(20))
-        await asyncio.wait_for(until(lambda: delivery.failed or delivery.lost), 5)
+        await asyncio.wait_for(until(lambda: delivery.failed or delivery.taken_over), 5)
         fenced = isinstance(refusal, ProducerFenced)
-        found = delivery.lost[0].error if fenced else delivery.failed
+        found = delivery.taken_over[0].error if fenced else delivery.failed
         assert type(found) is (FencedError if fenced else DeliveryError) and "in.predictions[0]" in str(found)
         assert (delivery.failed is None) == fenced
         worker.fetch(0, stream(20, first=20))
-        delivery.bar()
+        delivery.raise_barrier()
         await asyncio.wait_for(delivery.revoke("stop"), 5)
         assert worker.broker.steps == [] and worker.broker.committed == {}
 
     asyncio.run(body())
 
 
-def test_a_checkpoint_that_waits_for_outputs_of_a_lost_partition_does_no_harm():
+def test_a_checkpoint_that_waits_for_outputs_of_a_partition_taken_over_does_no_harm():
     async def body():
         worker = Worker(exactly_once=True)
         delivery = await worker.begin(0)
@@ -154,8 +154,8 @@ def test_a_checkpoint_that_waits_for_outputs_of_a_lost_partition_does_no_harm():
         await asyncio.wait_for(until(lambda: partition.lock._waiters), 5)  # the checkpoint, behind what is handed over
         refused.set()
         await asyncio.gather(*delivery.held[0].tasks)
-        assert list(delivery.lost) == [0] and delivery.failed is None
-        delivery.bar()
+        assert list(delivery.taken_over) == [0] and delivery.failed is None
+        delivery.raise_barrier()
         await asyncio.wait_for(delivery.revoke("revoked"), 5)
         assert delivery.failed is None and worker.broker.steps == []
 
@@ -163,4 +163,4 @@ def test_a_checkpoint_that_waits_for_outputs_of_a_lost_partition_does_no_harm():
 
 
 def test_the_broker_gives_a_transaction_three_times_as_long_as_the_longest_checkpoint():
-    assert OPEN_AT_MOST >= 3 * LONGEST_TRANSACTION and OPEN_AT_MOST > LEADERLESS
+    assert TRANSACTION_TIMEOUT >= 3 * LONGEST_TRANSACTION and TRANSACTION_TIMEOUT > BATCH_TTL

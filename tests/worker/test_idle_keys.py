@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from streamjobs.worker.idle_keys import AT_ONCE, Expiry
+from streamjobs.worker.idle_keys import KEYS_PER_CHECKPOINT, Expiry
 from streamjobs.worker.store import MemoryStore
 from tests.worker.fake_core import STATE, hash_core
 from tests.worker.fakes import Broker, Worker, stream
@@ -22,7 +22,7 @@ class Lives:
 
 
 def expiry(count, ttl=HOUR):
-    """Keys k0000, k0001, ... last heard of at as many seconds, with one applied record each at the same offset."""
+    """Keys k0000, k0001, ... whose newest event was at as many seconds, with one applied record each at the same offset."""
     keys = {b"k%04d" % n: float(n) for n in range(count)}
     store = MemoryStore()
     store.write(0, [(key, key) for key in keys], 0)
@@ -36,34 +36,34 @@ def expiry(count, ttl=HOUR):
 
 
 def test_a_pass_takes_a_few_keys_at_a_time_and_rests_before_the_next_one():
-    one, asked = expiry(2 * AT_ONCE + 10)
-    found = [one.found(1e6, Lives(), 0, lambda offsets: True) for _ in range(6)]
-    assert [len(keys) for keys in found] == [AT_ONCE, AT_ONCE, 10, 0, 0, 0]
-    assert sorted(key for keys in found for key in keys) == [b"k%04d" % n for n in range(2 * AT_ONCE + 10)]
+    one, asked = expiry(2 * KEYS_PER_CHECKPOINT + 10)
+    found = [one.idle_keys(1e6, Lives(), 0, lambda offsets: True) for _ in range(6)]
+    assert [len(keys) for keys in found] == [KEYS_PER_CHECKPOINT, KEYS_PER_CHECKPOINT, 10, 0, 0, 0]
+    assert sorted(key for keys in found for key in keys) == [b"k%04d" % n for n in range(2 * KEYS_PER_CHECKPOINT + 10)]
     assert len(asked) == 3
-    assert one.found(1e6 + HOUR, Lives(), 0, lambda offsets: True)
+    assert one.idle_keys(1e6 + HOUR, Lives(), 0, lambda offsets: True)
 
 
 def test_only_idle_keys_that_are_not_busy_and_have_committed_are_found():
     one, _ = expiry(50)
-    found = one.found(HOUR + 30, Lives([b"k0005"]), 0, lambda offsets: offsets["in", 0] < 20)
+    found = one.idle_keys(HOUR + 30, Lives([b"k0005"]), 0, lambda offsets: offsets["in", 0] < 20)
     assert found == [b"k%04d" % n for n in range(20) if n != 5]
     one, _ = expiry(50)
-    assert one.found(HOUR + 30, Lives(), 0, lambda offsets: True) == [b"k%04d" % n for n in range(30)]
+    assert one.idle_keys(HOUR + 30, Lives(), 0, lambda offsets: True) == [b"k%04d" % n for n in range(30)]
 
 
 def test_a_device_from_the_future_ends_nobodys_state():
     one = Expiry(HOUR, lambda after, most: [(b"k", b"")], lambda data: (time.time() - 60, {}))
-    assert one.found(time.time() + 1e9, Lives(), 0, lambda offsets: True) == []
+    assert one.idle_keys(time.time() + 1e9, Lives(), 0, lambda offsets: True) == []
 
 
 def test_nothing_is_known_of_time_before_the_first_row():
     one, asked = expiry(5)
-    assert one.found(float("-inf"), Lives(), 0, lambda offsets: True) == [] and asked == []
+    assert one.idle_keys(float("-inf"), Lives(), 0, lambda offsets: True) == [] and asked == []
 
 
 @pytest.mark.parametrize("exactly_once", [False, True])
-def test_a_removed_state_is_gone_from_changelog_store_and_memory_and_its_key_begins_anew(exactly_once):
+def test_a_removed_state_is_gone_from_changelog_store_and_memory_and_its_key_starts_over(exactly_once):
     """The fake core's keys age by an hour with each of their records; here its key k0 has one, k1 has ten."""
     core, broker = hash_core("in"), Broker()
     records = [*stream(1, keys=1), *[record._replace(key=b"k1") for record in stream(10, first=1)]]
@@ -81,7 +81,7 @@ def test_a_removed_state_is_gone_from_changelog_store_and_memory_and_its_key_beg
         take = delivery.held[0].checkpoints.take
         assert await take()
         assert worker.store.get(0, b"k0") is not None, "its record was not committed before"
-        delivery.held[0].partition._expiry._began = 0.0  # the rest between passes is over
+        delivery.held[0].partition._expiry._pass_began = 0.0  # the rest between passes is over
         worker.fetch(0, [record._replace(key=b"k1") for record in stream(1, first=11)])
         await worker.settle()
         assert await take()

@@ -15,7 +15,7 @@ from streamjobs.core.state.live import Standing
 from streamjobs.errors import REASONS, SetupError
 from streamjobs.settings.sections import MetricsSection
 from streamjobs.worker.health import STALLED, Health, Server
-from streamjobs.worker.idle_keys import LATELY, Recent
+from streamjobs.worker.idle_keys import RECENT_SECONDS, RecentBatches
 from streamjobs.worker.metrics import METRICS, PREFIX, RATIOS, Metrics
 from tests.worker.fake_core import HashJob, HashLive
 from tests.worker.fakes import Worker, stream
@@ -62,8 +62,8 @@ def test_a_report_is_counted():
     report = Report(records=3, bytes=90, samples=2, rows=2, redelivered=1, labels=2, wrong=1, keys_created=1)
     report.dead_lettered["malformed"] = 1
     report.ls_errors = [RATIOS[4], 1e9, 0.0]
-    metrics.advanced(report, 0.001)
-    metrics.advanced(report, 0.001)
+    metrics.count_advance(report, 0.001)
+    metrics.count_advance(report, 0.001)
     value = metrics.registry.get_sample_value
     assert value(PREFIX + "records_consumed_total", {"topic": "in"}) == 6
     assert value(PREFIX + "samples_total", {"model": "okfeb"}) == 4
@@ -81,7 +81,7 @@ def test_what_a_report_says_of_drift_labels_and_clocks_moves_its_metrics():
     assert value(PREFIX + "drift_control_events_total", {"control": "running_mean"}) == 0
     report = Report(drift_events=2, control_events={"last_points": 3}, keys_evicted=4, labels=1, label_delay=20.5)
     report.newest_event, report.newest_delay = 100.0, -7.5  # a device's clock is 7.5 s fast
-    metrics.advanced(report, 0.001)
+    metrics.count_advance(report, 0.001)
     assert value(PREFIX + "drift_events_total", {"detector": "page_hinkley"}) == 2
     assert value(PREFIX + "drift_control_events_total", {"control": "last_points"}) == 3
     assert value(PREFIX + "drift_control_events_total", {"control": "running_mean"}) == 0
@@ -89,14 +89,14 @@ def test_what_a_report_says_of_drift_labels_and_clocks_moves_its_metrics():
     assert (value(PREFIX + "label_delay_seconds_count"), value(PREFIX + "label_delay_seconds_sum")) == (1, 20.5)
     assert value(PREFIX + "clock_skew_seconds") == 7.5 and value(PREFIX + "event_delay_seconds_sum") == 0
     report.newest_delay, report.labels, report.label_delay = 3.0, 0, float("nan")
-    metrics.advanced(report, 0.001)
+    metrics.count_advance(report, 0.001)
     assert value(PREFIX + "clock_skew_seconds") == 0 and value(PREFIX + "event_delay_seconds_sum") == 3.0
     assert value(PREFIX + "label_delay_seconds_count") == 1
 
 
 def test_exemplars_show_the_hash_of_a_key_to_those_who_ask_for_openmetrics(served):
     health, port = served
-    health.metrics.advanced(Report(ls_errors=[0.01, 0.7], worst=Worst(0.7, "00112233aabbccdd", 1700000000.0)), 0.001)
+    health.metrics.count_advance(Report(ls_errors=[0.01, 0.7], worst=Worst(0.7, "00112233aabbccdd", 1700000000.0)), 0.001)
     assert "aabbccdd" not in get(port, "/metrics")[1]
     _, text = get(port, "/metrics", {"Accept": "application/openmetrics-text; version=1.0.0"})
     (family,) = [one for one in openmetrics(text) if one.name == PREFIX + "ls_error_ratio"]
@@ -124,16 +124,16 @@ def test_gauges_of_the_keys_say_how_they_stand_at_the_scrape():
 
 
 def test_batches_count_as_recent_for_five_minutes():
-    recent = Recent()
-    assert recent.before(50.0) == 0
+    recent = RecentBatches()
+    assert recent.count_before(50.0) == 0
     for second in range(0, 1000, 10):
-        recent.note(float(second), second)
-    assert recent.before(995.0) == 690  # the last mark that is five minutes old
-    assert recent.before(990.0 + LATELY) == 990  # nothing since
-    assert len(recent._marks) <= LATELY / 10 + 2
-    fresh = Recent()
-    fresh.note(10.0, 5)
-    assert fresh.before(20.0) == 0
+        recent.add(float(second), second)
+    assert recent.count_before(995.0) == 690  # the last mark that is five minutes old
+    assert recent.count_before(990.0 + RECENT_SECONDS) == 990  # nothing since
+    assert len(recent._marks) <= RECENT_SECONDS / 10 + 2
+    fresh = RecentBatches()
+    fresh.add(10.0, 5)
+    assert fresh.count_before(20.0) == 0
 
 
 def test_the_states_of_a_worker_answer_with_the_right_status(served):
@@ -145,14 +145,14 @@ def test_the_states_of_a_worker_answer_with_the_right_status(served):
 
 
 def test_a_loop_that_stands_still_is_not_healthy():
-    health = Health(Metrics("in"), state="running", turned=100.0)
+    health = Health(Metrics("in"), state="running", last_turn=100.0)
     assert health.answer(100.0 + STALLED - 1)[0] == 200
     status, body = health.answer(100.0 + STALLED + 1)
-    assert status == 503 and "no turn" in body["reason"]
+    assert status == 503 and "event loop has not run" in body["reason"]
 
 
 def test_a_worker_that_no_broker_answers_is_not_healthy_though_nothing_is_behind():
-    health = Health(Metrics("in"), state="running", turned=160.0, answered=100.0)
+    health = Health(Metrics("in"), state="running", last_turn=160.0, last_answer=100.0)
     assert health.answer(100.0 + STALLED - 1)[0] == 200
     status, body = health.answer(100.0 + STALLED + 1)
     assert status == 503 and body["reason"] == "no broker has answered for 61 s"
@@ -184,7 +184,7 @@ def test_the_lag_of_a_partition_that_went_elsewhere_is_not_shown():
         value = delivery.metrics.registry.get_sample_value
         name, labels = PREFIX + "consumer_lag_records", {"topic": "in", "partition": "0"}
         before = value(name, labels)
-        delivery.bar()
+        delivery.raise_barrier()
         await delivery.revoke("rebalance")
         await worker.begin(1)
         return before, value(name, labels), value(name, {"topic": "in", "partition": "1"})

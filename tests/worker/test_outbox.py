@@ -8,14 +8,15 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 
 from streamjobs.errors import SetupError
 from streamjobs.job_files import core_from
-from streamjobs.kafka.client import REQUEST_TIMEOUT_MS, for_aiokafka, servers
+from streamjobs.kafka import timeouts
+from streamjobs.kafka.client import for_aiokafka, servers
 from streamjobs.settings.composition import composition_of
 from streamjobs.settings.load import settings_from
 from streamjobs.settings.sections import BrokerSection
 from streamjobs.worker.app import build
 from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.metrics import Metrics
-from streamjobs.worker.outbox import BATCH_BYTES, LEADERLESS, send_records
+from streamjobs.worker.outbox import BATCH_BYTES, BATCH_TTL, send_records
 from tests.worker.fakes import Broker, FakeProducer
 
 
@@ -102,8 +103,8 @@ def test_a_dead_connection_is_given_up_long_before_what_it_carried(tmp_path):
         return build(settings, core_from(composition_of(settings)), Metrics(), 1)
 
     for producer in asyncio.run(body()):
-        assert producer._request_timeout_ms == REQUEST_TIMEOUT_MS <= 20_000
-        assert producer._message_accumulator._batch_ttl == LEADERLESS > 5 * REQUEST_TIMEOUT_MS / 1000
+        assert producer._request_timeout_ms == timeouts.REQUEST_MS <= 20_000
+        assert producer._message_accumulator._batch_ttl == BATCH_TTL > 5 * timeouts.REQUEST_MS / 1000
 
 
 def test_broker_addresses_get_their_default_port():
@@ -118,6 +119,6 @@ def test_a_state_directory_that_cannot_be_made_is_one_sentence(tmp_path):
     state = {"store": "memory", "directory": str(tmp_path / "taken")}
     settings = settings_from({"source": {"topic": "in", "dim": 1}, "learner": {"name": "lms"}, "state": state})
     with pytest.raises(
-        SetupError, match=r"^\[state\] directory: .*taken/streamjobs cannot be made \(Not a directory\); name"
+        SetupError, match=r"^\[state\] directory: .*taken/streamjobs cannot be created \(Not a directory\); set"
     ):
         build(settings, core_from(composition_of(settings)), Metrics(), 1)

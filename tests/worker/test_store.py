@@ -111,7 +111,7 @@ def test_a_full_disk_is_said_with_what_to_do(tmp_path):
         "except StoreError as error: print(error)\n"
     )
     told = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
-    assert "partition 0: cannot be used" in told.stdout and "File too large" in told.stdout and "has room" in told.stdout
+    assert "partition 0: cannot be used" in told.stdout and "File too large" in told.stdout and "has space" in told.stdout
 
 
 def test_all_partitions_share_one_block_cache(tmp_path):

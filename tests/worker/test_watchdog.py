@@ -11,10 +11,10 @@ from structlog.testing import capture_logs
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka import topics
-from streamjobs.kafka.patches.connections import Answered
+from streamjobs.kafka.patches.connections import LastAnswer
 from streamjobs.settings.sections import Settings
 from streamjobs.worker import watchdog
-from streamjobs.worker.delivery import Lost
+from streamjobs.worker.delivery import TakenOver
 from streamjobs.worker.failures import DeliveryError, FencedError
 from streamjobs.worker.health import STALLED
 from streamjobs.worker.watchdog import Watchdog
@@ -28,13 +28,13 @@ def watched(
     looks: int, change: Callable[[Any, Any], None] = lambda delivery, metrics: None, *, barrier: bool = True
 ) -> None:
     """Look so many times without any patience, with a change before each look."""
-    delivery, metrics = SimpleNamespace(barrier=barrier, epoch=1, lost={}), SimpleNamespace(remaining=5)
+    delivery, metrics = SimpleNamespace(barrier=barrier, epoch=1, taken_over={}), SimpleNamespace(remaining=5)
     watchdog = Watchdog(SETTINGS, delivery, metrics, patience=0.0)
 
     async def look() -> None:
         for _ in range(looks):
             change(delivery, metrics)
-            await watchdog.look()
+            await watchdog.check()
 
     asyncio.run(look())
 
@@ -48,9 +48,7 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_a_worker_without_partitions_that_nothing_moves_ends(answering: list[Any]) -> None:
-    with pytest.raises(
-        DeliveryError, match="the broker answers, but joining the group, fencing or restoring does not go on"
-    ):
+    with pytest.raises(DeliveryError, match="the broker answers, but joining the group, fencing or recovery is stuck"):
         watched(2)
     assert answering == [SETTINGS.broker]
 
@@ -73,18 +71,18 @@ def test_restoring_and_rebalancing_are_progress(answering: list[Any]) -> None:
 
 
 def test_a_silence_of_all_brokers_is_told_once_and_its_end_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Answered, "at", time.monotonic() - STALLED - 5)
+    monkeypatch.setattr(LastAnswer, "at", time.monotonic() - STALLED - 5)
     looks = []
 
     def answered(delivery: Any, metrics: Any) -> None:
         looks.append(1)
         if len(looks) == 4:
-            Answered.at = time.monotonic()
+            LastAnswer.at = time.monotonic()
 
     with capture_logs() as lines:
         watched(6, answered, barrier=False)
     assert [line["event"] for line in lines] == [
-        "no broker answers; it goes on by itself when one does",
+        "no broker answers",
         "a broker answers again",
     ]
     assert lines[0]["seconds"] == STALLED + 5
@@ -93,13 +91,13 @@ def test_a_silence_of_all_brokers_is_told_once_and_its_end_once(monkeypatch: pyt
 def test_a_partition_that_another_worker_writes_is_the_groups_to_take_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the group never does, the worker ends: it would leave that partition to nobody for ever."""
 
-    def lost(delivery: Any, metrics: Any) -> None:
-        delivery.lost = {3: Lost(time.monotonic(), FencedError("taken over"))}
+    def take_over(delivery: Any, metrics: Any) -> None:
+        delivery.taken_over = {3: TakenOver(time.monotonic(), FencedError("taken over"))}
 
-    watched(5, lost, barrier=False)
-    monkeypatch.setattr(watchdog, "LOST", -1.0)
+    watched(5, take_over, barrier=False)
+    monkeypatch.setattr(watchdog, "TAKEN_OVER_FOR", -1.0)
     with pytest.raises(FencedError, match="taken over"):
-        watched(1, lost, barrier=False)
+        watched(1, take_over, barrier=False)
 
 
 def test_without_a_broker_it_goes_on_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,20 +113,20 @@ def test_without_a_broker_it_goes_on_waiting(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(("answer", "ends"), [("other", True), ("same", False), ("", False)])
-def test_a_worker_whose_input_was_made_anew_under_it_ends(monkeypatch: pytest.MonkeyPatch, answer: str, ends: bool) -> None:
+def test_a_worker_whose_input_was_recreated_under_it_ends(monkeypatch: pytest.MonkeyPatch, answer: str, ends: bool) -> None:
     asked: list[str] = []
     monkeypatch.setattr(watchdog, "INPUT_EVERY", 0.0)
     monkeypatch.setattr(watchdog, "topic_id", lambda admin, topic: asked.append(topic) or answer)
 
     async def look() -> None:
-        delivery = SimpleNamespace(barrier=False, epoch=1, lost={})
+        delivery = SimpleNamespace(barrier=False, epoch=1, taken_over={})
         one = Watchdog(SETTINGS, delivery, SimpleNamespace(remaining=0), input_id="same")
         while len(asked) < 3:
-            await one.look()
+            await one.check()
             await asyncio.sleep(0.01)
 
     if ends:
-        with pytest.raises(SetupError, match=r"made anew since .*its id was same, now other"):
+        with pytest.raises(SetupError, match=r"recreated since .*expected id same, got other"):
             asyncio.run(look())
     else:
         asyncio.run(look())

@@ -1,1 +1,1 @@
-"""A real Apache Kafka on this machine for development and tests."""
+"""A real Apache Kafka on this machine, for development and tests."""

@@ -1,4 +1,4 @@
-"""A real Apache Kafka (one KRaft node on loopback) for development and tests; needs Java 17 or newer and Maven.
+"""A real Apache Kafka for development and tests: one KRaft node on loopback. It needs Java 17 or newer and Maven.
 
     with Broker() as broker:
         print(broker.url)
@@ -27,9 +27,9 @@ from streamjobs.kafka.devbroker.jars import Progress, fetch_jars, missing_tool, 
 
 __all__ = ["Broker", "free_port", "is_free", "missing_tool", "prepare"]
 
-PORTS = range(61000, 65000)  # above the ports that outgoing connections take on Linux
+PORTS = range(61000, 65000)  # above the ports of outgoing connections on Linux
 START_WITHIN = 60.0  # seconds
-STOP_WITHIN = 10.0  # seconds, then it is killed; a node used for long needs up to 5
+STOP_WITHIN = 10.0  # seconds, then it is killed; a node that ran for long needs up to 5
 
 _CLUSTER = "c3RyZWFtam9icy1kZXYtMQ"  # any 16 bytes in base64
 _FIXED = {
@@ -54,7 +54,7 @@ _FIXED = {
     "log.cleaner.io.buffer.size": "262144",
     "log.segment.delete.delay.ms": "1000",
     "log.retention.ms": "-1",  # records carry event times: those of a recording from last year would be deleted at once
-    "auto.create.topics.enable": "false",  # a topic made by accident has the wrong number of partitions
+    "auto.create.topics.enable": "false",  # a topic created by accident has the wrong number of partitions
     # A node killed hard may register again only when its old session has ended: 9 s by default.
     "broker.session.timeout.ms": "4000",  # a killed node comes back within it; a starved one is not cut off sooner
     "broker.heartbeat.interval.ms": "500",
@@ -62,17 +62,19 @@ _FIXED = {
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on; $STREAMJOBS_PORTS (such as 61600-61699) narrows the choice."""
+    """A free loopback port; $STREAMJOBS_PORTS (such as 61600-61699) narrows the choice."""
     low, _, high = os.environ.get("STREAMJOBS_PORTS", "").partition("-")
     ports = range(int(low), int(high) + 1) if low and high else PORTS
     for port in random.sample(ports, len(ports)):
         if is_free(port):
             return port
-    raise SetupError(f"broker: ports {ports.start}-{ports.stop - 1} of 127.0.0.1 are all taken; stop what was left running.")
+    raise SetupError(
+        f"broker: ports {ports.start}-{ports.stop - 1} of 127.0.0.1 are all taken; stop brokers that were left running."
+    )
 
 
 def is_free(port: int) -> bool:
-    """Whether nobody listens on this port of 127.0.0.1."""
+    """Whether no process listens on this port of 127.0.0.1."""
     with socket.socket() as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections do not count, as for Kafka itself
         try:
@@ -86,7 +88,7 @@ class Broker:
     """One node. `start` formats its data folder where needed and returns once the node answers.
 
     data: folder for everything it writes; None = a temporary one, which `stop` removes.
-    port: None = any free one.  extra: further lines of its properties file.
+    port: None = any free one.  extra: more settings for its properties file.
 
     >>> Broker(port=61999).url
     'kafka://127.0.0.1:61999'
@@ -120,14 +122,14 @@ class Broker:
         return self.start_prepared(port or self.port)
 
     def start_prepared(self, port: int | None, options: Sequence[str] | None = None) -> "Broker":
-        """`start` without `prepare`, for who has called it or holds its lock; options: of Java, instead of the archive."""
+        """Like `start`, after `prepare` or while holding its lock. options: of Java, instead of using the archive."""
         options = options or [f"-XX:SharedArchiveFile={jars.archive()}"]
         assert self.process is None, "started already"
         for attempt in range(3):
             self.port = port or free_port()
             if not is_free(self.port):
                 raise SetupError(
-                    f"broker: port {self.port} of 127.0.0.1 is taken; stop what listens there or choose another."
+                    f"broker: port {self.port} of 127.0.0.1 is taken; stop the process that uses it, or choose another port."
                 )
             self._controller = self._controller or free_port()
             try:
@@ -137,7 +139,7 @@ class Broker:
             except SetupError:
                 self.kill()
                 self._controller = None
-                if attempt == 2 or port:  # otherwise somebody may have taken the port in between
+                if attempt == 2 or port:  # otherwise another process may have taken the port meanwhile
                     raise
         atexit.register(self.kill)
         return self
@@ -157,13 +159,13 @@ class Broker:
         properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
         java = jars.java_command(folder / "tmp", *options)
         if not (folder / "log" / "meta.properties").exists():
-            format_it = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", _CLUSTER, "--config", str(properties)]
-            done = subprocess.run(format_it, capture_output=True, text=True, check=False)
+            command = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", _CLUSTER, "--config", str(properties)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
-                said = (done.stderr or done.stdout).strip()[-300:]
-                raise SetupError(f"broker: Kafka could not format {folder}: {said}")
+                output = (done.stderr or done.stdout).strip()[-300:]
+                raise SetupError(f"broker: Kafka could not format {folder}: {output}")
         with (folder / "broker.log").open("ab") as log:
-            # A session of its own: an interrupt typed at the terminal reaches whoever started the node, not the node.
+            # A session of its own: Ctrl-C at the terminal reaches the process that started the node, not the node.
             self.process = subprocess.Popen(
                 [*java, "kafka.Kafka", str(properties)],
                 cwd=folder,
@@ -174,8 +176,8 @@ class Broker:
             )
 
     def wait(self, within: float = START_WITHIN) -> None:
-        """Until the node answers with its metadata; `within` in seconds."""
-        begin = time.monotonic()
+        """Wait until the node answers with its metadata. within: seconds. Raises SetupError."""
+        started = time.monotonic()
         client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 100})
         while True:
             if self.process is not None and self.process.poll() is not None:
@@ -189,12 +191,12 @@ class Broker:
                     return
             except KafkaException:
                 time.sleep(0.05)
-            if time.monotonic() - begin > within:
+            if time.monotonic() - started > within:
                 log = self.folder / "broker.log"
-                raise SetupError(f"broker: Kafka gave no answer at {self.bootstrap} within {within:.0f} s; see {log}.")
+                raise SetupError(f"broker: no answer of Kafka at {self.bootstrap} within {within:.0f} s; check {log}.")
 
     def stop(self, within: float = STOP_WITHIN) -> None:
-        """SIGTERM, and SIGKILL where that takes longer than `within` seconds; a temporary data folder is removed."""
+        """Stop the node with SIGTERM, after `within` seconds with SIGKILL; removes a temporary data folder."""
         if self.process is not None:
             self.process.terminate()
             try:
@@ -208,7 +210,7 @@ class Broker:
             self.data = None
 
     def kill(self) -> None:
-        """SIGKILL; the data folder stays, so that `restart` finds what was acknowledged."""
+        """Kill the node with SIGKILL; the data folder stays, so that `restart` finds everything acknowledged."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
@@ -226,19 +228,19 @@ class Broker:
 
 
 def prepare(progress: Progress = quiet) -> None:
-    """The jars, and the class data archive: made once per Java version by starting and stopping a node."""
+    """Fetch the jars and make the class data archive, once per Java version, by starting and stopping a node."""
     fetch_jars(progress)
-    kept = jars.archive()
-    if kept.exists():
+    archive = jars.archive()
+    if archive.exists():
         return
     with jars.locked():
-        if kept.exists():
+        if archive.exists():
             return
-        progress("Apache Kafka: a class data archive is made (once, about 10 s); it halves every later start")
-        part = kept.with_suffix(f".{os.getpid()}")
+        progress("Apache Kafka: making a class data archive (once, about 10 s); it halves every later start")
+        part = archive.with_suffix(f".{os.getpid()}")
         node = Broker()
         node.start_prepared(None, [f"-XX:ArchiveClassesAtExit={part}"])
         node.stop(within=60)
         if not part.exists():
-            raise SetupError(f"broker: Java made no class data archive at {part}; is that disk full?")
-        part.rename(kept)
+            raise SetupError(f"broker: Java made no class data archive at {part}; check that the disk has space.")
+        part.rename(archive)

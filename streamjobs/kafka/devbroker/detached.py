@@ -1,4 +1,4 @@
-"""The development broker of `broker start` and `broker stop`: one node that outlives the process which started it."""
+"""The development broker of `broker start` and `broker stop`: one node that outlives the process that started it."""
 
 import atexit
 import json
@@ -13,11 +13,11 @@ from streamjobs.kafka.devbroker.broker import Broker, is_free, prepare
 from streamjobs.kafka.devbroker.jars import Progress, quiet
 
 STOP_WITHIN = 10.0  # seconds, then it is killed
-USUAL_PORT = 9092  # where a job file expects a broker by default
+DEFAULT_PORT = 9092  # where a job file expects a broker by default
 
 
 def start(port: int | None = None, *, progress: Progress = quiet) -> str:
-    """Start the development broker, or find it running, and return its url. It outlives this process, its data every stop.
+    """Start the development broker, or find it running, and return its url. Its data survives every stop.
 
     port: None = 9092, or any free one where that is taken.  Raises SetupError as `Broker.start` does.
     """
@@ -32,9 +32,9 @@ def start(port: int | None = None, *, progress: Progress = quiet) -> str:
                 )
             return f"kafka://127.0.0.1:{running['port']}"
         node = Broker(data=jars.home() / "node")
-        node.start_prepared(port or (USUAL_PORT if is_free(USUAL_PORT) else None))
+        node.start_prepared(port or (DEFAULT_PORT if is_free(DEFAULT_PORT) else None))
         assert node.process is not None
-        _note().write_text(json.dumps({"pid": node.process.pid, "port": node.port}))
+        _pid_file().write_text(json.dumps({"pid": node.process.pid, "port": node.port}))
         atexit.unregister(node.kill)
         return node.url
 
@@ -46,24 +46,24 @@ def stop() -> str | None:
         if running is None:
             return None
         os.kill(running["pid"], signal.SIGTERM)
-        begin = time.monotonic()
+        started = time.monotonic()
         while _running() is not None:
-            if time.monotonic() - begin > STOP_WITHIN:
+            if time.monotonic() - started > STOP_WITHIN:
                 os.kill(running["pid"], signal.SIGKILL)
             time.sleep(0.05)
-        _note().unlink()
+        _pid_file().unlink()
         return f"kafka://127.0.0.1:{running['port']}"
 
 
-def _note() -> Path:
+def _pid_file() -> Path:
     return jars.home() / "node.json"
 
 
 def _running() -> dict[str, int] | None:
-    """Process id and port of the development broker, if that process is still ours."""
+    """Process id and port of the development broker, if that process still is one."""
     try:
-        note: dict[str, int] = json.loads(_note().read_text())
-        command = Path(f"/proc/{note['pid']}/cmdline").read_bytes()
+        written: dict[str, int] = json.loads(_pid_file().read_text())
+        command = Path(f"/proc/{written['pid']}/cmdline").read_bytes()
     except FileNotFoundError:
         return None
-    return note if str(jars.home() / "node" / "node.properties").encode() in command else None
+    return written if str(jars.home() / "node" / "node.properties").encode() in command else None

@@ -1,6 +1,6 @@
 """Apache Kafka's jars in the cache folder, and the Java command line that runs them.
 
-Maven copies 46 jars (43 MB) once to $STREAMJOBS_CACHE or ~/.cache/streamjobs, all or nothing; later runs find them.
+Maven copies 46 jars (43 MB) once to $STREAMJOBS_CACHE or ~/.cache/streamjobs, all or nothing. Later runs find them there.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from streamjobs.errors import SetupError
 
 KAFKA_VERSION = "4.1.1"
 SCALA_VERSION = "2.13"
-LOG4J_VERSION = "2.24.3"  # the one Kafka brings along
+LOG4J_VERSION = "2.24.3"  # the one Kafka ships
 JAVA_VERSION = 17  # at least
 
 FILES = Path(__file__).parent
@@ -28,11 +28,11 @@ Progress = Callable[[str], None]
 
 
 def quiet(_: str) -> None:
-    """No progress wanted."""
+    """A progress callback that shows nothing."""
 
 
 def cache_folder() -> Path:
-    """What is downloaded or made once, outside any checkout."""
+    """The folder of what is downloaded or made once, outside any checkout."""
     return Path(os.environ.get("STREAMJOBS_CACHE") or Path.home() / ".cache" / "streamjobs")
 
 
@@ -41,22 +41,22 @@ def home() -> Path:
 
 
 def missing_tool() -> str | None:
-    """One sentence naming what a broker lacks on this machine, or None."""
+    """One sentence on what this machine lacks for a broker, or None."""
     need = f"broker: a real Kafka needs Java {JAVA_VERSION} or newer and Maven"
     if shutil.which("java") is None:
         return f"{need}, but there is no 'java' on PATH; install a JDK {JAVA_VERSION} (Debian: openjdk-17-jdk-headless)."
     text = _java_version()
-    found = re.search(r'version "(\d+)', text)
-    if not found or int(found[1]) < JAVA_VERSION:
+    version = re.search(r'version "(\d+)', text)
+    if not version or int(version[1]) < JAVA_VERSION:
         got = text.splitlines()[0] if text else "nothing"
-        return f"{need}, but 'java -version' says {got}; put a JDK {JAVA_VERSION} first on PATH."
+        return f"{need}, but 'java -version' prints {got}; put a JDK {JAVA_VERSION} first on PATH."
     if not (home() / "libs").is_dir() and shutil.which("mvn") is None:
         return f"{need}, but there is no 'mvn' on PATH; install Maven (Debian: maven)."
     return None
 
 
 def fetch_jars(progress: Progress = quiet) -> Path:
-    """The folder with Kafka's jars, brought by Maven where it is not there yet.
+    """The folder with Kafka's jars; Maven copies them where they are missing.
 
     Raises SetupError where Java or Maven is missing or the download fails.
     """
@@ -64,14 +64,14 @@ def fetch_jars(progress: Progress = quiet) -> Path:
         raise SetupError(problem)
     libs = home() / "libs"
     with locked():
-        if libs.is_dir():  # perhaps brought by whom we waited for
+        if libs.is_dir():  # perhaps copied by the process that held the lock
             return libs
-        progress(f"Apache Kafka {KAFKA_VERSION}: Maven copies its jars (43 MB, once) to {libs}")
+        progress(f"Apache Kafka {KAFKA_VERSION}: copying its jars with Maven (43 MB, once) to {libs}")
         part = Path(tempfile.mkdtemp(prefix="libs-", dir=home()))
         try:
             _copy_dependencies(part)
             part.chmod(0o755)
-            part.rename(libs)  # complete or not there: a broken download leaves nothing behind
+            part.rename(libs)  # complete or missing: a failed download leaves nothing behind
         finally:
             shutil.rmtree(part, ignore_errors=True)
     return libs
@@ -85,21 +85,21 @@ def _copy_dependencies(folder: Path) -> None:
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode or not list(folder.glob(f"kafka_*-{KAFKA_VERSION}.jar")):
-        said = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr.strip()[-300:])
+        output = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr.strip()[-300:])
         raise SetupError(
-            f"broker: Maven could not bring Apache Kafka {KAFKA_VERSION}: {said.strip()} "
+            f"broker: Maven could not copy Apache Kafka {KAFKA_VERSION}: {output.strip()} "
             "Check the network or the mirror in ~/.m2/settings.xml, then run the command again."
         )
 
 
 def archive() -> Path:
-    """Where the class data archive is kept: it halves the start of a node, and fits one Java and one class path."""
+    """The path of the class data archive, which halves the start of a node and fits one Java and one class path."""
     name = hashlib.sha256(f"{_java_version()} {home()}".encode()).hexdigest()[:12]
     return home() / f"classes-{name}.jsa"
 
 
 def java_command(folder: Path, *options: str) -> list[str]:
-    """Java with Kafka's class path; temporary files go into `folder`, so that removing it leaves nothing."""
+    """The Java command with Kafka's class path; temporary files go into `folder`, so that removing it leaves nothing."""
     return [
         *("java", *HEAP.split(), "-XX:-UsePerfData", f"-Djava.io.tmpdir={folder}"),
         *(f"-Dlog4j2.configurationFile=file:{FILES / 'log4j2.xml'}", *options, "-cp", f"{home() / 'libs'}/*"),
@@ -108,7 +108,7 @@ def java_command(folder: Path, *options: str) -> list[str]:
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """One process at a time works on the cache folder; the others wait and find the work done."""
+    """Lock the cache folder: one process at a time works on it, the others wait and find the work done."""
     home().mkdir(parents=True, exist_ok=True)
     with (home() / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

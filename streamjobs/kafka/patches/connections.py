@@ -1,4 +1,4 @@
-"""What aiokafka 0.14.0 does wrong for us, answered in its own classes; `apply` once per process, before any client."""
+"""Lookups, requests and credentials: where aiokafka 0.14.0 would leave a worker idle, hung or closed half-way."""
 
 import asyncio
 import ssl
@@ -7,89 +7,82 @@ from typing import Any
 
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
 from aiokafka.conn import AIOKafkaConnection, CloseReason, OAuthAuthenticator
-from aiokafka.consumer.fetcher import Fetcher, PartitionRecords
+from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.errors import KafkaError, NodeNotReadyError, RequestTimedOutError, SaslAuthenticationFailed
 from aiokafka.protocol.produce import ProduceRequest
 
-from streamjobs.core.messages import Stored
-from streamjobs.kafka.patches import batches, unpacking
 from streamjobs.kafka.secrets import Secret
 
-_lookup = AIOKafkaClient.coordinator_lookup
+_coordinator_lookup = AIOKafkaClient.coordinator_lookup
 _connect = AIOKafkaConnection.connect
-_step = OAuthAuthenticator.step
-_fetch = Fetcher._proc_fetch_request
+_oauth_step = OAuthAuthenticator.step
+_fetch_request = Fetcher._proc_fetch_request
 
 
-class Refused:
-    """Connections that were refused for TLS or credentials since the last one that was not."""
+class Refusals:
+    """Connections refused for TLS or credentials since the last successful one; aiokafka only logs them."""
 
     since: float | None = None  # time.monotonic()
     server: str = ""
     error: BaseException | None = None
 
 
-class Answered:
-    """When a node last answered a request of any client here, time.monotonic(); 0: none has yet."""
+class LastAnswer:
+    """When a node last answered a request of any client in this process, time.monotonic(); 0: none has yet."""
 
     at: float = 0.0
 
 
-async def _patient_lookup(self: Any, kind: Any, key: str) -> Any:
-    """Whatever passes by itself is told as an error that all callers ask again after.
+async def _retriable_lookup(self: Any, kind: Any, key: str) -> Any:
+    """Turn every passing problem into an error that all callers retry on.
 
     A node that its controller has just cut off, or that has just started, answers without any node. aiokafka asserts that
-    there is one; that ends the consumer's group routine for good, and the worker idles. A connection that breaks under the
-    question ends a producer for good.
+    there is one. The assertion ends the consumer's coordination task for good, and the worker idles. A connection that
+    breaks during the lookup ends a producer for good.
     """
     if not self.cluster.brokers():
         raise NodeNotReadyError("the broker's metadata names no node yet")
     try:
-        return await _lookup(self, kind, key)
+        return await _coordinator_lookup(self, kind, key)
     except KafkaError as error:
         if error.retriable:
-            raise NodeNotReadyError(f"nobody could say where {key!r} is coordinated: {error}") from error
+            raise NodeNotReadyError(f"no node knows the coordinator of {key!r} yet: {error}") from error
         raise
 
 
-async def _own_send(self: Any, node_id: int, request: Any, *, group: Any = ConnectionGroup.DEFAULT) -> Any:
-    """A request that times out closes the connection it went through, and no other.
+async def _send_on_own_connection(self: Any, node_id: int, request: Any, *, group: Any = ConnectionGroup.DEFAULT) -> Any:
+    """When a request times out, close the connection it went through, and no other.
 
-    aiokafka looks that connection up again by its node: where two requests time out together, the first has closed it, so
-    that the second finds none (KeyError, which ends a producer for good) or closes the one just made in its place.
+    aiokafka looks that connection up again by its node. If two requests time out together, the first has closed it, and
+    the second finds none (KeyError, which ends a producer for good) or closes the new one made in its place.
     """
     if not await self.ready(node_id, group=group):
         raise NodeNotReadyError(f"no connection to node {node_id}")
     connection = self._conns[node_id, group]
-    answered = not (isinstance(request, ProduceRequest) and request.required_acks == 0)
+    expect_response = not (isinstance(request, ProduceRequest) and request.required_acks == 0)
     try:
-        answer = await connection.send(request, expect_response=answered)
+        answer = await connection.send(request, expect_response=expect_response)
     except TimeoutError as error:
         connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
         raise RequestTimedOutError() from error
-    if answered:
-        Answered.at = time.monotonic()
+    if expect_response:
+        LastAnswer.at = time.monotonic()
     return answer
 
 
-async def _ending_fetch(self: Any, *arguments: Any) -> Any:
-    """Cancelled while it waits to try again, it ends as it does while it waits for an answer.
+async def _cancellable_fetch(self: Any, *arguments: Any) -> Any:
+    """Let a fetch that is cancelled while it waits to retry end as one that waits for an answer does.
 
-    What it lets escape breaks off the consumer's closing: connections stay open, and a traceback is all that is told.
+    Otherwise the cancellation escapes and breaks off closing the consumer: connections stay open, with only a traceback.
     """
     try:
-        return await _fetch(self, *arguments)
+        return await _fetch_request(self, *arguments)
     except asyncio.CancelledError:
         return False
 
 
-def _lean_record(self: Any, tp: Any, record: Any) -> Stored:
-    """The core's own tuples of fetched records; aiokafka's data class costs 0.6 us more a record."""
-    return Stored(tp.topic, tp.partition, record.offset, record.timestamp, record.key, record.value, record.headers)
-
-
-async def _noted_connect(self: Any) -> Any:
-    """With the password as it is now; and whoever watches (`Refused`) learns of refusals, which aiokafka only logs."""
+async def _connect_with_current_password(self: Any) -> Any:
+    """Read the password at each connection, and note refusals in `Refusals`."""
     if isinstance(self._sasl_plain_password, Secret):
         self._sasl_plain_password = self._sasl_plain_password.read()
     try:
@@ -97,29 +90,26 @@ async def _noted_connect(self: Any) -> Any:
     except (ssl.SSLError, KafkaError, ValueError, KeyError) as error:
         if not isinstance(error, (ssl.SSLError, KafkaError)):  # a server that does not prove who it is
             error = SaslAuthenticationFailed(f"the server's answer makes no sense ({type(error).__name__})")
-        trust = isinstance(error, (ssl.SSLError, SaslAuthenticationFailed)) or isinstance(error.__cause__, ssl.SSLError)
-        if trust:
-            Refused.since = Refused.since or time.monotonic()
-            Refused.server, Refused.error = f"{self._host}:{self._port}", error
+        refused = isinstance(error, (ssl.SSLError, SaslAuthenticationFailed)) or isinstance(error.__cause__, ssl.SSLError)
+        if refused:
+            Refusals.since = Refusals.since or time.monotonic()
+            Refusals.server, Refusals.error = f"{self._host}:{self._port}", error
         raise error
     if self._ssl_context is not None:
-        Refused.since = None
+        Refusals.since = None
     return made
 
 
-async def _answered_step(self: Any, payload: bytes | None) -> Any:
-    """A refused token is answered in words and without an error code; aiokafka takes that for a welcome."""
+async def _oauth_step_with_refusal(self: Any, payload: bytes | None) -> Any:
+    """Raise on a refused token: the broker answers with a text and no error code, which aiokafka takes for success."""
     if self._token_sent and payload:
         raise SaslAuthenticationFailed(payload.decode(errors="replace")[:200])
-    return await _step(self, payload)
+    return await _oauth_step(self, payload)
 
 
 def apply() -> None:
-    AIOKafkaClient.coordinator_lookup = _patient_lookup
-    AIOKafkaClient.send = _own_send
-    AIOKafkaConnection.connect = _noted_connect
-    Fetcher._proc_fetch_request = _ending_fetch
-    OAuthAuthenticator.step = _answered_step
-    PartitionRecords._consumer_record = _lean_record
-    unpacking.apply()
-    batches.apply()
+    AIOKafkaClient.coordinator_lookup = _retriable_lookup
+    AIOKafkaClient.send = _send_on_own_connection
+    AIOKafkaConnection.connect = _connect_with_current_password
+    Fetcher._proc_fetch_request = _cancellable_fetch
+    OAuthAuthenticator.step = _oauth_step_with_refusal

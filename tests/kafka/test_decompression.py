@@ -16,9 +16,10 @@ from aiokafka.structs import TopicPartition
 from streamjobs.core.decoding.records import decoder
 from streamjobs.core.messages import Unread
 from streamjobs.errors import SnapshotError
-from streamjobs.kafka.patches import connections, unpacking
-from streamjobs.kafka.patches.batches import PORTION, Fetched
-from streamjobs.kafka.patches.unpacking import Unpackable, gzip_decode, lz4_decode, snappy_decode, zstd_decode
+from streamjobs.kafka import patches
+from streamjobs.kafka.patches import decompression
+from streamjobs.kafka.patches.batches import PORTION, FetchedBatches
+from streamjobs.kafka.patches.decompression import DecompressionError, gzip_decode, lz4_decode, snappy_decode, zstd_decode
 from streamjobs.kafka.reader import readable
 from streamjobs.settings.sections import SourceSection
 from tests.kafka.batches import PACK, batch, packed, records
@@ -37,15 +38,15 @@ UNFRAMED = {  # what other clients write
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    connections.apply()
-    unpacking.here.unpacked = 0
-    monkeypatch.setattr(unpacking._Bounds, "most", MOST)
+    patches.apply()
+    decompression.budget.used = 0
+    monkeypatch.setattr(decompression._Budget, "limit", MOST)
     yield
-    unpacking.here.unpacked = 0
+    decompression.budget.used = 0
 
 
 def read(data: bytes, begin: int = 0) -> list[Any]:
-    return list(PartitionRecords(PLACE, Fetched(data), [], begin, None, None, True, READ_COMMITTED))
+    return list(PartitionRecords(PLACE, FetchedBatches(data), [], begin, None, None, True, READ_COMMITTED))
 
 
 @pytest.mark.parametrize("codec", PACK)
@@ -53,13 +54,13 @@ def test_what_was_packed_comes_out_up_to_the_bound_and_nothing_beyond_it(codec: 
     rnd = random.Random(1)
     for size in (1, 100, 40_000, MOST):
         data = rnd.randbytes(size // 2) + bytes(size - size // 2)
-        unpacking.here.unpacked = 0
+        decompression.budget.used = 0
         assert bytes(DECODE[codec](PACK[codec](data))) == data
         assert bytes(DECODE[codec](memoryview(bytes(UNFRAMED[codec](data))))) == data
-        assert unpacking.here.unpacked == 2 * size
+        assert decompression.budget.used == 2 * size
     for size in (MOST + 1, 50 * MOST):
         for pack in (PACK[codec], UNFRAMED[codec]):
-            with pytest.raises(Unpackable, match=f"more than {MOST} bytes"):
+            with pytest.raises(DecompressionError, match=f"more than {MOST} bytes"):
                 DECODE[codec](bytes(pack(bytes(size))))
 
 
@@ -67,14 +68,14 @@ def test_pieces_one_after_another_are_one_batch_and_have_one_bound() -> None:
     for codec in ("gzip", "zstd", "lz4"):
         piece = PACK[codec](bytes(MOST // 4))
         assert bytes(DECODE[codec](4 * piece)) == bytes(MOST)
-        with pytest.raises(Unpackable, match="more than"):
+        with pytest.raises(DecompressionError, match="more than"):
             DECODE[codec](5 * piece)
 
 
 def test_a_size_that_is_only_claimed_takes_no_memory() -> None:
-    with pytest.raises(Unpackable, match="more than"):
+    with pytest.raises(DecompressionError, match="more than"):
         snappy_decode(b"\xff\xff\xff\xff\x0f" + b"abc")  # 4 GB
-    with pytest.raises(Unpackable, match="a block of -5 bytes"):
+    with pytest.raises(DecompressionError, match="a block of -5 bytes"):
         snappy_decode(PACK["snappy"](b"abc")[:16] + b"\xff\xff\xff\xfb" + b"abc")
 
 
@@ -90,7 +91,7 @@ def test_damage_is_told_and_nothing_else_is_raised(codec: str) -> None:
         cut = rnd.choice((len(data), rnd.randrange(len(data))))
         try:
             DECODE[codec](bytes(data[:cut]))
-        except Unpackable as error:
+        except DecompressionError as error:
             told += 1
             assert "\n" not in str(error) and len(str(error)) < 200
     assert told > 100
@@ -147,11 +148,11 @@ def taken(data: bytes, most: int | None = None) -> list[list[Any]]:
     state = SimpleNamespace(paused=False, position=0)
     state.consumed_to = lambda offset: setattr(state, "position", offset)
     assignment: Any = SimpleNamespace(active=True, state_value=lambda tp: state)
-    found = PartitionRecords(PLACE, Fetched(data), [], 0, None, None, True, READ_COMMITTED)
+    found = PartitionRecords(PLACE, FetchedBatches(data), [], 0, None, None, True, READ_COMMITTED)
     result = FetchResult(PLACE, assignment=assignment, partition_records=found, backoff=0)
     calls = []
     while result.has_more():
-        unpacking.here.unpacked = 0
+        decompression.budget.used = 0
         calls.append(result.getall(most))
         assert state.position == (calls[-1][-1].offset + 1 if calls[-1] else state.position)
         assert len(calls) < 1000
@@ -159,7 +160,7 @@ def taken(data: bytes, most: int | None = None) -> list[list[Any]]:
 
 
 def test_a_fetch_of_much_is_handed_over_in_portions_and_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking._Bounds, "most", PORTION)
+    monkeypatch.setattr(decompression._Budget, "limit", PORTION)
     big = [packed([bytes(PORTION // 2), b"x"], "zstd", base=2 * n) for n in range(7)]
     calls = taken(b"".join(big))
     assert [[record.offset for record in call] for call in calls] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13]]
@@ -170,12 +171,12 @@ def test_a_fetch_of_much_is_handed_over_in_portions_and_nothing_is_left_out(monk
 
 
 def test_a_fetch_that_comes_when_a_portion_is_full_is_kept() -> None:
-    unpacking.here.unpacked = PORTION
-    assert Fetched(packed(GOOD, "zstd")).has_next()  # aiokafka takes one without for a record too large, and skips it
+    decompression.budget.used = PORTION
+    assert FetchedBatches(packed(GOOD, "zstd")).has_next()  # aiokafka takes one without for a record too large, and skips it
 
 
-def test_without_the_remedy_aiokafka_unpacks_whatever_there_is() -> None:
-    """The day this fails the remedy can go."""
+def test_without_the_patch_aiokafka_decompresses_whatever_there_is() -> None:
+    """When this fails, the patch can be removed."""
     for codec in PACK:
         decode = getattr(aiokafkas, f"{codec}_decode")
         assert len(decode(PACK[codec](bytes(10 * MOST)))) == 10 * MOST
