@@ -26,7 +26,7 @@ from streamjobs.settings.sections import (
 from streamjobs.settings.sentences import Places
 
 MOST_SAMPLES = 100_000  # of one window, as in streamjobs.stages.windows
-LONGEST_TRANSACTION = 60.0  # seconds; a third of what the broker gives one, OPEN_AT_MOST of streamjobs.worker.changelog
+LONGEST_TRANSACTION = 60.0  # seconds; a third of TRANSACTION_TIMEOUT of streamjobs.worker.changelog
 Found = Iterator[tuple[tuple[str, str], str]]  # (section, setting) and the sentence about it
 
 

@@ -135,7 +135,7 @@ def test_a_changelog_that_deletes_is_found_before_it_forgets_keys(make_bed: Make
 def test_a_dead_letter_fits_wherever_its_input_did() -> None:
     settings = _settings("kafka://127.0.0.1:1")
     planned = {one.role: one for one in topics.plan(settings, SINKS, 4)}
-    assert int(planned["dlq"].config["max.message.bytes"]) >= settings.source.max_bytes + topics.HEADERS_ROOM
+    assert int(planned["dlq"].config["max.message.bytes"]) >= settings.source.max_bytes + topics.HEADER_BYTES
 
 
 def test_a_broker_that_does_not_answer_is_one_sentence_within_seconds() -> None:
