@@ -22,7 +22,7 @@ from streamjobs.settings.sections import (
 )
 from streamjobs.stages.windows import MOST_SAMPLES
 
-LONGEST_TRANSACTION = 60.0  # seconds; a third of the broker's timeout, TRANSACTION_TIMEOUT of streamjobs.worker.changelog
+LONGEST_TRANSACTION = 60.0  # seconds; a third of the broker's timeout, TRANSACTION_TIMEOUT of worker.changelog
 Problems = Iterator[tuple[tuple[str, str], str]]  # ((section, setting), sentence about it)
 
 
