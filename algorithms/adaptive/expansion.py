@@ -10,15 +10,10 @@ from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing, 
 from algorithms.common.protocol import Array, Learner
 
 
-def check_counts(owner: Learner, counts: Array, budget: int) -> None:
-    """Raise ValueError unless every stored sample of a state has its weights, within the budget (0 = unlimited)."""
-    held, weighted = counts[:2].tolist()
-    if held != weighted or (budget and held > budget):
-        most = f"up to {budget}" if budget else "any number of"
-        raise ValueError(
-            f"{type(owner).__name__}: expected {most} stored samples, each with its weights, "
-            f"got {held} samples and {weighted} rows of weights."
-        )
+def check_budget(owner: Learner, held: int, budget: int) -> None:
+    """Raise ValueError where a state stores more samples than the budget (0 = unlimited)."""
+    if budget and held > budget:
+        raise ValueError(f"{type(owner).__name__}: the state stores {held} samples, this learner's budget is {budget}.")
 
 
 @compiled

@@ -4,12 +4,6 @@ from algorithms.common.compiled import compiled
 from algorithms.common.protocol import Array
 
 
-def triangle_rows(rows: dict[str, int], field: str) -> dict[str, int]:
-    """Room of the stored fields, with room in `field` for a triangle over as many samples as the dictionary may hold."""
-    most = rows["dictionary"]
-    return {**rows, field: most * (most + 1) // 2}
-
-
 @compiled
 def identity(triangle: Array, count: int) -> None:
     """The lower triangle of the identity of size `count`, by rows, in place."""

@@ -41,6 +41,8 @@ class Exrls(Learner):
     (array([0., 1.]), array([1.6]))
     """
 
+    name: ClassVar[str] = "exrls"
+    persisted_name: ClassVar[str] = "Exrls"
     kind: ClassVar[str] = "regression"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
 

@@ -41,6 +41,8 @@ class Rls(Learner):
     (array([0., 1.]), array([1.333]))
     """
 
+    name: ClassVar[str] = "rls"
+    persisted_name: ClassVar[str] = "Rls"
     kind: ClassVar[str] = "regression"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
 

@@ -6,7 +6,7 @@ Cost of a row: O(targets).  State: targets + 1 numbers.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,8 @@ class Smoothing(Stage):
     >>> stage.advance(work, np.zeros(4, np.int64), scores, learn).ravel()  # the third row is a label that came late
     array([4. , 2. , 5.5, 1. ])
     """
+
+    persisted_name: ClassVar[str] = "Smoothing"
 
     smooth: float = 0.3  # in [0, 1); share of the row before, 0 = off
 

@@ -12,7 +12,7 @@ On paper 002's inputs (d 7, D 330) that has .029 of kernel error (root mean squa
 
 import functools
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -35,6 +35,9 @@ class GaussQuadrature(Learner):
     >>> abs(a @ b - np.exp(-0.5)) < 0.02
     np.True_
     """
+
+    name: ClassVar[str] = "gauss_quadrature"
+    persisted_name: ClassVar[str] = "GaussQuadrature"
 
     kernel: Kernel = field(default_factory=Kernel)  # gaussian
     features: int = 330  # features of a row, even

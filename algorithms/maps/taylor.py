@@ -11,7 +11,7 @@ kernel by at most ((|x| |x'|) / sigma^2)^(g+1) / (g+1)!: inputs should lie withi
 import functools
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,6 +31,9 @@ class Taylor(Learner):
     >>> len(a), f"{a @ b:.4f} {np.exp(-0.5):.4f}"
     (5, '0.6065 0.6065')
     """
+
+    name: ClassVar[str] = "taylor"
+    persisted_name: ClassVar[str] = "Taylor"
 
     kernel: Kernel = field(default_factory=Kernel)  # gaussian
     degree: int = 4  # 1 to 20; highest degree of a monomial

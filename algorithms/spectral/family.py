@@ -13,7 +13,7 @@ import numpy as np
 
 from algorithms.common.eigen import symmetric
 from algorithms.common.kernels import Kernel, gram
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, Work, Workspace, require
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, Slot, Workspace, require
 from algorithms.common.rls import carry_covariance, packed, unpacked
 from algorithms.spectral.evictions import EVICTIONS
 from algorithms.spectral.loop import HEADS, NOVEL, TOLD, Rules, rows_until
@@ -23,6 +23,8 @@ TRANSFERS = ("exact", "nearest", "truncate")
 SOLVERS = ("eigh", "rank_one", "ritz")
 
 STORED = ("dictionary", "values", "used", "waiting", "wanted", "marks", "weights", "vectors", "eigenvalues")
+ALIGNED = (("dictionary", "values", "used"), ("waiting", "wanted", "marks"))
+MAY_BE_EMPTY = ("used",)
 
 
 class FamilyState(NamedTuple):
@@ -194,46 +196,58 @@ def _whole(learner: Any, state: FamilyState) -> FamilyState:
     return state._replace(P=unpacked(state.P, n))
 
 
-def caches(learner: Any, state: FamilyState, rows: Mapping[str, int]) -> tuple[Array, ...]:
+def caches(learner: Any, state: FamilyState, rows: Mapping[str, int]) -> Mapping[str, Array]:
     """Psi' and Lambda, and the gram matrix where the solver needs it at every admission."""
     m = rows["dictionary"]
     kept = m if learner.moves and learner.solver == "ritz" else 0
-    return np.zeros((m, learner.rank)), np.zeros(learner.rank), np.zeros((kept, kept))
+    return {"map": np.zeros((m, learner.rank)), "spectrum": np.zeros(learner.rank), "gram": np.zeros((kept, kept))}
 
 
-def derive(learner: Any, work: Work, slot: int) -> None:
+def derive(learner: Any, own: Slot) -> None:
     """The map of a state that has one, and weights where the stored ones do not give the stored values to the last bit."""
-    fields, name, most = Fields(*work), type(learner).__name__, _most(learner)
-    m, values, marked = fields.counts[slot, :3].tolist()
+    fields, slot, name, most = Fields(*own.work), own.number, type(learner).__name__, _most(learner)
+    m, waits, first = own.rows("dictionary"), own.rows("waiting"), rules(learner).first
     if most is not None and m > most:
         raise ValueError(f"{name}: the state stores {m} samples, this learner's limit is {most}.")
-    if values != m:
-        raise ValueError(f"{name}: expected a value for each of {m} stored samples, got {values}.")
-    waits, first = int(fields.counts[slot, 3]), rules(learner).first
     if waits >= first:
         raise ValueError(f"{name}: {waits} rows wait for the first map, which is made from {first}.")
+    _check_caches(learner, own, m)
     if m == 0:
-        _check_waiting(fields, slot, name, waits, most)
+        _check_waiting(own, name, waits, most)
         return
-    if marked != m:
+    if own.rows("used") == 0:
         fields.used[slot, :m] = 0
     if not restore(fields, slot, learner, m):
         raise ValueError(f"{name}: the kernel of {m} stored samples, or its eigenvectors, are out of range.")
     stored = fields.values[slot, :m]
     with np.errstate(over="ignore", invalid="ignore"):
-        if fields.counts[slot, 6] != learner.rank or not np.array_equal(values_on(fields, slot, m), stored):
+        if own.rows("weights") == 0 or not np.array_equal(values_on(fields, slot, m), stored):
             fields.weights[slot] = fields.map[slot, :m].T @ stored  # (35)
     if not np.isfinite(fields.weights[slot]).all():
         raise ValueError(f"{name}: the values of {m} stored samples are out of range.")
-    fields.counts[slot, 2], fields.counts[slot, 6] = m, learner.rank if learner.head != "none" else 0
+    own.set_rows("used", m)
+    own.set_rows("weights", learner.rank if learner.head != "none" else 0)
 
 
-def _check_waiting(fields: Fields, slot: int, name: str, waits: int, most: int | None) -> None:
-    """Rows that wait have their targets and marks, and those that will be the dictionary find room."""
-    _, targets, marked = fields.counts[slot, 3:6].tolist()
-    novel = int((fields.marks[slot, :marked] & NOVEL > 0).sum())
-    if targets != waits or marked != waits or (waits and not novel) or (most is not None and novel > most):
-        raise ValueError(f"{name}: {waits} rows wait with {targets} targets and {marked} marks, {novel} of them novel.")
+def _check_caches(learner: Any, own: Slot, m: int) -> None:
+    """Raise ValueError unless weights and eigenpairs of m stored samples are all there, or none is."""
+    q = pairs(learner, m) if learner.moves and learner.solver != "eigh" else 0
+    weights = learner.rank if m > 0 and learner.head != "none" else 0
+    for field, expected in (("weights", weights), ("vectors", m * q), ("eigenvalues", q)):
+        got = own.rows(field)
+        if got not in (0, expected):
+            raise ValueError(
+                f"{type(learner).__name__}: the state holds {m} rows of dictionary; "
+                f"expected {expected} rows of {field} (or none), got {got}."
+            )
+
+
+def _check_waiting(own: Slot, name: str, waits: int, most: int | None) -> None:
+    """Raise ValueError unless rows that wait hold some that will be the dictionary, and these find room."""
+    novel = int((own["marks"][:waits] & NOVEL > 0).sum())
+    if (waits and not novel) or (most is not None and novel > most):
+        limit = "1 or more" if most is None else f"1 to {most}"
+        raise ValueError(f"{name}: {waits} rows wait for the first map; expected {limit} of them novel, got {novel}.")
 
 
 def run_loop(learner: Any, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:

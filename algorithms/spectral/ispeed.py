@@ -34,7 +34,11 @@ class Ispeed(Learner):
     (array([1, 1, 1, 1, 1, 1], dtype=int8), array([0, 0, 0, 0, 1, 1], dtype=int8), array([1. , 2. , 2.5, 0.5]))
     """
 
+    name: ClassVar[str] = "ispeed"
+    persisted_name: ClassVar[str] = "Ispeed"
     stored: ClassVar[tuple[str, ...]] = family.STORED
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = family.ALIGNED
+    may_be_empty: ClassVar[tuple[str, ...]] = family.MAY_BE_EMPTY
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)

@@ -34,7 +34,11 @@ class Sispeed(Learner):
     (array([1, 0, 1, 0, 1], dtype=int8), array([0., 2., 1.]))
     """
 
+    name: ClassVar[str] = "sispeed"
+    persisted_name: ClassVar[str] = "Sispeed"
     stored: ClassVar[tuple[str, ...]] = family.STORED
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = family.ALIGNED
+    may_be_empty: ClassVar[tuple[str, ...]] = family.MAY_BE_EMPTY
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)

@@ -26,7 +26,11 @@ class SparseSpeed(Learner):
     (array([1, 0, 1, 0, 0], dtype=int8), array([0., 2.]))
     """
 
+    name: ClassVar[str] = "sparse_speed"
+    persisted_name: ClassVar[str] = "SparseSpeed"
     stored: ClassVar[tuple[str, ...]] = family.STORED
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = family.ALIGNED
+    may_be_empty: ClassVar[tuple[str, ...]] = family.MAY_BE_EMPTY
 
     kernel: Kernel = field(default_factory=Kernel)
     rank: int  # features: leading eigenfunctions, at most map_size

@@ -28,7 +28,11 @@ class Speed(Learner):
     (array([ nan,  nan,  nan,  nan, 1.87, 1.93]), (4, 1), (4, 1))
     """
 
+    name: ClassVar[str] = "speed"
+    persisted_name: ClassVar[str] = "Speed"
     stored: ClassVar[tuple[str, ...]] = family.STORED
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = family.ALIGNED
+    may_be_empty: ClassVar[tuple[str, ...]] = family.MAY_BE_EMPTY
 
     kernel: Kernel = field(default_factory=Kernel)
     rank: int  # features: leading eigenfunctions, at most map_size

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from algorithms import LEARNERS, Learner, learner_from
+from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import SettingError, Stage
 from algorithms.heads.gated import GatedRls
 from algorithms.heads.smoothing import Smoothing
@@ -136,14 +137,25 @@ def describe(stage: Stage) -> str:
 
     >>> describe(learner_from("lms", {"step_size": 0.5}))
     'Lms(step_size=0.5)'
+
+    The text is part of the fingerprint of every stored state, so it is made of persisted names, not of Python's.
     """
     assert dataclasses.is_dataclass(stage)
     shown = []
     for field in dataclasses.fields(stage):
         value = getattr(stage, field.name)
         if value != field.default:
-            shown.append(f"{field.name}={describe(value) if isinstance(value, Stage) else value!r}")
-    return f"{type(stage).__name__}({', '.join(shown)})"
+            shown.append(f"{field.name}={_shown(value)}")
+    return f"{stage.persisted_name}({', '.join(shown)})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Stage):
+        return repr(describe(value))  # in quotes, as it was first stored
+    if isinstance(value, Kernel):
+        numbers = [f"{field.name}={getattr(value, field.name)!r}" for field in dataclasses.fields(value)]
+        return f"{value.persisted_name}({', '.join(numbers)})"
+    return repr(value)
 
 
 def _learners(settings: Settings) -> tuple[Learner | None, Learner]:

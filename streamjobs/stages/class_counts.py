@@ -1,7 +1,7 @@
 """What a key keeps beside its learner: how many rows it had, and which classes have been labelled so far."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ class BooksState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Books(Stage):
+    persisted_name: ClassVar[str] = "Books"
     classes: int
     given: int = 0  # the first of them that may be predicted before any label: a population's
 

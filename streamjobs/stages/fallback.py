@@ -1,7 +1,7 @@
 """What is said of a row without scores: the last class the key's head learned, if any."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,8 @@ class Fallback(Stage):
     >>> nothing
     array([-1, -1,  4])
     """
+
+    persisted_name: ClassVar[str] = "Fallback"
 
     def init(self) -> FallbackState:
         return FallbackState(-1)

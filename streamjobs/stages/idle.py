@@ -4,7 +4,7 @@ A sensor that lies still still measures noise; one that sleeps, hangs or was unp
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,8 @@ class Idle(Stage):
     >>> learn & AWAKE > 0
     array([ True,  True,  True, False,  True])
     """
+
+    persisted_name: ClassVar[str] = "Idle"
 
     after: int  # repeats of a sample that are taken for chance
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import put
-from algorithms.common.protocol import LEARN_HEAD, Array, Stage, Work, plain, require, unknown
+from algorithms.common.protocol import LEARN_HEAD, Array, Slot, Stage, plain, require, unknown
 from streamjobs.stages.rows import Rows
 
 CLOSE = 1e-6  # seconds; times nearer than this are the same
@@ -46,7 +46,9 @@ class Met(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting(Stage):
+    persisted_name: ClassVar[str] = "Waiting"
     stored: ClassVar[tuple[str, ...]] = ("times", "X", "L", "said")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (stored,)
 
     wait: float = 0.0  # seconds of event time; 0: no label comes later
     delay: float = 0.0  # seconds of event time; 0: labels are learned with their rows
@@ -64,11 +66,11 @@ class Waiting(Stage):
     def init(self, width: int, labels: int) -> WaitingState:
         return WaitingState(np.empty(0), np.empty((0, width)), np.empty((0, labels)), np.empty(0, np.int64), -np.inf)
 
-    def caches(self, state: WaitingState, rows: Mapping[str, int]) -> tuple[Array, ...]:
-        return (np.zeros(self.most, np.int64),)  # the place in the present batch, where the row came in it; else -1
+    def caches(self, state: WaitingState, rows: Mapping[str, int]) -> Mapping[str, Array]:
+        return {"place": np.zeros(self.most, np.int64)}  # the place in the present batch, where the row came in it; else -1
 
-    def derive(self, work: Work, slot: int) -> None:
-        work[-1][slot] = -1
+    def derive(self, own: Slot) -> None:
+        own["place"][:] = -1
 
     def advance(self, work: Any, rows: Rows, labels: Rows) -> Met:
         """Rows and labels of many keys, each in the order of `owner`; of labels slots, times, L and owner are read."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, Stage, Work, plain, require
+from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, Slot, Stage, plain, require
 
 APPLIED, HELD, LATE, DUPLICATE = 0, 1, 2, 3  # verdicts on an arriving sample
 _POLICIES = {"learn": 0, "predict_only": 1, "drop": 2, "dlq": 3}
@@ -52,7 +52,9 @@ class Order(Stage):
     (array([1., 2., 3.]), array([1, 1, 1, 1], dtype=int8))
     """
 
+    persisted_name: ClassVar[str] = "Order"
     stored: ClassVar[tuple[str, ...]] = ("held_times", "held_X", "held_L")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (stored,)
 
     policy: str = "learn"  # of late samples: learn and predict_only let them pass at once, drop and dlq do not
     lateness: float = 0.0  # seconds of event time a sample waits
@@ -68,8 +70,8 @@ class Order(Stage):
     def room(self, field: str) -> int:
         return self.max_held + 1 if self.lateness > 0 else 0  # a sample enters before one leaves
 
-    def derive(self, work: Work, slot: int) -> None:
-        held = int(work[4][slot, 0])
+    def derive(self, own: Slot) -> None:
+        held = own.rows("held_times")
         if held > self.max_held:
             raise ValueError(f"Order: {held} samples wait, of which {self.max_held} may.")
 

@@ -58,7 +58,9 @@ class Windows(Stage):
     (48, 100)
     """
 
+    persisted_name: ClassVar[str] = "Windows"
     stored: ClassVar[tuple[str, ...]] = ("times", "X", "L", "learns")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (stored,)
 
     length: float  # seconds
     hop: float  # seconds, at least a sample period
