@@ -23,8 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.expansion import check_budget, evaluate
-from algorithms.adaptive.inverse import take_over
+from algorithms.adaptive.expansion import check_budget, evaluate, take_over
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import (
     extend,

@@ -14,7 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.expansion import check_budget, lms_loop
+from algorithms.adaptive.expansion import check_budget
+from algorithms.adaptive.klms_loop import klms_loop
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
 
@@ -66,4 +67,4 @@ class Klms(Learner):
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         quantum = 0.0 if self.budget else -1.0
-        lms_loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, float(self.step_size), quantum, self.budget)
+        klms_loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, float(self.step_size), quantum, self.budget)

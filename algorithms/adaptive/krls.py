@@ -18,8 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.expansion import check_budget, evaluate
-from algorithms.adaptive.inverse import identity, take_over
+from algorithms.adaptive.expansion import check_budget, evaluate, take_over
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import (
     extend,
@@ -93,7 +92,7 @@ class Krls(Learner):
         held = own.rows("dictionary")
         check_budget(self, held, self.budget)
         if own.rows("P") == 0:
-            identity(own["P"], held)
+            _identity(own["P"], held)
             own.set_rows("P", held * (held + 1) // 2)
         factor(self.kernel.code, own["dictionary"], 0, held, 0.0, own["gram_factor"])
 
@@ -146,7 +145,7 @@ def _loop(work, slots, X, Y, learn, out, code, above, forgetting, budget):
             triangle_product(P, count, a, u)
             total = forgetting + dot(a[:count], u[:count])
             if not total >= forgetting:  # rounding left P indefinite
-                identity(P, count)
+                _identity(P, count)
                 triangle_product(P, count, a, u)
                 total = forgetting + dot(a[:count], u[:count])
             put(a, u[:count])
@@ -214,3 +213,13 @@ def _forget(P, count, forgetting):
     if trace <= WIND_UP * forgetting * count:
         for at in range(count * (count + 1) // 2):
             P[at] /= forgetting
+
+
+@compiled
+def _identity(triangle: Array, count: int) -> None:
+    """The lower triangle of the identity of size `count`, by rows, in place."""
+    for i in range(count):
+        at = i * (i + 1) // 2
+        for j in range(i):
+            triangle[at + j] = 0.0
+        triangle[at + i] = 1.0

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.expansion import check_budget, lms_loop
+from algorithms.adaptive.expansion import check_budget
+from algorithms.adaptive.klms_loop import klms_loop
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
 
@@ -68,4 +69,4 @@ class Qklms(Learner):
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         step_size, quantum = float(self.step_size), float(self.quantum)
-        lms_loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, step_size, quantum, self.budget)
+        klms_loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, step_size, quantum, self.budget)
