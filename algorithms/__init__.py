@@ -1,20 +1,22 @@
 """The registry: every learner by its name, and `learner_from` to make one from a table of settings.
 
+One line adds a learner: the import of its class, which states its name.
+
 >>> learner = learner_from("lms", {"step_size": 0.5})
 >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[1.0]], [[2.0]])
 >>> state.weights
 array([[1.]])
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from algorithms.adaptive.exkrls import Exkrls
-from algorithms.adaptive.klms import Klms
-from algorithms.adaptive.knlms import Knlms
-from algorithms.adaptive.krls import Krls
-from algorithms.adaptive.qklms import Qklms
-from algorithms.chain import Chain
+from algorithms.adaptive.exkrls import Exkrls as Exkrls
+from algorithms.adaptive.klms import Klms as Klms
+from algorithms.adaptive.knlms import Knlms as Knlms
+from algorithms.adaptive.krls import Krls as Krls
+from algorithms.adaptive.qklms import Qklms as Qklms
+from algorithms.chain import Chain as Chain
 from algorithms.common.protocol import (
     Array,
     Basis,
@@ -26,67 +28,47 @@ from algorithms.common.protocol import (
     Workspace,
 )
 from algorithms.common.settings import build, suggestion
-from algorithms.drift.adwin import Adwin
-from algorithms.drift.page_hinkley import PageHinkley
-from algorithms.drift.window_ratio import WindowRatio
-from algorithms.heads.exrls import Exrls
-from algorithms.heads.gated import GatedRls
-from algorithms.heads.lms import Lms
-from algorithms.heads.logistic import Logistic
-from algorithms.heads.nlms import Nlms
-from algorithms.heads.pa import Pa
-from algorithms.heads.pegasos import Pegasos
-from algorithms.heads.rls import Rls
-from algorithms.maps.gauss_quadrature import GaussQuadrature
-from algorithms.maps.rff import Rff
-from algorithms.maps.taylor import Taylor
-from algorithms.prototypes.ald import Ald
-from algorithms.prototypes.random_prototypes import RandomPrototypes
-from algorithms.scaling import Scaling
-from algorithms.spectral.ispeed import Ispeed
-from algorithms.spectral.sispeed import Sispeed
-from algorithms.spectral.sparse_speed import SparseSpeed
-from algorithms.spectral.speed import Speed
-from algorithms.subspace.last_points import LastPoints
-from algorithms.subspace.okfe import Okfe
-from algorithms.subspace.okfeb import Okfeb
-from algorithms.subspace.running_mean import RunningMean
-from algorithms.subspace.wrkpca import Wrkpca
+from algorithms.drift.adwin import Adwin as Adwin
+from algorithms.drift.page_hinkley import PageHinkley as PageHinkley
+from algorithms.drift.window_ratio import WindowRatio as WindowRatio
+from algorithms.heads.exrls import Exrls as Exrls
+from algorithms.heads.gated import GatedRls as GatedRls
+from algorithms.heads.lms import Lms as Lms
+from algorithms.heads.logistic import Logistic as Logistic
+from algorithms.heads.nlms import Nlms as Nlms
+from algorithms.heads.pa import Pa as Pa
+from algorithms.heads.pegasos import Pegasos as Pegasos
+from algorithms.heads.rls import Rls as Rls
+from algorithms.maps.gauss_quadrature import GaussQuadrature as GaussQuadrature
+from algorithms.maps.rff import Rff as Rff
+from algorithms.maps.taylor import Taylor as Taylor
+from algorithms.prototypes.ald import Ald as Ald
+from algorithms.prototypes.random_prototypes import RandomPrototypes as RandomPrototypes
+from algorithms.scaling import Scaling as Scaling
+from algorithms.spectral.ispeed import Ispeed as Ispeed
+from algorithms.spectral.sispeed import Sispeed as Sispeed
+from algorithms.spectral.sparse_speed import SparseSpeed as SparseSpeed
+from algorithms.spectral.speed import Speed as Speed
+from algorithms.subspace.last_points import LastPoints as LastPoints
+from algorithms.subspace.okfe import Okfe as Okfe
+from algorithms.subspace.okfeb import Okfeb as Okfeb
+from algorithms.subspace.running_mean import RunningMean as RunningMean
+from algorithms.subspace.wrkpca import Wrkpca as Wrkpca
 
-LEARNERS: dict[str, type[Learner]] = {
-    "adwin": Adwin,
-    "ald": Ald,
-    "chain": Chain,
-    "exkrls": Exkrls,
-    "exrls": Exrls,
-    "gated_rls": GatedRls,
-    "gauss_quadrature": GaussQuadrature,
-    "ispeed": Ispeed,
-    "klms": Klms,
-    "knlms": Knlms,
-    "krls": Krls,
-    "last_points": LastPoints,
-    "lms": Lms,
-    "logistic": Logistic,
-    "nlms": Nlms,
-    "okfe": Okfe,
-    "okfeb": Okfeb,
-    "pa": Pa,
-    "page_hinkley": PageHinkley,
-    "pegasos": Pegasos,
-    "qklms": Qklms,
-    "random_prototypes": RandomPrototypes,
-    "rff": Rff,
-    "rls": Rls,
-    "running_mean": RunningMean,
-    "scaling": Scaling,
-    "sispeed": Sispeed,
-    "sparse_speed": SparseSpeed,
-    "speed": Speed,
-    "taylor": Taylor,
-    "window_ratio": WindowRatio,
-    "wrkpca": Wrkpca,
-}
+
+def by_name(classes: Iterable[object]) -> dict[str, type[Learner]]:
+    """The learners among these objects, sorted by the names they state; TypeError where one has no name of its own."""
+    learners: dict[str, type[Learner]] = {}
+    for cls in classes:
+        if isinstance(cls, type) and issubclass(cls, Learner) and cls is not Learner:
+            name = getattr(cls, "name", None)
+            if not isinstance(name, str) or name in learners:
+                raise TypeError(f"{cls.__name__}: expected a name that no other learner has; got {name!r}.")
+            learners[name] = cls
+    return dict(sorted(learners.items()))
+
+
+LEARNERS: dict[str, type[Learner]] = by_name(vars().values())  # all that is imported above
 
 __all__ = [
     "LEARNERS",

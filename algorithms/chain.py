@@ -11,7 +11,7 @@ extractor that brings a head of its own leaves it away.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -66,6 +66,9 @@ class Chain(Learner):
     >>> out.features.round(2).tolist(), out.prediction.shape
     ([[0.0, 0.0], [0.0, 0.0], [0.0, -0.6], [-1.22, -0.93]], (4, 1))
     """
+
+    name: ClassVar[str] = "chain"
+    persisted_name: ClassVar[str] = "Chain"
 
     extractor: Learner  # gives features
     head: Learner  # predicts from them

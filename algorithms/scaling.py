@@ -8,7 +8,7 @@ constant column - scales to 0; spread below 10^-10 of the column's mean, or belo
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,9 @@ class Scaling(Learner):
     >>> out.features.ravel(), state.mean.round(3)
     (array([0., 0., 2.]), array([2.667]))
     """
+
+    name: ClassVar[str] = "scaling"
+    persisted_name: ClassVar[str] = "Scaling"
 
     method: Literal["standard", "none"] = "standard"  # none: only clip and unit_norm
     unit_norm: bool = False  # bring every scaled x to length 1; a zero stays zero

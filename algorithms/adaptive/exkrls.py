@@ -23,8 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.expansion import check_counts, evaluate
-from algorithms.adaptive.inverse import take_over, triangle_rows
+from algorithms.adaptive.expansion import check_budget, evaluate, take_over
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import (
     extend,
@@ -38,7 +37,7 @@ from algorithms.common.gram_factor import (
 )
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, put, remove_row
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
 
 JITTER = 1e-8  # on the diagonal of the gram matrix where its inverse decides who leaves
 RANGE = 1e9  # of s, up and down from its start, ...
@@ -63,8 +62,13 @@ class Exkrls(Learner):
     (array([0., 1., 0.]), array([0.667, 0.667, 1.   ]))
     """
 
+    name: ClassVar[str] = "exkrls"
+    persisted_name: ClassVar[str] = "Exkrls"
     kind: ClassVar[str] = "regression"
     stored: ClassVar[tuple[str, ...]] = ("dictionary", "weights", "Q")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"),)
+    triangles: ClassVar[Mapping[str, str]] = {"Q": "dictionary"}
+    may_be_empty: ClassVar[tuple[str, ...]] = ("Q",)
 
     kernel: Kernel = field(default_factory=Kernel)
     transition: float = 1.0  # in (0, 1]; f fades by this factor a row
@@ -84,9 +88,6 @@ class Exkrls(Learner):
         most = self.budget + 1  # a new sample enters before one leaves
         return (most * (most + 1) // 2 if field == "Q" else most) if self.budget else None
 
-    def rooms(self, state: ExkrlsState, extra: int) -> dict[str, int]:
-        return triangle_rows(Learner.rooms(self, state, extra), "Q")
-
     def init(self, *, dim: int, targets: int, seed: int) -> ExkrlsState:
         return ExkrlsState(np.empty((0, dim)), np.empty((0, targets)), np.empty(0), self.forgetting * float(self.ridge), 0)
 
@@ -96,21 +97,20 @@ class Exkrls(Learner):
     def targets(self, state: ExkrlsState) -> int:
         return int(state.weights.shape[1])
 
-    def caches(self, state: ExkrlsState, rows: Mapping[str, int]) -> tuple[Array, ...]:
+    def caches(self, state: ExkrlsState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         side = rows["dictionary"] if self.budget else 0
-        return (np.zeros((side, side)),)
+        return {"gram_factor": np.zeros((side, side))}
 
-    def derive(self, work: Work, slot: int) -> None:
-        dictionaries, _, triangles, _, _, counts, factors = work
-        check_counts(self, counts[slot], self.budget)
-        code, dictionary, held = self.kernel.code, dictionaries[slot], int(counts[slot, 0])
-        if counts[slot, 2] != held * (held + 1) // 2:
+    def derive(self, own: Slot) -> None:
+        code, dictionary, held = self.kernel.code, own["dictionary"], own.rows("dictionary")
+        check_budget(self, held, self.budget)
+        if own.rows("Q") == 0:
             U = np.zeros((len(dictionary), len(dictionary)))
             factor(code, dictionary, 0, held, float(self.ridge), U)
-            _invert(U, held, triangles[slot])
-            counts[slot, 2] = held * (held + 1) // 2
+            _invert(U, held, own["Q"])
+            own.set_rows("Q", held * (held + 1) // 2)
         if self.budget:
-            factor(code, dictionary, 0, held, JITTER, factors[slot])
+            factor(code, dictionary, 0, held, JITTER, own["gram_factor"])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         start = self.forgetting * float(self.ridge)

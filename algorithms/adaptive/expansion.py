@@ -1,24 +1,17 @@
 """What the kernel filters share: an expansion f(x) = sum_i weights[i] kappa(dictionary[i], x)."""
 
-from typing import Any
-
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Code, fill_row, fill_row_and_distances, value
-from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing, put, remove_row
+from algorithms.common.kernels import Code, fill_row, value
+from algorithms.common.linalg import missing, put, remove_row
 from algorithms.common.protocol import Array, Learner
 
 
-def check_counts(owner: Learner, counts: Array, budget: int) -> None:
-    """Raise ValueError unless every stored sample of a state has its weights, within the budget (0 = unlimited)."""
-    held, weighted = counts[:2].tolist()
-    if held != weighted or (budget and held > budget):
-        most = f"up to {budget}" if budget else "any number of"
-        raise ValueError(
-            f"{type(owner).__name__}: expected {most} stored samples, each with its weights, "
-            f"got {held} samples and {weighted} rows of weights."
-        )
+def check_budget(owner: Learner, held: int, budget: int) -> None:
+    """Raise ValueError where a state stores more samples than the budget (0 = unlimited)."""
+    if budget and held > budget:
+        raise ValueError(f"{type(owner).__name__}: the state stores {held} samples, this learner's budget is {budget}.")
 
 
 @compiled
@@ -81,57 +74,9 @@ def enter(code, dictionary, weights, count, x, along, budget, k):
 
 
 @compiled
-def lms_loop(
-    work: Any,
-    slots: Array,
-    X: Array,
-    Y: Array,
-    learn: Array,
-    out: Any,
-    code: Code,
-    step_size: Any,
-    quantum: Any,
-    budget: Any,
-) -> None:
-    """Kernel least mean squares; a sample within `quantum` of a stored one only moves that weight (below 0: never)."""
-    dictionaries, all_weights, seen, counts = work
-    room = dictionaries.shape[1]
-    k, gaps2, along = np.empty(room), np.empty(room), np.empty(Y.shape[1])
-    for n in range(len(X)):
-        key, x, y, prediction = slots[n], X[n], Y[n], out.prediction[n]
-        dictionary, weights, count = dictionaries[key], all_weights[key], counts[key, 0]
-        if missing(x):
-            continue
-
-        # Predict with what earlier rows taught.
-        fill_row_and_distances(code, dictionary, count, x, k, gaps2)
-        within = evaluate(k, weights, count, prediction)
-        if not missing(y):
-            out.loss[n] = distance2(y, prediction)
-
-        # The error, in the direction of x.
-        if not learn[n] & 2:
-            continue
-        seen[key] += 1
-        if missing(y) or not within:
-            continue
-        for t in range(y.size):
-            along[t] = step_size * (y[t] - prediction[t])
-        if not largest(along) < LARGEST_STEP:
-            continue
-
-        # Quantise: the nearest stored sample absorbs it.
-        if quantum >= 0.0 and count > 0:
-            nearest = 0
-            for i in range(1, count):
-                if gaps2[i] < gaps2[nearest]:
-                    nearest = i
-            if gaps2[nearest] <= quantum:
-                for t in range(y.size):
-                    weights[nearest, t] += along[t]
-                continue
-
-        # Otherwise x is stored.
-        after = enter(code, dictionary, weights, count, x, along, budget, k)
-        out.admitted[n], out.evicted[n] = 1, after == count
-        counts[key, 0], counts[key, 1] = after, after
+def take_over(weights: Array, leaving: int, count: int, along: Array) -> None:
+    """weights[j] += along[j] weights[leaving]: what the others take over from a sample before it is removed."""
+    for j in range(count):
+        if j != leaving:
+            for t in range(weights.shape[1]):
+                weights[j, t] += along[j] * weights[leaving, t]

@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.expansion import check_counts, enter, evaluate
+from algorithms.adaptive.expansion import check_budget, enter, evaluate
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing, norm2
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
 
 
 class KnlmsState(NamedTuple):
@@ -39,7 +39,10 @@ class Knlms(Learner):
     (array([1, 0, 1], dtype=int8), array([1.505, 1.   ]))
     """
 
+    name: ClassVar[str] = "knlms"
+    persisted_name: ClassVar[str] = "Knlms"
     stored: ClassVar[tuple[str, ...]] = ("dictionary", "weights")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"),)
 
     kernel: Kernel = field(default_factory=Kernel)
     step_size: float = 0.2  # in (0, 2); share of the error that a step closes
@@ -71,8 +74,8 @@ class Knlms(Learner):
     def targets(self, state: KnlmsState) -> int:
         return int(state.weights.shape[1])
 
-    def derive(self, work: Work, slot: int) -> None:
-        check_counts(self, work[3][slot], self.budget)
+    def derive(self, own: Slot) -> None:
+        check_budget(self, own.rows("dictionary"), self.budget)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         step_size, below, ridge = float(self.step_size), float(self.coherence_below), float(self.ridge)

@@ -18,8 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.expansion import check_counts, evaluate
-from algorithms.adaptive.inverse import identity, take_over, triangle_rows
+from algorithms.adaptive.expansion import check_budget, evaluate, take_over
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import (
     extend,
@@ -33,7 +32,7 @@ from algorithms.common.gram_factor import (
 )
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, norm2, put, remove_row
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
 
 WIND_UP = 1e4  # most growth of P's trace, in units of its size
 
@@ -55,8 +54,13 @@ class Krls(Learner):
     (array([1., 1., 0.]), array([3., 5.]))
     """
 
+    name: ClassVar[str] = "krls"
+    persisted_name: ClassVar[str] = "Krls"
     kind: ClassVar[str] = "regression"
     stored: ClassVar[tuple[str, ...]] = ("dictionary", "weights", "P")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"),)
+    triangles: ClassVar[Mapping[str, str]] = {"P": "dictionary"}
+    may_be_empty: ClassVar[tuple[str, ...]] = ("P",)
 
     kernel: Kernel = field(default_factory=Kernel)
     ald_above: float = 0.01  # above 0; residual from which x is stored, on the scale of kappa(x, x)
@@ -72,9 +76,6 @@ class Krls(Learner):
         most = self.budget + 1  # a new sample enters before one leaves
         return (most * (most + 1) // 2 if field == "P" else most) if self.budget else None
 
-    def rooms(self, state: KrlsState, extra: int) -> dict[str, int]:
-        return triangle_rows(Learner.rooms(self, state, extra), "P")
-
     def init(self, *, dim: int, targets: int, seed: int) -> KrlsState:
         return KrlsState(np.empty((0, dim)), np.empty((0, targets)), np.empty(0), 0)
 
@@ -84,17 +85,16 @@ class Krls(Learner):
     def targets(self, state: KrlsState) -> int:
         return int(state.weights.shape[1])
 
-    def caches(self, state: KrlsState, rows: Mapping[str, int]) -> tuple[Array, ...]:
-        return (np.zeros((rows["dictionary"], rows["dictionary"])),)
+    def caches(self, state: KrlsState, rows: Mapping[str, int]) -> Mapping[str, Array]:
+        return {"gram_factor": np.zeros((rows["dictionary"], rows["dictionary"]))}
 
-    def derive(self, work: Work, slot: int) -> None:
-        dictionaries, _, triangles, _, counts, factors = work
-        check_counts(self, counts[slot], self.budget)
-        held = int(counts[slot, 0])
-        if counts[slot, 2] != held * (held + 1) // 2:
-            identity(triangles[slot], held)
-            counts[slot, 2] = held * (held + 1) // 2
-        factor(self.kernel.code, dictionaries[slot], 0, held, 0.0, factors[slot])
+    def derive(self, own: Slot) -> None:
+        held = own.rows("dictionary")
+        check_budget(self, held, self.budget)
+        if own.rows("P") == 0:
+            _identity(own["P"], held)
+            own.set_rows("P", held * (held + 1) // 2)
+        factor(self.kernel.code, own["dictionary"], 0, held, 0.0, own["gram_factor"])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         above, forgetting = float(self.ald_above), float(self.forgetting)
@@ -145,7 +145,7 @@ def _loop(work, slots, X, Y, learn, out, code, above, forgetting, budget):
             triangle_product(P, count, a, u)
             total = forgetting + dot(a[:count], u[:count])
             if not total >= forgetting:  # rounding left P indefinite
-                identity(P, count)
+                _identity(P, count)
                 triangle_product(P, count, a, u)
                 total = forgetting + dot(a[:count], u[:count])
             put(a, u[:count])
@@ -213,3 +213,13 @@ def _forget(P, count, forgetting):
     if trace <= WIND_UP * forgetting * count:
         for at in range(count * (count + 1) // 2):
             P[at] /= forgetting
+
+
+@compiled
+def _identity(triangle: Array, count: int) -> None:
+    """The lower triangle of the identity of size `count`, by rows, in place."""
+    for i in range(count):
+        at = i * (i + 1) // 2
+        for j in range(i):
+            triangle[at + j] = 0.0
+        triangle[at + i] = 1.0

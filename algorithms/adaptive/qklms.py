@@ -13,9 +13,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.expansion import check_counts, lms_loop
+from algorithms.adaptive.expansion import check_budget
+from algorithms.adaptive.klms_loop import klms_loop
 from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
 
 
 class QklmsState(NamedTuple):
@@ -35,8 +36,11 @@ class Qklms(Learner):
     (array([0., 0., 1.]), array([1.5, 1. ]))
     """
 
+    name: ClassVar[str] = "qklms"
+    persisted_name: ClassVar[str] = "Qklms"
     kind: ClassVar[str] = "regression"
     stored: ClassVar[tuple[str, ...]] = ("dictionary", "weights")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"),)
 
     kernel: Kernel = field(default_factory=Kernel)
     step_size: float = 0.2  # above 0; share of the error that a step closes at x itself, where kappa(x, x) = 1
@@ -60,9 +64,9 @@ class Qklms(Learner):
     def targets(self, state: QklmsState) -> int:
         return int(state.weights.shape[1])
 
-    def derive(self, work: Work, slot: int) -> None:
-        check_counts(self, work[3][slot], self.budget)
+    def derive(self, own: Slot) -> None:
+        check_budget(self, own.rows("dictionary"), self.budget)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         step_size, quantum = float(self.step_size), float(self.quantum)
-        lms_loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, step_size, quantum, self.budget)
+        klms_loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, step_size, quantum, self.budget)

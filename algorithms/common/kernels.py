@@ -7,7 +7,7 @@ compiled loop serves every kernel. Values come from differences, never from the 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -38,6 +38,8 @@ class Kernel:
     >>> round(value(kernel.code, np.array([0.0]), np.array([2.0])), 4)
     0.6065
     """
+
+    persisted_name: ClassVar[str] = "Kernel"  # in stored states; must never change
 
     name: Name = "gaussian"
     bandwidth: float | None = None  # in units of x; None = sqrt(length of x)

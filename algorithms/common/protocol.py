@@ -85,15 +85,19 @@ class Workspace:
     """States of many keys as arrays with a leading slot axis; `tuple(work)` is what compiled loops take.
 
     Order: the state's fields, `counts (slots, len(stored))` with how many rows each stored field holds, then the caches.
+    `work["factor"]` is an array by the name of its field or cache, `work["counts"]` the counts.
     """
 
-    __slots__ = ("arrays",)
+    __slots__ = ("arrays", "names", "stored")
 
-    def __init__(self, arrays: Work) -> None:
-        self.arrays = arrays
+    def __init__(self, arrays: Work, names: tuple[str, ...] = (), stored: tuple[str, ...] = ()) -> None:
+        self.arrays, self.names, self.stored = arrays, names, stored
 
     def __iter__(self) -> Iterator[Array]:
         return iter(self.arrays)
+
+    def __getitem__(self, name: str) -> Array:
+        return self.arrays[self.names.index(name)]
 
     @property
     def slots(self) -> int:
@@ -113,22 +117,58 @@ class Workspace:
         self.arrays = tuple(grown)
 
 
+class Slot:
+    """The arrays of one slot of a workspace by name, `own["factor"]`, and how many rows each stored field holds."""
+
+    __slots__ = ("number", "work")
+
+    def __init__(self, work: Workspace, number: int) -> None:
+        self.work, self.number = work, number
+
+    def __getitem__(self, name: str) -> Array:
+        return self.work[name][self.number]
+
+    def rows(self, field: str) -> int:
+        return int(self["counts"][self.work.stored.index(field)])
+
+    def set_rows(self, field: str, rows: int) -> None:
+        self["counts"][self.work.stored.index(field)] = rows
+
+
 class Stage:
     """Something with a state per key: how that state enters and leaves a workspace. Learners and windows are stages."""
 
     __slots__ = ()
+    persisted_name: ClassVar[str]  # what stored states call it; must never change, whatever the class is called
     stored: ClassVar[tuple[str, ...]] = ()  # state fields whose leading axis is a count
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = ()  # groups of stored fields with as many rows as the group's first
+    triangles: ClassVar[Mapping[str, str]] = {}  # stored field -> the one over whose m rows it is a triangle, m (m + 1) / 2
+    may_be_empty: ClassVar[tuple[str, ...]] = ()  # of those, what a state may leave out: none yet, or `derive` fills it
+
+    def __init_subclass__(cls, abstract: bool = False) -> None:
+        """Raises TypeError where a class has no persisted name, or states something of a field that is not stored."""
+        if abstract:
+            return
+        if not isinstance(getattr(cls, "persisted_name", None), str):
+            raise TypeError(f"{cls.__name__}: expected persisted_name, the text by which stored states know it; got none.")
+        named = {*cls.triangles, *cls.triangles.values(), *cls.may_be_empty}.union(*cls.aligned)
+        if named - set(cls.stored):
+            unknown_fields = ", ".join(sorted(named - set(cls.stored)))
+            raise TypeError(f"{cls.__name__}: aligned, triangles and may_be_empty name {unknown_fields}, not in `stored`.")
 
     def room(self, field: str) -> int | None:
         """Most rows the stored field ever holds between two statements; None = unbounded."""
         raise NotImplementedError(f"{type(self).__name__}: no room stated for {field}")
 
-    def caches(self, state: State, rows: Mapping[str, int]) -> tuple[Array, ...]:
-        """Zeroed arrays of one slot for what is derived from the state; `rows` = room of each stored field."""
-        return ()
+    def caches(self, state: State, rows: Mapping[str, int]) -> Mapping[str, Array]:
+        """Zeroed arrays of one slot, by name, for what is derived from the state; `rows` = room of each stored field."""
+        return {}
 
-    def derive(self, work: Work, slot: int) -> None:
-        """Fill the slot's caches from its state, bit for bit as the loop would have left them."""
+    def derive(self, own: Slot) -> None:
+        """Fill the slot's caches from its state, bit for bit as the loop would have left them.
+
+        `load` has checked what `aligned` and `triangles` state. Raises ValueError for any other state that cannot be.
+        """
 
     @property
     def bounded(self) -> bool:
@@ -136,12 +176,14 @@ class Stage:
 
     def rooms(self, state: State, extra: int) -> dict[str, int]:
         """Rows a workspace gives each stored field of states shaped like this one; extra: more where nothing bounds them."""
+        held = {field: len(getattr(state, field)) for field in self.stored}
+        for group in self.aligned:
+            held |= dict.fromkeys(group, max(held[field] for field in group))  # `derive` fills what was left out
         rows = {}
         for field in self.stored:
             room = self.room(field)
-            held = len(getattr(state, field))
-            rows[field] = held + extra + 1 if room is None else max(room, held)
-        return rows
+            rows[field] = held[field] + extra + 1 if room is None else max(room, held[field])
+        return rows | {field: rows[over] * (rows[over] + 1) // 2 for field, over in self.triangles.items()}
 
     def workspace(self, state: State, *, slots: int = 1, extra: int = 0) -> Workspace:
         """Arrays for `slots` states shaped like `state`; an unbounded stage gets room for `extra` more rows a slot."""
@@ -152,11 +194,13 @@ class Stage:
             shape = (rows[field], *one.shape[1:]) if field in rows else one.shape
             arrays.append(np.zeros((slots, *shape), one.dtype))
         arrays.append(np.zeros((slots, len(self.stored)), np.int64))
-        arrays.extend(np.zeros((slots, *cache.shape), cache.dtype) for cache in self.caches(state, rows))
-        return Workspace(tuple(arrays))
+        caches = self.caches(state, rows)
+        arrays.extend(np.zeros((slots, *cache.shape), cache.dtype) for cache in caches.values())
+        return Workspace(tuple(arrays), (*state._fields, "counts", *caches), self.stored)
 
     def load(self, work: Any, slot: int, state: State) -> None:
-        """Copy a state into a slot and derive its caches."""
+        """Copy a state into a slot and derive its caches. Raises ValueError for a state that contradicts itself."""
+        self.check_rows(state)
         arrays = work.arrays
         counts = arrays[len(state)]
         for array, field, value in zip(arrays, state._fields, state, strict=False):
@@ -165,7 +209,23 @@ class Stage:
                 array[slot, : len(value)] = value
             else:
                 array[slot] = value
-        self.derive(arrays, slot)
+        self.derive(Slot(work, slot))
+
+    def check_rows(self, state: State) -> None:
+        """Raise ValueError unless stored fields that belong together have the same rows, and triangles their numbers."""
+        wanted = [(field, group[0], "one for each row of") for group in self.aligned for field in group[1:]]
+        wanted += [(field, over, "the lower triangle over the rows of") for field, over in self.triangles.items()]
+        for field, first, relation in wanted:
+            held, got = len(getattr(state, first)), len(getattr(state, field))
+            expected = held * (held + 1) // 2 if field in self.triangles else held
+            if got == expected or (got == 0 and field in self.may_be_empty):
+                continue
+            what = f"{expected} rows of {field}" if field not in self.triangles else f"{expected} numbers in {field}"
+            empty = " (or none)" if field in self.may_be_empty else ""
+            raise ValueError(
+                f"{type(self).__name__}: the state holds {held} rows of {first}; "
+                f"expected {what}{empty}, {relation} {first}, got {got}."
+            )
 
     def save(self, work: Any, slot: int, like: State) -> State:
         """Copy a slot out as a state of its own, C-contiguous; `like` names the fields."""
@@ -191,13 +251,16 @@ class Stage:
         return total
 
 
-class Learner(Stage):
+class Learner(Stage, abstract=True):
     """A learner's settings. Subclasses are frozen dataclasses and leaves: nothing inherits from a learner.
 
-    A learner defines `init`, `loop`, `room`, and `width` where it gives features. The shared check-suite holds the rest.
+    A learner defines `name`, `persisted_name`, `init`, `dim` and `loop`; `width` where it gives features, `targets` where
+    it predicts, `room` of its stored fields. The shared check-suite holds the rest. What a family shares may stand in a
+    base class between this one and its learners, which has no settings and is no learner itself (`abstract=True`).
     """
 
     __slots__ = ()
+    name: ClassVar[str]  # in the registry, job files and populations; must never change
     kind: ClassVar[str] = "features"  # features | regression | classification | drift
     moves: ClassVar[bool] = False  # the basis of the features turns as it learns
     begins_from_population: ClassVar[bool] = False  # has `from_population(state)`: what other people's head taught

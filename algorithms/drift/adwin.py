@@ -16,7 +16,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import remove_row
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
 from algorithms.drift.report import COLUMNS, report, watches_one
 
 PER_SIZE = 5  # most buckets of one size
@@ -41,6 +41,8 @@ class Adwin(Learner):
     (array([55]), np.float64(30.0))
     """
 
+    name: ClassVar[str] = "adwin"
+    persisted_name: ClassVar[str] = "Adwin"
     kind: ClassVar[str] = "drift"
     stored: ClassVar[tuple[str, ...]] = ("buckets",)
 
@@ -63,8 +65,8 @@ class Adwin(Learner):
     def dim(self, state: AdwinState) -> int:
         return 1
 
-    def derive(self, work: Work, slot: int) -> None:
-        held = int(work[2][slot, 0])
+    def derive(self, own: Slot) -> None:
+        held = own.rows("buckets")
         if held >= self.room("buckets"):
             raise ValueError(
                 f"Adwin: the state stores {held} buckets, this detector has {self.room('buckets') - 1} at most."

@@ -39,6 +39,8 @@ class PageHinkley(Learner):
            [0.   , 0.   , 0.6  ,   nan]])
     """
 
+    name: ClassVar[str] = "page_hinkley"
+    persisted_name: ClassVar[str] = "PageHinkley"
     kind: ClassVar[str] = "drift"
 
     delta: float = 0.03  # rise that is tolerated, in units of the watched number; 0 or more

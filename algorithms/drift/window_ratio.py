@@ -16,7 +16,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import remove_row
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
 from algorithms.drift.report import COLUMNS, report, watches_one
 
 
@@ -37,6 +37,8 @@ class WindowRatio(Learner):
            [ nan, 0.  ,  nan,  nan]])
     """
 
+    name: ClassVar[str] = "window_ratio"
+    persisted_name: ClassVar[str] = "WindowRatio"
     kind: ClassVar[str] = "drift"
     stored: ClassVar[tuple[str, ...]] = ("recent",)
 
@@ -65,8 +67,8 @@ class WindowRatio(Learner):
     def dim(self, state: WindowRatioState) -> int:
         return 1
 
-    def derive(self, work: Work, slot: int) -> None:
-        held, most = int(work[2][slot, 0]), self.short + self.long
+    def derive(self, own: Slot) -> None:
+        held, most = own.rows("recent"), self.short + self.long
         if held > most:
             raise ValueError(f"WindowRatio: the state stores {held} rows, this detector's windows have {most}.")
 

@@ -18,9 +18,9 @@ import numpy as np
 from algorithms.common import rls
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import Array, Basis, Outputs, require
 from algorithms.common.rls import packed
-from algorithms.heads import linear as heads
+from algorithms.heads.covariance_head import CovarianceHead
 from algorithms.heads.linear import carry, score, squared_loss
 
 
@@ -32,7 +32,7 @@ class ExrlsState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exrls(Learner):
+class Exrls(CovarianceHead):
     """Least squares for weights that drift as a random walk, or fade where transition is below 1.
 
     >>> learner = Exrls(ridge=1.0, state_noise=1.0)
@@ -41,6 +41,8 @@ class Exrls(Learner):
     (array([0., 1.]), array([1.6]))
     """
 
+    name: ClassVar[str] = "exrls"
+    persisted_name: ClassVar[str] = "Exrls"
     kind: ClassVar[str] = "regression"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
 
@@ -59,14 +61,6 @@ class Exrls(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> ExrlsState:
         P = np.eye(dim + self.intercept) / self.ridge
         return ExrlsState(np.zeros((dim, targets)), np.zeros(targets), packed(P), 0)
-
-    def dim(self, state: ExrlsState) -> int:
-        return len(state.weights)
-
-    def targets(self, state: ExrlsState) -> int:
-        return state.weights.shape[1]
-
-    workspace, load, save = heads.workspace, heads.load, heads.save  # type: ignore[assignment]
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         model = (float(self.transition), float(self.forgetting), float(self.state_noise), 1.0 / self.ridge)

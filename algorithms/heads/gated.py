@@ -19,8 +19,8 @@ import numpy as np
 from algorithms.common import rls
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import largest, missing, put
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, State, require
-from algorithms.heads import linear as heads
+from algorithms.common.protocol import Array, Basis, Outputs, State, require
+from algorithms.heads.covariance_head import CovarianceHead
 from algorithms.heads.linear import carry, score, side, squared_loss
 
 
@@ -39,7 +39,7 @@ class GatedRlsState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GatedRls(Learner):
+class GatedRls(CovarianceHead):
     """Least squares classification that adapts to a person where that pays; `features` is the adapted head's share.
 
     Without a population it is `rls`. With one, begin from `from_population`:
@@ -53,6 +53,8 @@ class GatedRls(Learner):
     (array([0.5, 0.5, 0.5]), array([0.67, 0.03, 0.06]), array([0., 1.]))
     """
 
+    name: ClassVar[str] = "gated_rls"
+    persisted_name: ClassVar[str] = "GatedRls"
     kind: ClassVar[str] = "classification"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
     begins_from_population: ClassVar[bool] = True
@@ -99,14 +101,6 @@ class GatedRls(Learner):
 
     def adapted_share(self, out: Outputs) -> Array:
         return out.features[:, 0]
-
-    def dim(self, state: GatedRlsState) -> int:
-        return len(state.weights)
-
-    def targets(self, state: GatedRlsState) -> int:
-        return state.weights.shape[1]
-
-    workspace, load, save = heads.workspace, heads.load, heads.save  # type: ignore[assignment]
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         falls_back = self.fallback == "last_label"

@@ -2,18 +2,13 @@
 
 `intercept` of a head means: a constant 1 stands behind the features, and the algorithm treats it as one more input.
 Its weights are the state's `bias (targets,)`, so that `weights` stays (dim, targets); without intercept it stays as given.
-`workspace`, `load` and `save` are methods of the heads with a covariance matrix P, whose states hold its lower triangle:
-in a workspace P is whole, which is twice the memory, but its rows are what vector instructions want.
 """
-
-from typing import Any
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import LARGEST_STEP, largest, norm2
-from algorithms.common.protocol import Array, Basis, Learner, Workspace
-from algorithms.common.rls import packed, unpacked
+from algorithms.common.protocol import Array, Basis
 
 
 @compiled
@@ -85,23 +80,3 @@ def carry(basis: Basis, n: int, weights: Array) -> None:
     for i in range(weights.shape[0]):
         for t in range(weights.shape[1]):
             weights[i, t] = turned[i, t]
-
-
-def workspace(learner: Any, state: Any, *, slots: int = 1, extra: int = 0) -> Workspace:
-    return Learner.workspace(learner, _whole(learner, state), slots=slots, extra=extra)
-
-
-def load(learner: Any, work: Any, slot: int, state: Any) -> None:
-    Learner.load(learner, work, slot, _whole(learner, state))
-
-
-def save(learner: Any, work: Any, slot: int, like: Any) -> Any:
-    state: Any = Learner.save(learner, work, slot, like)
-    return state._replace(P=packed(state.P))
-
-
-def _whole(learner: Any, state: Any) -> Any:
-    name, n = type(learner).__name__, len(state.weights) + learner.intercept
-    if state.P.shape != (n * (n + 1) // 2,):
-        raise ValueError(f"{name}: expected P of {n * (n + 1) // 2} numbers ({n} inputs), got shape {state.P.shape}.")
-    return state._replace(P=unpacked(state.P, n))

@@ -33,6 +33,8 @@ class Lms(Learner):
     (array([0., 1.]), array([1.5]))
     """
 
+    name: ClassVar[str] = "lms"
+    persisted_name: ClassVar[str] = "Lms"
     kind: ClassVar[str] = "regression"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
 

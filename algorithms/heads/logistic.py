@@ -34,6 +34,8 @@ class Logistic(Learner):
     (array([0.693, 0.313]), array([ 0.769, -0.769]))
     """
 
+    name: ClassVar[str] = "logistic"
+    persisted_name: ClassVar[str] = "Logistic"
     kind: ClassVar[str] = "classification"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
 

@@ -33,6 +33,8 @@ class Nlms(Learner):
     (array([ 0., 10.]), array([1.5]))
     """
 
+    name: ClassVar[str] = "nlms"
+    persisted_name: ClassVar[str] = "Nlms"
     kind: ClassVar[str] = "regression"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
 

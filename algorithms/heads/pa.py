@@ -34,6 +34,8 @@ class Pa(Learner):
     (array([0., 1.]), array([1., 0.]), array([0.5]))
     """
 
+    name: ClassVar[str] = "pa"
+    persisted_name: ClassVar[str] = "Pa"
     kind: ClassVar[str] = "classification"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
 

@@ -35,6 +35,8 @@ class Pegasos(Learner):
     (array([ 0., -1.]), array([1.]))
     """
 
+    name: ClassVar[str] = "pegasos"
+    persisted_name: ClassVar[str] = "Pegasos"
     kind: ClassVar[str] = "classification"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
 

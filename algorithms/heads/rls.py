@@ -18,9 +18,9 @@ import numpy as np
 from algorithms.common import rls
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import Array, Basis, Outputs, require
 from algorithms.common.rls import packed
-from algorithms.heads import linear as heads
+from algorithms.heads.covariance_head import CovarianceHead
 from algorithms.heads.linear import carry, score, squared_loss
 
 
@@ -32,7 +32,7 @@ class RlsState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rls(Learner):
+class Rls(CovarianceHead):
     """Least squares for several targets at once; the targets share P.
 
     >>> learner = Rls(delta=1.0)
@@ -41,6 +41,8 @@ class Rls(Learner):
     (array([0., 1.]), array([1.333]))
     """
 
+    name: ClassVar[str] = "rls"
+    persisted_name: ClassVar[str] = "Rls"
     kind: ClassVar[str] = "regression"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
 
@@ -55,14 +57,6 @@ class Rls(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> RlsState:
         P = self.delta * np.eye(dim + self.intercept)
         return RlsState(np.zeros((dim, targets)), np.zeros(targets), packed(P), 0)
-
-    def dim(self, state: RlsState) -> int:
-        return len(state.weights)
-
-    def targets(self, state: RlsState) -> int:
-        return state.weights.shape[1]
-
-    workspace, load, save = heads.workspace, heads.load, heads.save  # type: ignore[assignment]
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, Y, learn, out, basis, self.forgetting, self.delta)

@@ -12,21 +12,21 @@ On paper 002's inputs (d 7, D 330) that has .029 of kernel error (root mean squa
 
 import functools
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
 from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, reject, require
-from algorithms.maps import waves as maps
-from algorithms.maps.waves import LARGEST_WIDTH, waves_loop
+from algorithms.common.protocol import Array, Basis, Outputs, reject, require
+from algorithms.maps.fixed_map import LARGEST_WIDTH, FixedMap
+from algorithms.maps.waves import waves_loop
 
 HALTON_UP_TO = 12  # coordinates; further primes fill their interval too slowly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GaussQuadrature(Learner):
+class GaussQuadrature(FixedMap):
     """Features whose dot product is about the gaussian kernel, the same for everybody.
 
     >>> learner = GaussQuadrature(features=100, kernel=Kernel(bandwidth=1.0))
@@ -35,6 +35,9 @@ class GaussQuadrature(Learner):
     >>> abs(a @ b - np.exp(-0.5)) < 0.02
     np.True_
     """
+
+    name: ClassVar[str] = "gauss_quadrature"
+    persisted_name: ClassVar[str] = "GaussQuadrature"
 
     kernel: Kernel = field(default_factory=Kernel)  # gaussian
     features: int = 330  # features of a row, even
@@ -47,8 +50,9 @@ class GaussQuadrature(Learner):
         if self.kernel.name != "gaussian":
             reject(self, "kernel", "gaussian", self.kernel.name)
 
-    width = property(maps.width)  # type: ignore[assignment]
-    init, dim = maps.init, maps.dim  # type: ignore[assignment]
+    @property
+    def width(self) -> int:
+        return self.features
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         frequencies = _nodes(self, X.shape[1])

@@ -12,21 +12,21 @@ the kernel's space, they only approximate its products, to about 1 / sqrt(D).
 
 import functools
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, reject, require
+from algorithms.common.protocol import Array, Basis, Outputs, reject, require
 from algorithms.common.randomness import normal, uniform
-from algorithms.maps import waves as maps
-from algorithms.maps.waves import LARGEST_WIDTH, waves_loop
+from algorithms.maps.fixed_map import LARGEST_WIDTH, FixedMap
+from algorithms.maps.waves import waves_loop
 
 FREQUENCY, PHASE, SPREAD = 1, 2, 3  # purposes of the draws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rff(Learner):
+class Rff(FixedMap):
     """Features whose dot product is about the gaussian or laplacian kernel, for any head behind it.
 
     >>> learner = Rff(features=2000, kernel=Kernel(bandwidth=1.0))
@@ -35,6 +35,9 @@ class Rff(Learner):
     >>> abs(a @ b - np.exp(-0.5)) < 0.05
     np.True_
     """
+
+    name: ClassVar[str] = "rff"
+    persisted_name: ClassVar[str] = "Rff"
 
     kernel: Kernel = field(default_factory=Kernel)  # gaussian or laplacian
     features: int = 330  # features of a row, 1 or more; even for pair
@@ -48,8 +51,9 @@ class Rff(Learner):
         if self.kernel.name not in ("gaussian", "laplacian"):
             reject(self, "kernel", "gaussian or laplacian", self.kernel.name)
 
-    width = property(maps.width)  # type: ignore[assignment]
-    init, dim = maps.init, maps.dim  # type: ignore[assignment]
+    @property
+    def width(self) -> int:
+        return self.features
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         frequencies, phases = _drawn(self, X.shape[1])

@@ -11,19 +11,19 @@ kernel by at most ((|x| |x'|) / sigma^2)^(g+1) / (g+1)!: inputs should lie withi
 import functools
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel
 from algorithms.common.linalg import missing, norm2
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, reject, require
-from algorithms.maps.waves import LARGEST_WIDTH, MapState
+from algorithms.common.protocol import Array, Basis, Outputs, reject, require
+from algorithms.maps.fixed_map import LARGEST_WIDTH, FixedMap, MapState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taylor(Learner):
+class Taylor(FixedMap):
     """Features whose dot product is the gaussian kernel up to a degree, exact near 0; their number grows fast with dim.
 
     >>> learner = Taylor(degree=4, kernel=Kernel(bandwidth=1.0))
@@ -31,6 +31,9 @@ class Taylor(Learner):
     >>> len(a), f"{a @ b:.4f} {np.exp(-0.5):.4f}"
     (5, '0.6065 0.6065')
     """
+
+    name: ClassVar[str] = "taylor"
+    persisted_name: ClassVar[str] = "Taylor"
 
     kernel: Kernel = field(default_factory=Kernel)  # gaussian
     degree: int = 4  # 1 to 20; highest degree of a monomial
@@ -47,10 +50,7 @@ class Taylor(Learner):
         if self.width_for(dim) > LARGEST_WIDTH:
             most = f"lower for x of length {dim}: {self.width_for(dim)} features, at most {LARGEST_WIDTH}"
             reject(self, "degree", most, self.degree)
-        return MapState(dim, 0)
-
-    def dim(self, state: MapState) -> int:
-        return state.dim
+        return FixedMap.init(self, dim=dim, targets=targets, seed=seed)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         dim = X.shape[1]

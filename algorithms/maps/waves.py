@@ -1,31 +1,12 @@
-"""What fixed maps share: a state that only counts, waves cos(w'x + b), and the memory of the map of a setting."""
+"""Waves cos(w'x + b) as features, the loop of `rff` and `gauss_quadrature`."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import Array
-
-LARGEST_WIDTH = 20_000  # most features of a row
-
-
-class MapState(NamedTuple):
-    dim: int  # length of x
-    seen: int  # rows so far; the map is a matter of settings
-
-
-def width(learner: Any) -> int:
-    return int(learner.features)
-
-
-def init(learner: Any, *, dim: int, targets: int, seed: int) -> MapState:
-    return MapState(dim, 0)
-
-
-def dim(learner: Any, state: MapState) -> int:
-    return state.dim
 
 
 @compiled

@@ -4,7 +4,7 @@ Source: Engel, Mannor, Meir (2004), The kernel recursive least-squares algorithm
 Symbols: delta = residual, nu = above, K = gram matrix of the prototypes, k = kernel row of x, lambda = ridge.
 Cost of a row: O(m d + m^2 / 2).  State: m (d + 1) + 1 numbers with m <= budget; the factor is derived from them.
 Departs from the source: a budget; when it is full nothing enters any more and the map stands still, so that heads and other
-keys can rest on it. The features are U'^-1 k (see `common.py`), which a new prototype extends and never turns.
+keys can rest on it. The features are U'^-1 k (see `whitened_map.py`), which a new prototype extends and never turns.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, value
 from algorithms.common.linalg import missing, put
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
 from algorithms.prototypes import whitened_map as maps
 
 
@@ -36,7 +36,10 @@ class Ald(Learner):
     (array([1, 0, 1], dtype=int8), array([1.   , 0.01 , 0.982]), array([1, 3]))
     """
 
+    name: ClassVar[str] = "ald"
+    persisted_name: ClassVar[str] = "Ald"
     stored: ClassVar[tuple[str, ...]] = ("prototypes", "arrival")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("prototypes", "arrival"),)
 
     kernel: Kernel = field(default_factory=Kernel)
     above: float = 0.1  # above 0; residual from which x enters, on the scale of kappa(x, x)
@@ -61,16 +64,14 @@ class Ald(Learner):
     def dim(self, state: AldState) -> int:
         return int(state.prototypes.shape[1])
 
-    def caches(self, state: AldState, rows: Mapping[str, int]) -> tuple[Array, ...]:
-        return (np.zeros((self.budget, self.budget)),)
+    def caches(self, state: AldState, rows: Mapping[str, int]) -> Mapping[str, Array]:
+        return {"gram_factor": np.zeros((self.budget, self.budget))}
 
-    def derive(self, work: Work, slot: int) -> None:
-        held, stamps = work[3][slot].tolist()
-        if held > self.budget or held != stamps:
-            raise ValueError(
-                f"Ald: expected up to {self.budget} prototypes, each with its arrival, got {held} with {stamps} arrivals."
-            )
-        maps.factor(self.kernel.code, work[0][slot], 0, held, float(self.ridge), work[4][slot])
+    def derive(self, own: Slot) -> None:
+        held = own.rows("prototypes")
+        if held > self.budget:
+            raise ValueError(f"Ald: the state stores {held} prototypes, this learner's budget is {self.budget}.")
+        maps.factor(self.kernel.code, own["prototypes"], 0, held, float(self.ridge), own["gram_factor"])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out, self.kernel.code, float(self.above), float(self.ridge))

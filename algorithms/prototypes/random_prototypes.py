@@ -5,7 +5,7 @@ Symbols: t = seen, b = budget, K = gram matrix of the prototypes, k = kernel row
 Cost of a row: O(m d + m^2 / 2), of one that enters O(m^2 d + m^3 / 3), which b ln(n / b) of n rows do after the first b.
 State: m (d + 1) + 2 numbers with m <= budget; the factor is derived from them.
 Readings: row t takes place j, drawn from 0 .. t - 1, if j < b; the draw is a function of (seed, t), so a replay repeats it.
-The features are U'^-1 k (see `common.py`): a newcomer turns the coordinates from its place on, and heads are told how,
+The features are U'^-1 k (see `whitened_map.py`): a newcomer turns the coordinates from its place on, and heads are told how,
 T = U'_new^-1 K(new, old) U_old^-1. Meant to be frozen on a population, as the sample then is the map.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import missing, put
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
 from algorithms.common.randomness import uniform
 from algorithms.prototypes import whitened_map as maps
 
@@ -42,7 +42,10 @@ class RandomPrototypes(Learner):
     (array([1., 1., 0., 1.]), 4, 3)
     """
 
+    name: ClassVar[str] = "random_prototypes"
+    persisted_name: ClassVar[str] = "RandomPrototypes"
     stored: ClassVar[tuple[str, ...]] = ("prototypes", "arrival")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("prototypes", "arrival"),)
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)
@@ -66,17 +69,16 @@ class RandomPrototypes(Learner):
     def dim(self, state: RandomPrototypesState) -> int:
         return int(state.prototypes.shape[1])
 
-    def caches(self, state: RandomPrototypesState, rows: Mapping[str, int]) -> tuple[Array, ...]:
-        return (np.zeros((self.budget, self.budget)),)
+    def caches(self, state: RandomPrototypesState, rows: Mapping[str, int]) -> Mapping[str, Array]:
+        return {"gram_factor": np.zeros((self.budget, self.budget))}
 
-    def derive(self, work: Work, slot: int) -> None:
-        held, stamps = work[4][slot].tolist()
-        if held > self.budget or held != stamps:
+    def derive(self, own: Slot) -> None:
+        held = own.rows("prototypes")
+        if held > self.budget:
             raise ValueError(
-                f"RandomPrototypes: expected up to {self.budget} prototypes, each with its arrival, "
-                f"got {held} with {stamps} arrivals."
+                f"RandomPrototypes: the state stores {held} prototypes, this learner's budget is {self.budget}."
             )
-        maps.factor(self.kernel.code, work[0][slot], 0, held, float(self.ridge), work[5][slot])
+        maps.factor(self.kernel.code, own["prototypes"], 0, held, float(self.ridge), own["gram_factor"])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out, basis, self.kernel.code, float(self.ridge))

@@ -19,12 +19,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Learner
-from algorithms.spectral import family
+from algorithms.spectral.family import SpectralFilter, check_head, check_map
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ispeed(Learner):
+class Ispeed(SpectralFilter):
     """SPEED whose map follows every new row, and whose head keeps what it knows by a change of basis.
 
     >>> learner = Ispeed(rank=2, seed_size=3, budget=4)
@@ -34,7 +33,8 @@ class Ispeed(Learner):
     (array([1, 1, 1, 1, 1, 1], dtype=int8), array([0, 0, 0, 0, 1, 1], dtype=int8), array([1. , 2. , 2.5, 0.5]))
     """
 
-    stored: ClassVar[tuple[str, ...]] = family.STORED
+    name: ClassVar[str] = "ispeed"
+    persisted_name: ClassVar[str] = "Ispeed"
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)
@@ -55,13 +55,9 @@ class Ispeed(Learner):
     state_noise: float = 1e-4  # of exrls, 0 or more
 
     def __post_init__(self) -> None:
-        family.check_head(self)
-        family.check_map(self)
+        check_head(self)
+        check_map(self)
 
-    kind = property(family.kind)  # type: ignore[assignment]
-    headless = property(family.headless)  # type: ignore[assignment]
-    width = property(family.width)  # type: ignore[assignment]
-    init, dim, targets = family.init, family.dim, family.targets  # type: ignore[assignment]
-    room, rooms, caches, derive = family.room, family.rooms, family.caches, family.derive  # type: ignore[assignment]
-    workspace, load, save = family.workspace, family.load, family.save  # type: ignore[assignment]
-    loop = family.run_loop  # type: ignore[assignment]
+    @property
+    def first_rows(self) -> int:
+        return self.seed_size

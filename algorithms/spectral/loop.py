@@ -1,6 +1,6 @@
 """The rows of the SPEED family: they wait for the first map, then are predicted and learned, until one asks for a new map.
 
-A new map costs a thousand times as much as a row, so the loop stops there and `common` goes on in NumPy.
+A new map costs a thousand times as much as a row, so the loop stops there and `family` goes on in NumPy.
 """
 
 from typing import NamedTuple

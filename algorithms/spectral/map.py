@@ -40,6 +40,10 @@ class Fields(NamedTuple):
     gram: Array  # (slots, room, room) where the solver needs it at every admission
 
 
+# Where a slot's counts say how many rows which fields hold, in the order of `stored`.
+SAMPLES, WAITING, WEIGHTS, PAIRS = slice(0, 3), slice(3, 6), 6, slice(7, 9)
+
+
 def gram_of(kernel: Kernel, dictionary: Array) -> Array | None:
     """K, or None where it is out of range."""
     K = gram(kernel, dictionary, dictionary)
@@ -58,7 +62,7 @@ def store(fields: Fields, slot: int, learner: Any, values: Array, V: Array) -> N
     if kept:
         fields.vectors[slot, : V.size] = V.ravel()
         fields.eigenvalues[slot, : values.size] = values
-    fields.counts[slot, 7:9] = (V.size, values.size) if kept else 0
+    fields.counts[slot, PAIRS] = (V.size, values.size) if kept else 0
 
 
 def map_of(values: Array, V: Array, rank: int) -> tuple[Array, Array]:
@@ -82,7 +86,7 @@ def rebuild(fields: Fields, slot: int, learner: Any, m: int) -> bool:
 
 def restore(fields: Fields, slot: int, learner: Any, m: int) -> bool:
     """The map of a loaded state: from its eigenpairs where there are such and they fit, else from scratch."""
-    numbers, q = fields.counts[slot, 7:9].tolist()
+    numbers, q = fields.counts[slot, PAIRS].tolist()
     if not learner.moves or learner.solver == "eigh" or q != pairs(learner, m) or numbers != m * q:
         return rebuild(fields, slot, learner, m)
     if fields.gram.shape[1]:
@@ -141,7 +145,7 @@ def admit(fields: Fields, slot: int, learner: Any, x: Array, z: Array) -> Array 
     elif not np.abs(k).max() < FAR:
         return None
     else:
-        q = int(fields.counts[slot, 8])
+        q = int(fields.counts[slot, PAIRS][1])
         values = fields.eigenvalues[slot, :q]
         V = fields.vectors[slot, : m * q].reshape(m, q)
         if learner.solver == "rank_one":
@@ -155,7 +159,7 @@ def admit(fields: Fields, slot: int, learner: Any, x: Array, z: Array) -> Array 
 
     fields.dictionary[slot, :left], fields.used[slot, :left] = dictionary, used[stays]
     fields.novelty[slot] = novelty
-    fields.counts[slot, :3] = left
+    fields.counts[slot, SAMPLES] = left
     if fields.gram.shape[1]:
         if K is not None:
             fields.gram[slot, :left, :left] = K

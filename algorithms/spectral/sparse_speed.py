@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Learner, require
-from algorithms.spectral import family
+from algorithms.common.protocol import require
+from algorithms.spectral.family import SpectralFilter, check_head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparseSpeed(Learner):
+class SparseSpeed(SpectralFilter):
     """SPEED whose map is made from those of the first `map_size` rows that are novel.
 
     >>> learner = SparseSpeed(rank=2, map_size=4, novelty=0.5)
@@ -26,7 +26,8 @@ class SparseSpeed(Learner):
     (array([1, 0, 1, 0, 0], dtype=int8), array([0., 2.]))
     """
 
-    stored: ClassVar[tuple[str, ...]] = family.STORED
+    name: ClassVar[str] = "sparse_speed"
+    persisted_name: ClassVar[str] = "SparseSpeed"
 
     kernel: Kernel = field(default_factory=Kernel)
     rank: int  # features: leading eigenfunctions, at most map_size
@@ -40,14 +41,10 @@ class SparseSpeed(Learner):
     state_noise: float = 1e-4  # of exrls, 0 or more
 
     def __post_init__(self) -> None:
-        family.check_head(self)
+        check_head(self)
         require(self, "map_size", 1 <= self.map_size <= 100_000, "1 to 100000")
         require(self, "rank", self.rank <= self.map_size, f"at most map_size ({self.map_size})")
 
-    kind = property(family.kind)  # type: ignore[assignment]
-    headless = property(family.headless)  # type: ignore[assignment]
-    width = property(family.width)  # type: ignore[assignment]
-    init, dim, targets = family.init, family.dim, family.targets  # type: ignore[assignment]
-    room, rooms, caches, derive = family.room, family.rooms, family.caches, family.derive  # type: ignore[assignment]
-    workspace, load, save = family.workspace, family.load, family.save  # type: ignore[assignment]
-    loop = family.run_loop  # type: ignore[assignment]
+    @property
+    def first_rows(self) -> int:
+        return self.map_size

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Learner, require
-from algorithms.spectral import family
+from algorithms.common.protocol import require
+from algorithms.spectral.family import SpectralFilter, check_head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Speed(Learner):
+class Speed(SpectralFilter):
     """Linear filtering on the leading eigenfunctions of a kernel, whose map the first `map_size` rows fix for good.
 
     >>> learner = Speed(rank=2, map_size=4, step_size=0.5)
@@ -28,7 +28,8 @@ class Speed(Learner):
     (array([ nan,  nan,  nan,  nan, 1.87, 1.93]), (4, 1), (4, 1))
     """
 
-    stored: ClassVar[tuple[str, ...]] = family.STORED
+    name: ClassVar[str] = "speed"
+    persisted_name: ClassVar[str] = "Speed"
 
     kernel: Kernel = field(default_factory=Kernel)
     rank: int  # features: leading eigenfunctions, at most map_size
@@ -42,14 +43,10 @@ class Speed(Learner):
     state_noise: float = 1e-4  # of exrls, 0 or more
 
     def __post_init__(self) -> None:
-        family.check_head(self)
+        check_head(self)
         require(self, "map_size", 1 <= self.map_size <= 100_000, "1 to 100000")
         require(self, "rank", self.rank <= self.map_size, f"at most map_size ({self.map_size})")
 
-    kind = property(family.kind)  # type: ignore[assignment]
-    headless = property(family.headless)  # type: ignore[assignment]
-    width = property(family.width)  # type: ignore[assignment]
-    init, dim, targets = family.init, family.dim, family.targets  # type: ignore[assignment]
-    room, rooms, caches, derive = family.room, family.rooms, family.caches, family.derive  # type: ignore[assignment]
-    workspace, load, save = family.workspace, family.load, family.save  # type: ignore[assignment]
-    loop = family.run_loop  # type: ignore[assignment]
+    @property
+    def first_rows(self) -> int:
+        return self.map_size

@@ -16,7 +16,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import cholesky, missing, put, remove_row, remove_row_and_column
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
 from algorithms.subspace import projection as sub
 
 
@@ -35,6 +35,8 @@ class LastPoints(Learner):
     array([nan,  0.,  1.])
     """
 
+    name: ClassVar[str] = "last_points"
+    persisted_name: ClassVar[str] = "LastPoints"
     stored: ClassVar[tuple[str, ...]] = ("points",)
     moves: ClassVar[bool] = True
 
@@ -59,18 +61,17 @@ class LastPoints(Learner):
     def dim(self, state: LastPointsState) -> int:
         return int(state.points.shape[1])
 
-    def caches(self, state: LastPointsState, rows: Mapping[str, int]) -> tuple[Array, ...]:
-        return tuple(np.zeros((self.rank, self.rank)) for _ in range(3))
+    def caches(self, state: LastPointsState, rows: Mapping[str, int]) -> Mapping[str, Array]:
+        return {name: np.zeros((self.rank, self.rank)) for name in ("gram", "solver", "rotation")}
 
-    def derive(self, work: Work, slot: int) -> None:
-        held = int(work[2][slot, 0])
+    def derive(self, own: Slot) -> None:
+        gram, held = own["gram"], own.rows("points")
         if held > self.rank:
             raise ValueError(f"LastPoints: the state stores {held} points, this learner's rank is {self.rank}.")
-        gram, solver, rotation = (cache[slot] for cache in work[3:])
-        sub.fill_gram(self.kernel.code, work[0][slot], held, gram)
+        sub.fill_gram(self.kernel.code, own["points"], held, gram)
         if held == self.rank:
-            cholesky(gram, held, float(self.ridge), 0.0, sub.LOST, solver)
-            cholesky(gram, held, 0.0, 0.0, sub.LOST_DIRECTION, rotation)
+            cholesky(gram, held, float(self.ridge), 0.0, sub.LOST, own["solver"])
+            cholesky(gram, held, 0.0, 0.0, sub.LOST_DIRECTION, own["rotation"])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out, basis, self.kernel.code, float(self.ridge))

@@ -19,7 +19,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import missing, norm2, put
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, Workspace, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
 from algorithms.subspace import budget_steps as bud
 from algorithms.subspace import projection as sub
 from algorithms.subspace.budget_steps import STEP_RULES, Rules
@@ -47,7 +47,11 @@ class Okfe(Learner):
     ((100, 3), (100, 2), (100, 2))
     """
 
+    name: ClassVar[str] = "okfe"
+    persisted_name: ClassVar[str] = "Okfe"
     stored: ClassVar[tuple[str, ...]] = ("support", "factor", "image", "age", "recent")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "factor", "image", "age"),)
+    may_be_empty: ClassVar[tuple[str, ...]] = ("factor", "image", "age")
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)
@@ -107,32 +111,24 @@ class Okfe(Learner):
     def dim(self, state: OkfeState) -> int:
         return int(state.support.shape[1])
 
-    def workspace(self, state: OkfeState, *, slots: int = 1, extra: int = 0) -> Workspace:
-        shortest = min(len(state.factor), len(state.image), len(state.age))
-        return Learner.workspace(self, state, slots=slots, extra=extra + len(state.support) - shortest)
-
-    def caches(self, state: OkfeState, rows: Mapping[str, int]) -> tuple[Array, ...]:
+    def caches(self, state: OkfeState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         m, r = self.rules.seed_size if self.update == "parametric" else rows["support"], self.rank
-        return tuple(np.zeros(shape) for shape in ((m, m), (r, r), (r, r), (r, r)))
+        return {"gram": np.zeros((m, m)), **{name: np.zeros((r, r)) for name in ("inner", "solver", "rotation")}}
 
-    def derive(self, work: Work, slot: int) -> None:
-        support, factor, image, age = (array[slot] for array in work[:4])
-        counts, gram, inner, solver, rotation = (array[slot] for array in work[8:])
-        held = int(counts[0])
-        if counts[1] not in (0, held):
-            raise ValueError(f"Okfe: the state stores {held} samples but a factor of {counts[1]} rows.")
-        if counts[3] != held:  # a state made by hand
-            age[:held] = np.arange(held)[::-1]
-            counts[3] = held
-        seeded = held > 0 and counts[1] == held
+    def derive(self, own: Slot) -> None:
+        support, factor, image, held = own["support"], own["factor"], own["image"], own.rows("support")
+        if own.rows("age") == 0:  # a state made by hand
+            own["age"][:held] = np.arange(held)[::-1]
+            own.set_rows("age", held)
+        seeded = own.rows("factor") > 0
         if self.update == "nonparametric" or not seeded:
-            sub.fill_gram(self.kernel.code, support, held, gram)
+            sub.fill_gram(self.kernel.code, support, held, own["gram"])
         if not seeded:
             return
-        if counts[2] != held:
+        if own.rows("image") == 0:
             sub.fill_image(self.kernel.code, support, held, factor, image)
-            counts[2] = held
-        sub.settle(factor, held, float(self.ridge), image, inner, solver, rotation)
+            own.set_rows("image", held)
+        sub.settle(factor, held, float(self.ridge), image, own["inner"], own["solver"], own["rotation"])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out, basis, self.kernel.code, self.rules)

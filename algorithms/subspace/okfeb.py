@@ -22,7 +22,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.eigen import square_root
 from algorithms.common.kernels import Kernel, fill_row, own_value, value
 from algorithms.common.linalg import missing, put, remove_at, remove_row, remove_row_and_column
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
 from algorithms.subspace import budget_steps as bud
 from algorithms.subspace import projection as sub
 from algorithms.subspace.budget_steps import EVICTIONS, NEWEST, STEP_RULES, Rules
@@ -60,7 +60,11 @@ class Okfeb(Learner):
     ((4, 3), (4, 2), (300, 2))
     """
 
+    name: ClassVar[str] = "okfeb"
+    persisted_name: ClassVar[str] = "Okfeb"
     stored: ClassVar[tuple[str, ...]] = ("support", "factor", "age", "recent", "far")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "factor", "age"),)
+    may_be_empty: ClassVar[tuple[str, ...]] = ("factor", "age")
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)
@@ -153,30 +157,27 @@ class Okfeb(Learner):
     def dim(self, state: OkfebState) -> int:
         return int(state.support.shape[1])
 
-    def caches(self, state: OkfebState, rows: Mapping[str, int]) -> tuple[Array, ...]:
+    def caches(self, state: OkfebState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         m, r = rows["support"], self.rank
         root = m if self.coordinates == "support" else 0
-        shapes = ((m, m), (m, r), (r, r), (r, r), (r, r), (root, root))
-        return tuple(np.zeros(shape) for shape in shapes)
+        small = {name: np.zeros((r, r)) for name in ("inner", "solver", "rotation")}
+        return {"gram": np.zeros((m, m)), "image": np.zeros((m, r)), **small, "root": np.zeros((root, root))}
 
-    def derive(self, work: Work, slot: int) -> None:
-        counts = work[8][slot]
-        held = int(counts[0])
+    def derive(self, own: Slot) -> None:
+        gram, held, far = own["gram"], own.rows("support"), own.rows("far")
         if held > self.budget:
             raise ValueError(f"Okfeb: the state stores {held} samples, this learner's budget is {self.budget}.")
-        if counts[1] not in (0, held):
-            raise ValueError(f"Okfeb: the state stores {held} samples but a factor of {counts[1]} rows.")
-        if counts[4] >= self.budget:
-            raise ValueError(f"Okfeb: the state stores {counts[4]} far rows, of which {self.budget} plant a new subspace.")
-        if counts[2] != held:  # a state made by hand: ages as after seeding
-            work[2][slot, :held] = np.arange(held)[::-1] if self.decay_on == "admission" else 0
-            counts[2] = held
-        gram, *turned = (cache[slot] for cache in work[9:])
-        sub.fill_gram(self.kernel.code, work[0][slot], held, gram)
-        if held and counts[1] == held:
-            sub.refresh(gram, work[1][slot], held, float(self.ridge), *turned[:4])
+        if far >= self.budget:
+            raise ValueError(f"Okfeb: the state stores {far} far rows, of which {self.budget} plant a new subspace.")
+        if own.rows("age") == 0:  # a state made by hand: ages as after seeding
+            own["age"][:held] = np.arange(held)[::-1] if self.decay_on == "admission" else 0
+            own.set_rows("age", held)
+        sub.fill_gram(self.kernel.code, own["support"], held, gram)
+        if own.rows("factor") > 0:
+            caches = own["image"], own["inner"], own["solver"], own["rotation"]
+            sub.refresh(gram, own["factor"], held, float(self.ridge), *caches)
             if self.coordinates == "support":
-                square_root(gram, held, turned[4])
+                square_root(gram, held, own["root"])
 
     def recent_error(self, state: OkfebState) -> tuple[float, str] | None:
         return (float(state.recent.mean()), f"the last {len(state.recent)} rows") if len(state.recent) else None

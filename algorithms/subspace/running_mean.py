@@ -8,7 +8,7 @@ and so suits the same detectors as any other LS error. It gives no features.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,9 @@ class RunningMean(Learner):
     >>> out.ls_error.round(3), state.mean.round(3)
     (array([  nan, 0.   , 9.   , 1.653]), array([2.4]))
     """
+
+    name: ClassVar[str] = "running_mean"
+    persisted_name: ClassVar[str] = "RunningMean"
 
     kernel: Kernel = field(default_factory=Kernel)
     decay: float = 0.9  # in (0, 1]; weight of a row beside the one after it; 1: the mean of all rows

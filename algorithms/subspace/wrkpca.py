@@ -19,7 +19,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import missing, put, remove_at, remove_row, remove_row_and_column
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Work, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
 from algorithms.subspace import budget_steps as bud
 from algorithms.subspace import projection as sub
 from algorithms.subspace import wrkpca_steps as wr
@@ -48,7 +48,12 @@ class Wrkpca(Learner):
     ((4, 3), (10,), (300, 2))
     """
 
+    name: ClassVar[str] = "wrkpca"
+    persisted_name: ClassVar[str] = "Wrkpca"
     stored: ClassVar[tuple[str, ...]] = ("support", "spread", "age", "recent")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "age"),)
+    triangles: ClassVar[Mapping[str, str]] = {"spread": "support"}
+    may_be_empty: ClassVar[tuple[str, ...]] = ("spread", "age")
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)
@@ -101,29 +106,28 @@ class Wrkpca(Learner):
     def dim(self, state: WrkpcaState) -> int:
         return int(state.support.shape[1])
 
-    def caches(self, state: WrkpcaState, rows: Mapping[str, int]) -> tuple[Array, ...]:
+    def caches(self, state: WrkpcaState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         m, r = rows["support"], self.rank
-        return tuple(np.zeros(shape) for shape in ((m, m), (m, r), (m, r), (r, r), (r, r), (r, r)))
+        tall = {name: np.zeros((m, r)) for name in ("factor", "image")}
+        return {"gram": np.zeros((m, m)), **tall, **{name: np.zeros((r, r)) for name in ("inner", "solver", "rotation")}}
 
-    def derive(self, work: Work, slot: int) -> None:
-        support, spread, age = (array[slot] for array in work[:3])
-        counts, gram, *turned = (array[slot] for array in work[5:])
-        held = int(counts[0])
+    def derive(self, own: Slot) -> None:
+        gram, spread, age, held = own["gram"], own["spread"], own["age"], own.rows("support")
         if held > self.budget:
             raise ValueError(f"Wrkpca: the state stores {held} samples, this learner's budget is {self.budget}.")
-        if counts[1] != held * (held + 1) // 2:  # a state made by hand: M = I
+        if own.rows("spread") == 0:  # a state made by hand: M = I
             for i in range(held):
                 spread[i * (i + 1) // 2 : i * (i + 3) // 2] = 0.0
                 spread[i * (i + 3) // 2] = 1.0
-            counts[1] = held * (held + 1) // 2
-        if counts[2] != held:
+            own.set_rows("spread", held * (held + 1) // 2)
+        if own.rows("age") == 0:
             age[:held] = np.arange(held)[::-1]
-            counts[2] = held
-        sub.fill_gram(self.kernel.code, support, held, gram)
+            own.set_rows("age", held)
+        sub.fill_gram(self.kernel.code, own["support"], held, gram)
         if held >= self.rank:
-            factor, *caches = turned
-            wr.directions(self.rules, gram, spread, age, held, factor)
-            sub.refresh(gram, factor, held, float(self.ridge), *caches)
+            wr.directions(self.rules, gram, spread, age, held, own["factor"])
+            caches = own["image"], own["inner"], own["solver"], own["rotation"]
+            sub.refresh(gram, own["factor"], held, float(self.ridge), *caches)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out, basis, self.kernel.code, self.rules)

@@ -18,7 +18,7 @@ from streamjobs.core.state.live import Live
 from streamjobs.errors import RecordError
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.idle import AWAKE, Idle
-from streamjobs.stages.late_labels import Met, Waiting
+from streamjobs.stages.late_labels import LateLabels, Met
 from streamjobs.stages.order import DUPLICATE, LATE, Order
 from streamjobs.stages.rows import Modelled, Rows, picked
 from streamjobs.stages.windows import Windows
@@ -117,7 +117,7 @@ def _meet(
     report: Report,
 ) -> tuple[Rows, Met | None]:
     """Rows that came and, between them, those that a late label lets learn."""
-    waiting = job.optional_stage("waiting", Waiting)
+    waiting = job.optional_stage("waiting", LateLabels)
     if waiting is None:
         return came, None
     met = waiting.advance(live.work["waiting"], came, labels)
@@ -133,7 +133,7 @@ def _meet(
     return met.rows, met
 
 
-def _unmatched(record: Record, waiting: Waiting) -> str:
+def _unmatched(record: Record, waiting: LateLabels) -> str:
     return (
         f"topic {record.topic}[{record.partition}] offset {record.offset}: expected a label within {waiting.within:g} s of "
         f"the time of a row that waits for one (for {waiting.wait:g} s, {waiting.most} of a key at most), met none."

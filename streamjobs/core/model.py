@@ -19,7 +19,7 @@ from streamjobs.settings.composition import Watch
 from streamjobs.settings.sections import DriftSection
 from streamjobs.stages.class_counts import ClassCounts, targets_of
 from streamjobs.stages.fallback import Fallback
-from streamjobs.stages.late_labels import Met, Waiting
+from streamjobs.stages.late_labels import LateLabels, Met
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.rows import Rows, Said, Watched
 from streamjobs.stages.smoothing import Smoothing
@@ -88,7 +88,7 @@ def choose(job: Job, live: Live, slots: Array, rows: Rows, scores: Array) -> Sai
 def remember(job: Job, live: Live, now: Rows, met: Met, said: Said | None, report: Report) -> None:
     """Count late labels against what was said at the time, and keep what was said of rows that wait."""
     chosen = np.full(len(now.slots), -1) if said is None else said.chosen
-    job.stage("waiting", Waiting).remember(live.work["waiting"], now.slots, chosen)
+    job.stage("waiting", LateLabels).remember(live.work["waiting"], now.slots, chosen)
     report.labels += int(met.late.sum())
     if said is not None:
         then = np.where(met.origin >= 0, chosen[met.origin], met.said)

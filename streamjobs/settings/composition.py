@@ -13,7 +13,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.settings.learners import PREDICTING, TASK, read_learners, with_name
 from streamjobs.settings.sections import DriftSection, HeadSection, MirrorSection, ScalingSection, Settings
 from streamjobs.settings.sentences import Places
-from streamjobs.stages.late_labels import Waiting
+from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.smoothing import Smoothing
 from streamjobs.stages.stage import describe
 from streamjobs.stages.windows import Windows
@@ -40,7 +40,7 @@ class Composition(NamedTuple):
     dim: int  # of a sample
     width: int  # of what scaling and map see: dim, or the statistics of a window
     windows: Windows | None
-    waiting: Waiting | None  # where labels may come later
+    waiting: LateLabels | None  # where labels may come later
     scaling: Learner | None
     map: Learner | None  # with [population]: shared by all keys; None where x goes straight into the head
     learner: Learner  # a key's own: with [population] the head, else everything
@@ -201,7 +201,7 @@ def _windows(settings: Settings, label: str) -> Windows | None:
     )
 
 
-def _waiting(settings: Settings) -> Waiting | None:
+def _waiting(settings: Settings) -> LateLabels | None:
     labels, window = settings.labels, settings.window
     if labels.wait <= 0 and labels.delay <= 0:
         return None
@@ -211,7 +211,7 @@ def _waiting(settings: Settings) -> Waiting | None:
         within = hop / 2 if hop else 0.0
     if most is None:
         most = math.ceil(min(max(labels.wait, labels.delay) / hop, MOST_WAITING - 1)) + 1 if hop else 1000
-    return Waiting(wait=labels.wait, delay=labels.delay, within=within, most=most)
+    return LateLabels(wait=labels.wait, delay=labels.delay, within=within, most=most)
 
 
 def _facts(settings: Settings, windows: Windows | None) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class ClassCountsState(NamedTuple):
 class ClassCounts(JobStage):
     """Counts rows and labels of a key, and chooses among the classes that may be predicted."""
 
+    persisted_name: ClassVar[str] = "Books"
     survives = True  # the count of rows; nothing has been labelled for another population's head
 
     classes: int
@@ -64,7 +65,7 @@ class ClassCounts(JobStage):
     def number(self, work: Workspace, slots: Array) -> tuple[Array, Array]:
         """The number of each row within its key, and how many rows its learner had seen before it; counts on."""
         seq, seen = np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
-        _number(work.arrays[0], work.arrays[1], slots, seq, seen)
+        _number(work["rows"], work["seen"], slots, seq, seen)
         return seq, seen
 
     def decide(
@@ -77,7 +78,7 @@ class ClassCounts(JobStage):
         int8, where it is asked for, becomes 1 for the key's own labels before the row.
         """
         chosen, known = np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
-        _decide(work.arrays[2], slots, scores, codes, learn, chosen, known, self.given, before)
+        _decide(work["labelled"], slots, scores, codes, learn, chosen, known, self.given, before)
         return chosen, known
 
 

@@ -1,7 +1,7 @@
 """What is said of a row without scores: the last class the key's head learned, if any."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class Fallback(JobStage):
     array([-1, -1,  4])
     """
 
+    persisted_name: ClassVar[str] = "Fallback"
     class_columns = ("latest",)
 
     def begin(self, shape: Shape, seed: int) -> FallbackState:
@@ -42,7 +43,7 @@ class Fallback(JobStage):
 
     def advance(self, work: Workspace, slots: Array, chosen: Array, codes: Array, learn: Array) -> None:
         """Fills -1 in `chosen (n,)`; `codes (n,)` are the true classes, NaN unknown."""
-        _loop(work.arrays[0], slots, chosen, codes, learn)
+        _loop(work["latest"], slots, chosen, codes, learn)
 
 
 @compiled

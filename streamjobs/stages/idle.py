@@ -4,7 +4,7 @@ A sensor that lies still still measures noise; one that sleeps, hangs or was unp
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class Idle(JobStage):
     array([ True,  True,  True, False,  True])
     """
 
+    persisted_name: ClassVar[str] = "Idle"
     signal = True
     survives = True
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import put
-from algorithms.common.protocol import LEARN, LEARN_HEAD, Array, Work, plain, require, unknown
+from algorithms.common.protocol import LEARN, LEARN_HEAD, Array, Slot, plain, require, unknown
 from streamjobs.stages.rows import Rows
 from streamjobs.stages.stage import JobStage, Shape
 
@@ -25,24 +25,12 @@ CLOSE = 1e-6  # seconds; times nearer than this are the same
 REASONS = ("unlabelled", "waiting_full")
 
 
-class WaitingState(NamedTuple):
+class LateLabelsState(NamedTuple):
     times: Array  # (h,) of rows that wait, in no order
     X: Array  # (h, width)
     L: Array  # (h, labels) their label where it came with them, else NaN
     said: Array  # (h,) int64 class said at the time, -1 none
     newest: float  # event time of the newest row, seconds; -inf: none yet
-
-
-class WaitingWork(NamedTuple):
-    """A workspace's arrays: a row per slot of each."""
-
-    times: Array
-    X: Array
-    L: Array
-    said: Array
-    newest: Array
-    counts: Array
-    places: Array  # in the present batch, of rows that came in it; else -1
 
 
 class Met(NamedTuple):
@@ -58,10 +46,12 @@ class Met(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting(JobStage):
+class LateLabels(JobStage):
     """Which rows wait for a label, and for how long."""
 
+    persisted_name: ClassVar[str] = "Waiting"
     stored: ClassVar[tuple[str, ...]] = ("times", "X", "L", "said")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (stored,)
     signal = True
     survives = True
     samples = ("X",)
@@ -82,11 +72,11 @@ class Waiting(JobStage):
     def room(self, field: str) -> int:
         return self.most
 
-    def begin(self, shape: Shape, seed: int) -> WaitingState:
+    def begin(self, shape: Shape, seed: int) -> LateLabelsState:
         rows = np.empty((0, shape.width)), np.empty((0, shape.label_width))
-        return WaitingState(np.empty(0), *rows, np.empty(0, np.int64), -np.inf)
+        return LateLabelsState(np.empty(0), *rows, np.empty(0, np.int64), -np.inf)
 
-    def warm_up(self, state: WaitingState, shape: Shape) -> None:
+    def warm_up(self, state: LateLabelsState, shape: Shape) -> None:
         work, slot = self.workspace(state), np.zeros(1, np.int64)
         self.load(work, 0, state)
         X, L = np.zeros((1, shape.width)), unknown((1, shape.label_width))
@@ -94,19 +84,18 @@ class Waiting(JobStage):
         self.advance(work, one, one)
         self.remember(work, slot, slot)
 
-    def caches(self, state: WaitingState, rows: Mapping[str, int]) -> tuple[Array, ...]:
-        return (np.zeros(self.most, np.int64),)  # places
+    def caches(self, state: LateLabelsState, rows: Mapping[str, int]) -> Mapping[str, Array]:
+        return {"place": np.zeros(self.most, np.int64)}  # the place in the present batch, where the row came in it; else -1
 
-    def derive(self, work: Work, slot: int) -> None:
-        WaitingWork(*work).places[slot] = -1
+    def derive(self, own: Slot) -> None:
+        own["place"][:] = -1
 
     def advance(self, work: Any, rows: Rows, labels: Rows) -> Met:
         """Rows and labels of many keys, each in the order of `owner`; of labels slots, times, L and owner are read."""
-        arrays = WaitingWork(*work)
         n, m = len(rows.slots), len(labels.slots)
         most = n + m
         if self.delay > 0 and n:
-            most += n + int(arrays.counts[np.unique(rows.slots), 0].sum())  # all that waits may be due
+            most += n + int(work["counts"][np.unique(rows.slots), 0].sum())  # all that waits may be due
         out = (
             np.empty(most, np.int64),
             np.empty(most),
@@ -131,15 +120,14 @@ class Waiting(JobStage):
             plain(labels.owner, np.int64),
         )
         missed, skipped = np.zeros(m, np.bool_), np.zeros(len(REASONS), np.int64)
-        k = _advance(tuple(arrays), came, late, out, missed, skipped, (self.wait, self.delay, self.within))
+        k = _advance(tuple(work), came, late, out, missed, skipped, (self.wait, self.delay, self.within))
         source, origin, said, late_label = out[6][:, :k]
         counted = {reason: int(count) for reason, count in zip(REASONS, skipped, strict=True) if count}
         return Met(Rows(*(array[:k] for array in out[:6])), source, origin, said, late_label > 0, missed, counted)
 
     def remember(self, work: Any, slots: Array, chosen: Array) -> None:
         """What was said of the batch's rows, `chosen` by place; `slots` are the batch's keys, in any order."""
-        arrays = WaitingWork(*work)
-        _remember(arrays.said, arrays.counts, arrays.places, np.unique(slots), chosen)
+        _remember(work["said"], work["counts"], work["place"], np.unique(slots), chosen)
 
 
 @compiled

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from algorithms.common.protocol import LEARN, Array, Learner, Outputs, Stage, State, Work, unknown
+from algorithms.common.protocol import LEARN, Array, Learner, Outputs, Slot, Stage, State, unknown
 from streamjobs.stages.stage import JobStage, Shape, describe
 
 
@@ -14,6 +14,7 @@ from streamjobs.stages.stage import JobStage, Shape, describe
 class LearnerStage(JobStage):
     """State and workspace are the learner's own; this says what differs by its role in the job."""
 
+    persisted_name: ClassVar[str] = "LearnerStage"  # never stored: its learner's is
     finite = True
 
     learner: Learner
@@ -63,11 +64,11 @@ class LearnerStage(JobStage):
     def room(self, field: str) -> int | None:
         return self.learner.room(field)
 
-    def caches(self, state: State, rows: Mapping[str, int]) -> tuple[Array, ...]:
+    def caches(self, state: State, rows: Mapping[str, int]) -> Mapping[str, Array]:
         return self.learner.caches(state, rows)
 
-    def derive(self, work: Work, slot: int) -> None:
-        self.learner.derive(work, slot)
+    def derive(self, own: Slot) -> None:
+        self.learner.derive(own)
 
     def workspace(self, state: State, *, slots: int = 1, extra: int = 0) -> Any:
         return self.learner.workspace(state, slots=slots, extra=extra)

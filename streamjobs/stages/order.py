@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, Work, plain, require, unknown
+from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, Slot, plain, require, unknown
 from streamjobs.stages.stage import JobStage, Shape
 
 APPLIED, HELD, LATE, DUPLICATE = 0, 1, 2, 3  # verdicts on an arriving sample
@@ -24,16 +24,6 @@ class OrderState(NamedTuple):
     held_times: Array  # (h,) ascending
     held_X: Array  # (h, dim)
     held_L: Array  # (h, labels)
-
-
-class OrderWork(NamedTuple):
-    """A workspace's arrays: a row per slot of each."""
-
-    newest: Array
-    held_times: Array
-    held_X: Array
-    held_L: Array
-    counts: Array
 
 
 class Ordered(NamedTuple):
@@ -64,7 +54,9 @@ class Order(JobStage):
     (array([1., 2., 3.]), array([1, 1, 1, 1], dtype=int8))
     """
 
+    persisted_name: ClassVar[str] = "Order"
     stored: ClassVar[tuple[str, ...]] = ("held_times", "held_X", "held_L")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (stored,)
     signal = True
     survives = True
     samples = ("held_X",)
@@ -85,8 +77,8 @@ class Order(JobStage):
     def room(self, field: str) -> int:
         return self.max_held + 1 if self.lateness > 0 else 0  # a sample enters before one leaves
 
-    def derive(self, work: Work, slot: int) -> None:
-        held = int(OrderWork(*work).counts[slot, 0])
+    def derive(self, own: Slot) -> None:
+        held = own.rows("held_times")
         if held > self.max_held:
             raise ValueError(f"Order: {held} samples wait, of which {self.max_held} may.")
 
@@ -103,20 +95,18 @@ class Order(JobStage):
 
     def newest(self, work: Any, slots: Any) -> Array:
         """Event time of the newest applied sample of each slot, seconds; -inf without one."""
-        times: Array = OrderWork(*work).newest[slots]
+        times: Array = work["newest"][slots]
         return times
 
     def oldest_held(self, work: Any, slot: int) -> float:
         """Event time of the oldest sample that waits to be put in order, seconds; inf without one."""
-        arrays = OrderWork(*work)
-        return float(arrays.held_times[slot, 0]) if arrays.counts[slot, 0] else float("inf")
+        return float(work["held_times"][slot, 0]) if work["counts"][slot, 0] else float("inf")
 
     def advance(self, work: Any, slots: Array, times: Array, X: Array, L: Array, owner: Array) -> Ordered:
         """Samples of many keys in arrival order: X (n, dim), L (n, labels), the rest (n,)."""
-        arrays = OrderWork(*work)
         n, most = len(times), len(times)
         if self.lateness > 0 and n:
-            most += int(arrays.counts[np.unique(slots), 0].sum())  # all that waits may leave
+            most += int(work["counts"][np.unique(slots), 0].sum())  # all that waits may leave
         out = (
             np.empty(most, np.int64),
             np.empty(most),
@@ -133,9 +123,9 @@ class Order(JobStage):
             plain(L, np.float64),
             plain(owner, np.int64),
         )
-        first = np.zeros(len(arrays.newest) if self.lateness > 0 else 0, np.int64)
+        first = np.zeros(work.slots if self.lateness > 0 else 0, np.int64)
         policy = (_POLICIES[self.policy], self.lateness, self.duplicates == "learn", self.max_held)
-        k = _advance(tuple(arrays), samples, out, verdict, first, policy)
+        k = _advance(tuple(work), samples, out, verdict, first, policy)
         slots, times, X, L, owner, learn = (array[:k] for array in out)
         return Ordered(slots, times, X, L, owner, learn, verdict)
 

@@ -6,7 +6,7 @@ Cost of a row: O(targets).  State: targets + 1 numbers.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,7 @@ class Smoothing(JobStage):
     array([4. , 2. , 5.5, 1. ])
     """
 
+    persisted_name: ClassVar[str] = "Smoothing"
     finite = True
 
     smooth: float = 0.3  # in [0, 1); share of the row before, 0 = off

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Stage, State
 from streamjobs.errors import SnapshotError
 
@@ -29,7 +30,7 @@ class Shape(NamedTuple):
     taught: int = 0  # rows that taught the population a new key begins from
 
 
-class JobStage(Stage):
+class JobStage(Stage, abstract=True):
     """A stage of a job. Subclasses are frozen dataclasses of settings with `begin`, `warm_up` and `advance`."""
 
     __slots__ = ()
@@ -86,9 +87,10 @@ class JobStage(Stage):
         must check itself it checks as it is loaded. names: the key's classes, None where labels are numbers.
         """
         check_fields(name, self.codec, fresh, state, finite=self.finite)
-        rows = [getattr(state, field) for field in self.stored]
-        if self.signal and len({len(array) for array in rows}) > 1:
-            refuse(name, "one of each field for every row", f"{[len(array) for array in rows]}")
+        for group in self.aligned:
+            rows = [len(getattr(state, field)) for field in group]
+            if len(set(rows)) > 1:
+                refuse(name, "one of each field for every row", f"{rows}")
         for field in self.samples:
             if not np.isfinite(getattr(state, field)).all():
                 refuse(f"{name}.{field}", "finite numbers", "others")
@@ -152,11 +154,22 @@ def describe(stage: Stage) -> str:
     >>> from algorithms import learner_from
     >>> describe(learner_from("lms", {"step_size": 0.5}))
     'Lms(step_size=0.5)'
+
+    The text is part of the fingerprint of every stored state, so it is made of persisted names, not of Python's.
     """
     assert dataclasses.is_dataclass(stage)
     shown = []
     for field in dataclasses.fields(stage):
         value = getattr(stage, field.name)
         if value != field.default:
-            shown.append(f"{field.name}={describe(value) if isinstance(value, Stage) else value!r}")
-    return f"{type(stage).__name__}({', '.join(shown)})"
+            shown.append(f"{field.name}={_shown(value)}")
+    return f"{stage.persisted_name}({', '.join(shown)})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Stage):
+        return repr(describe(value))  # in quotes, as it was first stored
+    if isinstance(value, Kernel):
+        numbers = [f"{field.name}={getattr(value, field.name)!r}" for field in dataclasses.fields(value)]
+        return f"{value.persisted_name}({', '.join(numbers)})"
+    return repr(value)

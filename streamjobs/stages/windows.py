@@ -60,7 +60,9 @@ class Windows(JobStage):
     (48, 100)
     """
 
+    persisted_name: ClassVar[str] = "Windows"
     stored: ClassVar[tuple[str, ...]] = ("times", "X", "L", "learns")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (stored,)
     signal = True
     survives = True
     samples = ("X",)

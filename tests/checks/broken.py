@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Workspace
-from tests.checks.steady import Steady
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, Workspace
+from tests.checks.steady import Fields, Steady
 
 
 class ChangesItsRows(Steady):
@@ -17,7 +17,7 @@ class ChangesItsRows(Steady):
 
 class WritesIntoTheOldState(Steady):
     def save(self, work: Any, slot: int, like: Any) -> Any:
-        like.weights[:] = work.arrays[0][slot]
+        like.weights[:] = work["weights"][slot]
         return Steady.save(self, work, slot, like)
 
 
@@ -56,7 +56,7 @@ class LooksAtTheNextRow(Steady):
 class TeachesAnotherKey(Steady):
     def learn(self, work: Any, key: int, x: Array, y: Array, out: Outputs) -> None:
         Steady.learn(self, work, key, x, y, out)
-        work[0][0] += 1e-9
+        Fields(*work).weights[0] += 1e-9
 
 
 class RemembersTheLastRowOfAnyKey(Steady):
@@ -69,17 +69,18 @@ class RemembersTheLastRowOfAnyKey(Steady):
 class AddsUpItsCache(Steady):
     """The cache is kept by addition; recomputed from the state it is another number."""
 
-    def store(self, work: Any, key: int, x: Array, out: Outputs) -> None:
-        old, count = work[4][key, 0], work[3][key, 0]
-        Steady.store(self, work, key, x, out)
-        work[4][key, 0] = (old * count + x @ x) / (count + 1) if count < self.memory else old
+    def store(self, work: Any, key: int, x: Array, y: Array, out: Outputs) -> None:
+        fields = Fields(*work)
+        old, count = fields.power[key, 0], fields.counts[key, 0]
+        Steady.store(self, work, key, x, y, out)
+        fields.power[key, 0] = (old * count + x @ x) / (count + 1) if count < self.memory else old
 
 
 class LeavesItsCacheInTheSlot(Steady):
-    def derive(self, work: Any, slot: int) -> None:
-        before = work[4][slot, 0]
-        Steady.derive(self, work, slot)
-        work[4][slot, 0] += before
+    def derive(self, own: Slot) -> None:
+        before = own["power"][0]
+        Steady.derive(self, own)
+        own["power"][0] += before
 
 
 class Work(Workspace):
@@ -87,12 +88,13 @@ class Work(Workspace):
 
     def grow(self, slots: int) -> None:
         Workspace.grow(self, slots)
-        self.arrays[1][:] = 0
+        self["samples"][:] = 0
 
 
 class LosesRowsAsItGrows(Steady):
     def workspace(self, state: Any, *, slots: int = 1, extra: int = 0) -> Workspace:
-        return Work(Steady.workspace(self, state, slots=slots, extra=extra).arrays)
+        work = Steady.workspace(self, state, slots=slots, extra=extra)
+        return Work(work.arrays, work.names, work.stored)
 
 
 class GrowsWithoutEnd(Steady):
@@ -101,9 +103,10 @@ class GrowsWithoutEnd(Steady):
     def room(self, field: str) -> int | None:
         return None
 
-    def store(self, work: Any, key: int, x: Array, out: Outputs) -> None:
-        work[1][key, work[3][key, 0]] = x
-        work[3][key, 0] += 1
+    def store(self, work: Any, key: int, x: Array, y: Array, out: Outputs) -> None:
+        fields = Fields(*work)
+        fields.samples[key, fields.counts[key, 0]] = x
+        fields.counts[key] += 1
 
 
 class UnderstatesItsSize(Steady):
@@ -125,18 +128,20 @@ class LearnsFromBadRows(Steady):
 
 
 class LetsInfinityIn(Steady):
-    def store(self, work: Any, key: int, x: Array, out: Outputs) -> None:
-        Steady.store(self, work, key, x * x, out)
+    def store(self, work: Any, key: int, x: Array, y: Array, out: Outputs) -> None:
+        Steady.store(self, work, key, x * x, y, out)
 
 
 class IsBlindAfterStandingStill(Steady):
-    def store(self, work: Any, key: int, x: Array, out: Outputs) -> None:
-        Steady.store(self, work, key, x, out)
-        if np.ptp(work[1][key, : work[3][key, 0]], axis=0).max() == 0.0 and work[3][key, 0] == self.memory:
-            work[2][key] = -1
+    def store(self, work: Any, key: int, x: Array, y: Array, out: Outputs) -> None:
+        Steady.store(self, work, key, x, y, out)
+        fields = Fields(*work)
+        count = fields.counts[key, 0]
+        if np.ptp(fields.samples[key, :count], axis=0).max() == 0.0 and count == self.memory:
+            fields.seen[key] = -1
 
     def row(self, work: Any, key: int, x: Array, y: Array, learn: int, out: Outputs) -> None:
-        blind = work[2][key] < 0
+        blind = Fields(*work).seen[key] < 0
         Steady.row(self, work, key, x, y, 0 if blind else learn, out)
         if blind:
             out.prediction[0] = np.nan
@@ -150,7 +155,7 @@ class LearnsWhilePredicting(Steady):
 class CountsWhatItOnlyPredicts(Steady):
     def row(self, work: Any, key: int, x: Array, y: Array, learn: int, out: Outputs) -> None:
         Steady.row(self, work, key, x, y, learn, out)
-        work[2][key] += learn == 0
+        Fields(*work).seen[key] += learn == 0
 
 
 class LearnsOnAnyBit(Steady):
@@ -172,9 +177,10 @@ class PredictsTheBatchTogether(Steady):
 
 class StandsAtAFixedPoint(Steady):
     def learn(self, work: Any, key: int, x: Array, y: Array, out: Outputs) -> None:
-        before = work[0][key].copy()
+        weights = Fields(*work).weights[key]
+        before = weights.copy()
         Steady.learn(self, work, key, x, y, out)
-        work[0][key] *= before != 0
+        weights *= before != 0
 
 
 class HangsOnAHair(Steady):
@@ -194,9 +200,32 @@ class KeepsAList(Steady):
         return Steady.save(self, work, slot, like)._replace(seen=[1])
 
 
+class InventsTheAnswersItLacks(Steady):
+    """It does not state that every sample has its answer: a state with 3 samples and 1 answer is taken."""
+
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = ()
+
+
+class RepairsInSilence(Steady):
+    """Fields that do not fit are cut and filled up until they do."""
+
+    def load(self, work: Any, slot: int, state: Any) -> None:
+        answers = np.zeros((len(state.samples), state.answers.shape[1]))
+        kept = min(len(answers), len(state.answers))
+        answers[:kept] = state.answers[:kept]
+        Steady.load(self, work, slot, state._replace(answers=answers))
+
+
+class RefusesWithoutAWord(Steady):
+    def check_rows(self, state: Any) -> None:
+        if len(state.samples) != len(state.answers):
+            raise ValueError("rows")
+
+
 class DoubtsAFreshState(Steady):
     def row(self, work: Any, key: int, x: Array, y: Array, learn: int, out: Outputs) -> None:
-        fresh = work[2][key] == 0 and work[3][key, 0] > 0
+        fields = Fields(*work)
+        fresh = fields.seen[key] == 0 and fields.counts[key, 0] > 0
         Steady.row(self, work, key, x, y, learn, out)
         out.prediction[0] *= np.nan if fresh else 1.0
 
@@ -218,6 +247,8 @@ class TakesAnyShape(Steady):
 class MayBeChanged(Learner):
     """Settings that are not frozen."""
 
+    name: ClassVar[str] = "may_be_changed"
+    persisted_name: ClassVar[str] = "MayBeChanged"
     kind: ClassVar[str] = "regression"
     memory: int = 5
 
@@ -300,6 +331,11 @@ FAULTS: dict[str, tuple[type[Learner], ...]] = {
     "check_nothing_but_finite_numbers_enters_the_state": (LetsInfinityIn,),
     "check_it_goes_on_after_outliers_and_a_sensor_that_stood_still": (IsBlindAfterStandingStill,),
     "check_a_state_built_by_hand_works": (DoubtsAFreshState,),
+    "check_a_state_that_contradicts_itself_is_refused": (
+        InventsTheAnswersItLacks,
+        RepairsInSilence,
+        RefusesWithoutAWord,
+    ),
     "check_outputs_have_their_shapes": (IsOfNoKind,),
     "check_wrong_shapes_are_refused_with_one_sentence": (TakesAnyShape,),
     "check_a_nudged_start_gives_the_same_outputs": (HangsOnAHair,),

@@ -1,9 +1,12 @@
 """Checks of what a state is made of, that it stays within its bounds and finite, and of the shapes that come out."""
 
+from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
+from algorithms.common.protocol import Array, Learner
 from tests.checks.case import Case
 from tests.checks.states import leaves, nbytes, rebuilt, same_outputs, same_state
 
@@ -101,6 +104,32 @@ def check_a_state_built_by_hand_works(case: Case) -> None:
             assert got == expected, f"stored samples in a fresh state give no {field}"
 
 
+def check_a_state_that_contradicts_itself_is_refused(case: Case) -> None:
+    """A field of a row less, or more, than the fields it runs together with is one clear sentence, never repaired.
+
+    Which fields these are is what the learner states, and what the states of a stream show: stored fields that always
+    have the same rows.
+    """
+    states = [case.trained(n) for n in (5, 20, 40, case.rows)]
+    refused = 0
+    for path, learner in _parts(case.learner):
+        own = [attrgetter(path)(state) if path else state for state in states]
+        for field in _run_together(learner, own):
+            for whole, part in zip(states, own, strict=True):
+                for rows in (-1, 1):
+                    array = _resized(getattr(part, field), rows)
+                    if array is None or (len(array) == 0 and field in learner.may_be_empty):
+                        continue
+                    wrong = part._replace(**{field: array})
+                    text = _refusal_of(case, whole._replace(**{path: wrong}) if path else wrong)
+                    assert text, f"{path or 'state'}.{field} with {len(array)} rows for {len(array) - rows} was taken"
+                    said = [type(learner).__name__, field, "expected", "got"]
+                    clear = all(word in text for word in said) and text.endswith(".") and "\n" not in text
+                    assert clear, f"not one clear sentence: {text!r}"
+                    refused += 1
+    assert refused or not any(learner.aligned or learner.triangles for _, learner in _parts(case.learner))
+
+
 def check_outputs_have_their_shapes(case: Case) -> None:
     learner = case.learner
     assert learner.kind in KINDS, f"unknown kind {learner.kind!r}"
@@ -138,6 +167,39 @@ def check_wrong_shapes_are_refused_with_one_sentence(case: Case) -> None:
             assert clear, f"not one clear sentence: {text!r}"
         else:
             raise AssertionError(f"X {badX.shape} with Y {badY.shape} was taken, dim is {case.dim}")
+
+
+def _parts(learner: Learner) -> Iterator[tuple[str, Learner]]:
+    """The learner, or of a composite its parts by the names of the state's fields."""
+    names = [name for name in getattr(learner, "__dataclass_fields__", ()) if isinstance(getattr(learner, name), Learner)]
+    yield from ((name, getattr(learner, name)) for name in names)
+    if not names:
+        yield "", learner
+
+
+def _run_together(learner: Learner, states: list[Any]) -> list[str]:
+    """Stored fields stated to run together, and those that had as many rows as another in every one of the states."""
+    stated = {field for group in learner.aligned for field in group} | {*learner.triangles, *learner.triangles.values()}
+    rows = {field: [len(getattr(state, field)) for state in states] for field in learner.stored}
+    alike = {a for a in rows for b in rows if a != b and rows[a] == rows[b] and max(rows[a]) > 1}
+    return [field for field in learner.stored if field in stated | alike]
+
+
+def _resized(array: Array, rows: int) -> Array | None:
+    """The array with its last row left out, or one more like it; None where there is none to leave out."""
+    if rows < 0:
+        return array[:rows].copy() if len(array) else None
+    more = array[-1:] if len(array) else np.ones((1, *array.shape[1:]), array.dtype)
+    return np.concatenate([array, more])
+
+
+def _refusal_of(case: Case, state: Any) -> str:
+    """What is said against a state, "" where nothing is."""
+    try:
+        case.learner.run(state, *case.stream(3))
+    except ValueError as problem:
+        return str(problem)
+    return ""
 
 
 def _triangles(learner: Any, state: Any) -> int:

@@ -11,12 +11,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
 
 
 class SteadyState(NamedTuple):
     weights: Array  # (dim, targets)
     samples: Array  # (m, dim) the latest labelled samples, oldest first
+    answers: Array  # (m, targets) their labels
     seen: int
 
 
@@ -25,6 +26,7 @@ class Fields(NamedTuple):
 
     weights: Array
     samples: Array
+    answers: Array
     seen: Array
     counts: Array
     power: Array  # the cache
@@ -39,7 +41,10 @@ class Steady(Learner):
     """
 
     kind: ClassVar[str] = "regression"
-    stored: ClassVar[tuple[str, ...]] = ("samples",)
+    name: ClassVar[str] = "steady"
+    persisted_name: ClassVar[str] = "Steady"
+    stored: ClassVar[tuple[str, ...]] = ("samples", "answers")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("samples", "answers"),)
 
     memory: int = 5
     step_size: float = 0.5
@@ -52,7 +57,7 @@ class Steady(Learner):
         return self.memory + 1
 
     def init(self, *, dim: int, targets: int, seed: int) -> Any:
-        return SteadyState(np.zeros((dim, targets)), np.empty((0, dim)), 0)
+        return SteadyState(np.zeros((dim, targets)), np.empty((0, dim)), np.empty((0, targets)), 0)
 
     def dim(self, state: Any) -> int:
         return state.weights.shape[0]
@@ -60,12 +65,11 @@ class Steady(Learner):
     def targets(self, state: Any) -> int:
         return state.weights.shape[1]
 
-    def caches(self, state: Any, rows: Mapping[str, int]) -> tuple[Array, ...]:
-        return (np.zeros(1),)
+    def caches(self, state: Any, rows: Mapping[str, int]) -> Mapping[str, Array]:
+        return {"power": np.zeros(1)}
 
-    def derive(self, work: Any, slot: int) -> None:
-        fields = Fields(*work)
-        fields.power[slot, 0] = mean_square(fields.samples[slot, : fields.counts[slot, 0]])
+    def derive(self, own: Slot) -> None:
+        own["power"][0] = mean_square(own["samples"][: own.rows("samples")])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         with np.errstate(all="ignore"):
@@ -92,17 +96,18 @@ class Steady(Learner):
         moved = weights + np.outer(x, self.step_size * (y - x @ weights) / size)
         if np.isfinite(moved).all():
             weights[:] = moved
-        self.store(work, key, x, out)
+        self.store(work, key, x, y, out)
 
-    def store(self, work: Any, key: int, x: Array, out: Outputs) -> None:
+    def store(self, work: Any, key: int, x: Array, y: Array, out: Outputs) -> None:
         fields = Fields(*work)
-        samples, count = fields.samples[key], fields.counts[key, 0]
-        samples[count] = x
+        samples, answers, count = fields.samples[key], fields.answers[key], fields.counts[key, 0]
+        samples[count], answers[count] = x, y
         out.admitted[0] = 1
         if count == self.memory:
-            samples[:count] = samples[1 : count + 1].copy()
+            for array in (samples, answers):
+                array[:count] = array[1 : count + 1].copy()
             out.evicted[0] = 1
-        fields.counts[key, 0] = min(count + 1, self.memory)
+        fields.counts[key] = min(count + 1, self.memory)
         fields.power[key, 0] = mean_square(samples[: fields.counts[key, 0]])
 
 

@@ -1,10 +1,13 @@
 """States that earlier commits stored are read to the last bit, and their keys go on where they stood."""
 
 import re
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
+from algorithms.common.kernels import Kernel
+from algorithms.common.protocol import Stage
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.state import snapshot
@@ -38,6 +41,31 @@ def test_a_state_is_read_and_written_again_to_the_same_bytes(old: Old):
     job = old.job
     for data in (*old.half.values(), *old.end.values()):
         assert job.encode(*job.opened(data)) == data
+
+
+@pytest.fixture
+def other_names() -> Iterator[None]:
+    """Every stage, learner and kernel has another name in Python."""
+    classes = [Kernel, *_subclasses(Stage)]
+    names = [(cls.__name__, cls.__qualname__) for cls in classes]
+    try:
+        for number, cls in enumerate(classes):
+            cls.__name__ = cls.__qualname__ = f"Renamed{number}"
+        yield
+    finally:
+        for cls, (name, qualname) in zip(classes, names, strict=True):
+            cls.__name__, cls.__qualname__ = name, qualname
+
+
+def test_classes_that_were_renamed_read_their_old_states(old: Old, other_names: None):
+    job = old.job
+    assert "Renamed" in repr(job.stages["learner"])
+    for data in (*old.half.values(), *old.end.values()):
+        assert job.encode(*job.opened(data)) == data
+
+
+def _subclasses(cls: type) -> list[type]:
+    return [found for below in cls.__subclasses__() for found in (below, *_subclasses(below))]
 
 
 @pytest.mark.parametrize(("name", "setting"), [("activity", "idle=absent"), ("okfeb", "Rls(intercept=True)")])

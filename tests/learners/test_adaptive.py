@@ -167,9 +167,9 @@ def test_krls_is_least_squares_on_the_span_of_its_dictionary() -> None:
 def test_a_state_that_does_not_fit_is_refused_with_one_sentence(name: str) -> None:
     learner = learner_from(name, {"budget": 3})
     state = learner.init(dim=2, targets=1, seed=0)
-    with pytest.raises(ValueError, match=r"got 2 samples and 1 rows of weights\.$"):
+    with pytest.raises(ValueError, match=r"expected 2 rows of weights, one for each row of dictionary, got 1\.$"):
         learner.predict(state._replace(dictionary=np.ones((2, 2)), weights=np.ones((1, 1))), [[0.0, 0.0]])
-    with pytest.raises(ValueError, match="expected up to 3 stored samples"):
+    with pytest.raises(ValueError, match="stores 4 samples, this learner's budget is 3"):
         learner.predict(state._replace(dictionary=np.eye(4, 2), weights=np.ones((4, 1))), [[0.0, 0.0]])
 
 

@@ -32,6 +32,7 @@ class TurningState(NamedTuple):
 class Turning(Learner):
     """Features are x in a basis that turns by another rotation with every learned row; none while fewer than `wait` came."""
 
+    persisted_name: ClassVar[str] = "Turning"
     moves: ClassVar[bool] = True
     wait: int = 0
     dimension: int = 3

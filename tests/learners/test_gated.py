@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from algorithms.heads.smoothing import Smoothing
 
 from algorithms import learner_from
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, Array
 from algorithms.common.rls import packed, unpacked
 from algorithms.heads.gated import GatedRls
+from streamjobs.stages.smoothing import Smoothing
 from tests.checks.states import same_outputs, same_state
 from tests.reference.gated import gated as slow
 
@@ -167,9 +167,13 @@ def test_a_person_begins_from_either_head_of_a_population() -> None:
     np.testing.assert_array_equal(unpacked(packed(np.eye(3)), 3), np.eye(3))
 
 
+def _shape(targets: int) -> Shape:
+    return Shape(dim=1, width=1, label_width=1, targets=targets)
+
+
 def smoothed(scores: Array, learn: Any, slots: Any = 0, stage: Smoothing | None = None, work: Any = None) -> Array:
     stage = stage or Smoothing(smooth=0.3)
-    work = work or stage.workspace(stage.init(targets=scores.shape[1]), slots=3)
+    work = work or stage.workspace(stage.begin(_shape(scores.shape[1]), seed=0), slots=3)
     flags = np.ascontiguousarray(np.broadcast_to(learn, len(scores)), np.int8)
     return stage.advance(work, np.ascontiguousarray(np.broadcast_to(slots, len(scores)), np.int64), scores, flags)
 
@@ -196,7 +200,7 @@ def test_smoothing_gives_the_same_bits_for_any_split_and_mix_of_keys() -> None:
     scores = np.random.default_rng(3).standard_normal((60, 2))
     keys = np.random.default_rng(4).integers(0, 3, 60)
     stage = Smoothing(smooth=0.3)
-    work = stage.workspace(stage.init(targets=2), slots=3)
+    work = stage.workspace(stage.begin(_shape(2), seed=0), slots=3)
     halves = [smoothed(scores[part], LEARN, keys[part], stage, work) for part in (slice(0, 23), slice(23, 60))]
     together = np.concatenate(halves)
     for key in range(3):

@@ -124,5 +124,5 @@ def test_an_idle_sensor_leaves_the_map_usable(name: str) -> None:
 def test_a_state_that_does_not_fit_is_refused_with_one_sentence(name: str) -> None:
     learner = learner_from(name, {"budget": 3})
     state = learner.init(dim=2, targets=0, seed=0)._replace(prototypes=np.ones((2, 2)), arrival=np.array([1]))
-    with pytest.raises(ValueError, match="got 2 with 1 arrivals"):
+    with pytest.raises(ValueError, match="expected 2 rows of arrival, one for each row of prototypes, got 1"):
         learner.transform(state, [[0.0, 0.0]])

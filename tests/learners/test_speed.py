@@ -224,7 +224,7 @@ def test_a_state_beyond_the_limits_is_refused_with_one_sentence() -> None:
     state = learner.init(dim=2, targets=1, seed=0)
     with pytest.raises(ValueError, match="stores 26 samples, this learner's limit is 25"):
         learner.predict(state._replace(dictionary=np.eye(26)[:, :2].copy(), values=np.zeros((26, 1))), [[0.0, 0.0]])
-    with pytest.raises(ValueError, match="expected a value for each of 3 stored samples, got 2"):
+    with pytest.raises(ValueError, match="expected 3 rows of values, one for each row of dictionary, got 2"):
         learner.predict(state._replace(dictionary=np.eye(3)[:, :2].copy(), values=np.zeros((2, 1))), [[0.0, 0.0]])
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.stages.late_labels import Waiting
+from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.rows import Rows
 from tests.core.driving import fresh, same_bits
 from tests.core.people import job_of_people
@@ -66,7 +66,7 @@ def test_rows_and_labels_meet_as_in_the_plain_version_in_any_batches_across_rest
             plain.row(key, time, n * 10.0 + 1.0, label, learn)
         else:
             plain.label(key, time, label)
-    stage = Waiting(wait=wait, delay=delay, within=within, most=most)
+    stage = LateLabels(wait=wait, delay=delay, within=within, most=most)
     states = [fresh(stage, 1, 1) for _ in range(KEYS)]
     made, missed, skipped = [], [], {"unlabelled": 0, "waiting_full": 0}
     for begin, end in itertools.pairwise([0, *sorted(min(cut, len(events)) for cut in cuts), len(events)]):

@@ -30,7 +30,7 @@ def survives(written: Mapping[str, Any], now: Mapping[str, Any], replaced: Seque
 def _of_surviving_stage(description: Any) -> bool:
     """Whether a text such as "Windows(length=2.0, ...)" describes a stage whose state survives."""
     return isinstance(description, str) and description.partition("(")[0] in {
-        stage.__name__ for stage in JobStage.__subclasses__() if stage.survives
+        stage.persisted_name for stage in JobStage.__subclasses__() if stage.survives
     }
 
 

@@ -1,0 +1,108 @@
+"""Names that are stored: each belongs to one class, and none has changed since it was first written.
+
+A failure here means that states, populations or job files out there would no longer be read. Add lines; change none.
+"""
+
+import pytest
+
+from algorithms import LEARNERS
+from algorithms.common.kernels import Kernel
+from algorithms.common.protocol import Stage
+from streamjobs.stages.class_counts import ClassCounts
+from streamjobs.stages.fallback import Fallback
+from streamjobs.stages.idle import Idle
+from streamjobs.stages.late_labels import LateLabels
+from streamjobs.stages.learner import LearnerStage
+from streamjobs.stages.order import Order
+from streamjobs.stages.smoothing import Smoothing
+from streamjobs.stages.windows import Windows
+
+LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of states
+    "adwin": "Adwin",
+    "ald": "Ald",
+    "chain": "Chain",
+    "exkrls": "Exkrls",
+    "exrls": "Exrls",
+    "gated_rls": "GatedRls",
+    "gauss_quadrature": "GaussQuadrature",
+    "ispeed": "Ispeed",
+    "klms": "Klms",
+    "knlms": "Knlms",
+    "krls": "Krls",
+    "last_points": "LastPoints",
+    "lms": "Lms",
+    "logistic": "Logistic",
+    "nlms": "Nlms",
+    "okfe": "Okfe",
+    "okfeb": "Okfeb",
+    "pa": "Pa",
+    "page_hinkley": "PageHinkley",
+    "pegasos": "Pegasos",
+    "qklms": "Qklms",
+    "random_prototypes": "RandomPrototypes",
+    "rff": "Rff",
+    "rls": "Rls",
+    "running_mean": "RunningMean",
+    "scaling": "Scaling",
+    "sispeed": "Sispeed",
+    "sparse_speed": "SparseSpeed",
+    "speed": "Speed",
+    "taylor": "Taylor",
+    "window_ratio": "WindowRatio",
+    "wrkpca": "Wrkpca",
+}
+STAGE_NAMES = {
+    Smoothing: "Smoothing",
+    Order: "Order",
+    Windows: "Windows",
+    LateLabels: "Waiting",
+    Idle: "Idle",
+    Fallback: "Fallback",
+    ClassCounts: "Books",
+    LearnerStage: "LearnerStage",
+    Kernel: "Kernel",
+}
+
+
+def test_the_names_of_learners_have_not_changed() -> None:
+    assert {name: cls.persisted_name for name, cls in LEARNERS.items()} == LEARNER_NAMES
+
+
+@pytest.mark.parametrize("cls", LEARNERS.values(), ids=LEARNERS)
+def test_a_learner_is_registered_by_the_name_it_states(cls: type) -> None:
+    assert LEARNERS[cls.name] is cls  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("cls", "name"), STAGE_NAMES.items(), ids=STAGE_NAMES.values())
+def test_the_names_of_stages_have_not_changed(cls: type, name: str) -> None:
+    assert cls.persisted_name == name  # type: ignore[attr-defined]
+
+
+def test_no_two_share_a_name_and_none_of_the_project_is_missing_here() -> None:
+    listed = [*LEARNER_NAMES.values(), *STAGE_NAMES.values()]
+    assert len(set(listed)) == len(listed)
+    found = {cls.persisted_name for cls in _subclasses(Stage) if cls.__module__.startswith(("algorithms.", "streamjobs."))}
+    assert found | {"Kernel"} == set(listed)
+
+
+def test_every_class_states_its_own_name() -> None:
+    """An inherited one would be another class's."""
+    for cls in _subclasses(Stage):
+        if cls.__module__.startswith(("algorithms.", "streamjobs.")):
+            assert "persisted_name" in vars(cls), f"{cls.__name__} states no persisted_name"
+
+
+def test_a_class_without_a_name_is_refused_with_one_sentence() -> None:
+    with pytest.raises(TypeError, match=r"^Nameless: expected persisted_name, .*; got none\.$"):
+        type("Nameless", (Stage,), {"__slots__": ()})
+
+
+def test_a_class_that_states_something_of_a_field_it_does_not_store_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"^Confused: .* name weights, not in `stored`\.$"):
+        type("Confused", (Stage,), {"persisted_name": "Confused", "stored": ("a",), "aligned": (("a", "weights"),)})
+
+
+def _subclasses(cls: type) -> list[type[Stage]]:
+    """Those with a state of their own: bases that families share (`abstract`) have no name."""
+    below = [found for one in cls.__subclasses__() for found in (one, *_subclasses(one))]
+    return [one for one in below if hasattr(one, "persisted_name")]
