@@ -1,7 +1,7 @@
-"""Compiles the demo's loops in two processes at once, those of the signal in one and the rest in the other.
+"""Compiles the demo's loops in two processes in parallel: those of the signal, and the rest.
 
-`python -m streamjobs.demo.warm signal|rest` does one half. Without it the worker would compile them one after the
-other, on a machine's first run for longer than the demo lasts.
+`python -m streamjobs.demo.warm signal|rest` compiles one half. The worker would compile one loop after the other, which
+takes longer than the demo on the first run on a machine.
 """
 
 import subprocess
@@ -18,9 +18,9 @@ LOOK_EVERY = 0.125  # seconds
 
 
 def warm(job: Job, progress: Callable[[], None]) -> None:
-    """Fill the cache where this job has not been compiled before; `progress` is called while waiting.
+    """Compile the job's loops unless the cache has them; calls `progress` while waiting.
 
-    A half that fails is no error: the worker compiles what it misses, and says what is wrong.
+    A half that fails is no error: the worker compiles what is missing, and reports what is wrong.
     """
     mark = cache_root() / f"demo-{job.fingerprint.hex()}-{loops_digest()}"
     if mark.exists():
@@ -45,7 +45,7 @@ def warm(job: Job, progress: Callable[[], None]) -> None:
 
 
 def compile_half(job: Job, half: str) -> None:
-    """Compile the loops of the signal's stages, or of every other one."""
+    """Compile the loops of the stages of the signal, or of all other stages."""
     stages = {name: stage for name, stage in job.stages.items() if (name in SIGNAL_HALF) == (half == "signal")}
     job._replace(stages=stages).compile()
 

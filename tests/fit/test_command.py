@@ -169,7 +169,7 @@ REFUSED = {
     ),
     "no records": (lambda table: [], (), JOB, "there is no record in it"),
     "a folder that is not there": (lambda table: table, ("--output", "/nowhere/a.state"), JOB, "a folder that exists"),
-    "a topic and a file": (lambda table: table, ("--input", "topic"), JOB, "give files or topics, not both"),
+    "a topic and a file": (lambda table: table, ("--input", "topic"), JOB, "--input must be files or topics, not both"),
     "a number as label": (
         lambda table: [{**row, "activity": i} for i, row in enumerate(table)],
         (),

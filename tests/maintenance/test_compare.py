@@ -53,7 +53,7 @@ def test_each_problem_is_told_once_with_its_keys(job, older, copy):
         (verified(job, copy, {0: 358}, None, None), "beyond the end of imu[0], 358"),
         (verified(job, gone, None, None, copy), "forgotten since?"),
         (verified(job, with_offsets(copy, {("imu", 0): 3}), None, None, older), "learned twice"),
-        (verified(job, older, None, None, copy), "lost something"),
+        (verified(job, older, None, None, copy), "lost records"),
         (verified(job, with_offsets(copy, {("imu", 0): 900}), None, None, copy), "other bytes"),
     ]
     for found, words in cases:

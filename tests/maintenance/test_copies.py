@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from streamjobs.errors import SnapshotError
-from streamjobs.maintenance.copies import MAGIC, VERSION, Copy, Entry, decode, differing, encode, shown
+from streamjobs.maintenance.copies import MAGIC, VERSION, Copy, Entry, decode, differing, encode, printable
 
 ENTRIES = [
     Entry(0, b"p1", b"first", 4, 1_000),
@@ -36,7 +36,7 @@ def test_a_changed_or_cut_file_is_refused_at_every_byte():
 def test_a_key_is_found_by_its_text_or_by_how_it_is_shown():
     assert [entry.partition for entry in COPY.of("p1")] == [0, 3]
     assert [entry.key for entry in COPY.of("p é")] == ["p é".encode()]
-    assert [entry.key for entry in COPY.of(shown(b"\xff\x00"))] == [b"\xff\x00"]
+    assert [entry.key for entry in COPY.of(printable(b"\xff\x00"))] == [b"\xff\x00"]
     assert COPY.of("p2") == []
 
 
