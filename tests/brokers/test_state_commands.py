@@ -202,7 +202,9 @@ def test_forgetting_says_what_kafka_still_holds(story: Story) -> None:
 def test_mistakes_are_sentences_with_exit_codes(story: Story) -> None:
     assert story.found["new"][0] == 2 and "--partition (0 to 3)" in story.found["new"][1]
     code, text = story.found["foreign"]
-    assert code == 1 and text.endswith("Import what 'streamjobs state export' wrote for a job of the same settings.\n"), text
+    assert code == 1 and text.endswith(
+        "Import a file that 'streamjobs state export' wrote for a job with the same settings.\n"
+    ), text
     code, text = story.found["fallen"]
     assert code == 4 and len(text.strip().splitlines()) == 1 and "'k1'[1]" in text and "forgotten since?" in text
     assert story.found["strange"][0] == 2 and "no dead letter at '0:99'" in story.found["strange"][1]

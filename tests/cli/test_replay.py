@@ -169,7 +169,7 @@ def test_the_end_of_a_replay_tells_the_counts(tmp_path, recording, capsys):
 
 def test_a_missing_column_is_named(tmp_path, recording, capsys):
     assert command("replay", job_file(tmp_path), "--input", recording, "--key", "who") == 2
-    assert "no column 'who' for the key; it has 'person', 'ts'" in capsys.readouterr().err
+    assert "no column 'who' for the key; the file has 'person', 'ts'" in capsys.readouterr().err
 
 
 def test_a_file_that_is_not_in_time_order_is_told_how_much_it_loses(tmp_path, recording, capsys):
@@ -196,7 +196,7 @@ def test_a_file_that_is_not_in_time_order_is_told_how_much_it_loses(tmp_path, re
 def test_a_file_that_is_not_what_its_name_says_is_one_sentence_before_anything_is_compiled(
     tmp_path, capsys, monkeypatch, name, contents, said
 ):
-    monkeypatch.setattr("streamjobs.commands.replay.compiled", None)
+    monkeypatch.setattr("streamjobs.commands.replay.compile_loops", None)
     (tmp_path / name).write_bytes(contents)
     assert replay(job_file(tmp_path), tmp_path / name) == 2
     err = capsys.readouterr().err

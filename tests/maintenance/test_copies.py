@@ -60,5 +60,5 @@ def test_keys_that_are_new_gone_changed_or_the_same_are_told_apart():
 )
 def test_a_copy_that_tells_nonsense_about_itself_is_refused(about: bytes):
     body = struct.pack("<6sHI", MAGIC, VERSION, len(about)) + about + bytes(8)
-    with pytest.raises(SnapshotError, match="although its checksum fits"):
+    with pytest.raises(SnapshotError, match="although its checksum matches"):
         decode(body + struct.pack("<I", zlib.crc32(body)))
