@@ -39,7 +39,7 @@ def fit(
     ] = None,
     pause: Annotated[
         str | None,
-        typer.Option(help="Without such a column: a longer pause (duration) or a new label ends a recording."),
+        typer.Option(help="Without such a column: a pause longer than this (10s) or a new label ends a recording."),
     ] = None,
     folds: Annotated[int | None, typer.Option(min=1, help="People to leave out in turn; absent: all.")] = None,
     shuffles: Annotated[

@@ -81,47 +81,47 @@ def init(
     if sample is not None:
         from streamjobs.recordings.guess import guess
 
-        found = guess(sample)
+        guessed = guess(sample)
     else:
-        found = None
+        guessed = None
     try:
-        file.write_text(filled(found, file, topic), encoding="utf-8")
+        file.write_text(filled(guessed, file, topic), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written ({error.strerror}).") from None
-    if found is not None:
-        note(_guess_text(found))
-    key = found.key if found is not None and found.key else "KEY_COLUMN"
+    if guessed is not None:
+        note(_guess_text(guessed))
+    key = guessed.key if guessed is not None and guessed.key else "KEY_COLUMN"
     recording = str(sample) if sample is not None else "recording.csv"
     say(f"wrote {file}. Next: streamjobs check {file}; streamjobs replay {file} --input {recording} --key {key}")
 
 
-def filled(found: "Guess | None", file: Path, topic: str) -> str:
+def filled(guessed: "Guess | None", file: Path, topic: str) -> str:
     """The template, filled with what was guessed from a sample, or with an accelerometer's columns as an example."""
-    fields = found.fields if found is not None else ["ax", "ay", "az"]
+    fields = guessed.fields if guessed is not None else ["ax", "ay", "az"]
     if fields:
         x = "fields = [" + ", ".join(_quoted(name) for name in fields) + "]  # the numbers that make x, in this order"
         dim = len(fields)
     else:
-        dim = (found.dim if found is not None else None) or 3
-        x = f"x = {_quoted(found.x if found is not None else 'x')}  # the field that holds x as a list\ndim = {dim}"
-    rate = found.rate if found is not None else None
-    timed = found is None or found.time is not None
+        dim = (guessed.dim if guessed is not None else None) or 3
+        x = f"x = {_quoted(guessed.x if guessed is not None else 'x')}  # the field that holds x as a list\ndim = {dim}"
+    rate = guessed.rate if guessed is not None else None
+    timed = guessed is None or guessed.time is not None
     # At lower rates rows are whole events, and windows would mix them.
-    windowed = found is None or (rate is not None and rate >= 5)
+    windowed = guessed is None or (rate is not None and rate >= 5)
     width = 8 * dim if windowed else dim
-    labelled = found is None or found.label is not None
+    labelled = guessed is None or guessed.label is not None
     rank = max(2, min(20, width))
     return TEMPLATE.format(
         file=file.name,
         name="".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in file.stem) or "job",
         topic=topic,
-        key=f"; in the sample: column {found.key}" if found is not None and found.key else "",
+        key=f"; in the sample: column {guessed.key}" if guessed is not None and guessed.key else "",
         x=x,
-        time=f"time = {_quoted(found.time if found is not None and found.time else 'ts')}  # event time\n"
-        f'time_unit = "{found.time_unit if found is not None else "s"}"  # since 1970'
+        time=f"time = {_quoted(guessed.time if guessed is not None and guessed.time else 'ts')}  # event time\n"
+        f'time_unit = "{guessed.time_unit if guessed is not None else "s"}"  # since 1970'
         if timed
         else '# time = "ts"  # event time; absent: the records\' own timestamps',
-        label=f"label = {_quoted(found.label if found is not None and found.label else 'activity')}"
+        label=f"label = {_quoted(guessed.label if guessed is not None and guessed.label else 'activity')}"
         "  # may be absent or null in a record"
         if labelled
         else '# label = "activity"  # needed by a [head]; may be absent or null in a record',
@@ -147,8 +147,12 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _guess_text(found: "Guess") -> str:
-    what = f"fields {', '.join(found.fields)}" if found.fields else f"x = {found.x} (list of {found.dim})"
-    rest = [f"{name} {value}" for name, value in (("key", found.key), ("time", found.time), ("label", found.label)) if value]
-    rate = [f"{found.rate:g} Hz"] if found.rate else []
+def _guess_text(guessed: "Guess") -> str:
+    what = f"fields {', '.join(guessed.fields)}" if guessed.fields else f"x = {guessed.x} (list of {guessed.dim})"
+    rest = [
+        f"{name} {value}"
+        for name, value in (("key", guessed.key), ("time", guessed.time), ("label", guessed.label))
+        if value
+    ]
+    rate = [f"{guessed.rate:g} Hz"] if guessed.rate else []
     return "guessed from the sample: " + "; ".join([what, *rest, *rate]) + ". Check it in the file."

@@ -188,7 +188,7 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
     if not summary["records"]:
         note("no records: the input is empty, or has none between --from and --to")
     if summary["labels"]:
-        error = f"{summary['wrong']:,} wrong" if summary["wrong"] is not None else "nothing was said of them in time"
+        error = f"{summary['wrong']:,} wrong" if summary["wrong"] is not None else "none had a prediction in time"
         if summary["rmse"] is not None:
             error = f"root mean square error {summary['rmse']:.6g}"
         say(f"{summary['labels']:,} labels, each predicted before it was learned: {error}")

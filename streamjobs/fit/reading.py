@@ -147,25 +147,25 @@ def _require_labelled_windows(rows: _Rows, tally: Tally, settings: Settings, lab
 
 def _by_column(rows: _Rows, usable: list[int]) -> list[tuple[str, str]]:
     """(person, recording) of each usable window."""
-    found = []
+    places = []
     for i in usable:
         person, _, recording = rows.keys[i].partition(BETWEEN)
-        found.append((person, recording))
-    return found
+        places.append((person, recording))
+    return places
 
 
 def _by_pauses(rows: _Rows, usable: list[int], length: float, pause: float) -> list[tuple[str, str]]:
     last: dict[str, tuple[float, str | None]] = {}
     count: dict[str, int] = {}
-    found = []
+    places = []
     for i in usable:
         person, end, label = rows.keys[i], rows.ends[i], rows.labels[i]
         before, name = last.get(person, (-math.inf, None))
         if not before < end <= before + length + pause or label != name:
             count[person] = count.get(person, 0) + 1
         last[person] = end, label
-        found.append((person, str(count[person])))
-    return found
+        places.append((person, str(count[person])))
+    return places
 
 
 def _numbered(rows: _Rows, usable: list[int], places: list[tuple[str, str]], declared: list[str] | None) -> Recordings:
