@@ -1,7 +1,7 @@
-"""The command line: commands are in streamjobs/commands, errors become one line and an exit code here.
+"""The command line: commands are in streamjobs/commands; here errors become one line and an exit code.
 
-0 ok, 1 run-time failure, 2 usage or job file, 3 the world around (broker, topics, rights), 4 verification mismatch,
-130 interrupted. `--debug` shows the traceback instead of the line.
+0 ok, 1 run-time failure, 2 usage or job file, 3 environment (broker, topics, rights), 4 verification mismatch,
+130 interrupted. `--debug` prints the traceback instead of the line.
 """
 
 import sys
@@ -17,19 +17,19 @@ from streamjobs.process import use_one_thread
 
 app = typer.Typer(
     name="streamjobs",
-    help="Kafka topics in; one online kernel learner per key; features, predictions and drift out.",
+    help="Online kernel learning on Kafka: one learner per key; features, predictions and drift events out.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",  # "[state] ttl" is a setting here; the default mode takes it for a style and drops it
+    rich_markup_mode="markdown",  # the default mode takes "[state]" in a text for a style and drops it
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Begin with 'streamjobs demo', then 'streamjobs init' for data of your own.",
+    epilog="Start with 'streamjobs demo', then 'streamjobs init' for your own data.",
 )
 
 
 @app.callback()
 def every_command(
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error; may stand anywhere.")] = False,
 ) -> None:
     pass  # read in `run`, before anything can fail
 
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command line and give its exit code."""
+    """Run a command line; returns its exit code."""
     use_one_thread()  # before numpy is loaded by any command
     debug = "--debug" in arguments
     words = [word for word in arguments if word != "--debug"]
@@ -52,7 +52,7 @@ def run(arguments: list[str]) -> int:
         code: Any = app(words, prog_name="streamjobs", standalone_mode=False, obj={"debug": debug})
     except KeyboardInterrupt:
         return 130
-    except Exception as error:  # noqa: BLE001 - the last place an error can be said in one line
+    except Exception as error:  # noqa: BLE001 - here any error becomes one line
         if debug:
             traceback.print_exc()
             return _code(error)
@@ -75,10 +75,10 @@ def _sentence(error: Exception) -> str:
         return "streamjobs: interrupted."
     if isinstance(error, typer.TyperException):
         message = error.format_message().strip()
-        if not message:  # no command given: the help has been shown
+        if not message:  # no command was given, and the help has been printed
             return ""
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "streamjobs"
         return f"{command}: {message}{'' if message[-1] in '.?' else '.'} See '{command} --help'."
     text = str(error).strip().splitlines()
-    return f"streamjobs: {type(error).__name__}: {text[0] if text else 'no message'} (--debug shows where)"
+    return f"streamjobs: {type(error).__name__}: {text[0] if text else 'no message'} (--debug prints the traceback)"

@@ -1,16 +1,16 @@
-"""The errors people meet. Each message says who, what is wrong, what was expected, what came, and what to do."""
+"""Errors that users see. Each message says who, what is wrong, what was expected, what came, and what to do."""
 
 from collections.abc import Sequence
 
 
 class StreamjobsError(Exception):
-    """Base of every declared error; `exit_code` is what a command ends with."""
+    """Base of all declared errors; `exit_code` is the exit code of the command."""
 
     exit_code = 1
 
 
 class ConfigError(StreamjobsError):
-    """The operator's mistake, found before anything is consumed; `problems` has one sentence each."""
+    """A mistake in settings or usage, found before anything is consumed; `problems` has one sentence for each."""
 
     exit_code = 2
 
@@ -20,25 +20,25 @@ class ConfigError(StreamjobsError):
 
 
 class SetupError(StreamjobsError):
-    """The world around is not ready: no broker, a missing topic or right, a wrong partition count."""
+    """The environment is not ready: no broker, a missing topic or right, a wrong partition count."""
 
     exit_code = 3
 
 
 class MismatchError(StreamjobsError):
-    """A verification found other numbers than expected."""
+    """A verification found numbers that differ from the expected ones."""
 
     exit_code = 4
 
 
 class SnapshotError(StreamjobsError):
-    """Stored bytes cannot be trusted or belong to another job; the worker stops and overwrites nothing."""
+    """Stored bytes are damaged or belong to another job; the worker stops and overwrites nothing."""
 
 
 class RecordError(StreamjobsError):
     """One record cannot be used: it goes to the dead-letter topic and the job goes on.
 
-    `reason` is a bounded word for counters (see `REASONS`), `stage` where it was found.
+    `reason` is one of `REASONS`, a label of counters; `stage` is where the problem was found.
     """
 
     def __init__(self, reason: str, message: str, stage: str = "decode") -> None:
@@ -48,19 +48,19 @@ class RecordError(StreamjobsError):
 
 REASONS = (
     "no_key",  # the record has no key
-    "long_key",  # a key beyond the limit
-    "headers",  # more of them than the limit, or larger ones
+    "long_key",  # the key is longer than the limit
+    "headers",  # too many, or too large
     "batch",  # a whole batch of records that cannot be unpacked
-    "too_large",  # bytes or samples beyond the limit
+    "too_large",  # too many bytes or samples
     "malformed",  # not decodable in the declared format
-    "missing_field",  # a declared field is absent or of another type
+    "missing_field",  # a declared field is missing or has another type
     "wrong_dimension",
     "not_finite",
     "out_of_range",  # |x| beyond the limit
     "bad_time",  # no usable event time
     "future",
-    "late",  # where `late = "dlq"`
+    "late",  # with [source] late = "dlq"
     "bad_label",
     "too_many_classes",
-    "unmatched_label",  # a label alone that met no waiting row of its time
+    "unmatched_label",  # a late label for which no row waits
 )

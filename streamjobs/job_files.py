@@ -1,4 +1,4 @@
-"""Job files: read, checked and made into a job, with the file they may name (an exported state, or a population)."""
+"""Reads and checks job files, and builds jobs from them and the file they may name (exported state or population)."""
 
 import os
 import tomllib
@@ -15,8 +15,8 @@ from streamjobs.settings.load import composition_from
 from streamjobs.settings.sections import Settings
 from streamjobs.settings.types import readable
 
-MOST_STATE = (1 << 31) - (1 << 20)  # bytes; a record's length is a 32-bit number, and what frames it is small
-LOWER = "Lower what sets its size, such as the learner's budget or rank."
+MOST_STATE = (1 << 31) - (1 << 20)  # bytes; a record's length is a signed 32-bit number, and has some overhead
+LOWER = "Lower the settings that decide its size, such as the learner's budget or rank."
 
 
 def load_job(path: Path | str, env: Mapping[str, str] | None = None) -> Settings:
@@ -25,42 +25,42 @@ def load_job(path: Path | str, env: Mapping[str, str] | None = None) -> Settings
 
 
 def read_job(path: Path | str, env: Mapping[str, str] | None = None) -> Composition:
-    """What a job file composes, with the environment's STREAMJOBS_SECTION__NAME (`env` None: the process's).
+    """What a job file composes, overridden by STREAMJOBS_SECTION__NAME of `env` (None: the process's environment).
 
-    Raises ConfigError with every problem: a file that cannot be read, the line of a syntax error, wrong settings.
+    Raises ConfigError with every problem: an unreadable file, the line of a syntax error, wrong settings.
     """
     return composition_from(read_table(path), os.environ if env is None else env, str(path))
 
 
 def read_table(path: Path | str) -> dict[str, Any]:
-    """A TOML file's contents; raises ConfigError with the line where it is not TOML."""
+    """The contents of a TOML file; raises ConfigError with the line of a syntax error."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
         raise ConfigError(
-            f"{path}: cannot be read ({error.strerror}); 'streamjobs init' writes a job file to begin with."
+            f"{path}: cannot be read ({error.strerror}); 'streamjobs init' writes a job file to start from."
         ) from None
     return table_of(data, str(path))
 
 
 def table_of(data: bytes, origin: str) -> dict[str, Any]:
-    """What the bytes of a TOML file say; raises ConfigError with the line where they are not TOML."""
+    """The contents of a TOML file's bytes; raises ConfigError with the line of a syntax error."""
     try:
         text = data.decode().replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError:
         raise ConfigError(
-            f"{origin}: cannot be read (it is not UTF-8 text); 'streamjobs init' writes a job file to begin with."
+            f"{origin}: cannot be read (it is not UTF-8 text); 'streamjobs init' writes a job file to start from."
         ) from None
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise ConfigError(f"{origin}: not TOML that can be read: its lists or tables are nested too deep.") from None
-    except ValueError as error:  # TOMLDecodeError, or a number or date Python does not take
+        raise ConfigError(f"{origin}: cannot be read: its lists or tables are nested too deep.") from None
+    except ValueError as error:  # TOMLDecodeError, or a number or date that Python cannot represent
         raise ConfigError(f"{origin}: {_syntax(str(error), text)}") from None
 
 
 def _syntax(message: str, text: str) -> str:
-    """ "Expected '=' ... (at line 3, column 5)" with the line itself behind it."""
+    """The parser's message "Expected '=' ... (at line 3, column 5)", with the line itself."""
     words = message.rpartition("(at line ")
     number = words[2].split(",")[0]
     lines = text.splitlines()
@@ -70,48 +70,48 @@ def _syntax(message: str, text: str) -> str:
 
 
 def job_from(composition: Composition, origin: str = "") -> Job:
-    """The job, with the file that new keys begin from. origin: the job file, for messages.
+    """The job, with the file that new keys start from. origin: the job file, for messages.
 
-    Raises ConfigError for what the learners refuse, for a file that is missing, damaged or another job's, and where a key's
-    state exceeds a record of the changelog or this machine's memory.
+    Raises ConfigError for settings that a learner refuses, for a file that is missing, damaged or another job's, and if
+    a key's state does not fit into a record of the changelog or this machine's memory.
     """
     settings = composition.settings
-    name, population, before = settings.state.start_from, settings.population, f"{origin}: " if origin else ""
+    start_from, population, prefix = settings.state.start_from, settings.population, f"{origin}: " if origin else ""
     if population is not None:
-        named, place = population.file, f"{origin} [population]: file {population.file!r}"
+        file, place = population.file, f"{origin} [population]: file {population.file!r}"
         writer = f"streamjobs fit {origin or 'JOB'} --output FILE"
     else:
-        named, place = name or "", f"{origin} [state]: start_from {name!r}"
+        file, place = start_from or "", f"{origin} [state]: start_from {start_from!r}"
         writer = "streamjobs replay --pool --export FILE"
     try:
-        held = Path(named).read_bytes() if named else None
-        job = Job.from_composition(composition, None if population else held, held if population else None)
-        size = job.state_bytes  # makes a state: some learners refuse a number of columns only then
+        data = Path(file).read_bytes() if file else None
+        job = Job.from_composition(composition, None if population else data, data if population else None)
+        size = job.state_bytes  # makes a state: only then do some learners refuse the number of columns
     except OSError as error:
         raise ConfigError(f"{place} cannot be read ({error.strerror}); '{writer}' writes one.".strip()) from None
     except SnapshotError as error:
         raise ConfigError(f"{place}: {error} '{writer}' makes a new one.".strip()) from None
     except (ConfigError, SettingError, ValueError) as error:
-        raise ConfigError(f"{before}{error}") from None
+        raise ConfigError(f"{prefix}{error}") from None
     except MemoryError:
         raise ConfigError(
-            f"{before}a key's state must fit into this machine's memory; got one that does not. {LOWER}"
+            f"{prefix}a key's state must fit into this machine's memory; got one that does not. {LOWER}"
         ) from None
     if size > MOST_STATE:
         raise ConfigError(
-            f"{before}a key's state must fit into a record of the changelog, {readable(MOST_STATE)}; got {readable(size)}. "
+            f"{prefix}a key's state must fit into a record of the changelog, {readable(MOST_STATE)}; got {readable(size)}. "
             f"{LOWER}"
         )
     return job
 
 
 def job_of(path: Path) -> Job:
-    """Read, check and build; raises ConfigError with all problems."""
+    """The job of a job file; raises ConfigError with all problems."""
     return job_from(read_job(path), str(path))
 
 
 def core_from(composition: Composition) -> Core:
-    """The core a worker runs. Raises ConfigError as `job_from` does."""
+    """The core that a worker runs. Raises ConfigError as `job_from` does."""
     from streamjobs.core.advance import advance
     from streamjobs.core.state.live import Live
 

@@ -1,1 +1,1 @@
-"""The commands, a file per group; each has `add_to(app)`. What is heavy (numpy, numba, Kafka) is imported when used."""
+"""The commands, one file per group with an `add_to(app)`. Heavy packages (numpy, numba, Kafka) are imported when used."""

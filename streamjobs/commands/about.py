@@ -18,30 +18,34 @@ def add_to(app: typer.Typer) -> None:
 
 
 def version_command(as_json: AsJson = False) -> None:
-    """Print the version, and those of the libraries that decide on results."""
-    found = {"streamjobs": __version__, "python": platform.python_version()}
+    """Print the versions of streamjobs and of the libraries that its results depend on."""
+    versions = {"streamjobs": __version__, "python": platform.python_version()}
     for library in LIBRARIES:
         try:
-            found[library] = version(library)
+            versions[library] = version(library)
         except PackageNotFoundError:
-            found[library] = "missing"
+            versions[library] = "missing"
     if as_json:
-        show(found)
+        show(versions)
     else:
-        say("\n".join(f"{name:<16} {number}" for name, number in found.items()))
+        say("\n".join(f"{name:<16} {number}" for name, number in versions.items()))
 
 
 def sbom(
     kafka: Annotated[
-        bool, typer.Option("--kafka", help="Also the jars of the broker for development, where they have been brought.")
+        bool,
+        typer.Option("--kafka", help="Include the development broker's jars, if they are downloaded."),
     ] = False,
 ) -> None:
-    """Print what is installed as CycloneDX 1.6 JSON: each package's version, licence and what it needs. No network."""
+    """Print a software bill of materials (CycloneDX 1.6 JSON): packages, versions, licences, dependencies.
+
+    Uses no network.
+    """
     from streamjobs.commands.sbom import document
     from streamjobs.errors import SetupError
     from streamjobs.kafka.devbroker.jars import home
 
     jars = sorted((home() / "libs").glob("*.jar")) if kafka else []
     if kafka and not jars:
-        raise SetupError(f"sbom: there are no jars in {home() / 'libs'}; 'streamjobs broker start' brings them.")
+        raise SetupError(f"sbom: no jars in {home() / 'libs'}; 'streamjobs broker start' downloads them.")
     show(document("streamjobs", jars))

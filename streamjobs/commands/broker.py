@@ -8,23 +8,28 @@ from streamjobs.commands.console import note, say
 
 
 def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(help="A real single-node Apache Kafka for development (Java 17 and Maven).", no_args_is_help=True)
+    group = typer.Typer(
+        help="Start and stop a single-node Apache Kafka for development (needs Java 17 and Maven).", no_args_is_help=True
+    )
     group.command("start")(start)
     group.command("stop")(stop)
     app.add_typer(group, name="broker")
 
 
 def start(
-    port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1; absent: 9092, or any free one.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1; absent: 9092, or any free port.")] = None,
 ) -> None:
-    """Start it, or find it running, and print its url. It runs until 'broker stop' and keeps its data."""
+    """Start the development broker, if it is not running, and print its url.
+
+    It runs until 'broker stop' and keeps its data.
+    """
     from streamjobs.kafka.devbroker import detached
 
     say(detached.start(port, progress=note))
 
 
 def stop() -> None:
-    """Stop it; its data stays."""
+    """Stop the development broker; its data stays."""
     from streamjobs.kafka.devbroker import detached
 
     url = detached.stop()

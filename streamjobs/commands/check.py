@@ -1,4 +1,4 @@
-"""`check`, `schema`, `config show`: before running."""
+"""`check`, `schema`, `config show`: everything about a job file before it runs."""
 
 import json
 from collections.abc import Mapping
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.settings.sections import Settings
 
-SAMPLED = 10_000  # records of a sample that are decoded
+SAMPLED = 10_000  # most records of a sample that are decoded
 
 
 def add_to(app: typer.Typer) -> None:
     app.command("check")(check)
     app.command("schema")(schema)
-    group = typer.Typer(help="The settings a job really runs with.", no_args_is_help=True)
+    group = typer.Typer(help="Show the settings that a job runs with.", no_args_is_help=True)
     group.callback()(_group)  # keeps 'config show' a group of one
     group.command("show")(config_show)
     app.add_typer(group, name="config")
@@ -33,38 +33,40 @@ def _group() -> None:
 
 
 def check(
-    job: JobFile,
-    online: Annotated[bool, typer.Option("--online", help="Also the broker: topics, partition counts, rights.")] = False,
-    sample: Annotated[Path | None, typer.Option(help="A recording; its first rows are decoded as the worker would.")] = None,
-    key: Annotated[str | None, typer.Option(help="The sample's column with the key.")] = None,
-    keys: Annotated[int, typer.Option(min=1, help="How many keys to predict sizes for.")] = 1000,
+    job_file: JobFile,
+    online: Annotated[
+        bool, typer.Option("--online", help="Also check the broker: topics, partition counts, rights.")
+    ] = False,
+    sample: Annotated[Path | None, typer.Option(help="Decode this recording's first rows, as a worker would.")] = None,
+    key: Annotated[str | None, typer.Option(help="Column of --sample with the key.")] = None,
+    keys: Annotated[int, typer.Option(min=1, help="Number of keys to predict sizes for.")] = 1000,
     as_json: AsJson = False,
 ) -> None:
-    """Find every mistake in a job file at once, and predict the size of its states."""
+    """Check a job file, list all mistakes at once, and predict the size of its states."""
     from streamjobs.errors import SetupError
     from streamjobs.job_files import job_of
     from streamjobs.kafka.certificates import check_authority
     from streamjobs.kafka.secrets import exposed, unreadable
     from streamjobs.settings.notes import notes
 
-    made = job_of(job)
-    check_authority(made.settings.broker)
-    told = [*notes(made.settings), *unreadable(made.settings.broker), *exposed(made.settings.broker)]
-    found: dict[str, Any] = {"job": str(job), "advice": told, **_predicted(made, keys)}
+    job = job_of(job_file)
+    check_authority(job.settings.broker)
+    advice = [*notes(job.settings), *unreadable(job.settings.broker), *exposed(job.settings.broker)]
+    result: dict[str, Any] = {"job": str(job_file), "advice": advice, **_predicted(job, keys)}
     if sample is not None:
-        found["sample"] = _sampled(made, sample, key)
+        result["sample"] = _sampled(job, sample, key)
     if online:
         from streamjobs.kafka.preflight import expiring_certificates, obstacles
 
-        problems = obstacles(made.settings, made)
+        problems = obstacles(job.settings, job)
         if problems:
             raise SetupError("\n".join(problems))
-        found["advice"] += expiring_certificates(made.settings.broker)
-        found["online"] = "the broker answers; every topic is there and fits; every right is granted"
+        result["advice"] += expiring_certificates(job.settings.broker)
+        result["online"] = "the broker answers; every topic is there and fits; every right is granted"
     if as_json:
-        show(found)
+        show(result)
     else:
-        _tell(found, keys)
+        _print_result(result, keys)
 
 
 def _predicted(job: "Job", keys: int) -> dict[str, Any]:
@@ -89,7 +91,7 @@ def _sampled(job: "Job", path: Path, key: str | None) -> dict[str, Any]:
     from streamjobs.recordings.files import records_of
 
     if key is None:
-        raise ConfigError("--sample needs --key, the column with the key.")
+        raise ConfigError("--sample needs --key, the name of the column with the key.")
     records = list(islice(records_of(path, job.settings.source, key, side=job.settings.side), SAMPLED))
     decoded = job.decode(records)
     reasons: dict[str, int] = {}
@@ -105,50 +107,50 @@ def _sampled(job: "Job", path: Path, key: str | None) -> dict[str, Any]:
     }
 
 
-def _tell(found: dict[str, Any], keys: int) -> None:
-    for sentence in found["advice"]:
+def _print_result(result: dict[str, Any], keys: int) -> None:
+    for sentence in result["advice"]:
         note(f"note: {sentence}")
-    topics = "  ".join(f"{role} {topic}" for role, topic in found["topics"].items())
-    say(f"{found['job']}: no mistakes")
-    say(f"  model      {found['model']} on {found['learner_dim']} numbers a row ({found['dim']} a sample)")
-    for name, text in found["stages"].items():
+    topics = "  ".join(f"{role} {topic}" for role, topic in result["topics"].items())
+    say(f"{result['job']}: no mistakes")
+    say(f"  model      {result['model']} on {result['learner_dim']} numbers a row ({result['dim']} a sample)")
+    for name, text in result["stages"].items():
         say(f"  {name:<10} {text}")
     say(f"  topics     {topics}")
     say(
-        f"  state      at most {readable(found['state_bytes_per_key'])} a key; "
-        f"{keys:,} keys: {readable(found['state_bytes'])}"
+        f"  state      at most {readable(result['state_bytes_per_key'])} a key; "
+        f"{keys:,} keys: {readable(result['state_bytes'])}"
     )
     say(
-        f"  changelog  at most {readable(found['changelog_bytes_per_second'])}/s with {keys:,} active keys "
-        f"(a write per changed key every {found['checkpoint_seconds']:g} s)"
+        f"  changelog  at most {readable(result['changelog_bytes_per_second'])}/s with {keys:,} active keys "
+        f"(a write per changed key every {result['checkpoint_seconds']:g} s)"
     )
-    if "sample" in found:
-        taken = found["sample"]
+    if "sample" in result:
+        sample = result["sample"]
         say(
-            f"  sample     {taken['records']:,} records of {taken['keys']:,} keys: {taken['samples']:,} samples, "
-            f"{taken['labelled']:,} labelled, {sum(taken['dead_letters'].values()):,} dead letters"
+            f"  sample     {sample['records']:,} records of {sample['keys']:,} keys: {sample['samples']:,} samples, "
+            f"{sample['labelled']:,} labelled, {sum(sample['dead_letters'].values()):,} dead letters"
         )
-        if taken["first_error"]:
-            counts = ", ".join(f"{reason} {count}" for reason, count in taken["dead_letters"].items())
-            say(f"             {counts}; the first: {taken['first_error']}")
-    if "online" in found:
-        say(f"  online     {found['online']}")
+        if sample["first_error"]:
+            counts = ", ".join(f"{reason} {count}" for reason, count in sample["dead_letters"].items())
+            say(f"             {counts}; the first: {sample['first_error']}")
+    if "online" in result:
+        say(f"  online     {result['online']}")
 
 
 def schema() -> None:
-    """Print the job file's JSON Schema, for editors: every setting with its meaning, type and range."""
+    """Print the JSON Schema of job files, for editors: the meaning, type and range of every setting."""
     from streamjobs.settings.schema import json_schema
 
     show(json_schema())
 
 
-def config_show(job: JobFile, as_json: AsJson = False) -> None:
-    """Print every setting as the job would run with it, defaults and environment included; secrets are masked."""
+def config_show(job_file: JobFile, as_json: AsJson = False) -> None:
+    """Print every setting of a job, including defaults and the environment; secrets are masked."""
     from streamjobs.job_files import job_of
 
-    made = job_of(job)
-    table = masked(made.settings)
-    table["sinks"] = {sink: made.sinks.get(sink, "") for sink in ("features", "predictions", "drift", "dlq")}
+    job = job_of(job_file)
+    table = masked(job.settings)
+    table["sinks"] = {sink: job.sinks.get(sink, "") for sink in ("features", "predictions", "drift", "dlq")}
     if as_json:
         show(table)
     else:
@@ -156,14 +158,14 @@ def config_show(job: JobFile, as_json: AsJson = False) -> None:
 
 
 def masked(settings: "Settings") -> dict[str, Any]:
-    """Every section as a table, without what is absent; secrets are replaced."""
+    """Every section as a table, without absent settings; secrets are masked."""
     names = type(settings).model_fields
     sections = {name: section for name in names if (section := getattr(settings, name)) is not None}
     return {name: without_secrets(section) for name, section in sections.items()}
 
 
 def without_secrets(section: BaseModel) -> dict[str, Any]:
-    """A section's settings, those marked as secret replaced by asterisks."""
+    """A section's settings, with secrets replaced by asterisks."""
     from streamjobs.settings.sentences import MASK, is_secret
 
     values = section.model_dump(exclude_none=True)
@@ -190,4 +192,4 @@ def _value(value: Any) -> str:
         return "{ " + ", ".join(f"{name} = {_value(inner)}" for name, inner in value.items()) + " }"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(inner) for inner in value) + "]"
-    return json.dumps(value, ensure_ascii=False)  # texts, numbers, true and false look the same in TOML
+    return json.dumps(value, ensure_ascii=False)  # texts, numbers, true and false are the same in TOML

@@ -1,4 +1,4 @@
-"""What commands share: their usual arguments, and how they speak."""
+"""What commands share: their usual arguments, and how they print."""
 
 import json
 import math
@@ -10,60 +10,59 @@ from typing import Annotated, Any
 
 import typer
 
+WIDTH_ELSEWHERE = 10_000  # columns, if standard output is not a terminal: rows stay whole
+
 JobFile = Annotated[Path, typer.Argument(metavar="JOB", help="The job file, such as job.toml.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 def say(text: str = "") -> None:
-    """The command's result, on standard output."""
+    """Print a command's result, on standard output."""
     print(text, flush=True)
 
 
 def note(text: str) -> None:
-    """What happens meanwhile, on standard error."""
+    """Print progress or a warning, on standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
 def show(value: Any) -> None:
-    """A result as JSON."""
+    """Print a result as JSON."""
     say(json.dumps(value, indent=2, default=str))
 
 
-def compiled(job: Any) -> None:
-    """Compile a job's loops, and say so when that takes a while (the first run on a machine)."""
+def compile_loops(job: Any) -> None:
+    """Compile a job's loops, with a note if that takes a while (on the first run on a machine)."""
     import threading
 
-    said = threading.Timer(1.0, note, ["compiling the learner's loops; later starts find them in the cache ..."])
-    said.daemon = True
-    said.start()
+    slow = threading.Timer(1.0, note, ["compiling the learner's loops, once; later runs use the cache ..."])
+    slow.daemon = True
+    slow.start()
     try:
         job.compile()
     finally:
-        said.cancel()
-
-
-ELSEWHERE = 10_000  # columns
+        slow.cancel()
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, left: Sequence[str] = ()) -> None:
-    """Print rows under their columns, numbers to the right; `left` names the columns of texts."""
+    """Print rows under their columns, aligned to the right except for the columns in `left`."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=None, pad_edge=False, header_style="bold")
+    grid = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
-        made.add_column(name, justify="left" if name in left else "right", no_wrap=name not in left)
+        grid.add_column(name, justify="left" if name in left else "right", no_wrap=name not in left)
     for row in rows:
-        made.add_row(*(Text(cell(value)) for value in row))  # Text: what stands in a key is no markup
+        grid.add_row(*(Text(cell(value)) for value in row))  # Text: a key may look like markup
     console = Console()
     if not console.is_terminal:
-        console = Console(width=ELSEWHERE)
-    console.print(made)
+        console = Console(width=WIDTH_ELSEWHERE)
+    console.print(grid)
 
 
 def cell(value: Any) -> str:
-    """A value as people read it.
+    """A value as text for people.
 
     >>> cell(12345), cell(0.123456), cell(None), cell(1e-9), cell("p7")
     ('12,345', '0.1235', '-', '1.000e-09', 'p7')
@@ -80,7 +79,7 @@ def cell(value: Any) -> str:
 
 
 def moment(milliseconds: float | None) -> str:
-    """A time in UTC.
+    """A time as text, in UTC.
 
     >>> moment(1_700_000_000_000), moment(None)
     ('2023-11-14 22:13:20', '-')

@@ -1,4 +1,4 @@
-"""`demo`: the whole flow in under a minute."""
+"""`demo`: the whole flow, in under a minute."""
 
 from typing import Annotated
 
@@ -10,12 +10,12 @@ def add_to(app: typer.Typer) -> None:
 
 
 def demo(
-    kafka: Annotated[bool, typer.Option("--kafka", help="On a real Apache Kafka (Java 17 and Maven).")] = False,
-    seconds: Annotated[float, typer.Option(min=5, max=600, help="How long the recordings are played.")] = 20.0,
+    kafka: Annotated[bool, typer.Option("--kafka", help="Use a real Apache Kafka (needs Java 17 and Maven).")] = False,
+    seconds: Annotated[float, typer.Option(min=5, max=600, help="How long to play the recordings, in seconds.")] = 20.0,
 ) -> None:
-    """People it has never seen exercise, and it says what each does: a broker, real recordings, the worker.
+    """See it work: recognise the exercises of people it has never seen, with a broker, recordings and a worker.
 
-    No Java, Docker or network.
+    Needs no Java, Docker or network.
     """
     from streamjobs.demo.show import run
 

@@ -1,4 +1,4 @@
-"""`dlq list|show|redrive`: the dead letters, and sending them back to the input."""
+"""`dlq list|show|redrive`: lists dead letters, and sends them back to the input."""
 
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,15 +10,15 @@ from streamjobs.commands.console import AsJson, JobFile, moment, note, say, show
 if TYPE_CHECKING:
     from streamjobs.maintenance.letters import Letter
 
-SHOWN = 2_000  # characters of a value
-SHORT = 80  # of a message in a list
-WHOLE = "batch"  # the reason of letters that are no record
+MOST_VALUE = 2_000  # bytes of a value that are shown
+MOST_MESSAGE = 80  # characters of a message in a list
+WHOLE_BATCH = "batch"  # reason of a letter that is a whole batch of records
 
-Reasons = Annotated[list[str] | None, typer.Option("--reason", help="Only letters of this reason; may be repeated.")]
+Reasons = Annotated[list[str] | None, typer.Option("--reason", help="Only dead letters with this reason; may be repeated.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(help="The dead letters: records that could not be used.", no_args_is_help=True)
+    group = typer.Typer(help="List dead letters (records that could not be used) and send them back.", no_args_is_help=True)
     group.command("list")(list_command)
     group.command("show")(show_command)
     group.command("redrive")(redrive)
@@ -26,110 +26,119 @@ def add_to(app: typer.Typer) -> None:
 
 
 def list_command(
-    job: JobFile,
+    job_file: JobFile,
     reason: Reasons = None,
-    limit: Annotated[int, typer.Option(min=0, help="Most letters, the newest ones; 0: all.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="Number of dead letters to list, newest last; 0: all.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Count the dead letters by reason, and list the newest with offset, key, attempts and message."""
+    """Count dead letters by reason, and list the newest with offset, key, attempt and message."""
     from streamjobs.job_files import job_of
-    from streamjobs.maintenance.redrive import letters
+    from streamjobs.maintenance.redrive import read_letters
 
-    made = job_of(job)
-    found, others = letters(made.settings, made.sinks["dlq"])
-    _known(found, reason)
-    chosen = [one for one in found if not reason or one.reason in reason]
-    newest = sorted(chosen, key=lambda one: (one.record.timestamp, one.place))
-    taken = newest[-limit:] if limit else newest
-    reasons = Counter(one.reason for one in chosen)
+    job = job_of(job_file)
+    letters, others = read_letters(job.settings, job.sinks["dlq"])
+    _require_known(letters, reason)
+    chosen = [letter for letter in letters if not reason or letter.reason in reason]
+    ordered = sorted(chosen, key=lambda letter: (letter.record.timestamp, letter.place))
+    listed = ordered[-limit:] if limit else ordered
+    reasons = Counter(letter.reason for letter in chosen)
     if as_json:
-        show({"letters": len(chosen), "reasons": dict(reasons), "others": others, "listed": [_about(one) for one in taken]})
+        show({"letters": len(chosen), "reasons": dict(reasons), "others": others, "listed": [_about(one) for one in listed]})
         return
-    if taken:
-        columns = ("offset", "reason", "attempt", "record", "time", "key", "message")
-        table(columns, [_row(one) for one in taken], left=("offset", "reason", "record", "time", "key", "message"))
+    if listed:
+        _print_table(listed)
     counts = ", ".join(f"{name} {count:,}" for name, count in reasons.most_common())
-    say(f"{len(chosen):,} dead letters in {made.sinks['dlq']}{': ' if counts else ''}{counts}")
+    say(f"{len(chosen):,} dead letters in {job.sinks['dlq']}{': ' if counts else ''}{counts}")
     if others:
-        note(f"{others:,} records of the topic are none of this program's letters")
+        note(f"{others:,} other records in the topic are not dead letters of streamjobs")
 
 
-def _known(found: "list[Letter]", reasons: list[str] | None) -> None:
-    """Raises ConfigError for a reason there is not."""
+def _require_known(letters: "list[Letter]", reasons: list[str] | None) -> None:
+    """Raises ConfigError for a reason that does not exist."""
     from streamjobs.errors import REASONS, ConfigError
 
-    there = {*REASONS, *(one.reason for one in found)}
-    unknown = [name for name in reasons or () if name not in there]
+    known = {*REASONS, *(letter.reason for letter in letters)}
+    unknown = [name for name in reasons or () if name not in known]
     if unknown:
-        raise ConfigError(f"--reason: expected one of {', '.join(sorted(there))}; got {unknown[0]!r}.")
+        raise ConfigError(f"--reason must be one of {', '.join(sorted(known))}; got {unknown[0]!r}.")
 
 
-def _row(one: "Letter") -> tuple[Any, ...]:
-    from streamjobs.maintenance.copies import shown
-
-    short = one.message if len(one.message) <= SHORT else one.message[: SHORT - 3] + "..."
-    source = f"{one.source[0]}[{one.source[1]}] {one.source[2]}"
-    key = "-" if one.record.key is None else shown(one.record.key)
-    return one.name, one.reason, one.attempt, source, moment(one.record.timestamp), key, shown(short.encode())
+def _print_table(letters: "list[Letter]") -> None:
+    columns = ("offset", "reason", "attempt", "record", "time", "key", "message")
+    table(columns, [_row(letter) for letter in letters], left=("offset", "reason", "record", "time", "key", "message"))
 
 
-def _about(one: "Letter") -> dict[str, Any]:
-    from streamjobs.maintenance.copies import shown
+def _row(letter: "Letter") -> tuple[Any, ...]:
+    from streamjobs.maintenance.copies import printable
+
+    short = letter.message if len(letter.message) <= MOST_MESSAGE else letter.message[: MOST_MESSAGE - 3] + "..."
+    source = f"{letter.source[0]}[{letter.source[1]}] {letter.source[2]}"
+    key = "-" if letter.record.key is None else printable(letter.record.key)
+    time = moment(letter.record.timestamp)
+    return letter.name, letter.reason, letter.attempt, source, time, key, printable(short.encode())
+
+
+def _about(letter: "Letter") -> dict[str, Any]:
+    from streamjobs.maintenance.copies import printable
 
     return {
-        "offset": one.name,
-        "reason": one.reason,
-        "stage": one.stage,
-        "attempt": one.attempt,
-        "message": one.message,
-        "key": None if one.record.key is None else shown(one.record.key),
-        "timestamp": one.record.timestamp,
-        "topic": one.source[0],
-        "topic_partition": one.source[1],
-        "topic_offset": one.source[2],
-        "version": one.version,
+        "offset": letter.name,
+        "reason": letter.reason,
+        "stage": letter.stage,
+        "attempt": letter.attempt,
+        "message": letter.message,
+        "key": None if letter.record.key is None else printable(letter.record.key),
+        "timestamp": letter.record.timestamp,
+        "topic": letter.source[0],
+        "topic_partition": letter.source[1],
+        "topic_offset": letter.source[2],
+        "version": letter.version,
     }
 
 
 def show_command(
-    job: JobFile,
-    offset: Annotated[str, typer.Argument(metavar="OFFSET", help="As 'dlq list' shows it: PARTITION:OFFSET.")],
+    job_file: JobFile,
+    offset: Annotated[str, typer.Argument(metavar="OFFSET", help="PARTITION:OFFSET, as 'dlq list' shows it.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show a dead letter: why, the record's headers and the beginning of its value."""
+    """Show a dead letter: its reason, and the record's headers and the start of its value."""
     from streamjobs.job_files import job_of
-    from streamjobs.maintenance.copies import shown
-    from streamjobs.maintenance.letters import original
-    from streamjobs.maintenance.redrive import letters
+    from streamjobs.maintenance.copies import printable
+    from streamjobs.maintenance.letters import original_headers
+    from streamjobs.maintenance.redrive import read_letters
 
-    made = job_of(job)
-    (one,) = _at(letters(made.settings, made.sinks["dlq"])[0], [offset], made.sinks["dlq"])
-    value = one.record.value
-    headers = [(name, shown(text)) for name, text in original(one)]
-    found = {
-        **_about(one),
+    job = job_of(job_file)
+    (letter,) = _at(read_letters(job.settings, job.sinks["dlq"])[0], [offset], job.sinks["dlq"])
+    value = letter.record.value
+    headers = [(name, printable(text)) for name, text in original_headers(letter)]
+    about = {
+        **_about(letter),
         "headers": headers,
         "value_bytes": None if value is None else len(value),
-        "value": None if value is None else shown(value[:SHOWN]),
+        "value": None if value is None else printable(value[:MOST_VALUE]),
     }
     if as_json:
-        show(found)
+        show(about)
         return
-    say(f"{one.name}: {one.reason} at stage {one.stage}, attempt {one.attempt}, found by streamjobs {one.version}")
-    say(f"  why      {shown(one.message.encode())}")
-    say(f"  record   {one.source[0]}[{one.source[1]}] offset {one.source[2]}, {moment(one.record.timestamp)}")
-    say(f"  key      {found['key'] if one.record.key is not None else 'none'}")
+    source = letter.source
+    say(
+        f"{letter.name}: {letter.reason} at stage {letter.stage}, attempt {letter.attempt}, "
+        f"found by streamjobs {letter.version}"
+    )
+    say(f"  why      {printable(letter.message.encode())}")
+    say(f"  record   {source[0]}[{source[1]}] offset {source[2]}, {moment(letter.record.timestamp)}")
+    say(f"  key      {about['key'] if letter.record.key is not None else 'none'}")
     for name, text in headers:
-        say(f"  header   {shown(name.encode())}: {text}")
-    cut = f", its first {SHOWN:,}" if value is not None and len(value) > SHOWN else ""
-    say("  value    none" if value is None else f"  value    {len(value):,} bytes{cut}\n{found['value']}")
+        say(f"  header   {printable(name.encode())}: {text}")
+    cut = f", its first {MOST_VALUE:,}" if value is not None and len(value) > MOST_VALUE else ""
+    say("  value    none" if value is None else f"  value    {len(value):,} bytes{cut}\n{about['value']}")
 
 
-def _at(found: "list[Letter]", offsets: list[str], topic: str) -> "list[Letter]":
-    """The letters at these places; raises ConfigError for one that is not there."""
+def _at(letters: "list[Letter]", offsets: list[str], topic: str) -> "list[Letter]":
+    """The dead letters at these places; raises ConfigError for a place without one."""
     from streamjobs.errors import ConfigError
 
-    places = {one.name: one for one in found}
+    places = {letter.name: letter for letter in letters}
     for offset in offsets:
         if offset not in places:
             raise ConfigError(
@@ -139,58 +148,57 @@ def _at(found: "list[Letter]", offsets: list[str], topic: str) -> "list[Letter]"
 
 
 def redrive(
-    job: JobFile,
+    job_file: JobFile,
     reason: Reasons = None,
     offset: Annotated[
-        list[str] | None, typer.Option("--offset", help="The letter at PARTITION:OFFSET; may be repeated.")
+        list[str] | None, typer.Option("--offset", help="Send the dead letter at PARTITION:OFFSET; may be repeated.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All letters.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Also what was sent back before.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be sent; send nothing.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Send all dead letters.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also send what was sent back before.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent; send nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Send dead letters back to the input they came from: key, value, time and headers as they were.
+    """Send dead letters back to the input topic, with their original key, value, time and headers.
 
-    The header streamjobs-attempt counts the attempts: a record that fails again comes back with one more. What was sent
-    back before is left out. Workers may run.
+    The header streamjobs-attempt counts the attempts. Dead letters that were sent back before are left out. Workers may
+    run.
     """
     from streamjobs.errors import ConfigError
     from streamjobs.job_files import job_of
-    from streamjobs.maintenance.letters import identity, redriven
-    from streamjobs.maintenance.redrive import letters, send_back, sent_back
+    from streamjobs.maintenance.letters import letter_id, redriven
+    from streamjobs.maintenance.redrive import read_letters, send_back, sent_before
 
     if sum((bool(reason), bool(offset), every)) != 1:
-        raise ConfigError("dlq redrive: say which: one of --reason, --offset and --all.")
-    made = job_of(job)
-    topic, source = made.sinks["dlq"], made.settings.source.topic
-    found, _ = letters(made.settings, topic)
-    _known(found, reason)
-    chosen = _at(found, offset, topic) if offset else [one for one in found if every or one.reason in (reason or ())]
+        raise ConfigError("dlq redrive: give exactly one of --reason, --offset and --all.")
+    job = job_of(job_file)
+    topic, source = job.sinks["dlq"], job.settings.source.topic
+    letters, _ = read_letters(job.settings, topic)
+    _require_known(letters, reason)
+    chosen = _at(letters, offset, topic) if offset else [one for one in letters if every or one.reason in (reason or ())]
     foreign = [one for one in chosen if one.source[0] != source]
     if foreign:
         raise ConfigError(
-            f"{topic} {foreign[0].name}: a record of {foreign[0].source[0]}, this job's input is {source}; choose others by "
-            "--offset, or use the job file that reads it."
+            f"{topic} {foreign[0].name}: expected a record of this job's input {source}, got one of {foreign[0].source[0]}; "
+            "choose others with --offset, or use that topic's job file."
         )
-    whole = [one for one in chosen if one.reason == WHOLE]
-    if whole and not every:
+    batches = [one for one in chosen if one.reason == WHOLE_BATCH]
+    if batches and not every:
         raise ConfigError(
-            f"{topic} {whole[0].name}: such letters are whole batches that cannot be read, no records to send back; have "
-            "whoever sent them send their records again."
+            f"{topic} {batches[0].name}: this dead letter is a whole batch that cannot be unpacked, not a record to send "
+            "back; have its producer send the records again."
         )
-    chosen = [one for one in chosen if one.reason != WHOLE]
-    before = set() if again or not chosen else sent_back(made.settings, chosen)
-    sending = [one for one in chosen if identity(topic, one.place) not in before]
+    chosen = [one for one in chosen if one.reason != WHOLE_BATCH]
+    before = set() if again or not chosen else sent_before(job.settings, chosen)
+    sending = [one for one in chosen if letter_id(topic, one.place) not in before]
     if sending and not dry_run:
-        send_back(made.settings, [redriven(one, topic) for one in sending])
+        send_back(job.settings, [redriven(one, topic) for one in sending])
     skipped = len(chosen) - len(sending)
     if as_json:
         listed = [_about(one) for one in sending]
         show({"sent": 0 if dry_run else len(sending), "would_send": len(sending), "sent_before": skipped, "letters": listed})
         return
     if dry_run and sending:
-        columns = ("offset", "reason", "attempt", "record", "time", "key", "message")
-        table(columns, [_row(one) for one in sending], left=("offset", "reason", "record", "time", "key", "message"))
-    told = f"; {skipped:,} were sent back before" if skipped else ""
-    told += f"; {len(whole):,} are whole batches that cannot be read, and stay" if whole else ""
-    say(f"{len(sending):,} of {len(found):,} dead letters {'would go' if dry_run else 'went'} back to {source}{told}")
+        _print_table(sending)
+    rest = f"; {skipped:,} were sent back before" if skipped else ""
+    rest += f"; {len(batches):,} are whole batches that cannot be read, and stay" if batches else ""
+    say(f"{len(sending):,} of {len(letters):,} dead letters {'would go' if dry_run else 'went'} back to {source}{rest}")

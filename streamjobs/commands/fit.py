@@ -1,4 +1,4 @@
-"""`fit`: a population learned from recordings of many people."""
+"""`fit`: learns a population from recordings of many people."""
 
 import time
 from pathlib import Path
@@ -18,51 +18,50 @@ def add_to(app: typer.Typer) -> None:
 
 
 def fit(
-    job: JobFile,
+    job_file: JobFile,
     sources: Annotated[
         list[str],
         typer.Option(
             "--input",
-            help="A .jsonl, .csv, .parquet or .npz file, may be repeated; 'topic' for the job's input topic, or topic:NAME.",
+            help="A .jsonl, .csv, .parquet or .npz file; 'topic' for the job's input topic, or topic:NAME; may be repeated.",
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option(help="File for the population; absent: the one that [population] file names.")
+        Path | None, typer.Option(help="File to write the population to; absent: [population] file of the job.")
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="A file's column with the person; absent: one with a usual name, such as person.")
+        str | None, typer.Option(help="Column with the person; absent: one with a usual name, such as person.")
     ] = None,
-    time_column: Annotated[
-        str | None, typer.Option("--time", help="A file's column with the times; absent: [source] time.")
-    ] = None,
+    time_column: Annotated[str | None, typer.Option("--time", help="Column with the times; absent: [source] time.")] = None,
     recording: Annotated[
         str | None,
-        typer.Option(
-            help="A file's column that tells a person's recordings apart; absent: one named recording, session or segment."
-        ),
+        typer.Option(help="Column that tells a person's recordings apart; absent: one named recording, session or segment."),
     ] = None,
     pause: Annotated[
         str | None,
-        typer.Option(help="Without such a column a recording ends at a longer pause (10s), and where the label changes."),
+        typer.Option(help="Without such a column: a pause longer than this (10s) or a new label ends a recording."),
     ] = None,
-    folds: Annotated[int | None, typer.Option(min=1, help="Leave out only so many people in turn; absent: each.")] = None,
-    shuffles: Annotated[int, typer.Option(min=1, help="Orders of a person's recordings that are tried.")] = 3,
-    label_delay: Annotated[str, typer.Option(help="How late labels come in the report.")] = "20s",
-    no_report: Annotated[bool, typer.Option("--no-report", help="Only learn; say nothing of what it is worth.")] = False,
+    folds: Annotated[int | None, typer.Option(min=1, help="People to leave out in turn; absent: all.")] = None,
+    shuffles: Annotated[
+        int, typer.Option(min=1, help="Number of random orders of each person's recordings in the report.")
+    ] = 3,
+    label_delay: Annotated[str, typer.Option(help="How late labels arrive in the report (duration).")] = "20s",
+    no_report: Annotated[bool, typer.Option("--no-report", help="Only learn; write no report.")] = False,
     picture: Annotated[
-        Path | None, typer.Option(help="File for the report's picture; absent: the population's with .svg behind it.")
+        Path | None, typer.Option(help="File to write the report's picture to; absent: the population's name plus .svg.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Learn scale, map and head of a population from recordings of many people, for [population] of a job.
+    """Learn a population (scale, map and starting head) from recordings of many people.
 
-    The report leaves each person out in turn: everybody else teaches, labels come 20 s late, controls stand beside.
+    The report tells how well it works for new people: it leaves each person out in turn, learns from all others, lets
+    labels arrive late, and compares with simpler methods.
     """
     from streamjobs.fit.fitting import Asked, fit_job
 
     asked = Asked(
-        job=job,
+        job=job_file,
         sources=sources,
         output=output,
         picture=picture,
@@ -76,15 +75,15 @@ def fit(
         report=not no_report,
         force=force,
     )
-    begun = time.monotonic()
+    started = time.monotonic()
     fitted = fit_job(asked, note if as_json else say, lambda doubt: note(f"note: {doubt}"))
     if as_json:
-        show(_table(fitted, time.monotonic() - begun))
+        show(_table(fitted, time.monotonic() - started))
     else:
-        _tell(fitted, job, time.monotonic() - begun)
+        _print_result(fitted, job_file, time.monotonic() - started)
 
 
-def _tell(fitted: "Fitted", job: Path, seconds: float) -> None:
+def _print_result(fitted: "Fitted", job_file: Path, seconds: float) -> None:
     population = fitted.population
     say(
         f"{fitted.output}: {population.people} people, {len(population.names)} activities, {readable(fitted.nbytes)}, "
@@ -93,7 +92,7 @@ def _tell(fitted: "Fitted", job: Path, seconds: float) -> None:
     if fitted.picture is not None:
         say(f"{fitted.picture}: confusion matrix and accuracy over time")
     if not fitted.stated:
-        say(f'{job} does not use it yet; add to it:\n\n[population]\nfile = "{fitted.output}"')
+        say(f'{job_file} does not use it yet; add to it:\n\n[population]\nfile = "{fitted.output}"')
 
 
 def _table(fitted: "Fitted", seconds: float) -> dict[str, Any]:

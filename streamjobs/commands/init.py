@@ -1,4 +1,4 @@
-"""`init`: a commented job file to begin with."""
+"""`init`: writes a commented job file to start from."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 TEMPLATE = """\
 # A streamjobs job: records of a Kafka topic in; one learner per key; features, predictions and drift out.
-# 'streamjobs check {file}' finds every mistake in here, 'streamjobs schema' describes every setting.
+# 'streamjobs check {file}' lists all mistakes, 'streamjobs schema' describes every setting.
 # Any setting can come from the environment: STREAMJOBS_BROKER__URL=kafka://broker:9092
 
 [job]
@@ -37,10 +37,10 @@ method = "standard"  # running mean and variance of every key
 
 [learner]
 name = "okfeb"  # a subspace of the kernel's feature space, followed on a budget
-role = "{role}"  # head: stands still for a head to learn on | track: follows, for features and drift
+role = "{role}"  # head: stops changing, so that a head can learn on it | track: keeps following, for features and drift
 rank = {rank}
-budget = {budget}  # samples a key stores, at most
-kernel = {{ name = "gaussian", bandwidth = {bandwidth} }}  # about the root of the number of features
+budget = {budget}  # most samples that a key stores
+kernel = {{ name = "gaussian", bandwidth = {bandwidth} }}  # about the square root of the number of features
 
 {head}
 
@@ -54,7 +54,7 @@ watch = "ls_error"  # ls_error | loss
 [state]
 directory = "state"
 checkpoint = "1s"  # a crash repeats at most this much input
-# start_from = "population.state"  # new keys begin from it; made by 'streamjobs replay --pool --export'
+# start_from = "population.state"  # new keys start from it; written by 'streamjobs replay --pool --export'
 
 [metrics]
 port = 9108  # /metrics and /health on 127.0.0.1
@@ -68,60 +68,60 @@ def add_to(app: typer.Typer) -> None:
 def init(
     file: Annotated[Path, typer.Argument(help="The job file to write.")] = Path("job.toml"),
     sample: Annotated[
-        Path | None, typer.Option(help="A recording (.jsonl, .csv, .parquet, .npz) whose columns are looked at.")
+        Path | None, typer.Option(help="A recording (.jsonl, .csv, .parquet, .npz) to guess fields, times and labels from.")
     ] = None,
     topic: Annotated[str, typer.Option(help="The input topic.")] = "imu",
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Write a commented job file for data of your own."""
+    """Write a commented job file for your own data."""
     from streamjobs.errors import ConfigError
 
     if file.exists() and not force:
-        raise ConfigError(f"{file} exists; --force overwrites it.")
+        raise ConfigError(f"{file}: already exists; --force overwrites it.")
     if sample is not None:
         from streamjobs.recordings.guess import guess
 
-        found = guess(sample)
+        guessed = guess(sample)
     else:
-        found = None
+        guessed = None
     try:
-        file.write_text(filled(found, file, topic), encoding="utf-8")
+        file.write_text(filled(guessed, file, topic), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written ({error.strerror}).") from None
-    if found is not None:
-        note(_told(found))
-    key = found.key if found is not None and found.key else "KEY_COLUMN"
-    tried = str(sample) if sample is not None else "recording.csv"
-    say(f"wrote {file}. Next: streamjobs check {file}; streamjobs replay {file} --input {tried} --key {key}")
+    if guessed is not None:
+        note(_guess_text(guessed))
+    key = guessed.key if guessed is not None and guessed.key else "KEY_COLUMN"
+    recording = str(sample) if sample is not None else "recording.csv"
+    say(f"wrote {file}. Next: streamjobs check {file}; streamjobs replay {file} --input {recording} --key {key}")
 
 
-def filled(found: "Guess | None", file: Path, topic: str) -> str:
-    """The template with what a sample showed, or with an accelerometer's columns as an example."""
-    fields = found.fields if found is not None else ["ax", "ay", "az"]
+def filled(guessed: "Guess | None", file: Path, topic: str) -> str:
+    """The template, filled with what was guessed from a sample, or with an accelerometer's columns as an example."""
+    fields = guessed.fields if guessed is not None else ["ax", "ay", "az"]
     if fields:
         x = "fields = [" + ", ".join(_quoted(name) for name in fields) + "]  # the numbers that make x, in this order"
         dim = len(fields)
     else:
-        dim = (found.dim if found is not None else None) or 3
-        x = f"x = {_quoted(found.x if found is not None else 'x')}  # the field that holds x as a list\ndim = {dim}"
-    rate = found.rate if found is not None else None
-    timed = found is None or found.time is not None
-    # Rates of sensors: below, rows are whole events and windows would only mix them.
-    windowed = found is None or (rate is not None and rate >= 5)
+        dim = (guessed.dim if guessed is not None else None) or 3
+        x = f"x = {_quoted(guessed.x if guessed is not None else 'x')}  # the field that holds x as a list\ndim = {dim}"
+    rate = guessed.rate if guessed is not None else None
+    timed = guessed is None or guessed.time is not None
+    # At lower rates rows are whole events, and windows would mix them.
+    windowed = guessed is None or (rate is not None and rate >= 5)
     width = 8 * dim if windowed else dim
-    labelled = found is None or found.label is not None
+    labelled = guessed is None or guessed.label is not None
     rank = max(2, min(20, width))
     return TEMPLATE.format(
         file=file.name,
         name="".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in file.stem) or "job",
         topic=topic,
-        key=f"; in the sample: column {found.key}" if found is not None and found.key else "",
+        key=f"; in the sample: column {guessed.key}" if guessed is not None and guessed.key else "",
         x=x,
-        time=f"time = {_quoted(found.time if found is not None and found.time else 'ts')}  # event time\n"
-        f'time_unit = "{found.time_unit if found is not None else "s"}"  # since 1970'
+        time=f"time = {_quoted(guessed.time if guessed is not None and guessed.time else 'ts')}  # event time\n"
+        f'time_unit = "{guessed.time_unit if guessed is not None else "s"}"  # since 1970'
         if timed
         else '# time = "ts"  # event time; absent: the records\' own timestamps',
-        label=f"label = {_quoted(found.label if found is not None and found.label else 'activity')}"
+        label=f"label = {_quoted(guessed.label if guessed is not None and guessed.label else 'activity')}"
         "  # may be absent or null in a record"
         if labelled
         else '# label = "activity"  # needed by a [head]; may be absent or null in a record',
@@ -147,8 +147,12 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _told(found: "Guess") -> str:
-    what = f"fields {', '.join(found.fields)}" if found.fields else f"x = {found.x} (list of {found.dim})"
-    rest = [f"{name} {value}" for name, value in (("key", found.key), ("time", found.time), ("label", found.label)) if value]
-    rate = [f"{found.rate:g} Hz"] if found.rate else []
+def _guess_text(guessed: "Guess") -> str:
+    what = f"fields {', '.join(guessed.fields)}" if guessed.fields else f"x = {guessed.x} (list of {guessed.dim})"
+    rest = [
+        f"{name} {value}"
+        for name, value in (("key", guessed.key), ("time", guessed.time), ("label", guessed.label))
+        if value
+    ]
+    rate = [f"{guessed.rate:g} Hz"] if guessed.rate else []
     return "guessed from the sample: " + "; ".join([what, *rest, *rate]) + ". Check it in the file."

@@ -1,4 +1,4 @@
-"""`replay`: the worker's core without Kafka."""
+"""`replay`: runs the worker's core without Kafka."""
 
 import contextlib
 import time
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, compiled, note, say, show
+from streamjobs.commands.console import AsJson, JobFile, compile_loops, note, say, show
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from streamjobs.replay.engine import Replay, Tally
 
 
-MANY_LATE = 0.01  # of all samples; more of them are hardly meant
+MANY_LATE = 0.01  # share of late samples; more is probably a mistake
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,38 +25,43 @@ def add_to(app: typer.Typer) -> None:
 
 
 def replay(
-    job: JobFile,
+    job_file: JobFile,
     source: Annotated[
         str,
         typer.Option(
             "--input", help="A .jsonl, .csv, .parquet or .npz file; 'topic' for the job's input topic, or topic:NAME."
         ),
     ],
-    key: Annotated[str | None, typer.Option(help="The file's column with the key.")] = None,
+    key: Annotated[str | None, typer.Option(help="Column of the file with the key.")] = None,
     time_column: Annotated[
-        str | None, typer.Option("--time", help="The file's column with the records' timestamps; absent: the event time.")
+        str | None, typer.Option("--time", help="Column of the file with the records' timestamps; absent: the event time.")
     ] = None,
     begin: Annotated[
         str | None,
-        typer.Option("--from", help="A topic's records from this time on: 2026-11-21T12:00 (UTC) or seconds since 1970."),
+        typer.Option("--from", help="Replay a topic from this time: 2026-11-21T12:00 (UTC), or seconds since 1970."),
     ] = None,
-    end: Annotated[str | None, typer.Option("--to", help="A topic's records before this time.")] = None,
-    output_dir: Annotated[Path | None, typer.Option(help="Folder for the outputs, a .jsonl per sink.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Replay a topic up to this time.")] = None,
+    output_dir: Annotated[
+        Path | None, typer.Option(help="Folder to write the outputs to, one .jsonl file per sink.")
+    ] = None,
     expect: Annotated[
         str | None,
         typer.Option(
-            help="Recorded outputs: a folder, one .jsonl, or 'topics' for what the worker sent. Any other number: code 4."
+            help="Compare with recorded outputs: a folder, a .jsonl file, or 'topics' for the worker's; code 4 if any "
+            "number differs."
         ),
     ] = None,
-    pool: Annotated[bool, typer.Option("--pool", help="One model for all keys; each keeps its own signal.")] = False,
+    pool: Annotated[
+        bool, typer.Option("--pool", help="Learn one model from all keys; each key keeps its own signal.")
+    ] = False,
     export: Annotated[
-        Path | None, typer.Option(help="With --pool: file for the model, as [state] start_from reads it.")
+        Path | None, typer.Option(help="With --pool: file to write the model to, for [state] start_from.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run recorded samples through the job without Kafka: the numbers are the worker's, bit for bit.
+    """Run recorded samples through a job without Kafka; outputs equal a worker's bit for bit.
 
-    Progress: LS error and error rate are means since the line before.
+    In the progress lines, LS error and error rate are means since the previous line.
     """
     from streamjobs.errors import ConfigError
     from streamjobs.job_files import job_of
@@ -66,43 +71,43 @@ def replay(
     from streamjobs.replay.writing import Writer
 
     if export is not None and not pool:
-        raise ConfigError("--export needs --pool: without it there is one model per key.")
-    made = job_of(job)
-    if pool and made.population is not None:
+        raise ConfigError("--export needs --pool: without it, every key has its own model.")
+    job = job_of(job_file)
+    if pool and job.population is not None:
         raise ConfigError(
-            f"{job}: --pool learns a start for new keys, this job has one in [population]; use 'streamjobs fit'."
+            f"{job_file}: --pool learns a start for new keys, but this job has one in [population]; use 'streamjobs fit'."
         )
-    records = _records(made, source, key, time_column, begin, end)
+    records = _records(job, source, key, time_column, begin, end)
     expected = None
     if expect is not None:
         is_topics = expect == "topics"
-        expected = from_topics(made.settings.broker, made.sinks) if is_topics else from_files(Path(expect), list(made.sinks))
-    compiled(made)
-    run, progress = Replay(made, pooled=pool), Progress(made.task)
-    refusals: list[str] = []  # what the first dead letter says
-    begun = time.monotonic()
-    with Writer(output_dir, list(made.sinks)) as writer, contextlib.closing(records):
+        expected = from_topics(job.settings.broker, job.sinks) if is_topics else from_files(Path(expect), list(job.sinks))
+    compile_loops(job)
+    run, progress = Replay(job, pooled=pool), Progress(job.task)
+    errors: list[str] = []  # message of the first dead letter
+    started = time.monotonic()
+    with Writer(output_dir, list(job.sinks)) as writer, contextlib.closing(records):
 
         def take(output: "Output") -> None:
             writer.take(output)
-            if output.sink == "dlq" and not refusals:
-                refusals.append(dict(output.headers)["streamjobs-error-message"].decode())
+            if output.sink == "dlq" and not errors:
+                errors.append(dict(output.headers)["streamjobs-error-message"].decode())
             if expected is not None:
                 expected.take(output)
 
         tally = run.run(records, take, progress)
     if not as_json:
         progress.line(tally)
-    found = _summary(made.task, tally, time.monotonic() - begun)
-    found["first_error"] = refusals[0] if refusals else None
+    summary = _summary(job.task, tally, time.monotonic() - started)
+    summary["first_error"] = errors[0] if errors else None
     if expected is not None:
-        found["compared"] = expected.finish()
+        summary["compared"] = expected.finish()
     if export is not None:
-        found["exported"] = _export(run, export)
+        summary["exported"] = _export(run, export)
     if as_json:
-        show(found)
+        show(summary)
     else:
-        _tell(found, output_dir, export)
+        _print_summary(summary, output_dir, export)
 
 
 def _records(
@@ -118,11 +123,11 @@ def _records(
         times = _milliseconds("--from", begin), _milliseconds("--to", end)
         return topic_records(settings.broker, name, *times, max_bytes=settings.source.max_bytes)
     if begin is not None or end is not None:
-        raise ConfigError("--from and --to choose records of a topic; cut a file before replaying it.")
+        raise ConfigError("--from and --to work for topics only; cut the file before you replay it.")
     if key is None:
-        raise ConfigError("--input of a file needs --key, the column with the key.")
+        raise ConfigError("--input of a file needs --key, the name of the column with the key.")
     if settings.window is not None and time_column is None and settings.source.time is None:
-        raise ConfigError("windows need times: name the file's column with --time, or in the job as [source] time.")
+        raise ConfigError("windows need times; name the file's column with --time, or in the job file as [source] time.")
     return records_of(Path(source), settings.source, key, time_column, settings.side)
 
 
@@ -154,7 +159,7 @@ def _export(run: "Replay", path: Path) -> int:
 
 
 def _summary(task: str, tally: "Tally", seconds: float) -> dict[str, Any]:
-    """`rmse` is a regression's, `wrong` a classification's; the other one is null."""
+    """The result, ready for JSON; `rmse` is None for a classification, `wrong` for a regression."""
     from streamjobs.replay.progress import rmse
 
     regression = task == "regression"
@@ -175,33 +180,33 @@ def _summary(task: str, tally: "Tally", seconds: float) -> dict[str, Any]:
     }
 
 
-def _tell(found: dict[str, Any], output_dir: Path | None, export: Path | None) -> None:
+def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Path | None) -> None:
     say(
-        f"{found['records']:,} records of {found['keys']:,} keys, {found['samples']:,} samples, {found['rows']:,} rows "
-        f"in {found['seconds']:.1f} s ({found['samples_per_second']:,} samples/s)"
+        f"{summary['records']:,} records of {summary['keys']:,} keys, {summary['samples']:,} samples, "
+        f"{summary['rows']:,} rows in {summary['seconds']:.1f} s ({summary['samples_per_second']:,} samples/s)"
     )
-    if not found["records"]:
-        note("no records came: the input is empty, or has none between --from and --to")
-    if found["labels"]:
-        error = f"{found['wrong']:,} wrong" if found["wrong"] is not None else "nothing was said of them in time"
-        if found["rmse"] is not None:
-            error = f"root mean square error {found['rmse']:.6g}"
-        say(f"{found['labels']:,} labels, each predicted before it was learned: {error}")
+    if not summary["records"]:
+        note("no records: the input is empty, or has none between --from and --to")
+    if summary["labels"]:
+        error = f"{summary['wrong']:,} wrong" if summary["wrong"] is not None else "none had a prediction in time"
+        if summary["rmse"] is not None:
+            error = f"root mean square error {summary['rmse']:.6g}"
+        say(f"{summary['labels']:,} labels, each predicted before it was learned: {error}")
     for what in ("dead_lettered", "skipped"):
-        if found[what]:
-            counts = ", ".join(f"{reason} {count:,}" for reason, count in found[what].items())
+        if summary[what]:
+            counts = ", ".join(f"{reason} {count:,}" for reason, count in summary[what].items())
             note(f"{what.replace('_', ' ')}: {counts}")
-    if found["first_error"]:
-        note(f"the first dead letter: {found['first_error']}")
-    late = found["skipped"].get("late", 0)
-    if late > MANY_LATE * found["samples"]:
+    if summary["first_error"]:
+        note(f"the first dead letter: {summary['first_error']}")
+    late = summary["skipped"].get("late", 0)
+    if late > MANY_LATE * summary["samples"]:
         note(
-            f"{100 * late / found['samples']:.0f} % of the samples came after newer ones of their key and could enter no "
-            "window any more: sort the input by time, or let samples wait with [source] lateness."
+            f"{100 * late / summary['samples']:.0f} % of the samples are late (older than ones before "
+            "them of their key) and in no window. Sort the input by time, or set [source] lateness."
         )
     if output_dir is not None:
         say(f"outputs in {output_dir}")
-    if "compared" in found:
-        say(f"{found['compared']:,} outputs are the expected ones, number by number")
+    if "compared" in summary:
+        say(f"{summary['compared']:,} outputs are the expected ones, number by number")
     if export is not None:
-        say(f"model of all keys in {export} ({found['exported']:,} bytes); use it as [state] start_from")
+        say(f"model of all keys in {export} ({summary['exported']:,} bytes); use it as [state] start_from")

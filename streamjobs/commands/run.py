@@ -14,22 +14,23 @@ def add_to(app: typer.Typer) -> None:
 
 def run(
     context: typer.Context,
-    job: JobFile,
-    once: Annotated[bool, typer.Option("--once", help="Stop when everything the input holds now is done.")] = False,
+    job_file: JobFile,
+    once: Annotated[bool, typer.Option("--once", help="Stop after everything that is in the input now.")] = False,
 ) -> None:
-    """Run a worker until SIGTERM or Ctrl-C: it stops fetching, makes everything applied safe and ends with code 0.
+    """Run a worker until SIGTERM or Ctrl-C.
 
-    Start as many as the input has partitions; they share the work.
+    It then stops fetching, makes a last checkpoint and exits with code 0. Start up to one worker per partition of the
+    input; they share the work.
     """
     from streamjobs.process import exit_at_once_on_signals
 
     exit_at_once_on_signals()  # before the imports below, which take a second or two
-    gc.disable()  # nothing they make is rubbish: looking for it takes a tenth of the start; the worker enables it again
+    gc.disable()  # imports leave no garbage, and looking for it takes a tenth of the start; the worker enables it again
     try:
         from streamjobs.job_files import core_from, read_job
         from streamjobs.worker.run import run as work
 
-        composition = read_job(job)
+        composition = read_job(job_file)
         code = work(composition.settings, lambda: core_from(composition), once=once, debug=context.obj["debug"])
     finally:
         gc.enable()

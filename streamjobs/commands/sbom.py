@@ -1,4 +1,4 @@
-"""What this installation is made of, as a CycloneDX 1.6 document: packages, Kafka's jars, licences, who needs whom.
+"""Software bill of materials of this installation (CycloneDX 1.6): packages, Kafka's jars, licences, dependencies.
 
 Read from the installed packages' own metadata: no network, and the same installation gives the same document.
 Source: https://cyclonedx.org/docs/1.6/json/
@@ -18,8 +18,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 Component = dict[str, Any]
-Graph = dict[str, list[str]]  # bom-ref -> those it needs
-_SPDX = {  # licence texts that mean one SPDX licence for sure; "BSD License" does not
+Graph = dict[str, list[str]]  # bom-ref -> bom-refs it depends on
+_SPDX = {  # licence texts that mean exactly one SPDX licence; "BSD License" does not
     "Apache-2.0": "Apache-2.0",
     "ISC License (ISCL)": "ISC",
     "MIT": "MIT",
@@ -28,20 +28,24 @@ _SPDX = {  # licence texts that mean one SPDX licence for sure; "BSD License" do
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
     "Python Software Foundation License": "PSF-2.0",
 }
-_GROUPS = {"kafka": "org.apache.kafka", "scala-library": "org.scala-lang", "scala-reflect": "org.scala-lang"}  # say no group
+_GROUPS = {
+    "kafka": "org.apache.kafka",
+    "scala-library": "org.scala-lang",
+    "scala-reflect": "org.scala-lang",
+}  # their jars name no group
 _POM = re.compile(r"META-INF/maven/[^/]+/[^/]+/pom\.properties")
 _JAR = re.compile(r"(.+?)-(\d[^/]*)\.jar")
 
 
 def document(root: str, jars: Iterable[Path] = ()) -> dict[str, Any]:
-    """The document of an installed package with all it needs, and of the jars of a broker."""
+    """The document of an installed package with all its dependencies, and of a broker's jars."""
     graph: Graph = {}
-    found: dict[str, Component] = {}
-    _walk(root, found, graph)
-    application = found.pop(canonicalize_name(root)) | {"type": "application"}
-    parts = sorted(found.values(), key=lambda one: str(one["bom-ref"]))
+    packages: dict[str, Component] = {}
+    _walk(root, packages, graph)
+    application = packages.pop(canonicalize_name(root)) | {"type": "application"}
+    parts = sorted(packages.values(), key=lambda package: str(package["bom-ref"]))
     for jar in sorted(jars):
-        component = _of_jar(jar)
+        component = _jar_component(jar)
         parts.append(component)
         graph[component["bom-ref"]] = []
         graph[application["bom-ref"]].append(component["bom-ref"])
@@ -57,26 +61,26 @@ def document(root: str, jars: Iterable[Path] = ()) -> dict[str, Any]:
     return body | {"serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, repr(body))}"}
 
 
-def _walk(name: str, found: dict[str, Component], graph: Graph) -> str | None:
-    """The package and all it needs; its reference, None where it is not installed (its marker is for other machines)."""
-    known = canonicalize_name(name)
-    if known not in found:
+def _walk(name: str, packages: dict[str, Component], graph: Graph) -> str | None:
+    """Adds a package and all its dependencies; gives its bom-ref, None if it is not installed (not for this machine)."""
+    canonical = canonicalize_name(name)
+    if canonical not in packages:
         try:
-            package = distribution(known)
+            package = distribution(canonical)
         except PackageNotFoundError:
             return None
-        found[known] = component = _of_package(known, package)
-        needs = (_walk(one.name, found, graph) for one in _needed(package))
+        packages[canonical] = component = _package_component(canonical, package)
+        needs = (_walk(requirement.name, packages, graph) for requirement in _requirements(package))
         graph[component["bom-ref"]] = sorted({ref for ref in needs if ref is not None})
-    return str(found[known]["bom-ref"])
+    return str(packages[canonical]["bom-ref"])
 
 
-def _needed(package: Distribution) -> list[Requirement]:
-    made = [Requirement(text) for text in package.requires or ()]
-    return [one for one in made if one.marker is None or one.marker.evaluate({"extra": ""})]
+def _requirements(package: Distribution) -> list[Requirement]:
+    requirements = [Requirement(text) for text in package.requires or ()]
+    return [one for one in requirements if one.marker is None or one.marker.evaluate({"extra": ""})]
 
 
-def _of_package(name: str, package: Distribution) -> Component:
+def _package_component(name: str, package: Distribution) -> Component:
     purl = f"pkg:pypi/{quote(name)}@{quote(package.version)}"
     component: Component = {
         "type": "library",
@@ -86,35 +90,35 @@ def _of_package(name: str, package: Distribution) -> Component:
         "purl": purl,
         "licenses": _licences(package),
     }
-    if summary := _said(package, "Summary"):
+    if summary := _metadata(package, "Summary"):
         component["description"] = summary
     record = package.read_text("RECORD")
-    if record:  # it lists every installed file with its hash; the archive they came in is not kept
+    if record:  # it lists every installed file with its hash; the wheel itself is not kept
         digest = hashlib.sha256("\n".join(sorted(record.split())).encode()).hexdigest()
         component["properties"] = [{"name": "streamjobs:installed-files:sha256", "value": digest}]
     return component
 
 
-def _said(package: Distribution, name: str) -> str:
+def _metadata(package: Distribution, name: str) -> str:
     return str(package.metadata[name]) if name in package.metadata else ""
 
 
 def _licences(package: Distribution) -> list[dict[str, Any]]:
-    if expression := _said(package, "License-Expression"):
+    if expression := _metadata(package, "License-Expression"):
         return [{"expression": expression}]
     classifiers = [one for one in package.metadata.get_all("Classifier") or () if one.startswith("License :: ")]
     names = [one.rpartition(" :: ")[2] for one in classifiers if one != "License :: OSI Approved"]
-    names = names or [line[:200] for line in _said(package, "License").strip().splitlines()[:1]]
+    names = names or [line[:200] for line in _metadata(package, "License").strip().splitlines()[:1]]
     return [{"license": {"id": _SPDX[one]} if one in _SPDX else {"name": one}} for one in names]
 
 
-def _of_jar(path: Path) -> Component:
-    """A jar names its Maven coordinates itself, or else only its file does."""
+def _jar_component(path: Path) -> Component:
+    """The component of a jar, from its own Maven coordinates, or else from its file's name."""
     named = _JAR.fullmatch(path.name)
     name, version = (named[1], named[2]) if named else (path.stem, "unknown")
-    said = _coordinates(path).get(name, {})
-    group = said.get("groupId") or _GROUPS.get(name) or _GROUPS.get(re.split("[-_]", name)[0], "")
-    version = said.get("version", version)
+    coordinates = _coordinates(path).get(name, {})
+    group = coordinates.get("groupId") or _GROUPS.get(name) or _GROUPS.get(re.split("[-_]", name)[0], "")
+    version = coordinates.get("version", version)
     purl = (
         f"pkg:maven/{quote(group)}/{quote(name)}@{quote(version)}"
         if group
@@ -128,12 +132,12 @@ def _of_jar(path: Path) -> Component:
 
 
 def _coordinates(path: Path) -> dict[str, dict[str, str]]:
-    """What a jar's pom.properties say, by artifact; a jar may hold others'."""
-    made: dict[str, dict[str, str]] = {}
+    """The pom.properties in a jar, by artifact; a jar may contain those of other artifacts too."""
+    by_artifact: dict[str, dict[str, str]] = {}
     with zipfile.ZipFile(path) as jar:
         for name in jar.namelist():
             if _POM.fullmatch(name):
                 lines = jar.read(name).decode("utf-8", "replace").splitlines()
-                said = dict(line.strip().split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
-                made[said.get("artifactId", "")] = said
-    return made
+                properties = dict(line.strip().split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+                by_artifact[properties.get("artifactId", "")] = properties
+    return by_artifact

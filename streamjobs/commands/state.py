@@ -1,9 +1,10 @@
-"""`state ...`: the states of a job's keys, out of the changelog or a copy of it; never out of a worker's local store.
+"""`state ...`: the states of a job's keys, from the changelog or a copy of it; never from a worker's local store.
 
-Here: which population they stand on. The others are in `state_read` and `state_change`.
+This file has `state migrate`; the others are in `state_read` and `state_change`.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     group = typer.Typer(
-        help="The states of a job's keys: read from the changelog or a copy of it, changed while no worker runs.",
+        help="Inspect, compare, export and change the states of a job's keys.",
         no_args_is_help=True,
     )
     state_read.add_to(group)
@@ -27,43 +28,39 @@ def add_to(app: typer.Typer) -> None:
 
 
 def migrate(
-    job: JobFile,
-    population: Annotated[bool, typer.Option("--population", help="Move keys to the job's present [population].")] = False,
+    job_file: JobFile,
+    population: Annotated[
+        bool, typer.Option("--population", help="List keys to move to the job's present [population].")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say which keys stand on another population than the job's, and the setting that lets the worker move them.
+    """Show which keys use an earlier population, and the setting that lets workers move them.
 
-    Reads the changelog and writes nothing: a key moves in the worker with its next record, in the transaction that stores
-    it, so nothing has to be stopped or copied, and a crash leaves either state. It keeps offsets, signal and waiting rows;
-    its head begins anew from the new population.
+    Reads the changelog and writes nothing. A worker moves a key with its next record, in one transaction, so nothing has
+    to be stopped or copied. The key keeps offsets, signal and waiting rows; its head starts over from the new population.
     """
     from streamjobs.errors import ConfigError
     from streamjobs.job_files import job_of
-    from streamjobs.kafka.reader import readable, topic_records
-    from streamjobs.kafka.topics import changelog
+    from streamjobs.maintenance.scan import changelog_records, newest_by_key
 
     if not population:
-        raise ConfigError("state migrate: say what to migrate; --population is all there is.")
-    made = job_of(job)
-    if made.population is None:
-        raise ConfigError(f"{job}: there is no [population] to migrate to.")
-    newest: dict[tuple[int, bytes | None], str | None] = {}
-    for record in map(readable, topic_records(made.settings.broker, changelog(made.settings))):
-        newest[record.partition, record.key] = _stands_on(made, record.value)
-    found = _found(made, [one for one in newest.values() if one is not None])
+        raise ConfigError("state migrate: expected --population, the only migration there is.")
+    job = job_of(job_file)
+    if job.population is None:
+        raise ConfigError(f"{job_file}: no [population] to migrate to.")
+    newest = newest_by_key(changelog_records(job.settings), lambda record: _population_of(job, record.value or b""))
+    result = _counts(job, newest.values())
     if as_json:
-        show(found)
+        show(result)
     else:
-        _tell(found)
+        _print_result(result)
 
 
-def _stands_on(job: "Job", data: bytes | None) -> str | None:
-    """What a snapshot has to do with the job's population: "here", a fingerprint that can be replaced, or "other"."""
+def _population_of(job: "Job", data: bytes) -> str:
+    """The population that a snapshot uses: "here" (the job's), a fingerprint that can be replaced, or "other"."""
     from streamjobs.core.state.migration import survives
     from streamjobs.core.state.snapshot import described_by
 
-    if not data:
-        return None
     written = described_by(data)
     if written == job.described:
         return "here"
@@ -71,8 +68,9 @@ def _stands_on(job: "Job", data: bytes | None) -> str | None:
     return str(old) if old is not None and survives(written, job.described, [old]) else "other"
 
 
-def _found(job: "Job", all_keys: list[str]) -> dict[str, Any]:
-    keys = Counter(all_keys)
+def _counts(job: "Job", populations: Iterable[str]) -> dict[str, Any]:
+    """The result, ready for JSON. populations: one for each key, as `_population_of` gives them."""
+    keys = Counter(populations)
     here, other = keys.pop("here", 0), keys.pop("other", 0)
     replaced = job.settings.population.replaces or [] if job.settings.population else []
     return {
@@ -85,15 +83,15 @@ def _found(job: "Job", all_keys: list[str]) -> dict[str, Any]:
     }
 
 
-def _tell(found: dict[str, Any]) -> None:
-    say(f"population {found['population']}: {found['keys_here']:,} keys stand on it")
-    for name, count in found["keys_to_move"].items():
-        say(f"population {name}: {count:,} keys; moved, they keep offsets, signal and waiting rows, and begin a new head")
-    if found["keys_of_another_job"]:
-        say(f"{found['keys_of_another_job']:,} keys were written with other settings too and cannot be moved")
-    if found["keys_to_move"] and found["set"]:
-        say("[population] replaces names them already: each moves with its next record")
-    elif found["keys_to_move"]:
-        names = ", ".join(f'"{name}"' for name in found["replaces"])
+def _print_result(result: dict[str, Any]) -> None:
+    say(f"population {result['population']}: {result['keys_here']:,} keys stand on it")
+    for name, count in result["keys_to_move"].items():
+        say(f"population {name}: {count:,} keys; moved, they keep offsets, signal and waiting rows, and start a new head")
+    if result["keys_of_another_job"]:
+        say(f"{result['keys_of_another_job']:,} keys were written with other settings too and cannot be moved")
+    if result["keys_to_move"] and result["set"]:
+        say("[population] replaces already names them; each moves with its next record")
+    elif result["keys_to_move"]:
+        names = ", ".join(f'"{name}"' for name in result["replaces"])
         say("to move them, each with its next record, set in the job file and restart the workers:")
         say(f"\n[population]\nreplaces = [{names}]")

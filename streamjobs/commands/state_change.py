@@ -1,4 +1,4 @@
-"""`state export|import|reset|forget`: models taken out of the changelog, and states changed while no worker runs."""
+"""`state export|import|reset|forget|forget-offsets`: exports models, and changes states while no worker runs."""
 
 import os
 from collections.abc import Iterable
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamjobs.commands.console import AsJson, JobFile, moment, note, say, show, table
-from streamjobs.commands.state_read import CopyFile, Key, bytes_of, copy_of, entries_of, held_in
+from streamjobs.commands.state_read import CopyFile, Key, entries_of, load_copy, read_copy, read_file
 from streamjobs.settings.types import readable
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
-    from streamjobs.maintenance.copies import Copy, Entry
+    from streamjobs.maintenance.copies import Entry
     from streamjobs.maintenance.retention import Holding
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
@@ -28,60 +28,59 @@ def add_to(group: typer.Typer) -> None:
 
 
 def export(
-    job: JobFile,
+    job_file: JobFile,
     output: Output,
-    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="This key's model.")] = None,
-    pool: Annotated[bool, typer.Option("--pool", help="One model of all keys, learned from the input topic.")] = False,
-    every: Annotated[
-        bool, typer.Option("--all", help="Every key's state to the last bit: a copy to look at later.")
-    ] = False,
-    partition: Annotated[int | None, typer.Option(min=0, help="Of the key, where several partitions hold it.")] = None,
+    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="Export the model of this key.")] = None,
+    pool: Annotated[bool, typer.Option("--pool", help="Export one model of all keys, learned from the input.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Export a copy of all states, to the last bit.")] = False,
+    partition: Annotated[int | None, typer.Option(min=0, help="Partition of the key's state, if it has several.")] = None,
     copy: CopyFile = None,
 ) -> None:
-    """Write a key's or the pooled model as [state] start_from reads it, or with --all a copy of all states."""
+    """Export a key's model or a pooled one for [state] start_from, or a copy of all states (--all)."""
     from streamjobs.errors import ConfigError
     from streamjobs.job_files import job_of
     from streamjobs.maintenance.copies import encode
-    from streamjobs.maintenance.renew import exported
+    from streamjobs.maintenance.renew import exported_model
 
     if sum((key is not None, pool, every)) != 1:
-        raise ConfigError("state export: say one of KEY, --pool and --all.")
-    made = job_of(job)
+        raise ConfigError("state export: give exactly one of KEY, --pool and --all.")
+    job = job_of(job_file)
     if every:
-        held = held_in(made, copy)
-        size = _write(output, encode(held))
-        say(f"{len(held.entries):,} states in {output} ({readable(size)}); --copy and 'state diff' read it")
+        states = read_copy(job, copy)
+        size = _write(output, encode(states))
+        say(f"{len(states.entries):,} states in {output} ({readable(size)}); --copy and 'state diff' read it")
         return
     if pool:
-        size = _write(output, [_pooled(made)])
+        size = _write(output, [_pooled(job)])
         say(f"model of all keys in {output} ({readable(size)}); use it as [state] start_from")
         return
     assert key is not None
-    entry = _one(entries_of(held_in(made, copy, key), key), key, partition)
-    size = _write(output, [exported(made, entry)])
+    entry = _one(entries_of(read_copy(job, copy, key), key), key, partition)
+    size = _write(output, [exported_model(job, entry)])
     say(f"model of key {key} in {output} ({readable(size)}); use it as [state] start_from, or 'state import' it")
 
 
-def _one(found: "list[Entry]", key: str, partition: int | None) -> "Entry":
+def _one(entries: "list[Entry]", key: str, partition: int | None) -> "Entry":
+    """The key's only entry, or that of the partition; raises ConfigError if it is not clear which."""
     from streamjobs.errors import ConfigError
 
-    chosen = [entry for entry in found if partition in (None, entry.partition)]
+    chosen = [entry for entry in entries if partition in (None, entry.partition)]
     if len(chosen) != 1:
-        there = ", ".join(str(entry.partition) for entry in found)
-        raise ConfigError(f"key {key!r}: expected one state, it has some in partitions {there}; choose with --partition.")
+        partitions = ", ".join(str(entry.partition) for entry in entries)
+        raise ConfigError(f"key {key!r}: expected one state, got some in partitions {partitions}; choose with --partition.")
     return chosen[0]
 
 
 def _pooled(job: "Job") -> bytes:
-    from streamjobs.commands.console import compiled
+    from streamjobs.commands.console import compile_loops
     from streamjobs.errors import ConfigError
     from streamjobs.kafka.reader import topic_records
     from streamjobs.replay.engine import Replay
     from streamjobs.replay.progress import Progress
 
     if job.population is not None:
-        raise ConfigError("--pool learns a start for new keys, this job has one in [population]; use 'streamjobs fit'.")
-    compiled(job)
+        raise ConfigError("--pool learns a start for new keys, but this job has one in [population]; use 'streamjobs fit'.")
+    compile_loops(job)
     run = Replay(job, pooled=True)
     source = job.settings.source
     records = topic_records(job.settings.broker, source.topic, max_bytes=source.max_bytes)
@@ -90,7 +89,7 @@ def _pooled(job: "Job") -> bytes:
 
 
 def _write(path: Path, pieces: Iterable[bytes]) -> int:
-    """Whole or not at all."""
+    """Write the whole file or nothing; returns its size in bytes."""
     from streamjobs.errors import ConfigError
 
     beside, size = path.with_name(path.name + ".part"), 0
@@ -106,38 +105,38 @@ def _write(path: Path, pieces: Iterable[bytes]) -> int:
 
 
 def reset(
-    job: JobFile,
-    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="As 'state list' shows it.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every key, as after a change of the job's settings.")] = False,
+    job_file: JobFile,
+    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="The key, as 'state list' shows it.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Reset every key, such as after changing settings.")] = False,
 ) -> None:
-    """Let a key begin anew. Its last applied offset stays: what it has learned from is not learned again.
+    """Let a key start over. Its last applied offset stays, so that no record is learned twice.
 
-    No worker may run. A state of other settings may be reset too; of a damaged one the offset is not known.
+    No worker may run. States written with other settings can be reset too; a damaged state loses its offset.
     """
     from streamjobs.errors import ConfigError
     from streamjobs.job_files import job_of
     from streamjobs.kafka import topics
     from streamjobs.maintenance import changelog_edit
-    from streamjobs.maintenance.renew import emptied
+    from streamjobs.maintenance.renew import reset_snapshot
 
     if (key is not None) == every:
-        raise ConfigError("state reset: say either KEY or --all.")
-    made = job_of(job)
-    changelog_edit.refuse_running(made.settings)
-    read_at = changelog_edit.ends(made.settings, topics.changelog(made.settings), committed_only=False)
-    held = held_in(made, None, key)
-    found = entries_of(held, key) if key is not None else list(held.entries.values())
+        raise ConfigError("state reset: give either KEY or --all.")
+    job = job_of(job_file)
+    changelog_edit.require_no_workers(job.settings)
+    read_at = changelog_edit.end_offsets(job.settings, topics.changelog(job.settings), committed_only=False)
+    states = read_copy(job, None, key)
+    entries = entries_of(states, key) if key is not None else list(states.entries.values())
     changes: dict[int, list[tuple[bytes, bytes | None]]] = {}
-    for entry in found:
-        changes.setdefault(entry.partition, []).append((entry.key, emptied(made, entry)))
-    changelog_edit.write(made.settings, changes, read_at)
+    for entry in entries:
+        changes.setdefault(entry.partition, []).append((entry.key, reset_snapshot(job, entry)))
+    changelog_edit.write(job.settings, changes, read_at)
     lost = sum(data is None for changed in changes.values() for _, data in changed)
-    who = f"key {key}" if key is not None else f"{len(found):,} keys"
+    who = f"key {key}" if key is not None else f"{len(entries):,} keys"
     say(
-        f"{who} reset in {_partitions(changes)}: the model begins anew with the next record, no earlier one is learned again"
+        f"{who} reset in {_partitions(changes)}: the model starts over with the next record, no earlier one is learned again"
     )
     if lost:
-        note(f"{lost:,} of them were damaged: their last applied offset is not known, input not committed yet is learned")
+        note(f"{lost:,} of them were damaged: without their last offset, uncommitted input may be learned twice")
 
 
 def _partitions(changes: Any) -> str:
@@ -145,14 +144,14 @@ def _partitions(changes: Any) -> str:
 
 
 def forget(
-    job: JobFile,
+    job_file: JobFile,
     key: Key,
     count: Annotated[
-        bool, typer.Option("--count/--no-count", help="Count the key's records in every topic; reads its partitions.")
+        bool, typer.Option("--count/--no-count", help="Count the key's records in every topic; reads whole partitions.")
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Remove a person: a tombstone ends the key's state; then say which topics still hold its records, and until when.
+    """Remove a key's state, such as a person's, and list the topics that still hold its records, and until when.
 
     No worker may run. Run it again to see what is left.
     """
@@ -160,46 +159,45 @@ def forget(
     from streamjobs.job_files import job_of
     from streamjobs.kafka import topics
     from streamjobs.maintenance import changelog_edit
-    from streamjobs.maintenance.retention import held
+    from streamjobs.maintenance.retention import DAY, holdings
 
-    made = job_of(job)
-    changelog_edit.refuse_running(made.settings)
-    changelog = topics.changelog(made.settings)
-    read_at = changelog_edit.ends(made.settings, changelog, committed_only=False)
-    found = held_in(made, None, key).of(key)
-    exact = found[0].key if found else key.encode("utf-8", "surrogateescape")
-    partitions = sorted({entry.partition for entry in found}) or sorted(read_at)
-    if found:
-        changelog_edit.write(made.settings, {entry.partition: [(entry.key, None)] for entry in found}, read_at)
-    left = held(made.settings, made.sinks, exact, partitions, count=count)
-    if not found and not sum(one.records or 0 for one in left):
+    job = job_of(job_file)
+    changelog_edit.require_no_workers(job.settings)
+    changelog = topics.changelog(job.settings)
+    read_at = changelog_edit.end_offsets(job.settings, changelog, committed_only=False)
+    entries = read_copy(job, None, key).of(key)
+    exact = entries[0].key if entries else key.encode("utf-8", "surrogateescape")
+    partitions = sorted({entry.partition for entry in entries}) or sorted(read_at)
+    if entries:
+        changelog_edit.write(job.settings, {entry.partition: [(entry.key, None)] for entry in entries}, read_at)
+    left = holdings(job.settings, job.sinks, exact, partitions, count=count)
+    if not entries and not sum(one.records or 0 for one in left):
         raise ConfigError(f"key {key!r}: no state and no record in any topic of this job; 'state list' shows the keys.")
-    waiting = _waiting(made, exact, partitions) if count else None
-    days = changelog_edit.describe_topic(changelog_edit.admin_of(made.settings), changelog).get(
-        "delete.retention.ms", "86400000"
-    )
+    waiting = _waiting(job, exact, partitions) if count else None
+    config = changelog_edit.topic_config(changelog_edit.admin_of(job.settings), changelog)
+    days = int(config.get("delete.retention.ms", DAY)) / DAY
     if as_json:
-        show({"forgotten": partitions if found else [], "waiting": waiting, "held": [one._asdict() for one in left]})
+        show({"forgotten": partitions if entries else [], "waiting": waiting, "held": [one._asdict() for one in left]})
         return
     say(
         f"key {key}: state ended by a tombstone in {_partitions(partitions)}"
-        if found
+        if entries
         else f"key {key}: had no state any more"
     )
-    _tell_held(left, waiting, int(days) / 86_400_000)
+    _print_holdings(left, waiting, days)
 
 
 def _waiting(job: "Job", key: bytes, partitions: list[int]) -> int:
-    """Records of the key in the input that are not applied yet: they would begin a new state."""
+    """The number of the key's records in the input that are not applied yet; they would start a new state."""
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.scan import records_of
 
-    start = changelog_edit.committed(job.settings, partitions)
+    start = changelog_edit.committed_offsets(job.settings, partitions)
     records = records_of(job.settings.broker, job.settings.source.topic, "[source] topic", start)
     return sum(record.key == key for record in records)
 
 
-def _tell_held(left: "list[Holding]", waiting: int | None, days: float) -> None:
+def _print_holdings(left: "list[Holding]", waiting: int | None, days: float) -> None:
     rows = [
         (one.topic, one.role, one.records, one.policy, moment(one.until) if one.until else "no bound", one.why)
         for one in left
@@ -211,42 +209,48 @@ def _tell_held(left: "list[Holding]", waiting: int | None, days: float) -> None:
         left=("topic", "role", "policy", "until", "because"),
     )
     if waiting:
-        note(f"{waiting:,} of its records in the input are not applied yet and will begin a new state: stop what sends them")
+        note(f"{waiting:,} of its records in the input are not applied yet and will start a new state; stop their producer")
     note(
-        f"workers drop it from their local stores when they next take the partition; a [state] directory that is not used "
-        f"within {days:g} days (delete.retention.ms) must be removed by hand"
+        f"workers remove it from their local stores when they next take the partition; remove by hand any [state] directory "
+        f"that no worker uses within {days:g} days (delete.retention.ms)"
     )
 
 
 def import_command(
-    job: JobFile,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Of 'state export' or 'replay --export'.")],
-    key: Annotated[str, typer.Option("--key", help="The key that gets it.")],
-    saved: Annotated[str | None, typer.Option("--from", help="Of a copy of all states: this key's; absent: KEY's.")] = None,
-    partition: Annotated[int | None, typer.Option(min=0, help="Of a key without a state: where its records come.")] = None,
+    job_file: JobFile,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of 'state export' or 'replay --export'.")],
+    key: Annotated[str, typer.Option("--key", help="The key that gets the state.")],
+    saved: Annotated[
+        str | None,
+        typer.Option("--from", help="The key to take from a copy; absent: that of --key."),
+    ] = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="The partition of a key without a state.")] = None,
 ) -> None:
-    """Give a key an exported model to go on from, or its own state out of a copy of all.
+    """Start a key from an exported model, or restore its state from a copy of all states.
 
-    No worker may run. The last applied offset never goes back, so nothing is learned twice.
+    No worker may run. The last applied offset never goes back, so no record is learned twice.
     """
     from streamjobs.errors import SnapshotError
     from streamjobs.job_files import job_of
     from streamjobs.kafka import topics
     from streamjobs.maintenance import changelog_edit
-    from streamjobs.maintenance.renew import begun, put_back
+    from streamjobs.maintenance.renew import restored_snapshot, snapshot_from_model
 
-    made, held = job_of(job), _given(file, saved or key)
-    changelog_edit.refuse_running(made.settings)
-    read_at = changelog_edit.ends(made.settings, topics.changelog(made.settings), committed_only=False)
-    place, name, present = _place(made, key, partition, read_at)
+    job, given = job_of(job_file), _given(file, saved or key)
+    changelog_edit.require_no_workers(job.settings)
+    read_at = changelog_edit.end_offsets(job.settings, topics.changelog(job.settings), committed_only=False)
+    place, name, present = _place(job, key, partition, read_at)
     try:
-        data = begun(made, held, name, present) if isinstance(held, bytes) else put_back(made, held, name, present)
+        if isinstance(given, bytes):
+            data = snapshot_from_model(job, given, name, present)
+        else:
+            data = restored_snapshot(job, given, name, present)
     except SnapshotError as error:
         raise SnapshotError(
-            f"{file}: {error} Import what 'streamjobs state export' wrote for a job of the same settings."
+            f"{file}: {error} Import a file that 'streamjobs state export' wrote for a job with the same settings."
         ) from None
-    changelog_edit.write(made.settings, {place: [(name, data)]}, read_at)
-    what = "begins from the model" if isinstance(held, bytes) else "has the state"
+    changelog_edit.write(job.settings, {place: [(name, data)]}, read_at)
+    what = "starts from the model" if isinstance(given, bytes) else "has the state"
     say(f"key {key} in partition {place} {what} in {file} ({readable(len(data))})")
 
 
@@ -254,61 +258,61 @@ def _given(file: Path, key: str) -> "bytes | Entry":
     """An exported model, or a key's entry of a copy."""
     from streamjobs.maintenance.copies import is_copy
 
-    data = bytes_of(file)
-    return _one(entries_of(copy_of(file), key), key, None) if is_copy(data) else data
+    data = read_file(file)
+    return _one(entries_of(load_copy(file), key), key, None) if is_copy(data) else data
 
 
-def _place(job: "Job", key: str, partition: int | None, there: Any) -> "tuple[int, bytes, Entry | None]":
-    """Partition, bytes and present state of the key that is to be changed."""
+def _place(job: "Job", key: str, partition: int | None, partitions: Any) -> "tuple[int, bytes, Entry | None]":
+    """Partition, bytes and present state of the key to change."""
     from streamjobs.errors import ConfigError
 
-    held: Copy = held_in(job, None, key)
-    found = held.of(key)
-    if found:
-        present = _one(found, key, partition)
+    entries = read_copy(job, None, key).of(key)
+    if entries:
+        present = _one(entries, key, partition)
         return present.partition, present.key, present
-    if partition is None or partition not in there:
+    if partition is None or partition not in partitions:
         raise ConfigError(
-            f"key {key!r} has no state yet: say with --partition (0 to {max(there, default=0)}) where its records come; "
-            "which one, its producer decides."
+            f"key {key!r}: no state yet; give the partition that its producer sends it to with --partition "
+            f"(0 to {max(partitions, default=0)})."
         )
     return partition, key.encode("utf-8", "surrogateescape"), None
 
 
-def forget_offsets(job: JobFile) -> None:
-    """Let all states go on with an input that was deleted and made anew: from its beginning, models as they are.
+def forget_offsets(job_file: JobFile) -> None:
+    """Let all states continue with an input topic that was recreated, from its beginning.
 
-    No worker may run. While the input is the same topic it is refused: every record would be learned twice.
+    Models stay as they are. No worker may run. Refused while the input is the same topic: every record would be learned
+    twice.
     """
     from streamjobs.errors import ConfigError, SetupError
     from streamjobs.job_files import job_of
     from streamjobs.kafka import topic_id, topics
     from streamjobs.maintenance import changelog_edit, scan
-    from streamjobs.maintenance.renew import unplaced
+    from streamjobs.maintenance.renew import without_offsets
 
-    made = job_of(job)
-    settings = made.settings
-    changelog_edit.refuse_running(settings)
+    job = job_of(job_file)
+    settings = job.settings
+    changelog_edit.require_no_workers(settings)
     changelog, source = topics.changelog(settings), settings.source.topic
-    read_at = changelog_edit.ends(settings, changelog, committed_only=False)
+    read_at = changelog_edit.end_offsets(settings, changelog, committed_only=False)
     present = topic_id.topic_id(changelog_edit.admin_of(settings), source)
     if not present:
-        raise SetupError(f"topic {source}: not there, or the broker does not tell its id; nothing was changed.")
-    known = scan.sources(settings)
+        raise SetupError(f"topic {source}: missing, or the broker does not tell its id; nothing was changed.")
+    known = scan.input_topic_ids(settings)
     if not known:
         raise ConfigError(
             f"topic {changelog}: does not tell which topic these states have learned from (an older release wrote them); "
-            "nothing was changed. Give the job a new [job] name where the input was made anew."
+            "nothing was changed. If the input was recreated, give the job a new [job] name."
         )
     if set(known.values()) == {present}:
-        raise ConfigError(f"topic {source}: it is the one these states have learned from; nothing was changed.")
+        raise ConfigError(f"topic {source}: is the topic that these states have learned from; nothing was changed.")
     changes: dict[int, list[tuple[bytes, bytes | None]]]
-    changes = {number: [] for number in read_at if known.get(number) != present}  # some go on with it: it was interrupted
-    held = [entry for entry in held_in(made, None).entries.values() if entry.partition in changes]
-    for entry in held:
-        changes[entry.partition].append((entry.key, unplaced(entry)))
+    changes = {number: [] for number in read_at if known.get(number) != present}  # an interrupted run may have done some
+    entries = [entry for entry in read_copy(job, None).entries.values() if entry.partition in changes]
+    for entry in entries:
+        changes[entry.partition].append((entry.key, without_offsets(entry)))
     for changed in changes.values():
         if not changed:
-            changed.append((b"", None))  # no key's: the partition's local store hears of the new topic by it
-    changelog_edit.write(settings, changes, read_at, anew=present)
-    say(f"{len(held):,} states go on with topic {source} as it is now, from its beginning")
+            changed.append((b"", None))  # of no key: it tells the partition's local store about the new topic
+    changelog_edit.write(settings, changes, read_at, input_id=present)
+    say(f"{len(entries):,} states go on with topic {source} as it is now, from its beginning")

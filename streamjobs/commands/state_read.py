@@ -1,4 +1,4 @@
-"""`state list|show|top|diff|verify`: what the changelog, or a copy of it, holds. Also while workers run."""
+"""`state list|show|top|diff|verify`: reads the changelog, or a copy of it. Workers may run."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from streamjobs.maintenance.copies import Copy, Entry
     from streamjobs.maintenance.summary import Summary
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="As 'state list' shows it.")]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="The key, as 'state list' shows it.")]
 CopyFile = Annotated[
-    Path | None, typer.Option("--copy", help="A file of 'state export --all' instead of the changelog; asks no broker.")
+    Path | None,
+    typer.Option("--copy", help="Read this file of 'state export --all', not the changelog; needs no broker."),
 ]
 Order = Literal["key", "seen", "rows", "bytes", "offset", "ls_error"]
 
@@ -32,90 +33,90 @@ def add_to(group: typer.Typer) -> None:
 
 
 def list_command(
-    job: JobFile,
-    sort: Annotated[Order, typer.Option(help="Ascending by key, descending by a figure.")] = "key",
-    limit: Annotated[int, typer.Option(min=0, help="Most keys; 0: all.")] = 100,
+    job_file: JobFile,
+    sort: Annotated[Order, typer.Option(help="Sort by this column: key ascending, all others descending.")] = "key",
+    limit: Annotated[int, typer.Option(min=0, help="Number of keys to list; 0: all.")] = 100,
     copy: CopyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the keys with their rows, last applied input offset and size."""
+    """List the keys with rows, last applied input offset, LS error and size in bytes."""
     from streamjobs.job_files import job_of
 
-    made = job_of(job)
-    lines = _lines(made, held_in(made, copy))
-    _print(lines, sort, limit, as_json)
+    job = job_of(job_file)
+    lines = _lines(job, read_copy(job, copy))
+    _print_lines(lines, sort, limit, as_json)
 
 
 def top(
-    job: JobFile,
-    by: Annotated[Literal["ls_error", "bytes", "seen"], typer.Option("--by", help="What is largest.")] = "ls_error",
-    limit: Annotated[int, typer.Option(min=1, help="How many keys.")] = 10,
+    job_file: JobFile,
+    by: Annotated[Literal["ls_error", "bytes", "seen"], typer.Option("--by", help="Figure to sort by.")] = "ls_error",
+    limit: Annotated[int, typer.Option(min=1, help="Number of keys to list.")] = 10,
     copy: CopyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """The keys with the largest mean LS error of late, the largest states or the most rows."""
+    """List the keys with the largest recent LS error, the largest states or the most rows."""
     from streamjobs.errors import ConfigError
     from streamjobs.job_files import job_of
 
-    made = job_of(job)
-    lines = [line for line in _lines(made, held_in(made, copy)) if line.problem is None]
+    job = job_of(job_file)
+    lines = [line for line in _lines(job, read_copy(job, copy)) if line.problem is None]
     if by == "ls_error" and lines and all(line.ls_error is None for line in lines):
         raise ConfigError(
-            f"{job}: no key's state holds a mean LS error; okfeb with censor = 'moving_average' or a [drift] that watches "
-            "it keeps one. Use --by seen or bytes."
+            f"{job_file}: no key's state holds a mean LS error; only okfeb with censor = 'moving_average', and [drift] with "
+            "watch = 'ls_error', keep one. Use --by seen or bytes."
         )
-    _print(lines, by, limit, as_json)
+    _print_lines(lines, by, limit, as_json)
 
 
-def held_in(job: "Job", copy: Path | None, key: str | None = None) -> "Copy":
-    """All snapshots, or only those of a key: of a copy, or of the changelog.
+def read_copy(job: "Job", copy: Path | None, key: str | None = None) -> "Copy":
+    """All snapshots, or only those of a key, from a copy or from the changelog.
 
     Raises ConfigError for a file that cannot be read, SnapshotError for a damaged one, SetupError without broker or topic.
     """
-    from streamjobs.maintenance.copies import shown
-    from streamjobs.maintenance.scan import newest
+    from streamjobs.maintenance.copies import printable
+    from streamjobs.maintenance.scan import newest_snapshots
 
     if copy is not None:
-        return copy_of(copy)
+        return load_copy(copy)
     if key is None:
-        return newest(job.settings, job.fingerprint)
+        return newest_snapshots(job.settings, job.fingerprint)
     exact = key.encode("utf-8", "surrogateescape")
-    return newest(job.settings, job.fingerprint, lambda one: one == exact or shown(one) == key)
+    return newest_snapshots(job.settings, job.fingerprint, lambda one: one == exact or printable(one) == key)
 
 
-def copy_of(path: Path) -> "Copy":
+def load_copy(path: Path) -> "Copy":
+    """The copy in a file; raises ConfigError if it cannot be read, SnapshotError if it is damaged."""
     from streamjobs.errors import SnapshotError
     from streamjobs.maintenance.copies import decode
 
     try:
-        return decode(bytes_of(path))
+        return decode(read_file(path))
     except SnapshotError as error:
         raise SnapshotError(f"{path}: {error}") from None
 
 
-def bytes_of(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
+    """The bytes of a file of 'state export'; raises ConfigError if it cannot be read."""
     from streamjobs.errors import ConfigError
 
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(
-            f"{path}: cannot be read ({error.strerror}); 'streamjobs state export' writes such files."
-        ) from None
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); 'streamjobs state export' writes one.") from None
 
 
 def entries_of(copy: "Copy", key: str) -> "list[Entry]":
-    """Those of a key; raises ConfigError where there is none."""
+    """The entries of a key, one per partition; raises ConfigError if there is none."""
     from streamjobs.errors import ConfigError
 
-    found = copy.of(key)
-    if not found:
-        raise ConfigError(f"key {key!r}: no state in {copy.topic}; 'streamjobs state list' shows the keys there are.")
-    return found
+    entries = copy.of(key)
+    if not entries:
+        raise ConfigError(f"key {key!r}: no state in {copy.topic}; 'streamjobs state list' shows the keys.")
+    return entries
 
 
 def _lines(job: "Job", copy: "Copy") -> "list[Summary]":
-    """A line per key; raises SnapshotError where not one of them can be used."""
+    """A line per key; raises SnapshotError if none of them can be used."""
     from streamjobs.errors import SnapshotError
     from streamjobs.maintenance.summary import summary
 
@@ -125,22 +126,22 @@ def _lines(job: "Job", copy: "Copy") -> "list[Summary]":
     return lines
 
 
-def _print(lines: "list[Summary]", sort: str, limit: int, as_json: bool) -> None:
-    def largest(line: "Summary") -> tuple[float, str]:
+def _print_lines(lines: "list[Summary]", sort: str, limit: int, as_json: bool) -> None:
+    def descending(line: "Summary") -> tuple[float, str]:
         value = getattr(line, sort)
         return (float("inf") if value is None else -float(value)), line.key
 
-    ordered = sorted(lines, key=lambda line: (line.key, line.partition) if sort == "key" else largest(line))
-    taken = ordered[:limit] if limit else ordered
+    ordered = sorted(lines, key=lambda line: (line.key, line.partition) if sort == "key" else descending(line))
+    listed = ordered[:limit] if limit else ordered
     if as_json:
-        show({"keys": len(lines), "bytes": sum(line.bytes for line in lines), "states": [one._asdict() for one in taken]})
+        show({"keys": len(lines), "bytes": sum(line.bytes for line in lines), "states": [one._asdict() for one in listed]})
         return
-    if taken:
-        table(COLUMNS, [_row(line) for line in taken], left=("key",))
-    for line in taken:
+    if listed:
+        table(COLUMNS, [_row(line) for line in listed], left=("key",))
+    for line in listed:
         if line.problem is not None:
             note(line.problem)
-    more = f", {len(taken):,} shown" if len(taken) < len(lines) else ""
+    more = f", {len(listed):,} shown" if len(listed) < len(lines) else ""
     say(f"{len(lines):,} keys, {readable(sum(line.bytes for line in lines))}{more}")
 
 
@@ -150,70 +151,68 @@ def _row(line: "Summary") -> tuple[Any, ...]:
     return line.key, line.partition, *figures, event, moment(line.written)
 
 
-def show_command(job: JobFile, key: Key, copy: CopyFile = None, as_json: AsJson = False) -> None:
-    """Decode a key's state: stages, shapes, norms, LS error, classes, drift."""
+def show_command(job_file: JobFile, key: Key, copy: CopyFile = None, as_json: AsJson = False) -> None:
+    """Show a key's state: fields of every stage with shapes and norms, LS error, classes, drift."""
     from streamjobs.job_files import job_of
     from streamjobs.maintenance.summary import details
 
-    made = job_of(job)
-    found = [details(made, entry) for entry in entries_of(held_in(made, copy, key), key)]
+    job = job_of(job_file)
+    keys = [details(job, entry) for entry in entries_of(read_copy(job, copy, key), key)]
     if as_json:
-        show(found)
+        show(keys)
         return
-    for one in found:
-        _show(one)
+    for one in keys:
+        _print_details(one)
 
 
-def _show(found: dict[str, Any]) -> None:
-    say(f"{found['key']} in partition {found['partition']}: {readable(found['bytes'])}, written {moment(found['written'])}")
-    event = found["event_time"]
-    say(f"  rows       {found['rows']:,} of this key, {found['seen']:,} seen by its learner")
-    say(f"  input      last applied {', '.join(f'{name} {at}' for name, at in found['offsets'].items()) or 'none yet'}")
+def _print_details(about: dict[str, Any]) -> None:
+    say(f"{about['key']} in partition {about['partition']}: {readable(about['bytes'])}, written {moment(about['written'])}")
+    event = about["event_time"]
+    say(f"  rows       {about['rows']:,} of this key, {about['seen']:,} seen by its learner")
+    say(f"  input      last applied {', '.join(f'{name} {at}' for name, at in about['offsets'].items()) or 'none yet'}")
     say(f"  samples    the newest of {moment(None if event is None else event * 1000)}")
-    if found["ls_error"] is not None:
-        say(f"  LS error   {found['ls_error']:.4g}, mean of {found['ls_error_over']}")
-    if found["classes"]:
-        say(f"  labels     {', '.join(f'{name} {count:,}' for name, count in found['classes'].items())}")
-    for name, fields in found["drift"].items():
-        told = ", ".join(f"{field} {value:.4g}" for field, value in fields.items() if value is not None)
-        say(f"  {name:<10} {told}")
+    if about["ls_error"] is not None:
+        say(f"  LS error   {about['ls_error']:.4g}, mean of {about['ls_error_over']}")
+    if about["classes"]:
+        say(f"  labels     {', '.join(f'{name} {count:,}' for name, count in about['classes'].items())}")
+    for name, fields in about["drift"].items():
+        text = ", ".join(f"{field} {value:.4g}" for field, value in fields.items() if value is not None)
+        say(f"  {name:<10} {text}")
     say()
     rows = [
         (one["stage"], one["name"], "x".join(map(str, one["shape"])) or "1", one["bytes"], one["norm"], one["value"])
-        for one in found["fields"]
+        for one in about["fields"]
     ]
     table(("stage", "field", "shape", "bytes", "norm", "value"), rows, left=("stage", "field", "shape", "value"))
 
 
 def diff(
-    job: JobFile,
+    job_file: JobFile,
     old: Annotated[Path, typer.Argument(metavar="OLD", help="A file of 'state export --all'.")],
-    new: Annotated[
-        Path | None, typer.Argument(metavar="[NEW]", help="A later one; absent: the changelog as it is now.")
-    ] = None,
-    key: Annotated[str | None, typer.Option("--key", help="Only this key, field by field.")] = None,
+    new: Annotated[Path | None, typer.Argument(metavar="[NEW]", help="A later file; absent: the present changelog.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="Compare this key only, field by field.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what has changed since a copy was made: keys new, gone and changed; of one key the fields."""
+    """Compare a copy with a later one: new, gone and changed keys; with --key the changed fields."""
     from streamjobs.job_files import job_of
-    from streamjobs.maintenance.copies import differing, shown
+    from streamjobs.maintenance.copies import differing, printable
 
-    made = job_of(job)
-    before, after = copy_of(old), held_in(made, new, key)
+    job = job_of(job_file)
+    before, after = load_copy(old), read_copy(job, new, key)
     if key is None:
-        found = {
-            kind: [(shown(name), number) for number, name in places] for kind, places in differing(before, after).items()
+        keys = {
+            kind: [(printable(name), number) for number, name in places] for kind, places in differing(before, after).items()
         }
         if as_json:
-            show(found)
+            show(keys)
         else:
-            _tell_keys(found)
+            _print_keys(keys)
         return
-    fields = _fields(made, before, after, key)
+    fields = _fields(job, before, after, key)
     if as_json:
         show({partition: [one._asdict() for one in changes] for partition, changes in fields.items()})
     else:
-        _tell_fields(key, fields)
+        _print_fields(key, fields)
 
 
 def _fields(job: "Job", before: "Copy", after: "Copy", key: str) -> "dict[int, list[Change]]":
@@ -229,14 +228,14 @@ def _fields(job: "Job", before: "Copy", after: "Copy", key: str) -> "dict[int, l
     return {partition: changes(job, entry, new[partition]) for partition, entry in old.items()}
 
 
-def _tell_keys(found: dict[str, list[tuple[str, int]]]) -> None:
-    rows = [(kind, key, number) for kind in ("new", "gone", "changed") for key, number in found[kind]]
+def _print_keys(keys: dict[str, list[tuple[str, int]]]) -> None:
+    rows = [(kind, key, number) for kind in ("new", "gone", "changed") for key, number in keys[kind]]
     if rows:
         table(("what", "key", "partition"), rows, left=("what", "key"))
-    say(", ".join(f"{len(places):,} {kind}" for kind, places in found.items()))
+    say(", ".join(f"{len(places):,} {kind}" for kind, places in keys.items()))
 
 
-def _tell_fields(key: str, fields: "dict[int, list[Change]]") -> None:
+def _print_fields(key: str, fields: "dict[int, list[Change]]") -> None:
     for partition, changes in fields.items():
         if not changes:
             say(f"{key} in partition {partition}: the same to the last bit")
@@ -252,31 +251,34 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def verify(
-    job: JobFile,
+    job_file: JobFile,
     against: Annotated[
-        Path | None, typer.Option(help="An older file of 'state export --all' that the states must not fall behind.")
+        Path | None, typer.Option(help="An older file of 'state export --all'; the states must not be behind it.")
     ] = None,
     copy: CopyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that every snapshot decodes, is this job's, and stands on input that exists. Anything else: code 4."""
+    """Check that every snapshot decodes, belongs to this job, and has applied only input that exists.
+
+    Exits with code 4 otherwise.
+    """
     from streamjobs.errors import MismatchError
     from streamjobs.job_files import job_of
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.compare import verified
 
-    made = job_of(job)
-    older = copy_of(against) if against is not None else None
-    held = held_in(made, copy)
+    job = job_of(job_file)
+    older = load_copy(against) if against is not None else None
+    present = read_copy(job, copy)
     ends = committed = None
-    if copy is None:  # after the snapshots: their input was there before them
-        ends = changelog_edit.ends(made.settings, made.settings.source.topic, committed_only=False)
-        committed = changelog_edit.committed(made.settings, ends)
-    found = verified(made, held, ends, committed, older)
+    if copy is None:  # read after the snapshots, so that it includes their input
+        ends = changelog_edit.end_offsets(job.settings, job.settings.source.topic, committed_only=False)
+        committed = changelog_edit.committed_offsets(job.settings, ends)
+    result = verified(job, present, ends, committed, older)
     if as_json:
-        show(found._asdict())
-    if found.problems:
-        raise MismatchError("\n".join(found.problems))
+        show(result._asdict())
+    if result.problems:
+        raise MismatchError("\n".join(result.problems))
     if not as_json:
-        ahead = f"; {found.ahead:,} are ahead of the committed offsets and will skip what they know" if found.ahead else ""
-        say(f"{found.keys:,} keys: every snapshot decodes, is this job's and stands on input that exists{ahead}")
+        ahead = f"; {result.ahead:,} are ahead of the committed offsets and will skip what they know" if result.ahead else ""
+        say(f"{result.keys:,} keys: every snapshot decodes, is this job's and stands on input that exists{ahead}")

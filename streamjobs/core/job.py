@@ -16,7 +16,7 @@ from streamjobs.core.state.population import Population, begin_head
 from streamjobs.core.state.population import decode as decode_population
 from streamjobs.core.state.snapshot import Snapshot
 from streamjobs.errors import ConfigError, SnapshotError
-from streamjobs.settings.composition import DETECTOR, EXTRACTOR, Composition, Watch, composition_of
+from streamjobs.settings.composition import Composition, Watch, composition_of
 from streamjobs.settings.sections import Settings
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.fallback import Fallback
@@ -351,6 +351,3 @@ def _start(job: Job, data: bytes) -> dict[str, Any]:
     if job.classes is not None and names != job.classes:
         raise SnapshotError(f"the exported state knows the classes {names}, this job declares {job.classes}.")
     return {"states": {name: state for name, state in inherited.items() if state is not None}, "names": names}
-
-
-__all__ = ["DETECTOR", "EXTRACTOR", "LEARNER", "ORDER", "Job", "described_by", "stages_of"]

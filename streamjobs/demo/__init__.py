@@ -1,1 +1,1 @@
-"""The demo: real wrist recordings played through a broker and the real worker, shown live."""
+"""The demo: plays real wrist recordings through a broker and the real worker, and shows the results live."""

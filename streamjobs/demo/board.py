@@ -1,4 +1,4 @@
-"""What the screen shows of each person, kept up to date by the worker's outputs; no terminal here."""
+"""The figures that the screen shows for each person, updated by the worker's outputs; no terminal here."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -10,22 +10,22 @@ from streamjobs.demo.controls import Control
 
 STRIP = 28  # windows shown of each person
 RIGHT, WRONG = "right", "wrong"
-NEW_SET = 4.0  # seconds of event time without a window: another set has begun
+NEW_SET = 4.0  # seconds of event time without a window, after which a new set starts
 
 
 @dataclass(slots=True)
 class Score:
-    """Windows, and how many of them were told right by whom."""
+    """Counts of windows, and of right predictions by the worker and each control."""
 
     windows: int = 0
     right: int = 0  # by the worker
     frozen: int = 0  # by the population's head alone
-    cold: int = 0  # by a head that began with nothing
-    last: int = 0  # by the last label that had come
+    cold: int = 0  # by a head that started from nothing
+    last: int = 0  # by the last label that had arrived
 
-    def add(self, truth: str, said: str | None, control: Control, seq: int) -> None:
+    def add(self, truth: str, predicted: str | None, control: Control, seq: int) -> None:
         self.windows += 1
-        self.right += said == truth
+        self.right += predicted == truth
         self.frozen += control.frozen[seq] == truth
         self.cold += control.cold[seq] == truth
         self.last += control.last[seq] == truth
@@ -33,16 +33,16 @@ class Score:
 
 @dataclass(slots=True)
 class Drift:
-    """Alarms held against the changes of exercise; nobody tells the detector what anybody does."""
+    """Alarms compared with the changes of exercise; the detector never sees a label."""
 
-    changes: int = 0  # sets of another exercise than the one before
+    changes: int = 0  # sets whose exercise differs from the previous set's
     noticed: int = 0  # those with an alarm
-    false: int = 0  # alarms within a set, but for the first one
+    false: int = 0  # alarms in a set after its first one
     _alarmed: bool = False  # in this set
     _changed: bool = False  # this set is such a change
 
     def add(self, alarm: bool, *, begins: bool, changed: bool) -> None:
-        """The next window; whether a set begins with it, and another exercise."""
+        """Count the next window. begins: it starts a set; changed: that set has another exercise."""
         if begins:
             self._alarmed, self._changed = False, changed
             self.changes += changed
@@ -59,7 +59,7 @@ class Person:
     exercise: str = ""  # the newest window's true one
     predicted: str | None = None
     all: Score = field(default_factory=Score)
-    first: Score = field(default_factory=Score)  # before any label of the person had come
+    first: Score = field(default_factory=Score)  # before any label of the person had arrived
     half: Score = field(default_factory=Score)  # the second half of the person's windows
     ls_error: float | None = None  # of the newest window: how far it lies from what the map spans, 0 to 1
     share: float = 0.0  # weight of the person's own head, 0 to 1
@@ -68,26 +68,26 @@ class Person:
     strip: deque[tuple[str, bool]] = field(default_factory=lambda: deque(maxlen=STRIP))  # verdict, drift alarm
 
     def take(self, prediction: dict[str, Any]) -> None:
-        """One record of the predictions topic."""
-        truth, said, seq = prediction["y"], prediction["y_hat"], prediction["seq"]
+        """Count one record of the predictions topic."""
+        truth, predicted, seq = prediction["y"], prediction["y_hat"], prediction["seq"]
         scores = [self.all]
         if not prediction["labelled"]:
             scores.append(self.first)
         if seq >= len(self.control.frozen) // 2:
             scores.append(self.half)
         for score in scores:
-            score.add(truth, said, self.control, seq)
+            score.add(truth, predicted, self.control, seq)
         begins = prediction["ts"] - self.ts > NEW_SET
         self.drift.add(prediction["drift"], begins=begins, changed=bool(self.exercise) and truth != self.exercise)
         self.ts = prediction["ts"]
-        self.exercise, self.predicted, self.ls_error = truth, said, prediction["ls_error"]
+        self.exercise, self.predicted, self.ls_error = truth, predicted, prediction["ls_error"]
         self.share = prediction["share"] if prediction["labelled"] else 0.0
-        self.strip.append((RIGHT if said == truth else WRONG, prediction["drift"]))
+        self.strip.append((RIGHT if predicted == truth else WRONG, prediction["drift"]))
 
 
 @dataclass(slots=True)
 class Board:
-    """Everybody, and the figures over all."""
+    """All people, and figures over all of them."""
 
     controls: Mapping[str, Control]
     people: dict[str, Person] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Board:
     delays: list[float] = field(default_factory=list)  # seconds from sending a window's last sample to its prediction
 
     def take(self, sink: str, record: dict[str, Any] | None, delay: float | None) -> None:
-        """One output record; `delay` where it is known."""
+        """Count one output record. record: of predictions; delay: seconds, None if unknown."""
         if sink == "predictions":
             assert record is not None
             key = record["key"]
@@ -108,7 +108,7 @@ class Board:
 
     @property
     def expected(self) -> int:
-        """Windows to come in all."""
+        """The number of windows that the recordings give."""
         return sum(len(control.frozen) for control in self.controls.values())
 
     @property
@@ -116,12 +116,12 @@ class Board:
         return sum(person.all.windows for person in self.people.values())
 
     def total(self, which: str) -> Score:
-        """The score `all`, `first` or `half` over everybody."""
+        """The score `all`, `first` or `half` over all people."""
         scores: list[Score] = [getattr(person, which) for person in self.people.values()]
         return Score(*(sum(getattr(score, name) for score in scores) for name in Score.__slots__))
 
     def delay(self, share: float) -> float | None:
-        """The delay that this share of predictions stayed below, in seconds."""
+        """The quantile of the delays, in seconds; share 0.5 is the median. None without delays."""
         if not self.delays:
             return None
         ordered = sorted(self.delays)

@@ -1,4 +1,4 @@
-"""The demo's job."""
+"""Loads the demo's job."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""librdkafka's mock cluster as a process of its own: a Kafka-compatible broker out of a wheel, for the demo and tests.
+"""librdkafka's mock cluster in a process of its own: a Kafka-compatible broker for the demo and tests, without Java.
 
 `python -m streamjobs.demo.mock` prints its address and runs until its standard input ends. It keeps a few MB a partition
-in memory and is no evidence of durability.
+in memory, and proves nothing about durability.
 """
 
 import subprocess
@@ -37,7 +37,7 @@ class MockBroker:
         assert self.process.stdout is not None
         address = self.process.stdout.readline().strip()
         if not address:
-            raise SetupError("demo: the mock broker did not start; is confluent-kafka installed as a wheel?")
+            raise SetupError("demo: the mock broker did not start; install confluent-kafka from a wheel, which contains it.")
         self.url = f"kafka://{address}"
         return self
 
@@ -47,13 +47,13 @@ class MockBroker:
         self.process.communicate()
 
     def create(self, topics: Iterable[str]) -> None:
-        """The mock makes a topic when it is asked about; it has no request to create one."""
+        """Create topics by asking for them; the mock has no request to create one."""
         admin = AdminClient({"bootstrap.servers": self.url.removeprefix("kafka://"), "log_level": 0})
         for topic in topics:
-            begun = time.monotonic()
+            started = time.monotonic()
             while len(admin.list_topics(topic, timeout=START_WITHIN).topics[topic].partitions) != PARTITIONS:
-                if time.monotonic() - begun > START_WITHIN:
-                    raise SetupError(f"demo: the mock broker did not make topic {topic} within {START_WITHIN:.0f} s.")
+                if time.monotonic() - started > START_WITHIN:
+                    raise SetupError(f"demo: the mock broker did not create topic {topic} within {START_WITHIN:.0f} s.")
 
 
 def serve() -> None:

@@ -1,4 +1,4 @@
-"""Plays the recordings into the input topic, faster than life."""
+"""Plays the recordings into the input topic, faster than real time."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ def key_of(person: int) -> str:
 
 
 class Player(threading.Thread):
-    """Sends every sample; `sent_at[partition][offset]` is when. `failed` holds what went wrong."""
+    """A thread that sends every sample. `sent_at[partition][offset]` is when it was sent; `failed` holds an error."""
 
     def __init__(self, servers: str, topic: str, seconds: float) -> None:
         super().__init__(daemon=True, name="player")
@@ -33,19 +33,19 @@ class Player(threading.Thread):
 
     @property
     def speed(self) -> float:
-        """How much faster than life."""
+        """How many times faster than real time."""
         return self.length / self.seconds
 
     @property
     def records(self) -> list[Stored]:
-        """Everything that is sent, as records."""
+        """All samples as records."""
         now = round(time.time() * 1000)
         return [Stored(self.topic, part, n, now, key, value) for n, (_, part, key, value) in enumerate(self.ready)]
 
     def run(self) -> None:
         try:
             self._play()
-        except Exception as error:  # noqa: BLE001 - shown by the thread that draws
+        except Exception as error:  # noqa: BLE001 - the drawing thread raises it
             self.failed = error
 
     def _play(self) -> None:
@@ -58,9 +58,9 @@ class Player(threading.Thread):
                 "log_level": 0,
             }
         )
-        begun = time.monotonic()
+        started = time.monotonic()
         for at, partition, key, value in self.ready:
-            while (wait := at / self.speed - (time.monotonic() - begun)) > 0:
+            while (wait := at / self.speed - (time.monotonic() - started)) > 0:
                 if self.stopping.is_set():
                     return
                 producer.poll(0)
@@ -76,10 +76,10 @@ def _messages(newest: float) -> list[tuple[float, int, bytes, bytes]]:
     """(seconds since the first, partition, key, value) of every sample; event times end at `newest`."""
     played = list(samples())
     begin = round(newest) - played[-1].at - PAUSE
-    found = []
+    messages = []
     for sample in played:
         body = {**sample.body, "ts": round(begin + sample.at, 3)}
-        found.append(
+        messages.append(
             (sample.at, NEW.index(sample.person) % PARTITIONS, key_of(sample.person).encode(), json.dumps(body).encode())
         )
-    return found
+    return messages

@@ -1,8 +1,8 @@
-"""The demo's recordings: people at seven shoulder exercises, played as a circuit of short sets.
+"""The demo's recordings: people doing seven shoulder exercises, played as a circuit of short sets.
 
-Every recording is cut into two sets of about 10 s. A person does all first halves in an order of their own, then all
-second halves in another. Labels come 20 s late, so a set is over before its first label: repeating the last one helps
-nobody. Every other person is new; the rest taught the population (tests/golden/make_demo_population.py).
+Every recording is cut into two sets of about 10 s. A person does all first halves in a random order, then all second
+halves in another. Labels arrive 20 s late, when a set is already over, so repeating the last label does not help. Every
+other person is new; the population was learned from the rest (tests/golden/make_demo_population.py).
 """
 
 import random
@@ -47,7 +47,7 @@ def sets(seed: int = 1) -> dict[int, list[Set]]:
     X = np.cumsum(data["changes"], axis=1, dtype=np.int64).T * UNIT
     names = [str(name) for name in data["exercises"]]
     order = random.Random(seed)
-    found: dict[int, list[Set]] = {}
+    circuits: dict[int, list[Set]] = {}
     for half in (0, 1):
         for person in sorted(set(data["person"].tolist())):
             mine = np.flatnonzero(data["person"] == person).tolist()
@@ -58,8 +58,8 @@ def sets(seed: int = 1) -> dict[int, list[Set]]:
                 part = X[begin:middle] if half == 0 else X[middle:end]
                 one = Set(person, names[data["exercise"][index]], int(data["arm"][index]), part)
                 if person in NEW:
-                    found.setdefault(person, []).append(one)
-    return found
+                    circuits.setdefault(person, []).append(one)
+    return circuits
 
 
 class Sample(NamedTuple):
@@ -71,10 +71,10 @@ class Sample(NamedTuple):
 
 
 def samples(seed: int = 1) -> Iterator[Sample]:
-    """Everybody's samples in the order of their times, all people at once."""
+    """All people's samples, merged in order of time."""
     streams = []
     for person, circuit in sets(seed).items():
-        begin = person * 0.35  # nobody starts at the same moment
+        begin = person * 0.35  # people start one after the other
         mine = []
         for one in circuit:
             for i, x in enumerate(one.X.round(3).tolist()):

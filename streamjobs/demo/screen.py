@@ -1,4 +1,4 @@
-"""The demo's picture: a live table on a terminal, plain lines elsewhere."""
+"""Draws the demo: a live table on a terminal, plain lines elsewhere."""
 
 import time
 from typing import Any
@@ -15,24 +15,28 @@ from streamjobs.demo.recordings import EXERCISES
 
 ALARM = "▼"  # a window that raised a drift alarm
 BAR = 8  # cells of the bar of the person's own head
-WIDE = 139  # columns of a terminal from which on names and bars fit
-TAKEN = {True: 125, False: 79}  # columns beside the strip, where wide and where not
-LINE_EVERY = 5.0  # seconds, where the output is no terminal
-PLAIN = (  # what the controls are
+WIDE = 139  # least columns of a terminal for full names and bars
+TAKEN = {True: 125, False: 79}  # columns beside the strip, on a wide terminal or not
+LINE_EVERY = 5.0  # seconds, if the output is not a terminal
+PLAIN = (  # the controls
     ("frozen", "the population's head alone, which never adapts"),
-    ("cold", "a head that begins with nothing but the population's scale and map"),
-    ("last", "the last label that had come"),
+    ("cold", "a head that starts with nothing but the population's scale and map"),
+    ("last", "the last label that had arrived"),
 )
 HONEST = (
-    "Nobody here taught anything: five other people did (streamjobs fit). Labels come 20 s late, when the set of 10 s they "
-    "belong to is over: repeating the last one helps nobody. frozen: " + PLAIN[0][1] + "; cold: " + PLAIN[1][1] + "; "
-    "last: " + PLAIN[2][1] + ". LS error: how far the newest window lies from what the map knows, 0 to 1. Drift: "
-    "changes of exercise noticed, by a detector nobody tells them."
+    "Nothing was learned from these five people: 'streamjobs fit' learned from five others. Labels come 20 s late, when "
+    "their set of 10 s is over, so repeating the last label does not help. frozen: "
+    + PLAIN[0][1]
+    + "; cold: "
+    + PLAIN[1][1]
+    + "; "
+    "last: " + PLAIN[2][1] + ". LS error: distance of the newest window from what the map spans, 0 to 1. Drift: "
+    "changes of exercise noticed by a detector that sees no labels."
 )
 
 
 def percent(score: Score, who: str = "right") -> str:
-    """ "84 %", or "-" before there is anything to count."""
+    """The share of right predictions, such as "84 %"; "-" without windows."""
     return f"{100 * int(getattr(score, who)) / score.windows:.0f} %" if score.windows else "-"
 
 
@@ -87,13 +91,13 @@ def _bar(share: float, length: int) -> Text:
 
 
 class Screen:
-    """Draws the board again and again; `with Screen(..) as screen: screen.draw(board)`."""
+    """Draws the board; `with Screen(..) as screen: screen.draw(board, 0.5)`."""
 
     def __init__(self, console: Console, place: str) -> None:
         self.console, self.place = console, place  # place: what the records pass through
         self.tty = console.is_terminal
         self.live = Live(console=console, auto_refresh=False, transient=False) if self.tty else None
-        self.begun = self.said = time.monotonic()
+        self.started = self.printed = time.monotonic()
         self.stepped = ""
 
     def __enter__(self) -> "Screen":
@@ -106,21 +110,21 @@ class Screen:
             self.live.stop()
 
     def step(self, text: str) -> None:
-        """Something that happens before there is anything to show; elsewhere than on a terminal it is said once."""
+        """Show a step of the start; without a terminal, print it once."""
         if self.live is not None:
-            waited = time.monotonic() - self.begun
+            waited = time.monotonic() - self.started
             self.live.update(Text.assemble(("  ● ", "yellow"), text, (f" {waited:.0f} s", "dim")), refresh=True)
         elif text != self.stepped:
             self.console.print(text)
             self.stepped = text
 
     def draw(self, board: Board, share: float) -> None:
-        """share: how much has been played, 0 to 1."""
+        """Draw the board. share: how much has been played, 0 to 1."""
         if self.live is not None:
             self.live.update(self._picture(board, share), refresh=True)
-        elif time.monotonic() - self.said >= LINE_EVERY:
-            self.said = time.monotonic()
-            self.console.print(line(board, self.said - self.begun), soft_wrap=True)
+        elif time.monotonic() - self.printed >= LINE_EVERY:
+            self.printed = time.monotonic()
+            self.console.print(line(board, self.printed - self.started), soft_wrap=True)
 
     def _picture(self, board: Board, share: float) -> Panel:
         figures = Table.grid(padding=(0, 2))
@@ -130,9 +134,9 @@ class Screen:
             f"{board.windows:,} of {board.expected:,} windows out",
             f"after {milliseconds(board.delay(0.5))} (p50), {milliseconds(board.delay(0.99))} (p99)",
         )
-        legend = Text("right so far, and what would have been without it   ")
+        legend = Text("right so far, and with simpler ways   ")
         legend.append("■", "green").append(" right ").append("■", "red").append(" wrong ").append(ALARM).append(" drift   ")
-        legend.append("━━", "cyan").append(" weight of the person's own head beside the population's")
+        legend.append("━━", "cyan").append(" weight of the person's own head against the population's")
         legend.stylize("dim")
         body = Group(table(board, self.console.width), Text(), figures, legend, Text(HONEST, style="dim italic"))
         title = "streamjobs: five people it has never seen, a head of their own each"
@@ -141,7 +145,7 @@ class Screen:
 
 
 def line(board: Board, elapsed: float) -> str:
-    """The same in one line."""
+    """The figures in one line."""
     everything = board.total("all")
     beside = "".join(f"  {who} {percent(everything, who):>5}" for who, _ in PLAIN)
     return (
@@ -151,8 +155,8 @@ def line(board: Board, elapsed: float) -> str:
 
 
 def summary(board: Board, facts: dict[str, Any]) -> Group:
-    """What has been seen, by person, with the controls beside; and where to go next."""
-    grid = Table(box=None, padding=(0, 1), header_style="bold", title="Windows told right", title_justify="left")
+    """The final figures by person, with the controls, and where to go next."""
+    grid = Table(box=None, padding=(0, 1), header_style="bold", title="Windows predicted right", title_justify="left")
     heads = ("person", "windows", "right", *(who for who, _ in PLAIN), "2nd half", "frozen", "at first")
     for title in heads:
         grid.add_column(title, justify="left" if title == "person" else "right", no_wrap=True)
@@ -163,23 +167,23 @@ def summary(board: Board, facts: dict[str, Any]) -> Group:
     grid.add_row("all", *_scores(board.total("all"), board.total("half"), board.total("first")), style="bold")
     lines = [
         f"{board.played:,} samples in, {board.windows:,} of {board.expected:,} windows out in {facts['seconds']:.0f} s "
-        f"({facts['speed']:.0f} times as fast as life); {board.dead_letters} dead letters.",
+        f"({facts['speed']:.0f} times real time); {board.dead_letters} dead letters.",
         f"From the last sample of a window to its prediction: p50 {milliseconds(board.delay(0.5))}, "
         f"p99 {milliseconds(board.delay(0.99))} ({facts['place']}).",
         _drift(board),
         *(f"{who}: {meaning}." for who, meaning in PLAIN),
-        "at first: before any label of the person had come. 2nd half: of each person's windows.",
+        "at first: before any label of the person had arrived. 2nd half: of each person's windows.",
         HONEST.partition(" frozen:")[0],
         f"A person's state is the head alone, {facts['state']}; scale and map ({facts['shared']}) are shared.",
     ]
     following = Table.grid(padding=(0, 2))
     for command, meaning in (
         ("streamjobs init --sample FILE", "a job file for your own recording"),
-        ("streamjobs check job.toml", "every mistake at once; sizes of states"),
-        ("streamjobs fit job.toml --input FILE", "what people you have teach about people you have not, and how well"),
-        ("streamjobs replay job.toml --input FILE --key COLUMN", "your data through it, without Kafka"),
+        ("streamjobs check job.toml", "all mistakes at once, and the size of states"),
+        ("streamjobs fit job.toml --input FILE", "learn from people you have, for people you have not; with a report"),
+        ("streamjobs replay job.toml --input FILE --key COLUMN", "run your data through the job, without Kafka"),
         ("streamjobs run job.toml", "the worker, on your Kafka"),
-        ("streamjobs demo --kafka", "this, on a real Apache Kafka (Java 17 and Maven)"),
+        ("streamjobs demo --kafka", "this demo on a real Apache Kafka (needs Java 17 and Maven)"),
     ):
         following.add_row(Text(f"  {command}", style="cyan"), meaning)
     job = Text(f"The job that ran: {facts['job']}", style="dim")
@@ -187,8 +191,8 @@ def summary(board: Board, facts: dict[str, Any]) -> Group:
 
 
 def _drift(board: Board) -> str:
-    found = [person.drift for person in board.people.values()]
-    noticed, changes, false = (sum(getattr(one, name) for one in found) for name in ("noticed", "changes", "false"))
+    drifts = [person.drift for person in board.people.values()]
+    noticed, changes, false = (sum(getattr(drift, name) for drift in drifts) for name in ("noticed", "changes", "false"))
     return f"Drift: {noticed} of {changes} changes of exercise noticed within their set, {false} other alarms."
 
 

@@ -1,4 +1,4 @@
-"""The demo from its broker to its summary: everything it starts, it stops."""
+"""Runs the demo from the broker to the summary, and stops everything that it started."""
 
 import os
 import signal
@@ -28,21 +28,21 @@ from streamjobs.settings.environment import PREFIX
 from streamjobs.settings.types import readable
 
 READY_WITHIN = 180.0  # seconds, the first compilation included
-QUIET = 45.0  # seconds without an output after the last sample: something is stuck
+QUIET = 45.0  # seconds without an output after the last sample, until it gives up
 STOP_WITHIN = 30.0
-PLAIN_WIDTH = 116  # columns, where the output is no terminal
+PLAIN_WIDTH = 116  # columns, if the output is not a terminal
 FRAME = 0.125  # seconds between two pictures
 
 
 def run(*, kafka: bool, seconds: float) -> None:
-    """Play, show and sum up. Raises StreamjobsError when a part of it fails, SetupError where Kafka cannot start."""
+    """Play, show and sum up. Raises StreamjobsError if a part of it fails, SetupError if Kafka cannot start."""
     signal.signal(signal.SIGTERM, _interrupted)  # what the demo started must not outlive it
     console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
     console.print(
         "[bold]streamjobs demo[/]: wrist sensors of five people it has never seen -> Kafka topic -> what each does -> topics"
     )
     with tempfile.TemporaryDirectory(prefix="streamjobs-demo-") as folder, Screen(console, _place(kafka)) as screen:
-        screen.step("starting a real Apache Kafka ..." if kafka else "starting a broker (librdkafka's, inside a wheel) ...")
+        screen.step("starting a real Apache Kafka ..." if kafka else "starting a broker (librdkafka's mock) ...")
         with _broker(kafka, screen) as (url, create):
             env = {
                 **SETTINGS,
@@ -50,17 +50,17 @@ def run(*, kafka: bool, seconds: float) -> None:
                 "STREAMJOBS_STATE__DIRECTORY": str(Path(folder) / "state"),
                 "STREAMJOBS_METRICS__PORT": "0",
             }
-            screen.step("reading the job and what other people taught ...")
+            screen.step("reading the job and its population ...")
             job = demo_job(env)
             create(job)
-            warm(job, lambda: screen.step("compiling the learner's loops, once on this machine ..."))
+            warm(job, lambda: screen.step("compiling the learner's loops, once per machine ..."))
             board, facts = _played(job, url, env, seconds, screen, Path(folder))
     assert job.population is not None
     facts |= {"place": _place(kafka), "job": str(FILE), "state": readable(job.state_bytes)}
     facts["shared"] = readable(job.population.nbytes)
     console.print(summary(board, facts))
     if board.windows != board.expected:
-        raise StreamjobsError(f"demo: expected {board.expected} windows, {board.windows} came.")
+        raise StreamjobsError(f"demo: expected {board.expected} windows, got {board.windows}.")
 
 
 def _interrupted(*_: object) -> None:
@@ -73,7 +73,7 @@ def _place(kafka: bool) -> str:
 
 @contextmanager
 def _broker(kafka: bool, screen: Screen) -> Iterator[tuple[str, Any]]:
-    """Its url, and a function that creates a job's topics."""
+    """The broker's url, and a function that creates a job's topics."""
     if kafka:
         from streamjobs.kafka.devbroker.broker import Broker, prepare
 
@@ -104,7 +104,7 @@ def _played(
     with _worker(env, log) as worker:
         try:
             _until_ready(worker, log, screen)
-            begun = time.monotonic()
+            started = time.monotonic()
             watcher.start()
             player.start()
             while board.windows < board.expected:
@@ -115,9 +115,9 @@ def _played(
                 if not player.is_alive() and time.monotonic() - watcher.last > QUIET:
                     break
                 time.sleep(FRAME)
-            took = time.monotonic() - begun
+            took = time.monotonic() - started
             _stop(worker, log)
-            time.sleep(0.5)  # what the last checkpoint let out
+            time.sleep(0.5)  # for the outputs of the last checkpoint
         finally:
             player.stopping.set()
             watcher.stopping.set()
@@ -131,7 +131,7 @@ def _played(
 
 @contextmanager
 def _worker(env: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The real worker, as `streamjobs run` starts it."""
+    """The real worker, started by `streamjobs run`."""
     with log.open("wb") as output:
         worker = subprocess.Popen(
             [sys.executable, "-m", "streamjobs", "run", str(FILE)],
@@ -139,7 +139,7 @@ def _worker(env: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[byte
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            start_new_session=True,  # Ctrl-C is the demo's to handle
+            start_new_session=True,  # so that Ctrl-C reaches the demo only
         )
     try:
         yield worker
@@ -150,16 +150,16 @@ def _worker(env: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[byte
 
 
 def _without_settings() -> dict[str, str]:
-    """The environment without settings of the operator's own jobs."""
+    """The environment without the user's own settings of jobs."""
     return {name: text for name, text in os.environ.items() if not (name.startswith(PREFIX) and "__" in name)}
 
 
 def _until_ready(worker: subprocess.Popen[bytes], log: Path, screen: Screen) -> None:
-    """Until the worker has its partitions."""
-    begun = time.monotonic()
+    """Wait until the worker has its partitions."""
+    started = time.monotonic()
     while b'"event": "ready"' not in log.read_bytes():
         _alive(worker, log)
-        if time.monotonic() - begun > READY_WITHIN:
+        if time.monotonic() - started > READY_WITHIN:
             raise StreamjobsError(
                 f"demo: the worker was not ready within {READY_WITHIN:.0f} s; its log ends: {_end_of(log)}"
             )
@@ -183,7 +183,7 @@ def _alive(worker: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def _stop(worker: subprocess.Popen[bytes], log: Path) -> None:
-    """SIGTERM, as a service manager would: a last checkpoint, then code 0."""
+    """Stop the worker with SIGTERM, as a service manager does: a last checkpoint, then code 0."""
     worker.send_signal(signal.SIGTERM)
     try:
         code = worker.wait(STOP_WITHIN)

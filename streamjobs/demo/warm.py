@@ -1,7 +1,7 @@
-"""Compiles the demo's loops in two processes at once, one from the first stage on, one from the last, until they meet.
+"""Compiles the demo's loops in two processes in parallel: one from the first stage on, one from the last, until they meet.
 
-`python -m streamjobs.demo.warm first|last` is one of them. Without it the worker would compile them one after the
-other, on a machine's first run for longer than the demo lasts.
+`python -m streamjobs.demo.warm first|last` is one of them. The worker would compile one loop after the other, which takes
+longer than the demo on the first run on a machine.
 """
 
 import subprocess
@@ -17,9 +17,9 @@ LOOK_EVERY = 0.125  # seconds
 
 
 def warm(job: Job, progress: Callable[[], None]) -> None:
-    """Fill the cache where this job has not been compiled before; `progress` is called while waiting.
+    """Compile the job's loops unless the cache has them; calls `progress` while waiting.
 
-    A half that fails is no error: the worker compiles what it misses, and says what is wrong.
+    A half that fails is no error: the worker compiles what is missing, and reports what is wrong.
     """
     mark = cache_root() / f"demo-{job.fingerprint.hex()}-{loops_digest()}"
     if mark.exists():

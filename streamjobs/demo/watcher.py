@@ -1,4 +1,4 @@
-"""Reads the worker's output topics as they grow."""
+"""Reads the worker's output topics while they grow."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ from streamjobs.demo.player import PARTITIONS, Player
 
 
 class Watcher(threading.Thread):
-    """Brings every output to the board; `last` is when the newest one came (monotonic seconds)."""
+    """A thread that counts every output on the board; `last` is when the newest one arrived (monotonic seconds)."""
 
     def __init__(self, servers: str, topics: Mapping[str, str], board: Board, player: Player) -> None:
         super().__init__(daemon=True, name="watcher")
@@ -27,7 +27,7 @@ class Watcher(threading.Thread):
     def run(self) -> None:
         try:
             self._watch()
-        except Exception as error:  # noqa: BLE001 - shown by the thread that draws
+        except Exception as error:  # noqa: BLE001 - the drawing thread raises it
             self.failed = error
 
     def _watch(self) -> None:
@@ -54,7 +54,7 @@ class Watcher(threading.Thread):
         consumer.close()
 
     def _delay(self, now: float, identity: bytes) -> float | None:
-        """Since the record was sent that completed the window; its place is in the output's id."""
+        """Seconds since the record that completed the window was sent; its place is in the output's id."""
         partition, offset = (int(part) for part in identity.decode().split("-")[1:3])
         sent = self.player.sent_at[partition]
         return now - sent[offset] if offset < len(sent) else None

@@ -1,1 +1,1 @@
-"""A population learned from recordings of many people: scale, map and head, and what they are worth for somebody new."""
+"""Learns a population (scale, map, starting head) from recordings of many people, and evaluates it for new people."""

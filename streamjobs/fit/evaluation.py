@@ -1,4 +1,4 @@
-"""What a population is worth for somebody new: each person left out in turn, everybody else teaching."""
+"""Evaluates a population for new people: leaves each person out in turn and learns from all others."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,7 +9,7 @@ from streamjobs.fit.learning import Learned, Way, decided, features, learned_fro
 from streamjobs.fit.recordings import LATE, Recordings, Worth, controls, shuffled, worth
 
 SHUFFLES = 3
-Runs = dict[str, dict[tuple[int, int], tuple[Array, Array, Worth]]]  # way -> (person, shuffle) -> (decided, truth, worth)
+Runs = dict[str, dict[tuple[int, int], tuple[Array, Array, Worth]]]  # way -> (person, shuffle) -> (decisions, truth, worth)
 
 
 def leave_one_out(
@@ -21,44 +21,47 @@ def leave_one_out(
     late: int = LATE,
     progress: Callable[[], None] = lambda: None,
 ) -> Runs:
-    """Every way and control on every person (of `people`, where given) and shuffle; `progress` is called after each."""
+    """The decisions of every way and control for every person and shuffle; `progress` is called after each shuffle.
+
+    people: those to leave out; None: all.
+    """
     runs: Runs = {}
     classes = len(data.names)
     for person in np.unique(data.person).tolist() if people is None else people:
         others = shuffled(data, data.person != person, [0, person])
-        learned: dict[str, Learned] = {}  # ways that share scale, map and the population's head share the learning
+        learned: dict[str, Learned] = {}  # by population: several ways may share one
         for way in ways:
             if way.recipe.population not in learned:
                 learned[way.recipe.population] = learned_from(others, way.recipe, classes)
         for shuffle in range(shuffles):
             stream = shuffled(data, data.person == person, [1, person, shuffle], late)
-            said, Z = controls(stream, classes), dict[str, Array]()
+            decisions, Z = controls(stream, classes), dict[str, Array]()
             for way in ways:
                 which = way.recipe.population
                 if which not in Z:
                     Z[which] = features(learned[which], way.recipe, stream.X)
-                said[way.name] = decided(way.recipe, way.start, learned[which], stream, Z[which]).chosen
-            for name, chosen in said.items():
+                decisions[way.name] = decided(way.recipe, way.start, learned[which], stream, Z[which]).chosen
+            for name, chosen in decisions.items():
                 runs.setdefault(name, {})[person, shuffle] = (chosen, stream.activity, worth(chosen, stream))
             progress()
     return runs
 
 
 def by_person(runs: Runs, name: str, figure: str) -> Array:
-    """The figure of each person: mean of the shuffles."""
+    """The figure of each person, as the mean of the shuffles: (people,)."""
     people = sorted({person for person, _ in runs[name]})
     values = {key: getattr(one[2], figure) for key, one in runs[name].items()}
     return np.array([mean_of([v for (person, _), v in values.items() if person == p]) for p in people])
 
 
 def mean_of(values: Sequence[float] | Array) -> float:
-    """Of those that are numbers; NaN without any."""
+    """The mean of the finite values; NaN without any."""
     known = np.asarray(values)[np.isfinite(values)]
     return float(np.mean(known)) if known.size else float("nan")
 
 
 def table(title: str, data: Recordings, runs: Runs, late: int = LATE) -> str:
-    """The figures as text; a person who has no fresh window in the second half does not count there."""
+    """The figures as text; a person without a fresh window in the second half does not count there."""
     people, n = len(np.unique(data.person)), len(data.X)
     lines = [
         f"{title}: {people} people, {len(data.names)} activities, {n} windows, labels {late} windows late",
@@ -75,7 +78,7 @@ def table(title: str, data: Recordings, runs: Runs, late: int = LATE) -> str:
 
 
 def accuracy_over_time(rights: Sequence[Array], bin: int = 20) -> Array:
-    """Share of right decisions in every `bin` windows, as far as half of the runs last."""
+    """Share of right decisions in every `bin` windows, up to the median length of the runs."""
     lengths = sorted(len(right) for right in rights)
     shares = []
     for begin in range(0, lengths[len(lengths) // 2] - bin + 1, bin):
@@ -84,7 +87,7 @@ def accuracy_over_time(rights: Sequence[Array], bin: int = 20) -> Array:
 
 
 def confusion(runs: Runs, name: str, classes: int) -> Array:
-    """(classes, classes) windows by true and decided class, over all people and shuffles; undecided ones are left out."""
+    """(classes, classes) counts of windows by true and decided class, over all people and shuffles, decided ones only."""
     matrix = np.zeros((classes, classes))
     for chosen, truth, _ in runs[name].values():
         known = chosen >= 0

@@ -1,4 +1,4 @@
-"""Where recordings come from: files and topics, as records whose keys are people."""
+"""Opens the inputs of a fit: files and topics, as records whose keys are people."""
 
 import contextlib
 import itertools
@@ -13,11 +13,11 @@ from streamjobs.recordings.guess import KEYS
 from streamjobs.settings.sections import Settings
 
 RECORDINGS = ("recording", "recording_id", "session", "session_id", "segment", "seg")
-LOOK_AT = 100  # rows, for columns that are not in all of them
+LOOK_AT = 100  # rows; a column may be missing in some of them
 
 
 class Columns(NamedTuple):
-    """Those of the files that a job does not name; None: find one with a usual name."""
+    """The columns of files that a job does not name; None: find one with a usual name."""
 
     key: str | None
     time: str | None
@@ -26,32 +26,32 @@ class Columns(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    sources: list[Iterator[Stored]]  # a topic or partition of its own each
-    said: list[str]  # which columns are read as what
-    recording: str | None  # the column that follows in the key
+    sources: list[Iterator[Stored]]  # each with a topic or partition of its own
+    said: list[str]  # which columns are read as what, for people
+    recording: str | None  # column whose value follows the person in the key
 
 
 def inputs_of(settings: Settings, names: Sequence[str], columns: Columns) -> Inputs:
-    """Raises ConfigError for a column that is missing, SetupError where a topic cannot be read."""
+    """The inputs by their names. Raises ConfigError for a missing column, SetupError if a topic cannot be read."""
     topics = [name for name in names if name == "topic" or name.startswith("topic:")]
     paths = [Path(name) for name in names if name not in topics]
     if topics and paths:
-        raise ConfigError("--input: give files or topics, not both.")
+        raise ConfigError("--input must be files or topics, not both.")
     if topics:
         if columns.recording or columns.key or columns.time:
-            raise ConfigError("--key, --time and --recording name columns of a file; a topic's records have their keys.")
+            raise ConfigError("--key, --time and --recording name columns of a file; remove them for a topic.")
         return Inputs([_topic(settings, name) for name in topics], [], None)
     if settings.source.format == "raw":
         raise ConfigError(
-            "--input of a file: [source] format = 'raw' names no column with the label; fit from the topic, "
+            "--input of a file needs columns, and [source] format = 'raw' names none; fit from the topic, "
             "or with a copy of the job that has format = 'json', fields, time and label."
         )
     if settings.source.time is None and columns.time is None:
-        raise ConfigError("windows need times: name the file's column with --time, or in the job as [source] time.")
+        raise ConfigError("windows need times; name the file's column with --time, or in the job file as [source] time.")
     chosen = [_chosen(path, settings, columns) for path in paths]
     recording = chosen[0].recording
     if any((one.recording is None) != (recording is None) for one in chosen):
-        raise ConfigError("--input: some files have a column that tells recordings apart and some have none; name --pause.")
+        raise ConfigError("--input: only some files have a column that tells recordings apart; give --pause to ignore it.")
     said = dict.fromkeys(
         f"people by column {one.key!r}" + (f", recordings by column {one.recording!r}" if one.recording else "")
         for one in chosen
@@ -76,14 +76,14 @@ def _file(path: Path, settings: Settings, columns: Columns) -> Iterator[Stored]:
 
 
 def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
-    """The file's columns; every one that the job or the command line names must be there."""
-    there = list(dict.fromkeys(name for row in itertools.islice(rows_of(path), LOOK_AT) for name in row))
-    if not there:
-        raise ConfigError(f"{path}: there is no record in it; give recordings of two people or more.")
-    source, lower = settings.source, {name.lower(): name for name in reversed(there)}
+    """The columns of a file; raises ConfigError if one that the job or the command line names is missing."""
+    present = list(dict.fromkeys(name for row in itertools.islice(rows_of(path), LOOK_AT) for name in row))
+    if not present:
+        raise ConfigError(f"{path}: expected recordings of two people or more; got no rows.")
+    source, lower = settings.source, {name.lower(): name for name in reversed(present)}
     key = columns.key or next((lower[name] for name in KEYS if name in lower), None)
     if key is None:
-        raise ConfigError(f"{path}: name the column that tells people apart with --key; it has {_listed(there)}.")
+        raise ConfigError(f"{path}: name the column that tells people apart with --key; the file has {_listed(present)}.")
     recording = columns.recording or next((lower[name] for name in RECORDINGS if name in lower), None)
     needed = [
         *((name, "for [source] fields" if source.fields else "for [source] x") for name in source.fields or [source.x]),
@@ -94,8 +94,8 @@ def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
         (columns.recording, "for --recording"),
     ]
     for name, what in needed:
-        if name is not None and name not in there:
-            raise ConfigError(f"{path}: no column {name!r} {what}; it has {_listed(there)}.")
+        if name is not None and name not in present:
+            raise ConfigError(f"{path}: no column {name!r} {what}; the file has {_listed(present)}.")
     return Columns(key, columns.time, None if columns.by_pauses else recording, columns.by_pauses)
 
 

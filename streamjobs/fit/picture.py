@@ -1,4 +1,4 @@
-"""The report as a picture, drawn as SVG: which activities are taken for which, and accuracy over a person's time."""
+"""Draws the report as SVG: the confusion matrix of activities, and accuracy over a person's time."""
 
 from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import escape
@@ -9,15 +9,15 @@ from algorithms.common.protocol import Array
 
 FONT = "font-family='ui-sans-serif,Helvetica,Arial,sans-serif'"
 INK, FAINT, GRID = "#1b1f24", "#656d76", "#d8dee4"
-FILL = (9, 105, 218)  # of a cell that is wholly decided this way
+FILL = (9, 105, 218)  # of a cell with a share of 1
 LINES = ("#0969da", "#d1570c", "#1a7f37", "#8250df", "#656d76", "#9a6700", "#cf222e", "#0b7a75")  # the first is drawn thick
-SIDE, MARGIN, TOP = 380, 24, 64  # pixels: of a panel, around, above the panels
+SIDE, MARGIN, TOP = 380, 24, 64  # pixels: side of a panel, margin, space above the panels
 
 
 def picture(title: str, names: Sequence[str], matrix: Array, best: str, curves: Mapping[str, Array], bin: int = 20) -> str:
-    """An SVG of the confusion matrix (classes, classes) of `best` and of the shares right in each `bin` windows.
+    """An SVG with the confusion matrix (classes, classes) of `best`, and curves of the share right in each `bin` windows.
 
-    The curve drawn thick is the first one. The same figures give the same text.
+    The first curve is drawn thick. The same figures give the same text.
     """
     left = MARGIN + 7 * max(len(_short(name)) for name in names) + 10
     second = left + SIDE + 80
@@ -40,7 +40,7 @@ def picture(title: str, names: Sequence[str], matrix: Array, best: str, curves: 
 
 
 def _matrix(left: float, names: Sequence[str], matrix: Array) -> list[str]:
-    """Shares of each true class, as cells: rows true, columns decided."""
+    """Cells with the shares of each true class; rows are true, columns decided classes."""
     size, cell = len(names), SIDE / len(names)
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     parts = []

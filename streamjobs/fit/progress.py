@@ -1,11 +1,11 @@
-"""How far fitting has come: bars on a terminal, a line every 10 seconds elsewhere."""
+"""Shows the progress of a fit: bars on a terminal, a line every 10 seconds elsewhere."""
 
 import sys
 import time
 from types import TracebackType
 from typing import Any, TextIO
 
-EVERY = 10.0  # seconds between two lines where there is no terminal
+EVERY = 10.0  # seconds between two lines, without a terminal
 
 
 class Progress:
@@ -16,7 +16,7 @@ class Progress:
         self.bars: Any = None
         self.task: Any = None
         self.name, self.total, self.done = "", 0, 0
-        self.said = time.monotonic()
+        self.printed = time.monotonic()
 
     def __enter__(self) -> "Progress":
         if self.out.isatty():
@@ -38,7 +38,7 @@ class Progress:
             self.bars.stop()
 
     def stage(self, name: str, total: int = 0) -> None:
-        """A new thing is done, in `total` steps; 0: nobody knows how many."""
+        """Start a stage of `total` steps; 0: their number is unknown."""
         self.name, self.total, self.done = name, total, 0
         if self.bars is not None:
             if self.task is not None:
@@ -46,14 +46,15 @@ class Progress:
             self.task = self.bars.add_task(name, total=total or None, text="")
 
     def step(self) -> None:
+        """One more step of the stage is done."""
         self.at(self.done + 1)
 
     def at(self, done: int) -> None:
-        """So many steps of the stage are done."""
+        """`done` steps of the stage are done."""
         self.done = done
         text = f"{done:,} of {self.total:,}" if self.total else f"{done:,}"
         if self.bars is not None:
             self.bars.update(self.task, completed=done, text=text)
-        elif time.monotonic() - self.said >= EVERY:
-            self.said = time.monotonic()
+        elif time.monotonic() - self.printed >= EVERY:
+            self.printed = time.monotonic()
             print(f"{self.name}: {text}", file=self.out, flush=True)

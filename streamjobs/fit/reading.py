@@ -1,7 +1,7 @@
-"""Recordings of many people made into windows, by the worker's own core: the same samples give the same numbers.
+"""Turns recordings of many people into windows, with the worker's own core: the same samples give the same numbers.
 
-The rows come out of a real `advance`, of a job whose learner hands on what it is given. So decoding, order, mirroring,
-windows and statistics, and whatever a later release adds to them, are what a worker does.
+The windows come from a real `advance`, of a job whose learner passes its input through. So decoding, order, mirroring,
+windows and statistics are exactly a worker's, now and in later releases.
 """
 
 import json
@@ -20,26 +20,26 @@ from streamjobs.fit.recordings import Recordings
 from streamjobs.replay.engine import Replay, Tally
 from streamjobs.settings.sections import HeadSection, LearnerSection, ScalingSection, Settings
 
-MOST_CLASSES = 64  # where the job does not declare its classes
-BETWEEN = "\0"  # person and recording in a key
+MOST_CLASSES = 64  # if the job does not declare its classes
+BETWEEN = "\0"  # separates person and recording in a key
 KEY_BYTES = 4096
 
 
 class Read(NamedTuple):
-    """What became of the input."""
+    """The windows of the input, and counts of what was left out."""
 
     data: Recordings  # windows with a label
     samples: int
-    unlabelled: int  # windows without a label, which are left out
-    unusable: int  # windows whose statistics are no finite numbers, left out as well
+    unlabelled: int  # windows without a label, left out
+    unusable: int  # windows whose statistics are not finite, left out
     skipped: dict[str, int]  # samples and windows by reason
     refused: dict[str, int]  # records by reason
-    refusal: str | None  # the first one, as a worker's dead letter would say it
+    refusal: str | None  # message of the first one, as in a dead letter
     apart: str  # how recordings were told apart
 
 
 class _Rows:
-    """Collects what comes out of the core, window by window."""
+    """Collects the core's outputs, window by window."""
 
     def __init__(self) -> None:
         self.X: list[Array] = []
@@ -54,7 +54,7 @@ class _Rows:
             return
         value = json.loads(output.value or b"null")
         if output.sink == "features":
-            self.X.append(np.array(value["z"], dtype=np.float64))  # null, which is no number, becomes NaN
+            self.X.append(np.array(value["z"], dtype=np.float64))  # null becomes NaN
         else:
             self.keys.append(value["key"])
             self.ends.append(value["ts"])
@@ -69,21 +69,20 @@ def read(
     column: str | None,
     progress: Callable[[Tally], None] = lambda tally: None,
 ) -> Read:
-    """All windows of all sources, each with a topic or partition of its own, or they would hide each other's records.
+    """All windows of all sources. Each source needs a topic or partition of its own, or it hides another's records.
 
-    Records' keys are a person's, with a recording behind a NUL where `column` is set (its name, for the report).
-
-    Otherwise a recording ends at a pause of more than `pause` seconds between two windows, and where the label changes.
-    Raises ConfigError where nothing can be learned from them.
+    column: name of the column that tells recordings apart; then a key is the person, a NUL and the recording. None: keys
+    are people, and a recording ends at a pause of more than `pause` seconds between two windows, or where the label
+    changes. Raises ConfigError if nothing can be learned from the windows.
     """
     assert settings.window is not None
-    rows, replay = _Rows(), Replay(Job.from_settings(_handing_on(settings)))
+    rows, replay = _Rows(), Replay(Job.from_settings(_passing_through(settings)))
     for source in sources:
         replay.run(source, rows.take, progress)
     tally = replay.tally
     labelled = [i for i, label in enumerate(rows.labels) if label is not None]
     usable = [i for i in labelled if np.isfinite(rows.X[i]).all()]
-    _refuse_nothing(rows, tally, settings, labelled)
+    _require_labelled_windows(rows, tally, settings, labelled)
     if column is not None:
         apart, places = f"by column {column!r}", _by_column(rows, usable)
     else:
@@ -103,8 +102,8 @@ def read(
     )
 
 
-def _handing_on(settings: Settings) -> Settings:
-    """The job up to its windows: features are the statistics as they are, predictions carry the label."""
+def _passing_through(settings: Settings) -> Settings:
+    """The job up to its windows: features are the unchanged statistics, predictions carry the label."""
     stated = settings.head or settings.learner
     classes = getattr(stated, "classes", None) or (stated.model_extra or {}).get("classes")
     head = HeadSection(name="lms", classes=classes, max_classes=max(MOST_CLASSES, len(classes or ())))
@@ -118,7 +117,7 @@ def _handing_on(settings: Settings) -> Settings:
     )
 
 
-def _refuse_nothing(rows: _Rows, tally: Tally, settings: Settings, labelled: list[int]) -> None:
+def _require_labelled_windows(rows: _Rows, tally: Tally, settings: Settings, labelled: list[int]) -> None:
     """Raises ConfigError where there is no window, or none with a label."""
     window = settings.window
     assert window is not None
@@ -148,25 +147,25 @@ def _refuse_nothing(rows: _Rows, tally: Tally, settings: Settings, labelled: lis
 
 def _by_column(rows: _Rows, usable: list[int]) -> list[tuple[str, str]]:
     """(person, recording) of each usable window."""
-    found = []
+    places = []
     for i in usable:
         person, _, recording = rows.keys[i].partition(BETWEEN)
-        found.append((person, recording))
-    return found
+        places.append((person, recording))
+    return places
 
 
 def _by_pauses(rows: _Rows, usable: list[int], length: float, pause: float) -> list[tuple[str, str]]:
     last: dict[str, tuple[float, str | None]] = {}
     count: dict[str, int] = {}
-    found = []
+    places = []
     for i in usable:
         person, end, label = rows.keys[i], rows.ends[i], rows.labels[i]
         before, name = last.get(person, (-math.inf, None))
         if not before < end <= before + length + pause or label != name:
             count[person] = count.get(person, 0) + 1
         last[person] = end, label
-        found.append((person, str(count[person])))
-    return found
+        places.append((person, str(count[person])))
+    return places
 
 
 def _numbered(rows: _Rows, usable: list[int], places: list[tuple[str, str]], declared: list[str] | None) -> Recordings:

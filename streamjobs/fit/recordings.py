@@ -1,8 +1,8 @@
-"""Windows of many people with their labels, and one person's stream of them with labels that come late.
+"""Labelled windows of many people, and one person's stream of windows with labels that arrive late.
 
-The protocol every figure goes by: a person's recordings come in an order drawn from a seed, window i is predicted, then
-the label of window i - late is learned. Whatever repeats the label seen last must not look clever, so `fresh` windows
-are counted apart: no label of their own recording has arrived.
+The protocol behind all figures: a person's recordings come in an order drawn from a seed; window i is predicted, then
+the label of window i - late is learned. Repeating the last label must not look clever, so `fresh` windows are counted
+separately: those before the first label of their own recording has arrived.
 """
 
 from collections.abc import Sequence
@@ -13,22 +13,22 @@ import numpy as np
 from algorithms.common.protocol import Array
 
 LATE = 20  # windows
-CLOSE = 1e-6  # seconds; times nearer than this are the same
+CLOSE = 1e-6  # seconds; closer times are equal
 
 
 class Recordings(NamedTuple):
-    """Windows of all people, a recording's in the order of their times."""
+    """Windows of all people, within a recording in order of time."""
 
     X: Array  # (n, d) statistics
     activity: Array  # (n,) int64 index into `names`
     person: Array  # (n,) int64
-    recording: Array  # (n,) int64; no window spans two, no recording has two people
+    recording: Array  # (n,) int64; every window is in one recording, every recording of one person
     names: list[str]  # of the activities
-    people: Sequence[str] = ()  # names of the people, by their number; empty: the numbers are all there is
+    people: Sequence[str] = ()  # names by the number of the person; empty: unknown
 
 
 class Stream(NamedTuple):
-    """One person's windows as they come (or everybody's, to learn from)."""
+    """One person's windows in the order they arrive (or everybody's, to learn from)."""
 
     X: Array  # (n, d)
     activity: Array  # (n,)
@@ -44,7 +44,7 @@ class Stream(NamedTuple):
 
 
 def shuffled(data: Recordings, chosen: Array, seed: list[int], late: int = LATE) -> Stream:
-    """The windows where `chosen`, recording by recording in an order drawn from the seed."""
+    """The chosen windows, recording by recording, in an order drawn from the seed. chosen: (n,) bool."""
     ids = np.unique(data.recording[chosen])
     order = np.random.default_rng(seed).permutation(ids)
     rows = np.concatenate([np.flatnonzero(data.recording == one) for one in order])
@@ -52,14 +52,17 @@ def shuffled(data: Recordings, chosen: Array, seed: list[int], late: int = LATE)
 
 
 def arriving(n: int, late: int = LATE) -> tuple[Array, Array]:
-    """Window by window, and behind each the label of the window `late` before: (window of each row, is it a label)."""
+    """The order of windows and labels: after each window the label of the window `late` before it.
+
+    Gives (window of each row, whether the row is a label), both (rows,).
+    """
     rows, label = np.empty(2 * n, np.int64), np.tile([False, True], n)
     rows[0::2], rows[1::2] = np.arange(n), np.arange(n) - late
     return rows[rows >= 0], label[rows >= 0]
 
 
 def arriving_at(times: Array, delay: float) -> tuple[Array, Array]:
-    """The same where a label comes `delay` seconds after its window, as [labels] delay has it; times (n,) ascend."""
+    """The same, if a label arrives `delay` seconds after its window, as with [labels] delay. times: (n,), ascending."""
     rows: list[int] = []
     label: list[bool] = []
     due = 0
@@ -74,9 +77,9 @@ def arriving_at(times: Array, delay: float) -> tuple[Array, Array]:
 
 
 def controls(stream: Stream, classes: int) -> dict[str, Array]:
-    """What needs no model: the most frequent label so far, the last one, and the bound of a cold learner.
+    """Decisions without a model, (n,) each: the most frequent label so far, the last label, and a cold learner's bound.
 
-    The bound is right wherever the class was labelled before; -1 elsewhere.
+    The bound is right if the class was labelled before, else -1.
     """
     y, n, late = stream.activity, len(stream.activity), stream.late
     majority, last, bound = np.full(n, -1), np.full(n, -1), np.full(n, -1)
@@ -94,12 +97,12 @@ class Worth(NamedTuple):
     all: float
     half: float  # of the second half
     f1: float  # mean over the classes that occur
-    fresh: float  # where nothing of the same recording was labelled
+    fresh: float  # of windows before the first label of their recording
     fresh_half: float  # NaN without such windows in the second half
 
 
 def worth(chosen: Array, stream: Stream) -> Worth:
-    """What the decisions (n,), -1 for none, are worth."""
+    """The figures of decisions (n,); -1 means no decision."""
     y, right = stream.activity, chosen == stream.activity
     later = np.arange(len(y)) >= len(y) // 2
     f1 = []

@@ -1,4 +1,4 @@
-"""What fitting found, as text for people and as a table for programs."""
+"""The report of a fit: text and picture for people, a table for programs."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ from streamjobs.fit.recordings import Recordings
 FIGURES = ("all", "half", "f1", "fresh", "fresh_half")
 LAST, MAJORITY = "last label seen", "majority so far"
 FEW = 5  # people
-CLOSE = 0.005  # accuracy that decides nothing
+CLOSE = 0.005  # a difference of accuracy that does not matter
 
 
 def ways_of(recipe: Recipe, model: str) -> list[Way]:
-    """The job's way first, then what it is compared with."""
+    """The ways to serve a new person: the job's first, then those it is compared with."""
     plain = Recipe(recipe.scaling, None, recipe.head, recipe.smooth)
     ways = [Way(f"{model}, gated: this job", recipe), Way(f"{model}, frozen head", recipe, "frozen")]
     if recipe.map is not None:
@@ -27,7 +27,7 @@ def ways_of(recipe: Recipe, model: str) -> list[Way]:
 
 
 def described(read: Read) -> list[str]:
-    """What was read, and what was left out of it."""
+    """What was read and what was left out, in lines."""
     data = read.data
     classes = [f"{name} {int((data.activity == c).sum()):,}" for c, name in enumerate(data.names)]
     lines = [
@@ -43,29 +43,29 @@ def described(read: Read) -> list[str]:
 
 
 def doubts(read: Read, recipe: Recipe) -> list[str]:
-    """What the data is too thin for, one sentence each."""
-    data, found = read.data, []
+    """What the data is too little for, one sentence each."""
+    data, sentences = read.data, []
     people = len(np.unique(data.person))
     if people < FEW and recipe.map is not None:
-        found.append(
-            f"only {people} people: with fewer than about {FEW} choose a linear head ([learner] name = 'rls', without "
-            "[head]) or a novelty dictionary ([learner] name = 'ald'), and trust the figures little."
+        sentences.append(
+            f"only {people} people: with fewer than about {FEW} prefer a linear head ([learner] name = 'rls', without "
+            "[head]) or a novelty dictionary ([learner] name = 'ald'), and do not rely on the figures."
         )
     for c, name in enumerate(data.names):
         doing = len(np.unique(data.person[data.activity == c]))
         if doing <= 1:
             who = "nobody does" if doing == 0 else "only one person does"
-            found.append(f"{who} {name!r}: nobody can be told to do it from other people's recordings.")
+            sentences.append(f"{who} {name!r}: it cannot be recognised in others from these recordings.")
     if read.skipped.get("late", 0) > read.samples // 20:
-        found.append(
-            f"{read.skipped['late']:,} of {read.samples:,} samples are older than those before them; where each recording "
-            "begins at the same time, name the column that tells recordings apart with --recording."
+        sentences.append(
+            f"{read.skipped['late']:,} of {read.samples:,} samples are older than those before; if all recordings start "
+            "at the same time, name the column that tells them apart with --recording."
         )
-    return found
+    return sentences
 
 
 def summary(runs: Runs, ways: list[Way]) -> list[str]:
-    """What the figures say, in words."""
+    """The figures in words."""
     job = ways[0].name
     every, half, last = by_person(runs, job, "all"), by_person(runs, job, "half"), by_person(runs, LAST, "all")
     fresh = by_person(runs, job, "fresh")
@@ -83,7 +83,7 @@ def summary(runs: Runs, ways: list[Way]) -> list[str]:
 
 
 def people_table(data: Recordings, runs: Runs, ways: list[Way]) -> str:
-    """A line per person left out: mean of the shuffles."""
+    """A line per person left out; figures are means of the shuffles."""
     job, frozen = ways[0].name, ways[1].name
     left_out = sorted({person for person, _ in runs[job]})
     names = [data.people[person] if data.people else str(person) for person in left_out]
@@ -107,10 +107,10 @@ def as_text(data: Recordings, runs: Runs, ways: list[Way], late: int, shuffles: 
 
 
 def as_table(data: Recordings, runs: Runs, ways: list[Way], late: int, shuffles: int) -> dict[str, Any]:
-    """The report for programs: figures are means of people, each the mean of the shuffles."""
+    """The report, ready for JSON; figures are means over people of the means of the shuffles."""
     job = ways[0].name
     left_out = sorted({person for person, _ in runs[job]})
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "protocol": {"late_windows": late, "shuffles": shuffles, "people_left_out": len(left_out)},
         "job": job,
         "ways": {name: {figure: _spread(by_person(runs, name, figure)) for figure in FIGURES} for name in runs},
@@ -121,12 +121,12 @@ def as_table(data: Recordings, runs: Runs, ways: list[Way], late: int, shuffles:
     for row, person in enumerate(left_out):
         name = data.people[person] if data.people else str(person)
         figures = {figure: _number(by_person(runs, job, figure)[row]) for figure in FIGURES}
-        found["people"][name] = {"windows": int((data.person == person).sum()), **figures}
-    return found
+        report["people"][name] = {"windows": int((data.person == person).sum()), **figures}
+    return report
 
 
 def as_picture(title: str, data: Recordings, runs: Runs, ways: list[Way]) -> str:
-    """Confusion matrix of the job's way and accuracy over time beside its controls, as SVG."""
+    """The confusion matrix of the job's way, and its accuracy over time with that of the others, as SVG."""
     job = ways[0].name
     shown = [job, *(way.name for way in ways[1:]), LAST, MAJORITY]
     curves = {name: accuracy_over_time([chosen == truth for chosen, truth, _ in runs[name].values()]) for name in shown}

@@ -1,1 +1,1 @@
-"""States and dead letters beside the workers: read, compared, changed."""
+"""Reads, compares and changes states and dead letters, beside the workers."""

@@ -1,8 +1,8 @@
-"""Changing the changelog while no worker runs, and safely when one starts meanwhile.
+"""Changes the changelog while no worker runs; safe even if a worker starts meanwhile.
 
-The writer is fenced as a worker's is: it takes the partitions' transactional ids over, so whoever opened them before can
-write no more, and a worker that opens them later refuses what is written here after that. A worker reads the changelog
-from where its local store ends, so it applies what was written, whatever its store.
+The writer fences like a worker: it takes over the partitions' transactional ids. Whoever opened them before cannot write
+any more, and a worker that opens them later fences this writer. A worker reads the changelog from where its local store
+ends, so it applies what is written here, whatever its store holds.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.failures import FencedError
 
 ANSWER_WITHIN = 5.0  # seconds
-LOOK_AGAIN = 4  # times that long, where the broker answers but does not know yet
-MOMENTARY = (  # answers of a moment, after a broker or a topic has begun or a leader has changed
+RETRY_WITHIN = 4 * ANSWER_WITHIN  # seconds, while the broker answers but does not know yet
+TRANSIENT = (  # error names, shortly after a broker or topic has started or a leader has changed
     *("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"),
     *("UNKNOWN_TOPIC_OR_PART", "_TIMED_OUT"),
 )
-MARKERS_WITHIN = 10.0  # seconds until a committed transaction counts for readers
+MARKERS_WITHIN = 10.0  # seconds until readers see a committed transaction
 
 Changes = Mapping[int, Sequence[tuple[bytes, bytes | None]]]  # partition -> (key, snapshot; None is a tombstone)
 
@@ -36,144 +36,146 @@ def admin_of(settings: Settings) -> AdminClient:
     return AdminClient(client.for_confluent(settings.broker))
 
 
-def _asked(settings: Settings, ask: Callable[[], Any]) -> Any:
-    """What the broker answers; asked again for a while where a leader or coordinator is not known yet.
+def _ask(settings: Settings, ask: Callable[[], Any]) -> Any:
+    """The broker's answer; asks again for a while if a leader or coordinator is not known yet.
 
-    Raises SetupError where it does not answer or refuses.
+    Raises SetupError if the broker does not answer or refuses.
     """
-    begun = time.monotonic()
+    started = time.monotonic()
     while True:
         try:
             return ask()
         except (KafkaException, KafkaError, TimeoutError) as error:
-            lasting = not isinstance(error, TimeoutError) and not _momentary(error)
-            if lasting or time.monotonic() - begun > LOOK_AGAIN * ANSWER_WITHIN:
+            lasting = not isinstance(error, TimeoutError) and not _is_transient(error)
+            if lasting or time.monotonic() - started > RETRY_WITHIN:
                 raise client.unanswered(settings.broker, error) from None
         time.sleep(0.1)
 
 
-def _momentary(error: Exception) -> bool:
+def _is_transient(error: Exception) -> bool:
     if isinstance(error, KafkaException):
-        return error.args[0].name() in MOMENTARY
+        return error.args[0].name() in TRANSIENT
     return bool(getattr(error, "retriable", False))
 
 
-def topics_of(settings: Settings, admin: Any) -> Any:
+def list_topics(settings: Settings, admin: Any) -> Any:
+    """Topics by name. Raises SetupError if the broker does not answer."""
     try:
         return admin.list_topics(timeout=ANSWER_WITHIN).topics
     except KafkaException as error:
         raise client.unanswered(settings.broker, error) from None
 
 
-def members(settings: Settings) -> int:
-    """Workers in the job's consumer group. Raises SetupError where the broker does not say."""
-    topics_of(settings, admin_of(settings))  # nothing is looked for where no broker answers
+def count_workers(settings: Settings) -> int:
+    """Members of the job's consumer group. Raises SetupError if the broker does not tell."""
+    list_topics(settings, admin_of(settings))  # fails in one sentence if no broker answers
     kafka = client.for_aiokafka(settings.broker)
-    return len(_asked(settings, lambda: groups.described(kafka, settings.job.name)).members)
+    return len(_ask(settings, lambda: groups.described(kafka, settings.job.name)).members)
 
 
-def refuse_running(settings: Settings) -> None:
+def require_no_workers(settings: Settings) -> None:
     """Raises SetupError while the job has workers."""
-    count = members(settings)
+    count = count_workers(settings)
     if count:
         raise SetupError(
-            f"job {settings.job.name}: {count} {'worker is' if count == 1 else 'workers are'} running; stop them first, "
-            f"nothing was changed. A killed one counts until its session of {settings.broker.session_timeout:g} s is over."
+            f"job {settings.job.name}: {count} {'worker is' if count == 1 else 'workers are'} running; nothing was changed. "
+            f"Stop them first; a killed worker counts until its session of {settings.broker.session_timeout:g} s times out."
         )
 
 
-def ends(settings: Settings, topic: str, *, committed_only: bool = True) -> dict[int, int]:
-    """The offset each partition ends at; {} where the topic is missing. Raises SetupError where the broker does not say."""
+def end_offsets(settings: Settings, topic: str, *, committed_only: bool = True) -> dict[int, int]:
+    """The end offset of each partition; {} if the topic is missing. Raises SetupError if the broker does not tell."""
     admin = admin_of(settings)
     level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
-    known = topics_of(settings, admin).get(topic)
-    found = {}
+    known = list_topics(settings, admin).get(topic)
+    ends = {}
     for number in known.partitions if known is not None else ():
         place = TopicPartition(topic, number)
         wanted = {place: OffsetSpec.latest()}
 
         def ask(wanted: Any = wanted, place: Any = place) -> Any:
-            asked = admin.list_offsets(wanted, isolation_level=level, request_timeout=ANSWER_WITHIN)
-            return asked[place].result(2 * ANSWER_WITHIN).offset
+            answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=ANSWER_WITHIN)
+            return answers[place].result(2 * ANSWER_WITHIN).offset
 
-        found[number] = _asked(settings, ask)
-    return found
+        ends[number] = _ask(settings, ask)
+    return ends
 
 
-def committed(settings: Settings, partitions: Iterable[int]) -> dict[int, int]:
-    """The group's next input offsets; 0 where nothing is committed. Raises SetupError where the broker does not say."""
+def committed_offsets(settings: Settings, partitions: Iterable[int]) -> dict[int, int]:
+    """The group's next input offsets, 0 if none is committed. Raises SetupError if the broker does not tell."""
     wanted = [TopicPartition(settings.source.topic, number) for number in partitions]
     kafka = client.for_aiokafka(settings.broker)
-    found: dict[int, int] = _asked(settings, lambda: groups.committed(kafka, settings.job.name, wanted))
-    return found
+    offsets: dict[int, int] = _ask(settings, lambda: groups.committed(kafka, settings.job.name, wanted))
+    return offsets
 
 
-def write(settings: Settings, changes: Changes, read_at: Mapping[int, int], *, anew: str | None = None) -> None:
-    """One transaction per partition. read_at: where the changelog ended before what `changes` stand on was read.
+def write(settings: Settings, changes: Changes, read_at: Mapping[int, int], *, input_id: str | None = None) -> None:
+    """Write the changes, one transaction per partition.
 
-    anew: id of the topic that is the input from now on; the group's offsets of these partitions begin with it.
-    Raises SetupError while a worker runs or when one has written meanwhile, DeliveryError where the broker refuses,
-    FencedError when a worker took over while this was writing; a partition's changes are then not written.
+    read_at: end offsets of the changelog before the states were read that the changes are made from.
+    input_id: id of the topic that is the input from now on; the group's offsets of these partitions start at 0.
+    Raises SetupError if a worker runs or has written meanwhile, DeliveryError if the broker refuses, FencedError if a
+    worker took over during the write; that partition's changes are then not written.
     """
-    refuse_running(settings)
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what matters is raised, in one sentence
-    asyncio.run(_write(settings, changes, read_at, anew))
+    require_no_workers(settings)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # its problems are raised here, in one sentence
+    asyncio.run(_write(settings, changes, read_at, input_id))
 
 
-async def _write(settings: Settings, changes: Changes, read_at: Mapping[int, int], anew: str | None) -> None:
-    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)  # futures of a producer that was fenced
+async def _write(settings: Settings, changes: Changes, read_at: Mapping[int, int], input_id: str | None) -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)  # a fenced producer leaves failed futures
     topic, kafka = topics.changelog(settings), client.for_aiokafka(settings.broker)
     place = settings.job.name, topic
-    writers = {number: Changelog(kafka, *place, number, settings.source.topic, anew or "") for number in changes}
+    writers = {number: Changelog(kafka, *place, number, settings.source.topic, input_id or "") for number in changes}
     reached: dict[int, int] = {}
     try:
         for writer in writers.values():
             await writer.open()
-        await asyncio.to_thread(_unchanged, settings, topic, changes, read_at)
+        await asyncio.to_thread(_require_unchanged, settings, topic, changes, read_at)
         for number, writer in writers.items():
             reached[number] = await writer.send(changes[number])
-            if anew is not None:
+            if input_id is not None:
                 await writer.join(0)
             await writer.commit()
     except FencedError:
-        told = f"partitions {', '.join(map(str, reached))} were written before" if reached else "nothing was written"
+        done = f"only partitions {', '.join(map(str, reached))} were written" if reached else "nothing was written"
         raise FencedError(
-            f"job {settings.job.name}: a worker started meanwhile and took over; {told}. Stop it and repeat the command."
+            f"job {settings.job.name}: a worker started meanwhile and took over; {done}. Stop it and repeat the command."
         ) from None
     finally:
         for writer in writers.values():
             await writer.close()
-    await asyncio.to_thread(_counting, settings, topic, reached)
+    await asyncio.to_thread(_wait_for_markers, settings, topic, reached)
 
 
-def _unchanged(settings: Settings, topic: str, changes: Changes, read_at: Mapping[int, int]) -> None:
-    """Now that nobody else can write: is what was read still the newest?"""
-    refuse_running(settings)
-    now = ends(settings, topic, committed_only=False)
-    moved = [number for number in changes if now.get(number) != read_at.get(number)]
-    if moved:
+def _require_unchanged(settings: Settings, topic: str, changes: Changes, read_at: Mapping[int, int]) -> None:
+    """Raises SetupError if the changelog grew since it was read; called once nobody else can write."""
+    require_no_workers(settings)
+    now = end_offsets(settings, topic, committed_only=False)
+    grown = [number for number in changes if now.get(number) != read_at.get(number)]
+    if grown:
         raise SetupError(
-            f"topic {topic}{moved}: it grew while it was read (a worker has just ended?); nothing was changed. "
+            f"topic {topic}{grown}: it grew while it was read (did a worker just stop?); nothing was changed. "
             "Repeat the command."
         )
 
 
-def _counting(settings: Settings, topic: str, reached: Mapping[int, int]) -> None:
-    """A commit is answered before its markers are written; wait until readers see it."""
-    begun = time.monotonic()
-    while any(end <= reached.get(number, -1) for number, end in ends(settings, topic).items()):
-        if time.monotonic() - begun > MARKERS_WITHIN:
-            return  # it counts all the same
+def _wait_for_markers(settings: Settings, topic: str, reached: Mapping[int, int]) -> None:
+    """Wait until readers see the commits: a commit is answered before its markers are written."""
+    started = time.monotonic()
+    while any(end <= reached.get(number, -1) for number, end in end_offsets(settings, topic).items()):
+        if time.monotonic() - started > MARKERS_WITHIN:
+            return  # the transactions are committed; readers see them later
         time.sleep(0.02)
 
 
-def describe_topic(admin: Any, topic: str) -> dict[str, str]:
-    """A topic's settings; {} where it is missing or may not be looked at."""
+def topic_config(admin: Any, topic: str) -> dict[str, str]:
+    """The configuration of a topic; {} if it is missing or the right to describe it is."""
     from confluent_kafka.admin import ConfigResource
 
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
-        found = admin.describe_configs([resource])[resource].result(ANSWER_WITHIN)
+        config = admin.describe_configs([resource])[resource].result(ANSWER_WITHIN)
     except (KafkaException, TimeoutError):
         return {}
-    return {name: str(entry.value) for name, entry in found.items()}
+    return {name: str(entry.value) for name, entry in config.items()}

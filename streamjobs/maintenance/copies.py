@@ -1,4 +1,4 @@
-"""The newest snapshot of every key as one value, and as a file.
+"""A copy of all states: the newest snapshot of every key as one value, and as a file.
 
 Layout of the file, little-endian:
 
@@ -20,43 +20,43 @@ MAGIC, VERSION = b"SJCOPY", 1
 _HEAD, _ENTRY = struct.Struct("<6sH"), struct.Struct("<iqq")
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 
-Place = tuple[int, bytes]  # partition, key: a key of two partitions has two states
+Place = tuple[int, bytes]  # partition and key; a key in two partitions has two states
 
 
 class Entry(NamedTuple):
-    """A key's newest snapshot as the changelog holds it."""
+    """A key's newest snapshot, as it is in the changelog."""
 
     partition: int
     key: bytes
     data: bytes
     offset: int  # in the changelog
-    timestamp: int  # milliseconds: when it was written
+    timestamp: int  # when it was written, milliseconds since 1970
 
 
 class Copy(NamedTuple):
     job: str
     topic: str  # the changelog
-    fingerprint: str  # of the job that took it, hexadecimal
-    taken: int  # milliseconds since 1970
-    ends: dict[int, int]  # of the changelog's partitions, when it was taken
+    fingerprint: str  # of the job that took the copy, hexadecimal
+    taken: int  # when, milliseconds since 1970
+    ends: dict[int, int]  # end offsets of the changelog's partitions at that time
     entries: dict[Place, Entry]
 
     def of(self, text: str) -> list[Entry]:
-        """The entries of a key given as text: of its UTF-8 bytes, or else as `shown` writes it. Sorted by partition."""
+        """The entries of a key given as text, by its UTF-8 bytes, or else by its `printable` form. Sorted by partition."""
         exact = text.encode("utf-8", "surrogateescape")
-        found = [entry for entry in self.entries.values() if entry.key == exact]
-        found = found or [entry for entry in self.entries.values() if shown(entry.key) == text]
-        return sorted(found)
+        entries = [entry for entry in self.entries.values() if entry.key == exact]
+        entries = entries or [entry for entry in self.entries.values() if printable(entry.key) == text]
+        return sorted(entries)
 
 
-def shown(key: bytes | None) -> str:
-    r"""A key as text for people; what would move a terminal's cursor is escaped.
+def printable(key: bytes | None) -> str:
+    r"""A key as text for a terminal; control characters and bytes that are not UTF-8 are escaped.
 
-    >>> shown("p7 é".encode()), shown(b"\xff\x1b[2J")
+    >>> printable("p7 é".encode()), printable(b"\xff\x1b[2J")
     ('p7 é', '\\xff\\x1b[2J')
     """
     text = "" if key is None else key.decode("utf-8", "backslashreplace")
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def is_copy(data: bytes) -> bool:
@@ -64,36 +64,38 @@ def is_copy(data: bytes) -> bool:
 
 
 def encode(copy: Copy) -> Iterator[bytes]:
-    """The file in pieces."""
+    """The bytes of the file, in pieces."""
     about = {**copy._asdict(), "ends": {str(number): end for number, end in copy.ends.items()}}
     del about["entries"]
     text = json.dumps(about).encode()
     pieces = [_HEAD.pack(MAGIC, VERSION), _U32.pack(len(text)), text, _U64.pack(len(copy.entries))]
-    checked = 0
+    checksum = 0
     for entry in copy.entries.values():
         pieces += (_ENTRY.pack(entry.partition, entry.offset, entry.timestamp), _U32.pack(len(entry.key)), entry.key)
         pieces += (_U32.pack(len(entry.data)), entry.data)
         piece = b"".join(pieces)
         pieces.clear()
-        checked = zlib.crc32(piece, checked)
+        checksum = zlib.crc32(piece, checksum)
         yield piece
     last = b"".join(pieces)
-    yield last + _U32.pack(zlib.crc32(last, checked))
+    yield last + _U32.pack(zlib.crc32(last, checksum))
 
 
 def decode(data: bytes) -> Copy:
-    """Raises SnapshotError for anything that `encode` did not write."""
+    """The copy in a file's bytes. Raises SnapshotError for anything that `encode` did not write."""
     if len(data) < _HEAD.size + 4 or not is_copy(data):
-        raise SnapshotError(f"expected a copy of states as 'state export --all' writes, got {len(data)} other bytes.")
+        raise SnapshotError(f"expected a file of 'state export --all', got {len(data)} other bytes.")
     version = _HEAD.unpack_from(data)[1]
     if version != VERSION:
-        raise SnapshotError(f"the copy has version {version}, this release reads version {VERSION}.")
+        raise SnapshotError(
+            f"the copy has version {version}, this release reads version {VERSION}; use the release that wrote it."
+        )
     if zlib.crc32(memoryview(data)[:-4]) != _U32.unpack_from(data, len(data) - 4)[0]:
-        raise SnapshotError("the copy is damaged: its checksum does not fit its bytes.")
+        raise SnapshotError("the copy is damaged: its checksum does not match.")
     try:
         return _decoded(data)
     except (struct.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as problem:
-        raise SnapshotError(f"the copy is damaged although its checksum fits: {problem}.") from problem
+        raise SnapshotError(f"the copy is damaged although its checksum matches: {problem}.") from problem
 
 
 def _decoded(data: bytes) -> Copy:
@@ -114,8 +116,8 @@ def _decoded(data: bytes) -> Copy:
     for _ in range(count):
         partition, offset, timestamp = _ENTRY.unpack_from(data, at)
         at += _ENTRY.size
-        key, held = text(), text()
-        entries[partition, key] = Entry(partition, key, held, offset, timestamp)
+        key, snapshot = text(), text()
+        entries[partition, key] = Entry(partition, key, snapshot, offset, timestamp)
     if at != len(data) - 4:
         raise ValueError(f"{len(data) - 4 - at} bytes too many")
     ends = {int(number): int(end) for number, end in about["ends"].items()}

@@ -1,23 +1,23 @@
-"""What a dead letter says, and the record it was: original bytes, headers and partition."""
+"""Parses dead letters, and rebuilds the records that they were: original bytes, headers and partition."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from streamjobs.core.messages import ATTEMPT, LETTER_HEADERS, Record, Stored
 
-REDRIVEN = "streamjobs-redriven"  # on a record that was sent back: topic-partition-offset of its dead letter
+REDRIVEN = "streamjobs-redriven"  # header of a record that was sent back: topic-partition-offset of its dead letter
 
 Place = tuple[int, int]  # partition and offset of the letter
 
 
 class Letter(NamedTuple):
-    partition: int  # where it lies in the dead-letter topic
+    partition: int  # in the dead-letter topic
     offset: int
     record: Record
     reason: str
     message: str
     stage: str
-    source: tuple[str, int, int]  # topic, partition and offset of the record it was
+    source: tuple[str, int, int]  # topic, partition and offset of the original record
     attempt: int
     version: str
 
@@ -30,16 +30,16 @@ class Letter(NamedTuple):
         return f"{self.partition}:{self.offset}"
 
 
-def letter(record: Record) -> Letter | None:
-    """The letter a record of the dead-letter topic is; None where it is none of ours."""
-    held: dict[str, bytes] = {}
+def parse_letter(record: Record) -> Letter | None:
+    """The dead letter in a record of the dead-letter topic; None if another program wrote the record."""
+    headers: dict[str, bytes] = {}
     for name, value in record.headers:
-        held.setdefault(name, value or b"")  # ours come first; those of an input that was a dead letter itself come later
-    if not held.keys() >= set(LETTER_HEADERS):
+        headers.setdefault(name, value or b"")  # the letter's own come first; its record may have been a dead letter too
+    if not headers.keys() >= set(LETTER_HEADERS):
         return None
 
     def text(name: str) -> str:
-        return held[f"streamjobs-error-{name}"].decode("utf-8", "backslashreplace")
+        return headers[f"streamjobs-error-{name}"].decode("utf-8", "backslashreplace")
 
     try:
         source = text("topic"), int(text("partition")), int(text("offset"))
@@ -50,30 +50,31 @@ def letter(record: Record) -> Letter | None:
     return Letter(*place, record, text("reason"), text("message"), text("stage"), source, attempt, text("version"))
 
 
-def original(found: Letter) -> list[tuple[str, bytes]]:
-    """The headers the record had before it became a letter."""
-    ours = set(LETTER_HEADERS)
+def original_headers(letter: Letter) -> list[tuple[str, bytes]]:
+    """The headers that the record had before it became a dead letter."""
+    added = set(LETTER_HEADERS)
     kept = []
-    for name, text in found.record.headers:
-        if name in ours:
-            ours.discard(name)  # the first of each name is the letter's
+    for name, text in letter.record.headers:
+        if name in added:
+            added.discard(name)  # the first of each name is the letter's
         else:
             kept.append((name, text or b""))
     return kept
 
 
-def redriven(found: Letter, topic: str) -> Stored:
-    """The record to send back to the input: as it was, and how often it has been tried. topic: of the letter."""
-    headers = [(name, text) for name, text in original(found) if name not in (ATTEMPT, REDRIVEN)]
-    headers += [(ATTEMPT, b"%d" % (found.attempt + 1)), (REDRIVEN, identity(topic, found.place))]
-    record = found.record
-    return Stored(found.source[0], found.source[1], -1, record.timestamp, record.key, record.value, tuple(headers))
+def redriven(letter: Letter, topic: str) -> Stored:
+    """The record to send back to the input: the original, with the number of its next attempt. topic: the letter's."""
+    headers = [(name, text) for name, text in original_headers(letter) if name not in (ATTEMPT, REDRIVEN)]
+    headers += [(ATTEMPT, b"%d" % (letter.attempt + 1)), (REDRIVEN, letter_id(topic, letter.place))]
+    record = letter.record
+    return Stored(letter.source[0], letter.source[1], -1, record.timestamp, record.key, record.value, tuple(headers))
 
 
-def identity(topic: str, place: Place) -> bytes:
+def letter_id(topic: str, place: Place) -> bytes:
+    """The value of the header REDRIVEN."""
     return f"{topic}-{place[0]}-{place[1]}".encode()
 
 
-def identities(records: Iterable[Record]) -> set[bytes]:
-    """The letters that these records were sent back from."""
+def letter_ids(records: Iterable[Record]) -> set[bytes]:
+    """The ids of the dead letters that these records were sent back from."""
     return {text for record in records for name, text in record.headers if name == REDRIVEN and text}

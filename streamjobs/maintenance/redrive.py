@@ -1,4 +1,4 @@
-"""Dead letters read, and sent back to the input they came from."""
+"""Reads dead letters, and sends them back to the input they came from."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from confluent_kafka import KafkaException, Producer
 from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client
-from streamjobs.maintenance.letters import Letter, identities, letter
+from streamjobs.maintenance.letters import Letter, letter_ids, parse_letter
 from streamjobs.maintenance.scan import records_of
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.failures import DeliveryError
@@ -15,31 +15,31 @@ from streamjobs.worker.failures import DeliveryError
 SEND_WITHIN = 60.0  # seconds
 
 
-def letters(settings: Settings, topic: str) -> tuple[list[Letter], int]:
-    """All dead letters in order, and how many records of the topic are none of ours. Raises SetupError."""
-    found, others = [], 0
+def read_letters(settings: Settings, topic: str) -> tuple[list[Letter], int]:
+    """All dead letters in order, and the number of other records in the topic. Raises SetupError."""
+    letters, others = [], 0
     for record in records_of(settings.broker, topic, "[sinks] dlq"):
-        one = letter(record)
-        if one is None:
+        letter = parse_letter(record)
+        if letter is None:
             others += 1
         else:
-            found.append(one)
-    return sorted(found, key=lambda one: one.place), others
+            letters.append(letter)
+    return sorted(letters, key=lambda letter: letter.place), others
 
 
-def sent_back(settings: Settings, chosen: Sequence[Letter]) -> set[bytes]:
-    """The letters that records of the input were sent back from: read from behind the oldest chosen letter's record on."""
+def sent_before(settings: Settings, chosen: Sequence[Letter]) -> set[bytes]:
+    """The ids of the dead letters that were sent back before; reads the input after the oldest chosen letter's record."""
     start: dict[int, int] = {}
-    for one in chosen:
-        _, partition, offset = one.source
+    for letter in chosen:
+        _, partition, offset = letter.source
         start[partition] = min(start.get(partition, offset + 1), offset + 1)
-    return identities(records_of(settings.broker, settings.source.topic, "[source] topic", start))
+    return letter_ids(records_of(settings.broker, settings.source.topic, "[source] topic", start))
 
 
 def send_back(settings: Settings, records: Sequence[Stored]) -> None:
-    """Produce records in order, each to its partition, acknowledged by all replicas.
+    """Produce the records in order, each to its partition, acknowledged by all replicas.
 
-    Raises DeliveryError where one is refused, SetupError where the broker does not answer.
+    Raises DeliveryError if the broker refuses one, SetupError if it does not answer.
     """
     broker = client.for_confluent(settings.broker)
     producer = Producer({**broker, "enable.idempotence": True, "message.max.bytes": 100 << 20, "compression.type": "zstd"})
@@ -62,8 +62,8 @@ def send_back(settings: Settings, records: Sequence[Stored]) -> None:
             f"broker {broker['bootstrap.servers']}: {error}; nothing more was sent. Repeat the command."
         ) from None
     if left or problems:
-        told = problems[0].rstrip(".") if problems else f"no answer within {SEND_WITHIN:.0f} s"
+        why = problems[0].rstrip(".") if problems else f"no answer within {SEND_WITHIN:.0f} s"
         raise DeliveryError(
-            f"topic {settings.source.topic}: {len(problems) + left} of {len(records)} records were not taken ({told}). "
-            "Repeat the command: what was taken is not sent again."
+            f"topic {settings.source.topic}: {len(problems) + left} of {len(records)} records were not sent ({why}). "
+            "Repeat the command: it sends the rest only."
         )

@@ -1,7 +1,7 @@
-"""A key's snapshot made new: begun anew, begun from an exported model, put back from a copy; and a model taken out.
+"""Makes a key's new snapshot: reset, started from an exported model, or restored from a copy; and exports models.
 
-The last applied offsets stay what they were, or grow: whatever a key has seen, it never learns twice. (But where the
-input is another one: `unplaced`.)
+Last applied offsets never go back, so a key learns nothing twice. The exception is `without_offsets`, for an input that
+was recreated.
 """
 
 from streamjobs.core.job import Job
@@ -9,11 +9,11 @@ from streamjobs.core.state import snapshot
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
 from streamjobs.maintenance.copies import Entry
-from streamjobs.maintenance.summary import opened
+from streamjobs.maintenance.summary import decode_entry
 
 
 def offsets_of(entry: Entry | None) -> Offsets | None:
-    """Last applied offsets, also of another job's snapshot; none without one, None where the bytes are damaged."""
+    """Last applied offsets, also of another job's snapshot; {} without an entry, None if its bytes are damaged."""
     if entry is None:
         return {}
     try:
@@ -22,41 +22,41 @@ def offsets_of(entry: Entry | None) -> Offsets | None:
         return None
 
 
-def emptied(job: Job, entry: Entry) -> bytes | None:
-    """The state of a new key that knows what it has seen; None, a tombstone, where the offsets cannot be read."""
+def reset_snapshot(job: Job, entry: Entry) -> bytes | None:
+    """A new key's state with the entry's offsets; None, a tombstone, if they cannot be read."""
     offsets = offsets_of(entry)
     return None if offsets is None else job.encode(job.init(entry.key), job.names(), offsets)
 
 
-def unplaced(entry: Entry) -> bytes | None:
-    """The same state without its place in the input: it goes on with another one's records; None where it is damaged."""
+def without_offsets(entry: Entry) -> bytes | None:
+    """The same state without offsets, to go on with another input's records; None if it is damaged."""
     try:
         return snapshot.encode(snapshot.decode(entry.data)._replace(offsets={}))
     except SnapshotError:
         return None
 
 
-def exported(job: Job, entry: Entry) -> bytes:
-    """The model alone, as [state] start_from reads it: no offsets, and a signal that begins anew. Raises SnapshotError."""
-    states, names, _ = opened(job, entry)
+def exported_model(job: Job, entry: Entry) -> bytes:
+    """The model alone, as [state] start_from reads it: no offsets, and a new signal. Raises SnapshotError."""
+    states, names, _ = decode_entry(job, entry)
     return job.encode_model(states, names)
 
 
-def begun(job: Job, model: bytes, key: bytes, present: Entry | None) -> bytes:
-    """The state of a new key that begins from an exported model. Raises SnapshotError."""
+def snapshot_from_model(job: Job, model: bytes, key: bytes, present: Entry | None) -> bytes:
+    """A new key's state that starts from an exported model, with the present offsets. Raises SnapshotError."""
     started = job.starting_from(model)
     return job.encode(started.init(key), started.names(), offsets_of(present) or {})
 
 
-def put_back(job: Job, saved: Entry, key: bytes, present: Entry | None) -> bytes:
-    """A saved state to the last bit, but for the offsets: they do not go back behind the present one's.
+def restored_snapshot(job: Job, saved: Entry, key: bytes, present: Entry | None) -> bytes:
+    """A saved state to the last bit, except for offsets: the present ones are kept where they are higher.
 
     Raises SnapshotError.
     """
-    opened(job, saved)
-    held = snapshot.decode(saved.data)
-    further = offsets_of(present) or {}
-    offsets = {place: max(offset, further.get(place, -1)) for place, offset in held.offsets.items()}
+    decode_entry(job, saved)  # refuses what is damaged or another job's
+    saved_state = snapshot.decode(saved.data)
+    applied = offsets_of(present) or {}
+    offsets = {place: max(offset, applied.get(place, -1)) for place, offset in saved_state.offsets.items()}
     if saved.key != key:
-        offsets = {}  # what another key has seen says nothing
-    return snapshot.encode(held._replace(offsets=further | offsets))
+        offsets = {}  # what another key has applied does not matter here
+    return snapshot.encode(saved_state._replace(offsets=applied | offsets))

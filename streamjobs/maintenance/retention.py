@@ -1,48 +1,48 @@
-"""Where Kafka still holds a key's records after its state is gone, and until when at the latest."""
+"""Tells which topics still hold a key's records after its state was removed, and until when at the latest."""
 
 import time
 from typing import NamedTuple
 
 from streamjobs.kafka import topics
-from streamjobs.maintenance.changelog_edit import admin_of, describe_topic
+from streamjobs.maintenance.changelog_edit import admin_of, topic_config
 from streamjobs.maintenance.scan import records_of
 from streamjobs.settings.sections import Settings
 
 DAY = 86_400_000  # milliseconds
-EVER = 100 * 365 * DAY  # beyond it a duration is no bound (Kafka's -1 and its largest number)
+LONGEST = 100 * 365 * DAY  # a longer duration is no bound (such as Kafka's largest number)
 
 
 class Holding(NamedTuple):
-    """A topic with records of the key."""
+    """A topic that may hold records of the key."""
 
     topic: str
     role: str  # input | state | a sink's name
     records: int | None  # of this key; None: not counted
     policy: str  # cleanup.policy
-    until: int | None  # milliseconds since 1970, at the latest; None: no bound
-    why: str  # what the bound is made of
+    until: int | None  # at the latest, milliseconds since 1970; None: no bound
+    why: str  # the settings that make the bound
 
 
-def held(settings: Settings, sinks: dict[str, str], key: bytes, partitions: list[int], *, count: bool) -> list[Holding]:
-    """Of every topic of the job that may hold the key. partitions: those it has a state in.
+def holdings(settings: Settings, sinks: dict[str, str], key: bytes, partitions: list[int], *, count: bool) -> list[Holding]:
+    """One for every topic of the job that may hold the key. partitions: those with a state of the key.
 
-    Raises SetupError where the broker does not answer.
+    Raises SetupError if the broker does not answer.
     """
     admin = admin_of(settings)
     roles = {settings.source.topic: "input", **{topic: sink for sink, topic in sinks.items()}}
     roles[topics.changelog(settings)] = "state"
-    found = []
+    topics_with_key = []
     for topic, role in roles.items():
-        config = describe_topic(admin, topic)
+        config = topic_config(admin, topic)
         if config:
-            records, newest = _counted(settings, topic, key, partitions) if count else (None, None)
+            records, newest = _count(settings, topic, key, partitions) if count else (None, None)
             newest = newest if newest is not None else round(time.time() * 1000)
-            found.append(holding(topic, role, records, newest, config))
-    return found
+            topics_with_key.append(holding(topic, role, records, newest, config))
+    return topics_with_key
 
 
-def _counted(settings: Settings, topic: str, key: bytes, partitions: list[int]) -> tuple[int, int | None]:
-    """How many records of the key a topic holds, tombstones left out, and the newest one's timestamp."""
+def _count(settings: Settings, topic: str, key: bytes, partitions: list[int]) -> tuple[int, int | None]:
+    """The number of the key's records in a topic, without tombstones, and the newest one's timestamp."""
     count, newest = 0, None
     for record in records_of(settings.broker, topic, "the job file", dict.fromkeys(partitions, 0)):
         if record.key == key and record.value is not None:
@@ -52,22 +52,22 @@ def _counted(settings: Settings, topic: str, key: bytes, partitions: list[int]) 
 
 
 def holding(topic: str, role: str, records: int | None, newest: int, config: dict[str, str]) -> Holding:
-    """From a topic's settings. newest: time of the key's newest record there.
+    """The bound that follows from a topic's configuration. newest: timestamp of the key's newest record there.
 
-    Kafka deletes whole segments, retention.ms after the newest record in them, and a segment may go on for segment.ms.
+    Kafka deletes whole segments, retention.ms after their newest record, and a segment may grow for segment.ms.
     """
     policy = config.get("cleanup.policy", "delete")
     segment = _duration(config, "segment.ms")
     if "delete" in policy:
         keeps = _duration(config, "retention.ms")
         if keeps is not None and segment is not None:
-            why = f"retention.ms {_told(keeps)} after its segment, which may grow for segment.ms {_told(segment)}"
+            why = f"retention.ms {_as_text(keeps)} after its segment, which may grow for segment.ms {_as_text(segment)}"
             return Holding(topic, role, records, policy, newest + segment + keeps, why)
         return Holding(topic, role, records, policy, None, "retention.ms is unlimited: delete records or the topic")
     if role == "state":
         lag = _duration(config, "max.compaction.lag.ms")
         if lag is not None:
-            why = f"max.compaction.lag.ms {_told(lag)} after the tombstone"
+            why = f"max.compaction.lag.ms {_as_text(lag)} after the tombstone"
             return Holding(topic, role, records, policy, round(time.time() * 1000) + lag, why)
         return Holding(
             topic,
@@ -84,13 +84,13 @@ def holding(topic: str, role: str, records: int | None, newest: int, config: dic
 
 def _duration(config: dict[str, str], name: str) -> int | None:
     value = int(config.get(name, "-1"))
-    return None if value < 0 or value > EVER else value
+    return None if value < 0 or value > LONGEST else value
 
 
-def _told(milliseconds: int) -> str:
-    """A duration as people say it.
+def _as_text(milliseconds: int) -> str:
+    """A duration as text for people.
 
-    >>> _told(604_800_000), _told(90_000)
+    >>> _as_text(604_800_000), _as_text(90_000)
     ('7 days', '90 s')
     """
     return f"{milliseconds / DAY:g} days" if milliseconds >= DAY else f"{milliseconds / 1000:g} s"

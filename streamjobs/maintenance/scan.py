@@ -1,8 +1,8 @@
-"""Reading topics to the end they have now, all partitions at once; and the newest snapshot of every key that way."""
+"""Reads topics up to their present end, all partitions at once; and the newest snapshot of every key from the changelog."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaException
 
@@ -10,63 +10,87 @@ from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, reader, topics
 from streamjobs.kafka.topic_id import newest_mark
-from streamjobs.maintenance.copies import Copy, Entry
+from streamjobs.maintenance.copies import Copy, Entry, Place
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
 
 ANSWER_WITHIN = 10.0  # seconds
 
+T = TypeVar("T")
+
 
 def partitions_of(consumer: Any, topic: str, setting: str) -> list[int]:
-    """The topic's partitions; raises SetupError where it is missing. setting: where the job file names it."""
+    """The topic's partitions; raises SetupError if it is missing. setting: where the job file names the topic."""
     known = consumer.list_topics(topic, timeout=ANSWER_WITHIN).topics.get(topic)
     if known is None or known.error is not None or not known.partitions:
         raise SetupError(
-            f"topic {topic}: not there; run the job once, create it with 'streamjobs topics create', or correct {setting}."
+            f"topic {topic}: missing; create it with 'streamjobs topics create', run the job once, or correct {setting}."
         )
     return sorted(known.partitions)
 
 
 def records_of(broker: BrokerSection, topic: str, setting: str, start: Mapping[int, int] | None = None) -> Iterator[Stored]:
-    """Every record of a topic that counts, up to the end it has now; each partition in order.
+    """Every committed record of a topic up to its present end; each partition in order.
 
-    start: partition -> first offset; other partitions are left out. None: everything.
-    Raises SetupError where the broker does not answer or the topic is missing.
+    start: partition -> first offset, other partitions are left out; None: everything.
+    Raises SetupError if the broker does not answer or the topic is missing.
     """
     consumer = Consumer({**client.for_confluent(broker), "group.id": "streamjobs-state"})  # never a member
     try:
-        there = partitions_of(consumer, topic, setting)
+        partitions = partitions_of(consumer, topic, setting)
     except KafkaException as error:
         raise client.unanswered(broker, error) from None
     finally:
         consumer.close()
-    at = dict.fromkeys(there, 0) if start is None else {number: start[number] for number in there if number in start}
-    yield from reader.read(broker, topic, {number: (first, None) for number, first in at.items()})
+    first = dict.fromkeys(partitions, 0) if start is None else start
+    yield from reader.read(broker, topic, {number: (first[number], None) for number in partitions if number in first})
 
 
-def newest(settings: Settings, fingerprint: bytes, wanted: Callable[[bytes], bool] = lambda key: True) -> Copy:
-    """The newest snapshot of every wanted key, out of the changelog. Raises SetupError."""
-    topic = topics.changelog(settings)
-    entries: dict[tuple[int, bytes], Entry] = {}
-    ends: dict[int, int] = {}
-    for record in map(reader.readable, records_of(settings.broker, topic, "[job] name")):
-        ends[record.partition] = record.offset + 1
+def changelog_records(settings: Settings) -> Iterator[Stored]:
+    """Every record of the changelog. Raises SetupError, and SnapshotError for a record that nobody can read."""
+    return map(reader.readable, records_of(settings.broker, topics.changelog(settings), "[job] name"))
+
+
+def newest_by_key(
+    records: Iterable[Stored], keep: Callable[[Stored], T], wanted: Callable[[bytes], bool] = lambda key: True
+) -> dict[Place, T]:
+    """What `keep` makes of the newest record of every wanted key; a tombstone removes its key."""
+    newest: dict[Place, T] = {}
+    for record in records:
         if record.key is None or not wanted(record.key):
             continue
         place = record.partition, record.key
         if record.value:
-            entries[place] = Entry(*place, record.value, record.offset, record.timestamp)
+            newest[place] = keep(record)
         else:
-            entries.pop(place, None)
-    taken = round(time.time() * 1000)
+            newest.pop(place, None)
+    return newest
+
+
+def newest_snapshots(settings: Settings, fingerprint: bytes, wanted: Callable[[bytes], bool] = lambda key: True) -> Copy:
+    """The newest snapshot of every wanted key, from the changelog. Raises SetupError and SnapshotError."""
+    ends: dict[int, int] = {}
+
+    def counted() -> Iterator[Stored]:
+        for record in changelog_records(settings):
+            ends[record.partition] = record.offset + 1
+            yield record
+
+    entries = newest_by_key(counted(), _entry, wanted)
+    taken, topic = round(time.time() * 1000), topics.changelog(settings)
     return Copy(settings.job.name, topic, fingerprint.hex(), taken, ends, dict(sorted(entries.items())))
 
 
-def sources(settings: Settings) -> dict[int, str]:
-    """partition -> id of the input topic its states have learned from, where the changelog tells. Raises SetupError."""
-    found: dict[int, str] = {}
-    for record in map(reader.readable, records_of(settings.broker, topics.changelog(settings), "[job] name")):
-        known = newest_mark([record.headers])
-        if known is not None:
-            found[record.partition] = known
-    return found
+def _entry(record: Stored) -> Entry:
+    assert record.key is not None and record.value is not None, "`newest_by_key` keeps no others"
+    return Entry(record.partition, record.key, record.value, record.offset, record.timestamp)
+
+
+def input_topic_ids(settings: Settings) -> dict[int, str]:
+    """partition -> id of the input topic that its states have learned from, if the changelog tells. Raises SetupError."""
+    ids: dict[int, str] = {}
+    for record in changelog_records(settings):
+        topic_id = newest_mark([record.headers])
+        if topic_id is not None:
+            ids[record.partition] = topic_id
+    return ids

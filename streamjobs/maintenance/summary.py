@@ -1,4 +1,4 @@
-"""What a snapshot says: a line of figures for lists, and every stage's fields for one key."""
+"""Summaries of snapshots: one line of figures per key, and every stage's fields for one key."""
 
 import math
 from collections.abc import Iterator
@@ -6,27 +6,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamjobs.core.job import DETECTOR, EXTRACTOR, LEARNER, Job
+from streamjobs.core.job import LEARNER, Job
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
-from streamjobs.maintenance.copies import Entry, shown
+from streamjobs.maintenance.copies import Entry, printable
 
-FEW = 8  # numbers of an array that are shown as they are
+FEW = 8  # an array of at most so many numbers is shown whole
 
 
 class Summary(NamedTuple):
-    """A key in a line; where its snapshot is of no use, `problem` says why and the figures are unknown."""
+    """One line about a key; if its snapshot cannot be used, `problem` says why and the figures are None."""
 
     key: str
     partition: int
     rows: int | None = None  # of this key
-    seen: int | None = None  # rows its learner has seen, a warm start's or population's included
+    seen: int | None = None  # rows its learner has seen, those of a start_from model or population included
     labels: int | None = None
-    offset: int | None = None  # last applied one of the input
+    offset: int | None = None  # last applied offset of the input
     event_time: float | None = None  # of its newest sample, seconds since 1970
     bytes: int = 0
     written: int = 0  # milliseconds since 1970
-    ls_error: float | None = None  # mean of the latest rows, where the state holds it
+    ls_error: float | None = None  # mean of the latest rows, if the state holds it
     problem: str | None = None
 
 
@@ -37,22 +37,23 @@ class Field(NamedTuple):
     name: str
     shape: tuple[int, ...]
     bytes: int
-    norm: float | None  # Euclidean, of what is finite
-    value: Any  # a number, or a short list; None where it is long
+    norm: float | None  # Euclidean norm of the finite numbers
+    value: Any  # a number or a short list; None for a long one
 
 
-def opened(job: Job, entry: Entry) -> tuple[dict[str, Any], list[str], Offsets]:
-    """States by stage, class names, offsets. Raises SnapshotError that names the key."""
+def decode_entry(job: Job, entry: Entry) -> tuple[dict[str, Any], list[str], Offsets]:
+    """States by stage, class names and offsets. Raises SnapshotError that names the key."""
     try:
         return job.opened(entry.data)
     except SnapshotError as error:
-        raise SnapshotError(f"key {shown(entry.key)!r} in partition {entry.partition}: {error}") from None
+        raise SnapshotError(f"key {printable(entry.key)!r} in partition {entry.partition}: {error}") from None
 
 
 def summary(job: Job, entry: Entry) -> Summary:
-    line = Summary(shown(entry.key), entry.partition, bytes=len(entry.data), written=entry.timestamp)
+    """One line about a key."""
+    line = Summary(printable(entry.key), entry.partition, bytes=len(entry.data), written=entry.timestamp)
     try:
-        states, _, offsets = opened(job, entry)
+        states, _, offsets = decode_entry(job, entry)
     except SnapshotError as error:
         return line._replace(problem=str(error))
     books = states["books"]
@@ -69,8 +70,8 @@ def summary(job: Job, entry: Entry) -> Summary:
 
 
 def details(job: Job, entry: Entry) -> dict[str, Any]:
-    """Everything about one key. Raises SnapshotError."""
-    states, names, offsets = opened(job, entry)
+    """Everything about one key, ready for JSON. Raises SnapshotError."""
+    states, names, offsets = decode_entry(job, entry)
     line = summary(job, entry)._asdict()
     del line["problem"]
     mean = ls_error(job, states)
@@ -80,48 +81,56 @@ def details(job: Job, entry: Entry) -> dict[str, Any]:
         "offsets": {f"{topic}[{partition}]": offset for (topic, partition), offset in offsets.items()},
         "ls_error_over": mean[1] if mean is not None else None,
         "classes": {name: int(labelled[c]) for c, name in enumerate(names) if c < len(labelled)},
-        "drift": {name: _plain(states[name]) for name in (EXTRACTOR, DETECTOR) if name in states},
+        "drift": {name: _scalars(states[name]) for name in _watching(job)},
         "stages": {name: job.described.get(name, "") for name in states},
         "fields": [field._asdict() for field in fields(states)],
     }
 
 
 def fields(states: dict[str, Any]) -> list[Field]:
-    return [_field(stage, name, value) for stage, state in states.items() for name, value in leaves(state)]
+    """The fields of all stages' states, in order."""
+    return [_field(stage, name, value) for stage, state in states.items() for name, value in state_fields(state)]
 
 
-def leaves(state: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """(name, value) of a state's fields, those of a composite as part.field."""
+def state_fields(state: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """(name, value) of a state's fields; those of a composite state are named part.field."""
     for name, value in zip(state._fields, state, strict=True):
         if hasattr(value, "_fields"):
-            yield from leaves(value, f"{before}{name}.")
+            yield from state_fields(value, f"{before}{name}.")
         else:
             yield before + name, value
 
 
-def _field(stage: str, name: str, value: Any) -> Field:
-    array = np.asarray(value)
+def _field(stage: str, name: str, content: Any) -> Field:
+    array = np.asarray(content)
     finite = array[np.isfinite(array)].astype(float)
     with np.errstate(over="ignore"):
         norm = float(np.sqrt((finite * finite).sum())) if array.ndim and finite.size else None
-    return Field(stage, name, array.shape, array.nbytes, number(norm), number(array.tolist()) if array.size <= FEW else None)
+    value = finite_or_none(array.tolist()) if array.size <= FEW else None
+    return Field(stage, name, array.shape, array.nbytes, finite_or_none(norm), value)
 
 
-def _plain(state: Any) -> dict[str, Any]:
-    return {name: number(value) for name, value in leaves(state) if np.asarray(value).ndim == 0}
+def _scalars(state: Any) -> dict[str, Any]:
+    return {name: finite_or_none(value) for name, value in state_fields(state) if np.asarray(value).ndim == 0}
 
 
-def number(value: Any) -> Any:
-    """JSON knows no NaN and no infinity: they are null."""
+def finite_or_none(value: Any) -> Any:
+    """The value, with None for NaN and infinity, which JSON does not have; also within lists."""
     if isinstance(value, list):
-        return [number(one) for one in value]
+        return [finite_or_none(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def ls_error(job: Job, states: dict[str, Any]) -> tuple[float, str] | None:
-    """The mean LS error a key's state holds, and of which rows; None where it holds none."""
+    """The mean LS error in a key's state, and the rows it is of; None if the state holds none."""
     remembered = job.learner.recent_error(states[LEARNER])
     drift = job.settings.drift
     if remembered is not None or drift is None or drift.watch != "ls_error" or drift.extractor is not None:
         return remembered
-    return job.watches[0].detector.recent_error(states[DETECTOR])
+    watch = job.watches[0]
+    return watch.detector.recent_error(states[watch.detector_stage])
+
+
+def _watching(job: Job) -> list[str]:
+    """The stages of what the job goes by for drift, the controls aside."""
+    return [stage for watch in job.watches[:1] for stage in (watch.learner_stage, watch.detector_stage) if stage]

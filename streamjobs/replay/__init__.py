@@ -1,1 +1,1 @@
-"""The worker's core without Kafka: recorded samples in, the same numbers out, bit for bit."""
+"""Runs recorded samples through the worker's core without Kafka; the numbers equal a worker's bit for bit."""

@@ -1,4 +1,4 @@
-"""Records through `advance` in batches, as a worker's partitions would take them."""
+"""Runs records through `advance` in batches, as a worker's partitions do."""
 
 import itertools
 from collections import Counter
@@ -10,13 +10,13 @@ from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record, Report
 from streamjobs.core.state.live import Live
 
-BATCH = 1000  # records of one call; any other number gives the same bits
-BATCH_BYTES = 64 << 20  # of their values
+BATCH = 1000  # records of a batch; any other number gives the same bits
+BATCH_BYTES = 64 << 20  # of the values of a batch
 
 
 @dataclass(slots=True)
 class Tally:
-    """What happened since it was made; a progress line is the difference of two."""
+    """Totals since the start; a line of progress is the difference of two."""
 
     records: int = 0
     samples: int = 0
@@ -49,16 +49,16 @@ class Tally:
 
 
 class Replay:
-    """The states of a replay: one set of live states per partition, as in a worker, or one shared model (`pooled`)."""
+    """The states of a replay: live states per partition as in a worker, or one model shared by all keys (`pooled`)."""
 
     def __init__(self, job: Job, *, pooled: bool = False) -> None:
         self.job, self.pooled = job, pooled
         self.partitions: dict[tuple[str, int], Live] = {}
-        self.stored: dict[bytes, bytes] = {}  # what a worker's tables would hold, by partition and key
+        self.stored: dict[bytes, bytes] = {}  # snapshots by partition and key, as in a worker's store
         self.tally = Tally()
 
     def run(self, records: Iterable[Record], take: Callable[[Output], None], progress: Callable[[Tally], None]) -> Tally:
-        """All records, in order; every output goes to `take`, and `progress` sees the tally after each batch."""
+        """Apply all records in order. `take` gets every output, `progress` the tally after each batch."""
         for partition, group in itertools.groupby(records, key=lambda record: (record.topic, record.partition)):
             live = self.live(partition)
             while batch := _batch(group):
@@ -72,44 +72,44 @@ class Replay:
         return self.tally
 
     def live(self, partition: tuple[str, int]) -> Live:
-        """The live states of a partition; of all partitions where the model is pooled."""
+        """The live states of a partition; of all partitions if the model is pooled."""
         name = ("", 0) if self.pooled else partition
         if name not in self.partitions:
             self.partitions[name] = Live(self.job, lambda key: self.stored.get(_place(name, key)), pooled=self.pooled)
         return self.partitions[name]
 
     def store(self, partition: tuple[str, int]) -> None:
-        """Keep the changed states, so that keys may leave the live ones as in a worker."""
+        """Store the changed states, so that keys may leave the live states, as in a worker."""
         name = ("", 0) if self.pooled else partition
         for key, snapshot in self.partitions[name].snapshots():
             self.stored[_place(name, key)] = snapshot
 
     def snapshots(self) -> dict[tuple[str, int, bytes], bytes]:
-        """The final snapshot of every key, by topic, partition and key: what a worker's changelog would end with."""
+        """The final snapshot of every key by topic, partition and key, as a worker's changelog would have it."""
         for name in self.partitions:
             self.store(name)
-        found = {}
+        snapshots = {}
         for place, snapshot in self.stored.items():
             topic, partition, key = place.split(b"\0", 2)
-            found[topic.decode(), int(partition), key] = snapshot
-        return found
+            snapshots[topic.decode(), int(partition), key] = snapshot
+        return snapshots
 
     def export(self) -> bytes:
-        """The pooled model, as `[state] start_from` reads it."""
+        """The pooled model, for [state] start_from."""
         assert self.pooled, "only a pooled replay has one model to export"
         return self.live(("", 0)).export()
 
 
 def _batch(records: Iterable[Record]) -> list[Record]:
-    """The next ones of an iterator, few enough to be held at once."""
-    taken: list[Record] = []
+    """The next batch of an iterator; empty at its end."""
+    batch: list[Record] = []
     size = 0
     for record in records:
-        taken.append(record)
+        batch.append(record)
         size += len(record.value or b"")
-        if len(taken) == BATCH or size >= BATCH_BYTES:
+        if len(batch) == BATCH or size >= BATCH_BYTES:
             break
-    return taken
+    return batch
 
 
 def _place(partition: tuple[str, int], key: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""Outputs against recorded ones, exactly: every number of every key's outputs, in the key's order.
+"""Compares outputs with recorded ones: every number of every key's outputs must be equal, in the key's order.
 
-Keys may be interleaved differently (a worker's partitions are), and where a record lay in its topic (`id`) may differ;
-the values may not.
+Keys may be interleaved differently, as a worker's partitions are, and `id`, the place of a record in its topic, may
+differ.
 """
 
 import json
@@ -18,16 +18,16 @@ Recorded = dict[str, dict[str | None, list[Any]]]  # sink -> key -> values in or
 
 
 class Expected:
-    """Outputs to be met again; `origin` is where they were recorded, for messages."""
+    """Recorded outputs to compare with; `origin` tells where they were recorded, for messages."""
 
     def __init__(self, recorded: Recorded, origin: str) -> None:
         self.recorded, self.origin = recorded, origin
         self.taken: dict[tuple[str, str | None], int] = defaultdict(int)
         self.compared = 0
-        self.problem: str | None = None  # the first differing place
+        self.problem: str | None = None  # the first difference
 
     def take(self, output: Output) -> None:
-        """Compare one output with the next recorded one of its sink and key."""
+        """Compare an output with the next recorded one of its sink and key."""
         if output.sink not in self.recorded or self.problem is not None:
             return
         got = json.loads(line_of(output))
@@ -44,7 +44,7 @@ class Expected:
             self.compared += 1
 
     def finish(self) -> int:
-        """How many outputs were compared; raises MismatchError with the first place that differs."""
+        """The number of outputs compared; raises MismatchError with the first difference."""
         if self.problem is None:
             for sink, keys in self.recorded.items():
                 for key, recorded in keys.items():
@@ -60,7 +60,7 @@ class Expected:
 
 
 def from_files(path: Path, sinks: list[str]) -> Expected:
-    """Lines as replay writes them: a folder with `<sink>.jsonl` files, or one such file. Raises ConfigError."""
+    """Outputs that replay wrote: a folder with `<sink>.jsonl` files, or one such file. Raises ConfigError."""
     files = [path] if path.is_file() else sorted(file for sink in sinks if (file := path / f"{sink}.jsonl").is_file())
     if not files or any(file.stem not in sinks for file in files):
         names = ", ".join(f"{sink}.jsonl" for sink in sinks)
@@ -74,18 +74,18 @@ def from_files(path: Path, sinks: list[str]) -> Expected:
                 keys[line["key"]].append(line["value"])
             except (ValueError, KeyError, TypeError):
                 place = f"--expect {file} line {number}"
-                raise ConfigError(f'{place}: expected {{"key": .., "value": ..}} as replay writes.') from None
+                raise ConfigError(f'{place}: expected {{"key": .., "value": ..}} as replay writes it.') from None
     return Expected(recorded, str(path))
 
 
 def from_topics(broker: BrokerSection, topics: dict[str, str]) -> Expected:
-    """What a worker sent to its topics (sink -> topic), repeats after a crash left out by their id. Raises SetupError."""
+    """Outputs that a worker sent to its topics (sink -> topic), without repeats after a crash. Raises SetupError."""
     from streamjobs.kafka.reader import topic_records
 
     recorded: Recorded = {}
     for sink, topic in topics.items():
         recorded[sink] = keys = defaultdict(list)
-        seen = set()
+        seen = set()  # ids
         for record in topic_records(broker, topic):
             line = json.loads(line_of(Output(sink, record.key, record.value, record.timestamp, list(record.headers))))
             if line["id"] not in seen:
@@ -95,7 +95,7 @@ def from_topics(broker: BrokerSection, topics: dict[str, str]) -> Expected:
 
 
 def _difference(expected: Any, got: Any, place: str = "value") -> str | None:
-    """Where two values first differ, and how; numbers must be the same number, not a close one.
+    """Where and how two values first differ, None if they are equal; numbers must be exactly equal.
 
     >>> _difference({"y_hat": "sit", "z": [1.0, 2.0]}, {"y_hat": "sit", "z": [1.0, 2.5]})
     'z[1] is 2.5, expected 2.0'

@@ -1,4 +1,4 @@
-"""A line of figures now and then: every second on a terminal, every 10 seconds elsewhere."""
+"""Prints lines of figures: every second on a terminal, every 10 seconds elsewhere."""
 
 import copy
 import math
@@ -9,12 +9,12 @@ from typing import TextIO
 from streamjobs.replay.engine import Tally
 
 COLUMNS = ("samples", "rows", "LS error", "{error}", "overall", "drift", "dead", "samples/s")
-ERRORS = {"regression": "RMSE"}  # of a task, how far predictions are off; else the error rate
+ERRORS = {"regression": "RMSE"}  # task -> measure of the error; others: the error rate
 WIDTHS = (11, 9, 10, 11, 9, 7, 7, 11)
 
 
 class Progress:
-    """Prints the tally's change since the last line; LS error and error are means over that change."""
+    """Prints what changed in the tally since the last line; LS error and error are means over that change."""
 
     def __init__(self, task: str, out: TextIO | None = None) -> None:
         self.regression = task == "regression"
@@ -22,7 +22,7 @@ class Progress:
         self.out = out or sys.stderr
         self.tty = self.out.isatty()
         self.every = 1.0 if self.tty else 10.0  # seconds
-        self.begun = self.last = time.monotonic()
+        self.last = time.monotonic()
         self.shown: Tally | None = None
 
     def __call__(self, tally: Tally) -> None:
@@ -30,7 +30,7 @@ class Progress:
             self.line(tally)
 
     def line(self, tally: Tally) -> None:
-        """The line of what is new; the first one has the names of the columns above it."""
+        """Print a line; the first one comes with the names of the columns."""
         now = time.monotonic()
         if self.shown is None:
             head = "".join(name.rjust(width) for name, width in zip(self.columns, WIDTHS, strict=True))
@@ -57,7 +57,7 @@ class Progress:
 
 
 def rmse(squared: float, count: int) -> float:
-    """Root of the mean square error; NaN where nothing was measured."""
+    """Root mean square error of `count` numbers whose squared errors sum to `squared`; NaN if there are none."""
     return math.sqrt(max(squared, 0.0) / count) if count else math.nan
 
 

@@ -1,4 +1,4 @@
-"""Outputs as JSON lines, a file per sink: {"key", "id", "timestamp", "value"} and for dead letters the error."""
+"""Writes outputs as JSON lines, a file per sink: {"key", "id", "timestamp", "value"}, and for dead letters the error."""
 
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +13,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def line_of(output: Output) -> bytes:
-    """An output as one line. The value's bytes stay as they are sent where they are JSON."""
+    """An output as one line. A JSON value keeps the bytes that a worker sends."""
     headers = dict(output.headers)
     key = None if output.key is None else output.key.decode("utf-8", "backslashreplace")
     line: dict[str, Any] = {"key": key, "id": headers["streamjobs-id"].decode(), "timestamp": output.timestamp}
@@ -27,7 +27,7 @@ def line_of(output: Output) -> bytes:
 
 
 class Writer:
-    """Files `<folder>/<sink>.jsonl`, one for every sink the job has; with folder None nothing is written."""
+    """Writes files `<folder>/<sink>.jsonl`, one for every sink of the job; with folder None it writes nothing."""
 
     def __init__(self, folder: Path | None, sinks: list[str]) -> None:
         self.files: dict[str, BinaryIO] = {}

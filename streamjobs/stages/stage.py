@@ -15,8 +15,8 @@ import numpy as np
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Stage, State
 from streamjobs.errors import SnapshotError
+from streamjobs.stages.event_time import END_OF_TIME
 
-END_OF_TIME = 253_402_300_800.0  # the year 10000, seconds since 1970
 MOST_COUNTED = 1 << 62  # rows a key may have had: a count may not come near where it wraps around
 
 

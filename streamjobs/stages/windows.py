@@ -21,7 +21,8 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.protocol import LEARN, Array, plain, reject, require, unknown
 from streamjobs.stages import statistics as features_of
-from streamjobs.stages.stage import END_OF_TIME, JobStage, Shape, refuse
+from streamjobs.stages.event_time import END_OF_TIME
+from streamjobs.stages.stage import JobStage, Shape, refuse
 
 REASONS = ("sparse", "gap", "crowded", "late")
 FEWEST, MOST = 0.8, 1.5  # samples of a window that becomes a row, and that are kept, to the declared number

@@ -7,7 +7,7 @@ from streamjobs.core.advance import advance
 from streamjobs.core.state.live import Live
 from streamjobs.kafka import topics
 from streamjobs.maintenance.copies import Entry
-from streamjobs.maintenance.renew import unplaced
+from streamjobs.maintenance.renew import without_offsets
 from tests.brokers.bed import PARTITIONS, Bed, until
 from tests.brokers.fixtures import LEARNING, MakeBed
 from tests.brokers.load import samples
@@ -26,7 +26,7 @@ def make_anew(bed: Bed) -> None:
 
 def gone_on(bed: Bed, before: dict[tuple[int, bytes], bytes]) -> tuple[dict[tuple[int, bytes], bytes], int]:
     """States after the present input, from those before without their place; and how many predictions were made."""
-    kept: Any = {place: unplaced(Entry(*place, data, 0, 0)) for place, data in before.items()}
+    kept: Any = {place: without_offsets(Entry(*place, data, 0, 0)) for place, data in before.items()}
     records, made, predictions = bed.inputs(), {}, 0
     for number in range(PARTITIONS):
         live = Live(bed.job, partial(lambda number, key: kept.get((number, key)), number))

@@ -22,7 +22,7 @@ from streamjobs.kafka import client
 from streamjobs.kafka.devbroker.broker import Broker
 from streamjobs.maintenance import changelog_edit
 from streamjobs.maintenance.copies import Entry
-from streamjobs.maintenance.renew import begun, emptied, exported
+from streamjobs.maintenance.renew import exported_model, reset_snapshot, snapshot_from_model
 from streamjobs.worker.changelog import Changelog
 from tests.brokers.bed import PARTITIONS, Bed, Sent
 from tests.brokers.nursery import Nursery
@@ -175,8 +175,8 @@ def test_the_states_are_to_the_bit_what_the_core_makes_of_the_changed_ones(story
 
     changed = dict(story.before)
     del changed[1, b"k1"]
-    changed[0, b"k0"] = emptied(job, entry(b"k0", 0)) or b""
-    changed[2, b"k2"] = begun(job, exported(job, entry(b"k3", 3)), b"k2", entry(b"k2", 2))
+    changed[0, b"k0"] = reset_snapshot(job, entry(b"k0", 0)) or b""
+    changed[2, b"k2"] = snapshot_from_model(job, exported_model(job, entry(b"k3", 3)), b"k2", entry(b"k2", 2))
     for number in range(PARTITIONS):
         live = Live(job, lambda key, number=number: changed.get((number, key)))  # type: ignore[misc]
         advance(job, live, [record for record in bed.inputs(story.committed) if record.partition == number])
@@ -202,7 +202,9 @@ def test_forgetting_says_what_kafka_still_holds(story: Story) -> None:
 def test_mistakes_are_sentences_with_exit_codes(story: Story) -> None:
     assert story.found["new"][0] == 2 and "--partition (0 to 3)" in story.found["new"][1]
     code, text = story.found["foreign"]
-    assert code == 1 and text.endswith("Import what 'streamjobs state export' wrote for a job of the same settings.\n"), text
+    assert code == 1 and text.endswith(
+        "Import a file that 'streamjobs state export' wrote for a job with the same settings.\n"
+    ), text
     code, text = story.found["fallen"]
     assert code == 4 and len(text.strip().splitlines()) == 1 and "'k1'[1]" in text and "forgotten since?" in text
     assert story.found["strange"][0] == 2 and "no dead letter at '0:99'" in story.found["strange"][1]
@@ -232,7 +234,7 @@ def test_dead_letters_go_back_once_and_count_their_attempts(story: Story) -> Non
 
 def test_a_worker_that_starts_while_a_command_writes_wins(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     bed = story.bed
-    look = changelog_edit._unchanged
+    look = changelog_edit._require_unchanged
 
     async def taken_over() -> None:
         rival = Changelog(client.for_aiokafka(bed.settings.broker), bed.name, bed.changelog, 0)
@@ -243,7 +245,7 @@ def test_a_worker_that_starts_while_a_command_writes_wins(story: Story, monkeypa
         look(*words)
         asyncio.run(taken_over())  # as a worker does that starts right now
 
-    monkeypatch.setattr(changelog_edit, "_unchanged", looked)
+    monkeypatch.setattr(changelog_edit, "_require_unchanged", looked)
     code, text = _said("state", "reset", bed.path, "k4")
     assert code == 1 and "a worker started meanwhile" in text and "nothing was written" in text
     assert bed.snapshots() == story.after

@@ -118,7 +118,7 @@ def test_an_unforeseen_error_is_one_line_with_code_1_and_a_traceback_with_debug(
 
     monkeypatch.setattr("streamjobs.job_files.read_job", broken)
     assert command("check", "job.toml") == 1
-    assert capsys.readouterr().err == "streamjobs: ZeroDivisionError: made up (--debug shows where)\n"
+    assert capsys.readouterr().err == "streamjobs: ZeroDivisionError: made up (--debug prints the traceback)\n"
     assert command("check", "job.toml", "--debug") == 1
     assert "Traceback" in capsys.readouterr().err
 

@@ -54,7 +54,7 @@ def test_a_population_is_checked_before_anything_runs(tmp_path, capsys):
 
 def test_a_pooled_replay_of_a_job_with_a_population_is_refused(tmp_path, capsys):
     assert command("replay", people(tmp_path), "--input", "none.csv", "--key", "person", "--pool") == 2
-    assert "--pool learns a start for new keys, this job has one in [population]" in capsys.readouterr().err
+    assert "--pool learns a start for new keys, but this job has one in [population]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_a_pooled_replay_of_a_job_with_a_population_is_refused(tmp_path, capsys)
         (JOB + '[labels]\nwithin = "1s"\n', "[labels]: within has no meaning without wait or delay"),
         (
             JOB.replace('label = "activity"\n', "") + LABELS,
-            "[labels]: wait needs the field with the label; set [source] label",
+            "[labels]: wait needs the field with the label; set",
         ),
-        (JOB.replace('time = "ts"\n', "") + LABELS, "[labels]: wait needs the field with the event time; set [source] time"),
+        (JOB.replace('time = "ts"\n', "") + LABELS, "[labels]: wait needs the field with the event time; set"),
         (JOB.replace('[head]\nname = "rls"\n', "") + LABELS, "[labels]: wait needs something that learns labels"),
         (JOB.replace('page_hinkley"', 'page_hinkley"\nwatch = "loss"') + LABELS, "[drift]: watch = 'loss' misses labels"),
         (

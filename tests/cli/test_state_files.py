@@ -90,7 +90,7 @@ def test_an_exported_model_starts_new_keys_of_a_job(there, tmp_path, capsys):
     [
         (["show", "JOB", "p9", "--copy", "NEWER"], 2, "key 'p9': no state"),
         (["list", "JOB", "--copy", "absent"], 2, "cannot be read"),
-        (["list", "JOB", "--copy", "JOB"], 1, "copy of states"),
+        (["list", "JOB", "--copy", "JOB"], 1, "expected a file of 'state export --all'"),
         (["list", "OTHER", "--copy", "NEWER"], 1, "none of its 3 keys can be used"),
         (["show", "OTHER", "p1", "--copy", "NEWER"], 1, "key 'p1'"),
         (["export", "JOB", "-o", "x"], 2, "one of KEY, --pool and --all"),

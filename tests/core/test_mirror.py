@@ -121,7 +121,7 @@ def refused(mirror, source=None, **window):
     [
         ({"columns": ["ax", "wyy"]}, "mirror: 'wyy' is not one of [source] fields; did you mean 'wy'?"),
         ({"columns": []}, "mirror: columns must name at least one of [source] fields; got none."),
-        ({"columns": ["ax", "ax"]}, "mirror: columns must differ; 'ax' stands there 2 times."),
+        ({"columns": ["ax", "ax"]}, "mirror: columns must differ; 'ax' is named 2 times."),
         ({"columns": ["ax", 3]}, "mirror: columns[1] must be a text; got 3."),
         ({"field": "ts"}, "mirror: field must be a field of its own; 'ts' has another meaning in [source]."),
         ({"when": [1]}, "mirror: when must be a text, a number, true or false; got [1]."),
@@ -142,4 +142,4 @@ def test_a_mirror_needs_named_fields_in_a_format_that_has_them():
 
 def test_gravity_with_less_than_three_channels_is_refused():
     lines = refused({**MIRROR, "columns": ["ax"]}, {"fields": ["ax", "ay"]}, statistics="gravity")
-    assert lines == ["statistics = 'gravity' needs three fields of acceleration first; [source] has 2. Choose 'rich'."]
+    assert lines == ["statistics = 'gravity' needs acceleration in the first three fields; [source] has 2. Choose 'rich'."]

@@ -25,4 +25,4 @@ def test_a_topic_gives_the_bytes_a_file_gives(tmp_path, monkeypatch, capsys):
         assert command("fit", job, "--input", "topic", "--no-report", "--output", tmp_path / "other.state") == 0
         assert (tmp_path / "other.state").read_bytes() == from_file
         assert command("fit", job, "--input", "topic", "--key", "person", "--force") == 2
-        assert "a topic's records have their keys" in capsys.readouterr().err
+        assert "name columns of a file; remove them for a topic" in capsys.readouterr().err

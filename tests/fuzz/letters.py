@@ -4,8 +4,8 @@ from random import Random
 
 from streamjobs.core.messages import ATTEMPT, LETTER_HEADERS, Stored, dead_letter
 from streamjobs.errors import REASONS, RecordError
-from streamjobs.maintenance.copies import shown
-from streamjobs.maintenance.letters import REDRIVEN, identities, letter, original, redriven
+from streamjobs.maintenance.copies import printable
+from streamjobs.maintenance.letters import REDRIVEN, letter_ids, original_headers, parse_letter, redriven
 from tests.fuzz.bytes import EDGES, bent
 from tests.fuzz.case import Case, Family, must
 from tests.fuzz.jobs import record
@@ -44,17 +44,17 @@ class Letters(Family):
     def attempt(self, case: Case) -> str:
         headers, key = case.around
         came = record(case.data, 7, headers, key)
-        found = letter(came)
+        found = parse_letter(came)
         if found is not None:
-            shown(found.record.key).encode()
+            printable(found.record.key).encode()
             again = redriven(found, "imu.dlq")
-            must(identities([again]) == {b"imu.dlq-0-7"}, "who sent it back is not told")
-            original(found)
+            must(letter_ids([again]) == {b"imu.dlq-0-7"}, "who sent it back is not told")
+            original_headers(found)
         sent = dead_letter(came, RecordError(REASONS[len(case.data) % len(REASONS)], "no"))
-        lies = letter(Stored("imu.dlq", came.partition, 3, sent.timestamp, sent.key, sent.value, tuple(sent.headers)))
+        lies = parse_letter(Stored("imu.dlq", came.partition, 3, sent.timestamp, sent.key, sent.value, tuple(sent.headers)))
         if lies is None:
             raise AssertionError("a dead letter is none")
-        must(original(lies) == [(name, text or b"") for name, text in headers], "other headers came back")
+        must(original_headers(lies) == [(name, text or b"") for name, text in headers], "other headers came back")
         must((lies.record.key, lies.record.value) == (key, case.data), "another record came back")
         must(lies.source == (came.topic, came.partition, came.offset), "another place came back")
         return "decoded" if found is not None else "no letter"

@@ -21,7 +21,7 @@ from streamjobs.core.state.live import Live
 from streamjobs.errors import SnapshotError
 from streamjobs.maintenance import copies
 from streamjobs.maintenance.copies import Copy, Entry
-from streamjobs.maintenance.renew import begun, emptied, exported, put_back
+from streamjobs.maintenance.renew import exported_model, reset_snapshot, restored_snapshot, snapshot_from_model
 from streamjobs.maintenance.summary import details
 from tests.fuzz.bytes import bent
 from tests.fuzz.case import Case, Family, chance, must
@@ -84,7 +84,7 @@ class Snapshots(Family):
             job.decode_snapshot(data)
         except SnapshotError:
             if picked % OPENED == 0:
-                emptied(job, entry)
+                reset_snapshot(job, entry)
             return "SnapshotError of the job"
         if picked % OPENED == 0:
             try:
@@ -112,7 +112,7 @@ class Starts(Snapshots):
         except SnapshotError:
             return "SnapshotError"
         if chance(data) % LEARNED == 0:
-            begins = begun(job, data, b"p0", None)
+            begins = snapshot_from_model(job, data, b"p0", None)
             must(snapshot.decode(begins).offsets == {}, "a new key has offsets")
             go_on(self.lives, started, None, self.after[case.which])
         return "decoded"
@@ -148,10 +148,10 @@ class Copies(Snapshots):
         must(copies.decode(b"".join(copies.encode(held))) == held, "it comes back otherwise")
         outcome = "decoded"
         for entry in held.entries.values():
-            copies.shown(entry.key).encode()
+            copies.printable(entry.key).encode()
             try:
-                put_back(job, entry, b"p0", None)
-                exported(job, entry)
+                restored_snapshot(job, entry, b"p0", None)
+                exported_model(job, entry)
             except SnapshotError:
                 outcome = "SnapshotError of a state in it"
         return outcome

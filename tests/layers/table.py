@@ -52,7 +52,15 @@ LAYERS = (
     _layer(
         "decoding",
         ("streamjobs.core.decoding",),
-        {*PURE_TEXT, *NUMERIC, "msgspec", "streamjobs.core.messages", "algorithms", *_SETTINGS},
+        {
+            *PURE_TEXT,
+            *NUMERIC,
+            "msgspec",
+            "streamjobs.core.messages",
+            "streamjobs.stages.event_time",
+            "algorithms",
+            *_SETTINGS,
+        },
         pure=True,
     ),
     _layer(

@@ -10,6 +10,7 @@ from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, Array
 from algorithms.common.rls import packed, unpacked
 from algorithms.heads.gated import GatedRls
 from streamjobs.stages.smoothing import Smoothing
+from streamjobs.stages.stage import Shape
 from tests.checks.states import same_outputs, same_state
 from tests.reference.gated import gated as slow
 

@@ -49,12 +49,12 @@ def test_each_problem_is_told_once_with_its_keys(job, older, copy):
         (verified(job, damaged, None, None, None), "damaged"),
         (verified(other, copy, None, None, None), "3 keys ('p0'[0], 'p1'[0], 'p2'[0]): snapshot was written with"),
         (verified(job, with_offsets(copy, {("imu", 1): 5}), None, None, None), "partition 1"),
-        (verified(job, with_offsets(copy, {("old", 0): 5}), None, None, None), "got some of old"),
+        (verified(job, with_offsets(copy, {("old", 0): 5}), None, None, None), "got offsets of old"),
         (verified(job, copy, {0: 358}, None, None), "beyond the end of imu[0], 358"),
         (verified(job, gone, None, None, copy), "forgotten since?"),
         (verified(job, with_offsets(copy, {("imu", 0): 3}), None, None, older), "learned twice"),
-        (verified(job, older, None, None, copy), "lost something"),
-        (verified(job, with_offsets(copy, {("imu", 0): 900}), None, None, copy), "other bytes"),
+        (verified(job, older, None, None, copy), "lost records"),
+        (verified(job, with_offsets(copy, {("imu", 0): 900}), None, None, copy), "its bytes differ"),
     ]
     for found, words in cases:
         assert len(found.problems) == 1 and words in found.problems[0], (words, found.problems)

@@ -4,7 +4,7 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Stored
 from streamjobs.core.state.live import Live
-from streamjobs.maintenance.letters import identities, identity, letter, original, redriven
+from streamjobs.maintenance.letters import letter_id, letter_ids, original_headers, parse_letter, redriven
 from tests.core.streams import settings
 
 HEADERS = (
@@ -30,20 +30,20 @@ def lying(output: Output, offset: int) -> Stored:
 
 
 def test_a_letter_says_what_it_was_and_gives_the_record_back():
-    found = letter(lying(failed(BROKEN), 5))
+    found = parse_letter(lying(failed(BROKEN), 5))
     assert found is not None
     assert (found.reason, found.source, found.attempt, found.name) == ("malformed", ("imu", 2, 41), 1, "2:5")
-    assert tuple(original(found)) == HEADERS
+    assert tuple(original_headers(found)) == HEADERS
     back = redriven(found, TOPIC)
     assert back[:6] == ("imu", 2, -1, BROKEN.timestamp, b"p1", b"{broken")
     assert back.headers == (*HEADERS, ("streamjobs-attempt", b"2"), ("streamjobs-redriven", b"imu.dlq-2-5"))
-    assert identities([back]) == {identity(TOPIC, found.place)}
+    assert letter_ids([back]) == {letter_id(TOPIC, found.place)}
 
 
 def test_each_failure_after_a_redrive_counts_one_attempt_more():
     record = BROKEN
     for attempt in range(1, 4):
-        found = letter(lying(failed(record), attempt))
+        found = parse_letter(lying(failed(record), attempt))
         assert found is not None and found.attempt == attempt
         record = redriven(found, TOPIC)._replace(offset=41 + attempt)
     assert record.headers == (*HEADERS, ("streamjobs-attempt", b"4"), ("streamjobs-redriven", b"imu.dlq-2-3"))
@@ -51,9 +51,9 @@ def test_each_failure_after_a_redrive_counts_one_attempt_more():
 
 def test_an_attempt_header_that_is_no_number_counts_as_none():
     for text in (b"", b"-3", b"9" * 40, b"two", b"0"):
-        found = letter(lying(failed(BROKEN._replace(headers=(("streamjobs-attempt", text),))), 0))
+        found = parse_letter(lying(failed(BROKEN._replace(headers=(("streamjobs-attempt", text),))), 0))
         assert found is not None and found.attempt == 1
 
 
 def test_what_is_no_letter_is_none():
-    assert letter(BROKEN) is None and letter(BROKEN._replace(headers=())) is None
+    assert parse_letter(BROKEN) is None and parse_letter(BROKEN._replace(headers=())) is None

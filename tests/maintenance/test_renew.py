@@ -7,7 +7,7 @@ from streamjobs.core.state import snapshot
 from streamjobs.core.state.live import Live
 from streamjobs.errors import SnapshotError
 from streamjobs.maintenance.copies import Entry
-from streamjobs.maintenance.renew import begun, emptied, exported, put_back
+from streamjobs.maintenance.renew import exported_model, reset_snapshot, restored_snapshot, snapshot_from_model
 from tests.core.people import job_of_people
 from tests.core.streams import Worker, samples, settings, values
 from tests.maintenance.copying import at, copy_of, stored
@@ -36,7 +36,7 @@ def without_offsets(data: bytes) -> bytes:
 
 
 def test_a_reset_key_learns_only_what_comes_after_even_where_all_input_is_read_again(job, half):
-    empty = emptied(job, entry_of(job, half))
+    empty = reset_snapshot(job, entry_of(job, half))
     again = Worker(job, half | {KEY: empty})
     outputs = values(again.apply(RECORDS))  # the offsets of the group are lost
     again.checkpoint()
@@ -52,33 +52,33 @@ def test_a_reset_key_learns_only_what_comes_after_even_where_all_input_is_read_a
 def test_a_state_of_other_settings_can_be_reset_and_a_damaged_one_is_ended(job, half):
     other = Job.from_settings(settings(learner={"name": "okfeb", "rank": 2, "budget": 4}))
     entry = entry_of(job, half)
-    states, _, offsets = other.decode_snapshot(emptied(other, entry))
+    states, _, offsets = other.decode_snapshot(reset_snapshot(other, entry))
     assert states["books"].rows == 0 and offsets == snapshot.decode(entry.data).offsets
-    assert emptied(other, entry._replace(data=entry.data[:-9])) is None
+    assert reset_snapshot(other, entry._replace(data=entry.data[:-9])) is None
 
 
 def test_an_exported_model_is_the_one_live_states_export(job, half):
-    assert exported(job, entry_of(job, half)) == Live(job, half.get).export(KEY)
+    assert exported_model(job, entry_of(job, half)) == Live(job, half.get).export(KEY)
 
 
 def test_an_imported_model_starts_a_key_as_start_from_does_and_keeps_the_offsets(job, half):
-    model = exported(job, entry_of(job, half, b"p0"))
-    given = begun(job, model, KEY, entry_of(job, half))
+    model = exported_model(job, entry_of(job, half, b"p0"))
+    given = snapshot_from_model(job, model, KEY, entry_of(job, half))
     assert snapshot.decode(given).offsets == snapshot.decode(half[KEY]).offsets
     warm = Live(job.starting_from(model), {}.get)
     slot = warm.slot(KEY)
     warm.dirty.add(slot)
     assert dict(warm.snapshots())[KEY] == without_offsets(given)
-    assert snapshot.decode(begun(job, model, b"new", None)).offsets == {}
+    assert snapshot.decode(snapshot_from_model(job, model, b"new", None)).offsets == {}
     with pytest.raises(SnapshotError):
-        begun(job, model[:-1], KEY, None)
+        snapshot_from_model(job, model[:-1], KEY, None)
 
 
 def test_a_saved_state_comes_back_to_the_bit_but_never_behind_the_present_offset(job, half):
     later = stored(job, RECORDS)
     saved, present = entry_of(job, half), entry_of(job, later)
-    given = put_back(job, saved, KEY, present)
+    given = restored_snapshot(job, saved, KEY, present)
     assert without_offsets(given) == without_offsets(half[KEY])
     assert snapshot.decode(given).offsets == snapshot.decode(later[KEY]).offsets == at(358)
-    assert put_back(job, saved, KEY, None) == half[KEY]
-    assert snapshot.decode(put_back(job, saved, b"p0", None)).offsets == {}
+    assert restored_snapshot(job, saved, KEY, None) == half[KEY]
+    assert snapshot.decode(restored_snapshot(job, saved, b"p0", None)).offsets == {}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamjobs.core.job import Job
-from streamjobs.maintenance.summary import details, opened, summary
+from streamjobs.maintenance.summary import decode_entry, details, summary
 from tests.core.streams import START, Worker, samples, settings
 from tests.maintenance.copying import copy_of
 
@@ -60,7 +60,7 @@ def test_a_detector_gives_the_mean_where_the_learner_keeps_none(detector):
 def test_details_show_every_array_of_the_state_and_are_json():
     job, copy, _ = worked()
     found = json.loads(json.dumps(details(job, copy.entries[KEY]), allow_nan=False))
-    states, names, _ = opened(job, copy.entries[KEY])
+    states, names, _ = decode_entry(job, copy.entries[KEY])
     shapes = {(one["stage"], one["name"]): tuple(one["shape"]) for one in found["fields"]}
     assert {stage for stage, _ in shapes} == set(job.own)
     support = states["learner"].extractor.support

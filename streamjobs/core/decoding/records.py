@@ -16,7 +16,8 @@ from streamjobs.core.decoding.samples import MAX_LABEL, Frame, LateLabels, Probl
 from streamjobs.core.messages import Headers, Record, Unread
 from streamjobs.errors import RecordError
 from streamjobs.settings.sections import MirrorSection, SourceSection
-from streamjobs.settings.types import END_OF_TIME, TIME_UNITS
+from streamjobs.settings.types import TIME_UNITS
+from streamjobs.stages.event_time import END_OF_TIME
 
 _key, _value = operator.attrgetter("key"), operator.attrgetter("value")
 _timestamp, _headers = operator.attrgetter("timestamp"), operator.attrgetter("headers")
