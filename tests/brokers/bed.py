@@ -15,7 +15,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec
 
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
@@ -115,6 +115,18 @@ class Bed:
             quiet["isolation.level"] = "read_uncommitted"  # else it waits while a dead worker's transaction is open
             self._asking = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.name, **quiet})
         return {tp.partition: max(tp.offset, 0) for tp in self._asking.committed(partitions, timeout=ANSWER)}
+
+    def alter(self, topic: str, setting: str, value: str) -> None:
+        """Change a setting of a topic and wait until the broker applies it."""
+        entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+        for answer in self.admin.incremental_alter_configs([resource]).values():
+            answer.result(ANSWER)
+        until(lambda: self.topic_setting(topic, setting) == value, f"{topic}: {setting} = {value}", 60)
+
+    def topic_setting(self, topic: str, setting: str) -> str:
+        (found,) = self.admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
+        return str(found.result(ANSWER)[setting].value)
 
     def behind(self) -> int:
         """Records whose offsets are not committed."""

@@ -11,7 +11,6 @@ from aiokafka import AIOKafkaProducer
 from tests.brokers.bed import Bed
 from tests.brokers.fixtures import LEARNING, MakeBed
 from tests.brokers.load import START
-from tests.brokers.test_worker_ending import alter
 from tests.brokers.workers import working
 from tests.cli.jobs import command
 from tests.kafka.batches import PACK, batch, packed, records
@@ -81,7 +80,7 @@ def peak(pid: int) -> int:
 
 def test_bombs_of_every_codec_are_dead_letters_and_hold_nothing_up(make_bed: MakeBed, capsys: Any) -> None:
     bed = make_bed("bombs", **LEARNING)
-    alter(bed, bed.input, "max.message.bytes", str(16 * MB))  # snappy packs 160 MB to no less than 8
+    bed.alter(bed.input, "max.message.bytes", str(16 * MB))  # snappy packs 160 MB to no less than 8
     want = made()
     with working(bed) as worker:
         before = peak(worker.pid)

@@ -8,9 +8,8 @@ from streamjobs.core.advance import advance
 from streamjobs.core.state.live import Live
 from tests.brokers.bed import Bed, Sent, new_producer, send
 from tests.brokers.fixtures import MakeBed
-from tests.brokers.test_worker_ending import ended
 from tests.brokers.truth import identity
-from tests.brokers.workers import Worker, working
+from tests.brokers.workers import Worker, ended, working
 from tests.faults.audit import opened
 from tests.golden.old import Old, later_version, stored
 

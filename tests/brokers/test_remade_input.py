@@ -12,8 +12,7 @@ from tests.brokers.bed import PARTITIONS, Bed, until
 from tests.brokers.fixtures import LEARNING, MakeBed
 from tests.brokers.load import samples
 from tests.brokers.nursery import Nursery
-from tests.brokers.test_worker_ending import ended
-from tests.brokers.workers import Worker, done_by
+from tests.brokers.workers import Worker, done_by, ended
 from tests.cli.jobs import command
 
 

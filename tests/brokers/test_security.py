@@ -24,10 +24,9 @@ from tests.brokers.load import SOURCE, samples
 from tests.brokers.nursery import Nursery
 from tests.brokers.planted import program
 from tests.brokers.secured import Secured
-from tests.brokers.test_worker_ending import ended
 from tests.brokers.token_server import TokenServer, renewed
 from tests.brokers.truth import verify
-from tests.brokers.workers import RUN, Worker, working
+from tests.brokers.workers import RUN, Worker, ended, working
 from tests.cli.jobs import command
 
 SECTIONS = {"source": SOURCE, "head": {"name": "rls"}, "drift": {"detector": "page_hinkley"}}

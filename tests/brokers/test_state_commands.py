@@ -26,7 +26,6 @@ from streamjobs.maintenance.renew import begun, emptied, exported
 from streamjobs.worker.changelog import Changelog
 from tests.brokers.bed import PARTITIONS, Bed, Sent
 from tests.brokers.nursery import Nursery
-from tests.brokers.test_worker_ending import alter
 from tests.brokers.workers import Worker, working
 from tests.cli.jobs import command
 
@@ -70,7 +69,7 @@ def story(
 ) -> Story:
     folder = tmp_path_factory.mktemp(request.param)
     bed = Bed(broker.bootstrap, folder, f"ops-{request.param}", source={"dim": 3}, state={"store": request.param})
-    alter(bed, bed.job.sinks["features"], "retention.ms", str(LONG))
+    bed.alter(bed.job.sinks["features"], "retention.ms", str(LONG))
     bed.produce([*records(0, FIRST), *bad(2)])
     with working(bed, nursery=nursery) as worker:
         bed.until_done([worker])

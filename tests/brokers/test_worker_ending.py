@@ -10,66 +10,16 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+from confluent_kafka.admin import NewTopic
 
-from tests.brokers.bed import PARTITIONS, Bed, Sent, until
+from tests.brokers.bed import PARTITIONS, Sent, until
 from tests.brokers.fixtures import MakeBed
-from tests.brokers.workers import CHECKOUT, Worker, working
-from tests.worker.fake_core import MAGIC, STATE, fold
-
-HASH = ("-m", "tests.worker.hash_worker")
-ONCE = (*HASH, "--once")
-
-
-def hash_bed(make_bed: MakeBed, name: str, **options: Any) -> Bed:
-    """A job whose topics are those of the hash core: predictions and dlq."""
-    return make_bed(name, source={"dim": 1}, head={"name": "rls"}, **options)
-
-
-def numbers(count: int, keys: int = 8) -> list[Sent]:
-    """Values 0, 1, 2, ... of keys in turn; key k in partition k % 4."""
-    return [Sent(b"k%d" % (n % keys), b"%d" % n, n % keys % PARTITIONS, 1_700_000_000_000 + n) for n in range(count)]
-
-
-def alter(bed: Bed, topic: str, name: str, value: str) -> None:
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    for answer in bed.admin.incremental_alter_configs([resource]).values():
-        answer.result(10)
-
-    def applied() -> bool:
-        (found,) = bed.admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
-        return found.result(10)[name].value == value
-
-    until(applied, f"{topic}: {name} = {value}")
-
-
-def ended(worker: Worker, within: float = 120.0) -> tuple[int, list[str]]:
-    """Exit code, and the lines that are no log events."""
-    try:
-        code = worker.process.wait(within)
-    finally:
-        worker.end()
-    return code, [line for line in worker.text().splitlines() if line and not line.startswith("{")]
-
-
-def states(bed: Bed) -> dict[bytes, list[int]]:
-    """(last offset, count, hash) of every key in the changelog."""
-    return {key: list(STATE.unpack_from(data))[1:] for (_, key), data in bed.snapshots().items()}
-
-
-def expected(bed: Bed) -> dict[bytes, list[int]]:
-    found: dict[bytes, list[int]] = {}
-    for record in bed.inputs():
-        assert record.key is not None and record.value is not None
-        state = found.setdefault(record.key, [-1, 0, 0])
-        fold(state, int(record.value))
-        state[0] = record.offset
-    return found
+from tests.brokers.hash_jobs import HASH, ONCE, expected, hash_bed, numbers, states
+from tests.brokers.workers import CHECKOUT, Worker, ended, working
+from tests.worker.fake_core import MAGIC
 
 
 def test_once_stops_when_everything_there_at_the_start_is_done(make_bed: MakeBed) -> None:
@@ -135,7 +85,7 @@ def test_a_wrong_number_of_partitions_ends_it_with_code_3(make_bed: MakeBed) -> 
 
 def test_a_changelog_that_forgets_ends_it_with_code_3(make_bed: MakeBed) -> None:
     bed = hash_bed(make_bed, "forgetful")
-    alter(bed, bed.changelog, "cleanup.policy", "delete")
+    bed.alter(bed.changelog, "cleanup.policy", "delete")
     code, lines = ended(Worker(bed, program=HASH))
     assert code == 3 and len(lines) == 1 and bed.changelog in lines[0] and "compact" in lines[0]
 
@@ -150,7 +100,7 @@ def test_a_taken_metrics_port_ends_it_with_code_3(make_bed: MakeBed) -> None:
 
 def test_refused_outputs_end_it_before_their_offsets_move(make_bed: MakeBed) -> None:
     bed = hash_bed(make_bed, "refused")
-    alter(bed, f"{bed.input}.predictions", "max.message.bytes", "60")
+    bed.alter(f"{bed.input}.predictions", "max.message.bytes", "60")
     bed.produce(numbers(100))
     code, lines = ended(Worker(bed, program=HASH))
     assert code == 1 and len(lines) == 1
@@ -160,7 +110,7 @@ def test_refused_outputs_end_it_before_their_offsets_move(make_bed: MakeBed) -> 
 
 def test_a_snapshot_the_changelog_does_not_take_ends_it_before_anything_moves(make_bed: MakeBed) -> None:
     bed = hash_bed(make_bed, "fat")
-    alter(bed, bed.changelog, "max.message.bytes", "500")
+    bed.alter(bed.changelog, "max.message.bytes", "500")
     bed.produce(numbers(100))
     code, lines = ended(Worker(bed, program=HASH))
     assert code == 1 and len(lines) == 1

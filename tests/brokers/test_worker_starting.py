@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 from streamjobs.kafka.devbroker.broker import Broker
 from tests.brokers.bed import PARTITIONS, Bed, until
 from tests.brokers.fixtures import MakeBed
-from tests.brokers.test_worker_ending import HASH, expected, hash_bed, numbers, states
+from tests.brokers.hash_jobs import HASH, expected, hash_bed, numbers, states
 from tests.brokers.workers import Worker, working
 
 STILL = 7.0  # seconds, beyond the 6 s of the session of a group and the 4 s of the node

@@ -129,5 +129,14 @@ def done_by(bed: Bed, name: str = "a", **options: Any) -> Worker:
     return worker
 
 
+def ended(worker: Worker, within: float = 120.0) -> tuple[int, list[str]]:
+    """Exit code, and the lines that are no log events."""
+    try:
+        code = worker.process.wait(within)
+    finally:
+        worker.end()
+    return code, [line for line in worker.text().splitlines() if line and not line.startswith("{")]
+
+
 def pause(seconds: float) -> None:
     time.sleep(seconds)

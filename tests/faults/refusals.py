@@ -1,10 +1,7 @@
 """A broker that refuses what the job has to write: outputs, dead letters, snapshots."""
 
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
-
-from tests.brokers.bed import until
 from tests.faults.inputs import MOST, poisoned
-from tests.faults.trial import Trial, patient
+from tests.faults.trial import Trial
 
 
 def output(trial: Trial) -> None:
@@ -26,13 +23,13 @@ def refused(trial: Trial, topic: str) -> None:
     workers = trial.both()
     trial.pour()
     trial.progress()
-    alter(trial, topic, "max.message.bytes", "100")  # the marker of a transaction has 78, and must fit
+    trial.bed.alter(topic, "max.message.bytes", "100")  # the marker of a transaction has 78, and must fit
     for worker in workers:
         trial.ends_by_itself(worker, 1, topic)
     committed = bed.committed()
     written = answered(trial)
     assert all(written[number] >= committed[number] for number in committed), f"committed {committed}, written {written}"
-    alter(trial, topic, "max.message.bytes", "2000000")
+    trial.bed.alter(topic, "max.message.bytes", "2000000")
     trial.prove(f"both ended with code 1 naming {topic}, nothing committed that was not written")
     trial.both()
     trial.progress()
@@ -54,23 +51,10 @@ def snapshot(trial: Trial) -> None:
     workers = trial.both()
     trial.pour()
     trial.progress()
-    alter(trial, bed.changelog, "max.message.bytes", "600")
+    trial.bed.alter(bed.changelog, "max.message.bytes", "600")
     for worker in workers:
         trial.ends_by_itself(worker, 1, "max.message.bytes")
     trial.prove("both ended with code 1 naming max.message.bytes")
-    alter(trial, bed.changelog, "max.message.bytes", "1048588")
+    trial.bed.alter(bed.changelog, "max.message.bytes", "1048588")
     trial.both()
     trial.progress()
-
-
-def alter(trial: Trial, topic: str, name: str, value: str) -> None:
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    for answer in trial.bed.admin.incremental_alter_configs([resource]).values():
-        answer.result(30)
-
-    def applied() -> bool:
-        (found,) = trial.bed.admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
-        return bool(found.result(30)[name].value == value)
-
-    until(lambda: patient(applied), f"{topic}: {name} = {value}", 60)

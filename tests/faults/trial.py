@@ -42,6 +42,9 @@ class ClusterBed(Bed):
     def committed(self) -> dict[int, int]:
         return patient(lambda: Bed.committed(self))
 
+    def topic_setting(self, topic: str, setting: str) -> str:
+        return patient(lambda: Bed.topic_setting(self, topic, setting))
+
     def members(self) -> list[int]:
         return patient(lambda: Bed.members(self))
 

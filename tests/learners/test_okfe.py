@@ -7,7 +7,7 @@ import pytest
 
 from algorithms import SettingError, learner_from
 from algorithms.common.kernels import gram
-from tests.learners.test_okfeb import way, with_basis
+from tests.learners.bases import way, with_basis
 from tests.reference.okfe import PlainOkfe
 from tests.reference.okfeb import gaussian
 
