@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from tests.brokers.bed import PARTITIONS, Bed, Sent
-from tests.brokers.fixtures import MakeBed
+from tests.brokers.fixtures import MakeJob
+from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent
 from tests.worker.fake_core import STATE, fold
 
 HASH = ("-m", "tests.worker.hash_worker")
 ONCE = (*HASH, "--once")
 
 
-def hash_bed(make_bed: MakeBed, name: str, **options: Any) -> Bed:
+def hash_job(make_job: MakeJob, name: str, **options: Any) -> KafkaJob:
     """A job whose topics are those of the hash core: predictions and dlq."""
-    return make_bed(name, source={"dim": 1}, head={"name": "rls"}, **options)
+    return make_job(name, source={"dim": 1}, head={"name": "rls"}, **options)
 
 
 def numbers(count: int, keys: int = 8) -> list[Sent]:
@@ -20,14 +20,14 @@ def numbers(count: int, keys: int = 8) -> list[Sent]:
     return [Sent(b"k%d" % (n % keys), b"%d" % n, n % keys % PARTITIONS, 1_700_000_000_000 + n) for n in range(count)]
 
 
-def states(bed: Bed) -> dict[bytes, list[int]]:
+def states(job: KafkaJob) -> dict[bytes, list[int]]:
     """(last offset, count, hash) of every key in the changelog."""
-    return {key: list(STATE.unpack_from(data))[1:] for (_, key), data in bed.snapshots().items()}
+    return {key: list(STATE.unpack_from(data))[1:] for (_, key), data in job.snapshots().items()}
 
 
-def expected(bed: Bed) -> dict[bytes, list[int]]:
+def expected(job: KafkaJob) -> dict[bytes, list[int]]:
     found: dict[bytes, list[int]] = {}
-    for record in bed.inputs():
+    for record in job.inputs():
         assert record.key is not None and record.value is not None
         state = found.setdefault(record.key, [-1, 0, 0])
         fold(state, int(record.value))

@@ -1,4 +1,4 @@
-"""A job on a real broker: its file, its topics, what they hold, how far the group is."""
+"""A job on a real broker: its job file, its topics and what they hold, the offsets and members of its group."""
 
 import itertools
 import json
@@ -38,11 +38,11 @@ class Sent(NamedTuple):
     headers: Sequence[tuple[str, bytes]] = ()
 
 
-class Bed:
+class KafkaJob:
     """One job under test. `sections` are those of a job file; the topics are made with 4 partitions.
 
     folder: for the job file, state directories and logs.  make: False = the topics are not made.
-    population: what others taught; its file is named in the job.
+    population: bytes of a population file; the job names that file.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class Bed:
         self.path = folder / f"{name}.toml"
         self.path.write_text(toml(table), encoding="utf-8")
         self.settings = load_job(self.path, env={})
-        self.job = Job.from_settings(self.settings, population=population)
+        self.core = Job.from_settings(self.settings, population=population)
         self.input, self.changelog = self.settings.source.topic, topics.changelog(self.settings)
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self._asking: Consumer | None = None
         if make:
-            topics.create(self.settings, partitions=PARTITIONS, job_sinks=self.job.sinks, state_bytes=self.job.state_bytes)
+            topics.create(self.settings, partitions=PARTITIONS, job_sinks=self.core.sinks, state_bytes=self.core.state_bytes)
 
     def produce(self, records: Iterable[Sent]) -> int:
         """Produce to the input and wait for every acknowledgement; gives how many."""
@@ -128,7 +128,7 @@ class Bed:
         (found,) = self.admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
         return str(found.result(ANSWER)[setting].value)
 
-    def behind(self) -> int:
+    def lag(self) -> int:
         """Records whose offsets are not committed."""
         return sum(self.ends().values()) - sum(self.committed().values())
 
@@ -137,13 +137,13 @@ class Bed:
         found = groups.described({"bootstrap_servers": self.bootstrap}, self.name)
         return sorted((sum(tp.topic == self.input for tp in member) for member in found.members), reverse=True)
 
-    def until_done(self, workers: Iterable[Any] = (), within: float = 180.0) -> None:
+    def wait_until_done(self, workers: Iterable[Any] = (), within: float = 180.0) -> None:
         """Wait until everything in the input is committed; `workers` must live meanwhile."""
 
         def done() -> bool:
             for worker in workers:
-                worker.must_live()
-            return self.behind() == 0
+                worker.assert_running()
+            return self.lag() == 0
 
         until(done, f"{self.name}: every input offset committed", within, every=0.1)
 
@@ -187,7 +187,7 @@ class Bed:
         ]
 
     def sink(self, name: str, *, committed_only: bool = False) -> list[Any]:
-        return list(self.read(self.job.sinks[name], committed_only=committed_only))
+        return list(self.read(self.core.sinks[name], committed_only=committed_only))
 
     def snapshots(self) -> dict[tuple[int, bytes], bytes]:
         """The last snapshot of every (partition, key) in the changelog that counts.
