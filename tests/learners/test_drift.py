@@ -13,6 +13,7 @@ from algorithms.drift.adwin import PER_SIZE, SIZES, AdwinState
 from algorithms.drift.report import AFTER, ALARM, BEFORE, STATISTIC
 from tests.checks.states import joined, same_outputs, same_state
 from tests.reference import drift as reference
+from tests.sizes import first_fast
 
 DETECTORS = ("page_hinkley", "adwin", "window_ratio")
 
@@ -37,7 +38,7 @@ def shifted(seed: int = 0, before: int = 300, after: int = 100) -> Array:
     return np.concatenate([ls_errors(before, seed), ls_errors(after, seed + 1, 0.5)])
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_fast(range(3)))
 @pytest.mark.parametrize(
     ("name", "chosen"),
     [
