@@ -16,3 +16,5 @@ hypothesis.settings.load_profile("fixed")
 def pytest_configure(config: pytest.Config) -> None:
     """Before test modules are imported: their decorators ask for the number of examples."""
     sizes.fast = "not slow" in config.getoption("markexpr")
+    hypothesis.settings.register_profile("sized", hypothesis.settings.get_profile("fixed"), max_examples=sizes.examples(100))
+    hypothesis.settings.load_profile("sized")

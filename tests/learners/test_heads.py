@@ -13,7 +13,6 @@ from algorithms.common.rls import WIND_UP, packed, unpacked
 from algorithms.heads.rls import Rls
 from tests.checks.states import joined, rows_of, same_outputs, same_state
 from tests.reference import heads as reference
-from tests.sizes import first_fast
 
 SETTINGS: dict[str, list[dict[str, Any]]] = {
     "lms": [{"step_size": 0.02, "ridge": 0.0}, {"step_size": 0.05, "ridge": 0.1}],
@@ -177,7 +176,8 @@ def test_rls_is_the_weighted_ridge_regression_of_all_rows(forgetting: float) -> 
     np.testing.assert_allclose(unpacked(state.P, 6), np.linalg.inv(R), rtol=1e-8, atol=1e-12)
 
 
-@pytest.mark.parametrize("forgetting", first_fast([0.999, 1.0, 0.9]))
+@pytest.mark.slow
+@pytest.mark.parametrize("forgetting", [1.0, 0.999, 0.9])
 def test_rls_is_sound_after_a_million_rows(forgetting: float) -> None:
     """Idle inputs, equal inputs and outliers between ordinary rows; at the end it learns another line at once."""
     random = np.random.default_rng(7)
