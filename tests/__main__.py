@@ -1,17 +1,18 @@
 """`python -m tests`: format, lint, types, layers, doctests, every test, real brokers; ends with one total.
 
-    python -m tests                       everything; the parts with brokers beside the others, each in order
-    python -m tests --fast                the minute-long part for the inner loop
+    python -m tests                       everything; the parts on brokers run in parallel with the others
+    python -m tests --fast                what to run before every commit: no brokers, no tests marked slow
     python -m tests checks core           these parts
     python -m tests tests/core/test_x.py  this file
     python -m tests -k name               the tests whose name matches
 
-The last line is "N passed, N failed, N skipped"; the exit code is 1 when anything failed. With CI=true a skipped test
-counts as failed, except where recordings are absent that are no part of the project (tests/data.py).
+The last line is "N passed, N failed, N skipped"; the exit code is 1 if anything failed. With CI=true a skipped test
+counts as failed, except for recordings that are not part of the project (tests/data.py).
 """
 
 import argparse
 import os
+import resource
 import sys
 import time
 from collections import Counter
@@ -46,13 +47,13 @@ def main(arguments: list[str] | None = None) -> int:
         except BaseException:
             stopping.set()
             raise
-    return _total(results, absent, time.monotonic() - started)
+    return _total(results, absent, time.monotonic() - started, _processor())
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests", description="Run the tests; the last line is the total.")
     parser.add_argument("what", nargs="*", help="parts or files; absent: all parts")
-    parser.add_argument("--fast", action="store_true", help="the minute-long part")
+    parser.add_argument("--fast", action="store_true", help="without brokers and tests marked slow")
     parser.add_argument("-k", metavar="NAME", help="only tests whose name matches")
     return parser.parse_args(arguments)
 
@@ -74,9 +75,9 @@ def _chosen(options: argparse.Namespace) -> tuple[list[Part], str]:
 
 
 def _one(part: Part, pytest_options: list[str], *, picked: bool, strict: bool) -> Result:
-    """Run a part, or say that it is not there, and show what came of it."""
+    """Run a part and print its outcome."""
     if not part.command and not part.there:
-        result = Result(part.name, failed=[f"{part.name}: {' '.join(part.folders)} is not there"])
+        result = Result(part.name, failed=[f"{part.name}: {' '.join(part.folders)} does not exist"])
     else:
         result = _ran(part, pytest_options, picked=picked, strict=strict)
     _show(result)
@@ -93,7 +94,7 @@ def _ran(part: Part, pytest_options: list[str], *, picked: bool, strict: bool) -
     if strict:
         forbidden = [(test, why) for test, why in result.skipped if not why.startswith(NO_RECORDINGS)]
         result.skipped = [skip for skip in result.skipped if skip not in forbidden]
-        result.failed += [f"{test}: skipped, which fails in CI: {why}" for test, why in forbidden]
+        result.failed += [f"{test}: skipped, which CI counts as a failure: {why}" for test, why in forbidden]
     return result
 
 
@@ -103,21 +104,27 @@ def _show(result: Result) -> None:
         counts += f", {len(result.failed)} FAILED"
     if result.skipped:
         counts += f", {len(result.skipped)} skipped"
-    lines = [f"{result.name:<10} {counts:<40} {result.seconds:6.1f} s"]
+    lines = [f"{result.name:<10} {counts:<40} {result.seconds:6.1f} s {result.processor:6.1f} s of processor"]
     if result.failed:
         lines += ["  | " + line for line in result.output.splitlines()]
-    print("\n".join(lines), flush=True)  # at once: another part may be talking
+    print("\n".join(lines), flush=True)  # in one call: another part may print at the same time
 
 
-def _total(results: list[Result], absent: list[str], seconds: float) -> int:
+def _processor() -> float:
+    """Seconds of processor time of this process and all it waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
+def _total(results: list[Result], absent: list[str], seconds: float, processor: float) -> int:
     passed = sum(result.passed for result in results)
     failed = [test for result in results for test in result.failed]
     skipped = [why for result in results for _, why in result.skipped]
-    print(f"\n{seconds:.0f} s in all")
+    print(f"\n{seconds:.0f} s in all, {processor:.0f} s of processor")
     if absent:
-        print(f"not there: {', '.join(absent)}")
+        print(f"missing: {', '.join(absent)}")
     for why, times in Counter(skipped).items():
-        print(f"skipped {times} x: {why}")
+        print(f"skipped {times} times: {why}")
     for test in failed:
         print(f"FAILED {test}")
     if not passed and not failed:

@@ -1,10 +1,20 @@
-"""For every test: one BLAS thread; hypothesis draws the same examples in every run, takes its time and keeps no files."""
+"""For every test: one BLAS thread; hypothesis draws the same examples in every run, without a deadline or a database."""
 
 from streamjobs.process import use_one_thread
 
 use_one_thread()  # before anything imports numpy
 
 import hypothesis  # noqa: E402
+import pytest  # noqa: E402
+
+from tests import sizes  # noqa: E402
 
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("fixed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before test modules are imported: their decorators ask for the number of examples."""
+    sizes.fast = "not slow" in config.getoption("markexpr")
+    hypothesis.settings.register_profile("sized", hypothesis.settings.get_profile("fixed"), max_examples=sizes.examples(100))
+    hypothesis.settings.load_profile("sized")

@@ -21,13 +21,14 @@ stopping = threading.Event()  # set: parts that run are ended
 
 @dataclass
 class Result:
-    """What came of a part."""
+    """The outcome of a part."""
 
     name: str
     passed: int = 0
-    failed: list[str] = field(default_factory=list)  # test ids, or what else is wrong
+    failed: list[str] = field(default_factory=list)  # test ids, or another problem of the part
     skipped: list[tuple[str, str]] = field(default_factory=list)  # test id, reason
     seconds: float = 0.0
+    processor: float = 0.0  # seconds, of the part and all processes it waited for
     output: str = ""
 
     @property
@@ -36,7 +37,7 @@ class Result:
 
 
 def run_part(part: Part, pytest_options: list[str], progress: Callable[[str], None]) -> Result:
-    """Run the part to its end, or end it at its limit; `progress` gets a line every ten seconds."""
+    """Run the part until it ends or times out; `progress` gets a line every ten seconds."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="streamjobs-tests-") as folder:
         output, tally = Path(folder) / "output", Path(folder) / "tally"
@@ -56,8 +57,8 @@ def run_part(part: Part, pytest_options: list[str], progress: Callable[[str], No
                 "--continue-on-collection-errors",
             ]
             command += [*part.options, *pytest_options, *part.there]
-        code = _watch(command, part.within_seconds, output, tally, progress)
-        result = Result(part.name, seconds=time.monotonic() - started)
+        code, processor = _watch(command, part.within_seconds, output, tally, progress)
+        result = Result(part.name, seconds=time.monotonic() - started, processor=processor)
         result.output = output.read_text(encoding="utf-8", errors="replace")
         if part.command:
             if code == 0:
@@ -69,9 +70,11 @@ def run_part(part: Part, pytest_options: list[str], progress: Callable[[str], No
     return result
 
 
-def _watch(command: list[str], limit: float, output: Path, tally: Path, progress: Callable[[str], None]) -> int | None:
-    """Exit code, None when the limit ended it. The part has its own process group: what it started ends with it."""
-    started = said = time.monotonic()
+def _watch(
+    command: list[str], limit: float, output: Path, tally: Path, progress: Callable[[str], None]
+) -> tuple[int | None, float]:
+    """Exit code and processor seconds; None at a timeout. The process group of the part ends with it."""
+    started = last_report = time.monotonic()
     environment = {**with_bytecode(), "STREAMJOBS_TALLY": str(tally), "PYTHONUNBUFFERED": "1"}
     with output.open("wb") as sink:
         process = subprocess.Popen(
@@ -85,26 +88,28 @@ def _watch(command: list[str], limit: float, output: Path, tally: Path, progress
         )
         try:
             while True:
-                try:
-                    return process.wait(timeout=0.2)
-                except subprocess.TimeoutExpired:
-                    now = time.monotonic()
+                ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+                if ended:
+                    process.returncode = os.waitstatus_to_exitcode(status)
+                    return process.returncode, usage.ru_utime + usage.ru_stime
+                now = time.monotonic()
                 if now - started > limit or stopping.is_set():
-                    return None
-                if now - said >= PROGRESS_EVERY_SECONDS:
-                    said = now
-                    progress(_doing(tally, now - started))
+                    return None, 0.0
+                if now - last_report >= PROGRESS_EVERY_SECONDS:
+                    last_report = now
+                    progress(_progress(tally, now - started))
+                time.sleep(0.05)
         finally:
             _end(process)
 
 
 def with_bytecode() -> dict[str, str]:
-    """This environment, in which Python keeps what it has compiled: without, each process reads all sources anew (0.4 s)."""
+    """This environment, with bytecode caching on: without it every process compiles all modules again (0.4 s)."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the part's process group: a moment for its own cleaning up, then for good."""
+    """End the part's process group: SIGTERM, so that it can clean up, then SIGKILL."""
     for how, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0)):
         try:
             os.killpg(process.pid, how)
@@ -121,11 +126,11 @@ def _lines(tally: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in tally.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
 
 
-def _doing(tally: Path, seconds: float) -> str:
+def _progress(tally: Path, seconds: float) -> str:
     lines = _lines(tally)
     done = sum("test" in line for line in lines)
     running = next((line["start"] for line in reversed(lines) if "start" in line), "")
-    return f"{seconds:.0f} s, {done} done" + (f", in {running}" if running else "")
+    return f"{seconds:.0f} s, {done} tests done" + (f", running {running}" if running else "")
 
 
 def _read(tally: Path, code: int | None, part: Part, result: Result) -> None:
@@ -138,11 +143,11 @@ def _read(tally: Path, code: int | None, part: Part, result: Result) -> None:
         elif line.get("outcome") == "skipped":
             result.skipped.append((line["test"], line["reason"]))
     if not any("done" in line for line in lines) or (code not in (0, 5) and not result.failed):
-        running = next((line["start"] for line in reversed(lines) if "start" in line), "no test")
-        result.failed.append(f"{_ended(part, code)}; last begun: {running}")
+        running = next((line["start"] for line in reversed(lines) if "start" in line), "none")
+        result.failed.append(f"{_ended(part, code)}; last test started: {running}")
 
 
 def _ended(part: Part, code: int | None) -> str:
     if code is None:
-        return f"{part.name}: ended at its limit of {part.within_seconds} s"
-    return f"{part.name}: ended by signal {-code}" if code < 0 else f"{part.name}: exit code {code}"
+        return f"{part.name}: timed out after {part.within_seconds} s"
+    return f"{part.name}: killed by signal {-code}" if code < 0 else f"{part.name}: exit code {code}"

@@ -2,7 +2,8 @@
 
 Numba notices a change of a loop's own file but not of a helper in another file, and a stale helper would be a silent
 wrong result. So a loop's cache folder is named by the sources of its module and of all modules that one imports, however
-far away, and by the versions of numba and NumPy. `STREAMJOBS_CACHE` moves the folder (the package's own is often
+far away, and by the versions of numba and NumPy. Nothing else names it: another checkout of the same sources, or the same
+checkout in another place, finds the loops compiled. `STREAMJOBS_CACHE` moves the folder (the package's own is often
 read-only).
 """
 
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba.core.caching import UserProvidedCacheLocator
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
@@ -32,7 +34,24 @@ def compiled(loop: Loop) -> Loop:
     cache = "." in loop.__module__
     if cache:
         numba.config.CACHE_DIR = str(cache_root() / _digest(loop.__module__))
-    return numba.njit(cache=cache, nogil=True, fastmath=False, error_model="numpy")(loop)  # type: ignore[no-any-return]
+    usual, numba.config.CACHE_LOCATOR_CLASSES = numba.config.CACHE_LOCATOR_CLASSES, ",".join(LOCATORS)
+    try:
+        return numba.njit(cache=cache, nogil=True, fastmath=False, error_model="numpy")(loop)  # type: ignore[no-any-return]
+    finally:
+        numba.config.CACHE_LOCATOR_CLASSES = usual
+
+
+class SourceLocator(UserProvidedCacheLocator):  # type: ignore[misc]
+    """The cache folder itself. Numba puts one below it that is named by the source file's path, so that every checkout,
+    every virtual environment and every image would compile all loops again."""
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        super().__init__(py_func, py_file)
+        self._cache_path = numba.config.CACHE_DIR
+
+
+# Numba's own follow for where the folder cannot be written.
+LOCATORS = (f"{__name__}.{SourceLocator.__name__}", "InTreeCacheLocator", "UserWideCacheLocator")
 
 
 def cache_root() -> Path:
@@ -52,7 +71,7 @@ def _digest(module: str) -> str:
         name = f"{module}.__init__" if file.name == "__init__.py" else module
         root = file.parents[name.count(".")]
         packages = (*OURS, module.partition(".")[0])
-        digest = hashlib.blake2b(f"{numba.__version__} {np.__version__}".encode(), digest_size=8)
+        digest = hashlib.blake2b(f"{module} {numba.__version__} {np.__version__}".encode(), digest_size=8)
         for source in sorted(_reached(file, root, packages)):
             digest.update(source.read_bytes())
         _digests[module] = digest.hexdigest()

@@ -24,8 +24,8 @@ from confluent_kafka import Consumer, TopicPartition
 from streamjobs.errors import SetupError
 from streamjobs.kafka.devbroker.broker import Broker
 from tests.bench.once import both_guarantees
-from tests.brokers.bed import PARTITIONS, Bed, Sent, new_producer, send, until
 from tests.brokers.fixtures import cleaning_up_on_sigterm
+from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, new_producer, send, until
 from tests.brokers.workers import Worker
 
 DIM, KEYS, FRAME = 40, 200, 100
@@ -90,9 +90,9 @@ class Bench:
         self.broker, self.folder, self.quick = broker, folder, quick
         self.made = 0
 
-    def bed(self, name: str, **sections: Any) -> Bed:
+    def job(self, name: str, **sections: Any) -> KafkaJob:
         self.made += 1
-        return Bed(self.broker.bootstrap, self.folder, f"{name}-{self.made}", **sections)
+        return KafkaJob(self.broker.bootstrap, self.folder, f"{name}-{self.made}", **sections)
 
     def count(self, full: int) -> int:
         return full // 20 if self.quick else full
@@ -111,15 +111,15 @@ class Bench:
 
         by_commits: an output counts as seen when its input is committed, for topics with markers between outputs.
         """
-        bed = self.bed(name, **sections)
-        sent = bed.produce(records)
+        job = self.job(name, **sections)
+        sent = job.produce(records)
         each = outputs / sent
-        predictions = bed.job.sinks["predictions"]
-        worker = Worker(bed, program=program)
+        predictions = job.core.sinks["predictions"]
+        worker = Worker(job, program=program)
 
         def got() -> int:
-            worker.must_live()
-            return sum(bed.committed().values()) if by_commits else sum(bed.ends(predictions).values())
+            worker.assert_running()
+            return sum(job.committed().values()) if by_commits else sum(job.ends(predictions).values())
 
         try:
             until(got, "the first output", 180, every=0.01)
@@ -127,12 +127,12 @@ class Bench:
             until(lambda: got() >= outputs, lambda: f"{outputs} outputs, {got()} came", 300, every=0.02)
             seconds, used = time.perf_counter() - begin, worker.cpu() - cpu
             if program[1] == "streamjobs":
-                bed.until_done([worker])
+                job.wait_until_done([worker])
             worker.process.terminate()
             worker.process.wait(60)
         finally:
             worker.end()
-        counted = sum(1 for _ in bed.read(predictions, committed_only=True))
+        counted = sum(1 for _ in job.read(predictions, committed_only=True))
         timed = (outputs - first) / each
         result = {"records/s": timed / seconds, "cpu_us": used / timed * 1e6, "counted": counted, "expected": outputs}
         per = f" = {each * timed / seconds:,.0f} samples/s, {used / timed / each * 1e6:.2f} us a sample" if each > 1 else ""
@@ -167,7 +167,7 @@ class Bench:
         the broker most. Beside it what the records themselves take to reach the reader, without any worker.
         """
         seconds = 3 if self.quick else 20
-        floor = self._ages("the input itself", self.bed("floor", **FULL), rate, 2 if self.quick else 5, linger=5)
+        floor = self._ages("the input itself", self.job("floor", **FULL), rate, 2 if self.quick else 5, linger=5)
         usual = self.aged("producer's linger 5 ms", rate, seconds, linger=5)
         alone = self.aged("a request for each record", rate, seconds, linger=0)
         return {"floor": floor, "usual": usual, "alone": alone}
@@ -177,27 +177,29 @@ class Bench:
         return both_guarantees(self)
 
     def aged(self, pace: str, rate: int, seconds: float, *, linger: int, **sections: Any) -> dict:
-        bed = self.bed("latency", **FULL | sections)
-        worker = Worker(bed)
+        job = self.job("latency", **FULL | sections)
+        worker = Worker(job)
         try:
             worker.ready()
             time.sleep(1.0)
-            result = self._ages(pace, bed, rate, seconds, linger=linger, worker=worker)
+            result = self._ages(pace, job, rate, seconds, linger=linger, worker=worker)
             assert worker.stop() == 0
         finally:
             worker.end()
         return result
 
-    def _ages(self, pace: str, bed: Bed, rate: int, seconds: float, *, linger: int, worker: Worker | None = None) -> dict:
+    def _ages(
+        self, pace: str, job: KafkaJob, rate: int, seconds: float, *, linger: int, worker: Worker | None = None
+    ) -> dict:
         found: list[float] = []
         enough = threading.Event()
-        topic = bed.job.sinks["predictions"] if worker is not None else bed.input
-        reader = threading.Thread(target=_read_ages, args=(bed, topic, found, enough))
+        topic = job.core.sinks["predictions"] if worker is not None else job.input
+        reader = threading.Thread(target=_read_ages, args=(job, topic, found, enough))
         reader.start()
         try:
             before = worker.cpu() if worker is not None else 0.0
             busy, begin = _busy(), time.monotonic()
-            sent = _steady(bed, rate, seconds, linger=linger)
+            sent = _steady(job, rate, seconds, linger=linger)
             cores = (_busy() - busy) / (time.monotonic() - begin)
             used = worker.cpu() - before if worker is not None else 0.0
             until(lambda: len(found) >= sent, lambda: f"{sent} records, {len(found)} came", 30)
@@ -217,21 +219,21 @@ class Bench:
 
     def restart(self) -> dict:
         """From the start of a new process after kill -9 to the first output it adds; static membership, under load."""
-        bed = self.bed("restart", **FULL)
-        predictions, enough = bed.job.sinks["predictions"], threading.Event()
-        worker = Worker(bed, **STATIC).ready()
-        load = threading.Thread(target=_steady, args=(bed, 1000, 10_000, enough))
+        job = self.job("restart", **FULL)
+        predictions, enough = job.core.sinks["predictions"], threading.Event()
+        worker = Worker(job, **STATIC).ready()
+        load = threading.Thread(target=_steady, args=(job, 1000, 10_000, enough))
         load.start()
         took = []
         try:
             for _ in range(1 if self.quick else 4):
-                until(lambda: sum(bed.committed().values()) > 0, "a commit", 60)
+                until(lambda: sum(job.committed().values()) > 0, "a commit", 60)
                 time.sleep(2.0)
                 assert worker.kill() == -9
-                before = sum(bed.ends(predictions).values())
+                before = sum(job.ends(predictions).values())
                 begin = time.perf_counter()
-                worker = Worker(bed, **STATIC)
-                until(lambda before=before: sum(bed.ends(predictions).values()) > before, "an output", 60, every=0.01)
+                worker = Worker(job, **STATIC)
+                until(lambda before=before: sum(job.ends(predictions).values()) > before, "an output", 60, every=0.01)
                 took.append(time.perf_counter() - begin)
         finally:
             enough.set()
@@ -246,16 +248,16 @@ class Bench:
     def recovery(self) -> dict:
         """10,000 keys with grown states; then the disk is lost and a new worker starts."""
         keys = 500 if self.quick else 10_000
-        bed = self.bed("recovery", **FULL)
-        bed.produce(singles(20 * keys, keys))
-        worker = Worker(bed).ready()
+        job = self.job("recovery", **FULL)
+        job.produce(singles(20 * keys, keys))
+        worker = Worker(job).ready()
         try:
-            bed.until_done([worker], 300)
+            job.wait_until_done([worker], 300)
             assert worker.stop() == 0
-            held = bed.snapshots()
+            held = job.snapshots()
             shutil.rmtree(worker.state)
             begin = time.perf_counter()
-            worker = Worker(bed).ready()
+            worker = Worker(job).ready()
             ready = time.perf_counter() - begin
             (restored,) = worker.events("recovery finished")
             (compiled,) = worker.events("learner loops compiled")
@@ -279,9 +281,9 @@ def _busy() -> float:
     return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
 
 
-def _steady(bed: Bed, rate: int, seconds: float, enough: threading.Event | None = None, *, linger: int = 0) -> int:
+def _steady(job: KafkaJob, rate: int, seconds: float, enough: threading.Event | None = None, *, linger: int = 0) -> int:
     """Single samples, evenly spaced, whose event time is the moment they are sent; gives how many."""
-    producer, pool = new_producer(bed.bootstrap, **{"linger.ms": linger}), bodies()
+    producer, pool = new_producer(job.bootstrap, **{"linger.ms": linger}), bodies()
     begin, number = time.time(), 0
     while number < rate * seconds and not (enough is not None and enough.is_set()):
         ahead = begin + number / rate - time.time()
@@ -289,7 +291,7 @@ def _steady(bed: Bed, rate: int, seconds: float, enough: threading.Event | None 
             time.sleep(ahead)
         key, at = number % KEYS, time.time()
         value = pool[_chosen(number, KEYS)] + b',"ts":%.6f}' % at
-        send(producer, bed.input, Sent(b"key-%d" % key, value, key % PARTITIONS, round(at * 1000)), _ignore)
+        send(producer, job.input, Sent(b"key-%d" % key, value, key % PARTITIONS, round(at * 1000)), _ignore)
         number += 1
     producer.flush(30)
     return number
@@ -299,10 +301,10 @@ def _ignore(error: Any, message: Any) -> None:
     assert error is None, error
 
 
-def _read_ages(bed: Bed, topic: str, found: list[float], enough: threading.Event) -> None:
+def _read_ages(job: KafkaJob, topic: str, found: list[float], enough: threading.Event) -> None:
     """How old each record was when it came: now less its timestamp (the event time in whole milliseconds)."""
     consumer = Consumer(
-        {"bootstrap.servers": bed.bootstrap, "group.id": "ages", "fetch.queue.backoff.ms": 2, "fetch.wait.max.ms": 50}
+        {"bootstrap.servers": job.bootstrap, "group.id": "ages", "fetch.queue.backoff.ms": 2, "fetch.wait.max.ms": 50}
     )
     consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     while not enough.is_set():

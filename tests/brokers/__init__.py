@@ -1,1 +1,1 @@
-"""The worker on a real Apache Kafka: a test bed, and what holds on it."""
+"""The worker on a real Apache Kafka: a test job, and what holds on it."""

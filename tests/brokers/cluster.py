@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka.devbroker.broker import Broker, free_port, prepare
-from tests.brokers.bed import until
 from tests.brokers.certificates import Authority, missing_openssl
+from tests.brokers.kafka_job import until
 from tests.brokers.proxy import Proxy
 from tests.brokers.secured import by_password, certified, set_password
 

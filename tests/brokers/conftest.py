@@ -1,5 +1,5 @@
 """Fixtures of the Kafka tests."""
 
-from tests.brokers.fixtures import broker, make_bed, nursery
+from tests.brokers.fixtures import broker, fork_server, make_job
 
-__all__ = ["broker", "make_bed", "nursery"]
+__all__ = ["broker", "fork_server", "make_job"]

@@ -1,4 +1,4 @@
-"""One real broker for a pytest session, and beds on it."""
+"""One real broker for a pytest session, and jobs on it."""
 
 import itertools
 import os
@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from streamjobs.kafka.devbroker.broker import Broker, missing_tool
-from tests.brokers.bed import Bed
+from tests.brokers.fork_server import ForkServer
+from tests.brokers.kafka_job import KafkaJob
 from tests.brokers.load import SOURCE
-from tests.brokers.nursery import Nursery
 
 _numbers = itertools.count(1)
 
@@ -43,24 +43,24 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-MakeBed = Callable[..., Bed]
+MakeJob = Callable[..., KafkaJob]
 LEARNING = {"source": SOURCE, "head": {"name": "rls"}, "drift": {"detector": "page_hinkley"}}  # sections of a job
 
 
 @pytest.fixture(scope="session")
-def nursery(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+def fork_server(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
     """Workers of LEARNING jobs forked from here start in a second."""
-    folder = tmp_path_factory.mktemp("nursery")
-    bed = Bed(broker.bootstrap, folder, "nursery", make=False, **LEARNING)
-    with Nursery(folder, bed.path) as started:
+    folder = tmp_path_factory.mktemp("fork_server")
+    job = KafkaJob(broker.bootstrap, folder, "fork_server", make=False, **LEARNING)
+    with ForkServer(folder, job.path) as started:
         yield started
 
 
 @pytest.fixture
-def make_bed(broker: Broker, tmp_path: Path) -> MakeBed:
-    """make_bed("name", section={...}) -> a job of its own on the shared broker, with its topics."""
+def make_job(broker: Broker, tmp_path: Path) -> MakeJob:
+    """make_job("name", section={...}) -> a job of its own on the shared broker, with its topics."""
 
-    def make(name: str, **options: object) -> Bed:
-        return Bed(broker.bootstrap, tmp_path, f"{name}-{next(_numbers)}", **options)  # type: ignore[arg-type]
+    def make(name: str, **options: object) -> KafkaJob:
+        return KafkaJob(broker.bootstrap, tmp_path, f"{name}-{next(_numbers)}", **options)  # type: ignore[arg-type]
 
     return make

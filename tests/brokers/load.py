@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from tests.brokers.bed import PARTITIONS, Bed, Sent, new_producer, send
+from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, new_producer, send
 
 START = 1_700_000_000.0  # event time of the first sample, seconds since 1970
 STEP = 0.02  # seconds of event time between a key's samples
@@ -36,19 +36,19 @@ SOURCE = {"dim": 4, "time": "ts", "label": "label"}  # of the job file, for such
 class Load(threading.Thread):
     """Sends `samples` at `rate` a second until `finish`; `sent` holds (partition, offset) of what was acknowledged."""
 
-    def __init__(self, bed: Bed, rate: float, **kind: Any) -> None:
+    def __init__(self, job: KafkaJob, rate: float, **kind: Any) -> None:
         super().__init__(daemon=True)
-        self.bed, self.rate, self.kind = bed, rate, kind
+        self.job, self.rate, self.kind = job, rate, kind
         self.sent: set[tuple[int, int]] = set()
         self.refused: list[str] = []
         self._enough = threading.Event()
         self.start()
 
     def run(self) -> None:
-        producer = new_producer(self.bed.bootstrap, **{"linger.ms": 2})
+        producer = new_producer(self.job.bootstrap, **{"linger.ms": 2})
         start = time.monotonic()
         for number, record in enumerate(samples(None, **self.kind)):
-            send(producer, self.bed.input, record, self._acknowledged)
+            send(producer, self.job.input, record, self._acknowledged)
             ahead = start + number / self.rate - time.monotonic()
             if ahead > 0.01:
                 time.sleep(ahead)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tests.brokers.bed import PARTITIONS, Sent
+from tests.brokers.kafka_job import PARTITIONS, Sent
 from tests.data import dataset
 
 AXES = ("ax", "ay", "az", "wx", "wy", "wz")

@@ -25,8 +25,8 @@ from confluent_kafka.admin import (
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka.devbroker.broker import Broker, free_port
-from tests.brokers.bed import until
 from tests.brokers.certificates import Authority, Issuer
+from tests.brokers.kafka_job import until
 from tests.brokers.proxy import Proxy
 
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"

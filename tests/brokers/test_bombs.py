@@ -8,11 +8,10 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 
-from tests.brokers.bed import Bed
-from tests.brokers.fixtures import LEARNING, MakeBed
+from tests.brokers.fixtures import LEARNING, MakeJob
+from tests.brokers.kafka_job import KafkaJob
 from tests.brokers.load import START
-from tests.brokers.test_worker_ending import alter
-from tests.brokers.workers import working
+from tests.brokers.workers import running_worker
 from tests.cli.jobs import command
 from tests.kafka.batches import PACK, batch, packed, records
 
@@ -64,13 +63,13 @@ def made() -> Made:
     return found
 
 
-async def send(bed: Bed, batches: list[tuple[bytes, int]]) -> None:
-    async with AIOKafkaProducer(bootstrap_servers=bed.bootstrap) as producer:
+async def send(job: KafkaJob, batches: list[tuple[bytes, int]]) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=job.bootstrap) as producer:
         for data, count in batches:
             one = producer.create_batch()
             one._buffer, one._relative_offset = data, count
             one.close()
-            await (await producer.send_batch(one, bed.input, partition=0))
+            await (await producer.send_batch(one, job.input, partition=0))
 
 
 def peak(pid: int) -> int:
@@ -79,20 +78,20 @@ def peak(pid: int) -> int:
     return 1024 * int(text.partition("VmHWM:")[2].split()[0])
 
 
-def test_bombs_of_every_codec_are_dead_letters_and_hold_nothing_up(make_bed: MakeBed, capsys: Any) -> None:
-    bed = make_bed("bombs", **LEARNING)
-    alter(bed, bed.input, "max.message.bytes", str(16 * MB))  # snappy packs 160 MB to no less than 8
+def test_bombs_of_every_codec_are_dead_letters_and_hold_nothing_up(make_job: MakeJob, capsys: Any) -> None:
+    job = make_job("bombs", **LEARNING)
+    job.alter(job.input, "max.message.bytes", str(16 * MB))  # snappy packs 160 MB to no less than 8
     want = made()
-    with working(bed) as worker:
+    with running_worker(job) as worker:
         before = peak(worker.pid)
-        asyncio.run(send(bed, want.batches))
-        bed.until_done([worker])
+        asyncio.run(send(job, want.batches))
+        job.wait_until_done([worker])
         took = peak(worker.pid) - before
         assert worker.stop() == 0
     with capsys.disabled():
         print(f"memory: {before / MB:.0f} MB when ready, at most {took / MB:.0f} MB more")
     assert took < MEMORY
-    letters = bed.sink("dlq")
+    letters = job.sink("dlq")
     reasons = Counter(dict(one.headers())["streamjobs-error-reason"] for one in letters)
     assert reasons == {b"batch": len(want.unread), b"too_large": 1}
     unread = [one for one in letters if one.key() is None]
@@ -101,18 +100,18 @@ def test_bombs_of_every_codec_are_dead_letters_and_hold_nothing_up(make_bed: Mak
     assert [one.value()[61:] for one in unread] == [data[61:] for data, _ in want.unread]
     (large,) = [one.value() for one in letters if one.key() is not None]
     assert large == bytes(LARGE)
-    said = [json.loads(one.value())["seq"] for one in bed.sink("predictions")]
+    said = [json.loads(one.value())["seq"] for one in job.sink("predictions")]
     assert said == list(range(want.samples))
 
     # Commands read the same, and say the same.
     capsys.readouterr()
-    assert command("replay", bed.path, "--input", "topic", "--expect", "topics", "--json") == 0
+    assert command("replay", job.path, "--input", "topic", "--expect", "topics", "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert told["dead_lettered"] == {"batch": len(want.unread), "too_large": 1}
-    assert command("dlq", "redrive", bed.path, "--all", "--dry-run", "--json") == 0
+    assert command("dlq", "redrive", job.path, "--all", "--dry-run", "--json") == 0
     assert json.loads(capsys.readouterr().out)["would_send"] == 1
-    assert command("state", "forget", bed.path, "p1", "--json") == 0
+    assert command("state", "forget", job.path, "p1", "--json") == 0
     held = json.loads(capsys.readouterr().out)["held"]
     assert {one["role"]: one["records"] for one in held}["input"] == want.samples + 1
-    assert command("dlq", "redrive", bed.path, "--reason", "batch") == 2
+    assert command("dlq", "redrive", job.path, "--reason", "batch") == 2
     assert "whole batches" in capsys.readouterr().err

@@ -14,23 +14,23 @@ from streamjobs.kafka import preflight, topics
 from streamjobs.kafka.devbroker import detached, jars
 from streamjobs.kafka.devbroker.broker import Broker, free_port, prepare
 from streamjobs.settings.load import settings_from
-from tests.brokers.fixtures import MakeBed
+from tests.brokers.fixtures import MakeJob
 from tests.brokers.load import SOURCE, samples
 
 SINKS = {"features": "in.features", "dlq": "in.dlq"}
 
 
 def test_a_killed_broker_restarts_with_everything_it_acknowledged(broker: Broker, tmp_path: Path) -> None:
-    from tests.brokers.bed import Bed
+    from tests.brokers.kafka_job import KafkaJob
 
     with Broker() as own:
-        bed = Bed(own.bootstrap, tmp_path, "kept", source=SOURCE)
-        count = bed.produce(samples(500))
+        job = KafkaJob(own.bootstrap, tmp_path, "kept", source=SOURCE)
+        count = job.produce(samples(500))
         url = own.url
         own.kill()
         own.restart()
         assert own.url == url
-        assert len(bed.inputs()) == count
+        assert len(job.inputs()) == count
         folder = own.folder
     assert not folder.exists()  # a temporary folder goes with the broker
 
@@ -104,32 +104,32 @@ def _settings(url: str):
     )
 
 
-def test_created_topics_have_the_inputs_partitions_and_the_changelog_is_compacted(make_bed: MakeBed) -> None:
-    bed = make_bed("made", make=False, source=SOURCE)
-    assert len(preflight.obstacles(bed.settings, bed.job)) == 2 + len(bed.job.sinks)
-    bed.admin.create_topics([NewTopic(bed.input, 6, 1)])[bed.input].result(10)
-    created = topics.create(bed.settings, job_sinks=bed.job.sinks)
-    assert {one.name for one in created} == {*bed.job.sinks.values(), bed.changelog}
-    found = bed.admin.list_topics(timeout=10).topics
+def test_created_topics_have_the_inputs_partitions_and_the_changelog_is_compacted(make_job: MakeJob) -> None:
+    job = make_job("made", make=False, source=SOURCE)
+    assert len(preflight.obstacles(job.settings, job.core)) == 2 + len(job.core.sinks)
+    job.admin.create_topics([NewTopic(job.input, 6, 1)])[job.input].result(10)
+    created = topics.create(job.settings, job_sinks=job.core.sinks)
+    assert {one.name for one in created} == {*job.core.sinks.values(), job.changelog}
+    found = job.admin.list_topics(timeout=10).topics
     assert {len(found[one.name].partitions) for one in created} == {6}
-    resource = ConfigResource(ConfigResource.Type.TOPIC, bed.changelog)
-    assert bed.admin.describe_configs([resource])[resource].result(10)["cleanup.policy"].value == "compact"
-    assert preflight.obstacles(bed.settings, bed.job) == []
-    assert topics.create(bed.settings, job_sinks=bed.job.sinks) == []
+    resource = ConfigResource(ConfigResource.Type.TOPIC, job.changelog)
+    assert job.admin.describe_configs([resource])[resource].result(10)["cleanup.policy"].value == "compact"
+    assert preflight.obstacles(job.settings, job.core) == []
+    assert topics.create(job.settings, job_sinks=job.core.sinks) == []
 
 
-def test_another_number_of_partitions_than_the_inputs_is_refused(make_bed: MakeBed) -> None:
-    bed = make_bed("refused", source=SOURCE)
+def test_another_number_of_partitions_than_the_inputs_is_refused(make_job: MakeJob) -> None:
+    job = make_job("refused", source=SOURCE)
     with pytest.raises(SetupError, match="expected 3 partitions as requested, got 4"):
-        topics.create(bed.settings, partitions=3, job_sinks=bed.job.sinks)
+        topics.create(job.settings, partitions=3, job_sinks=job.core.sinks)
 
 
-def test_a_changelog_that_deletes_is_found_before_it_forgets_keys(make_bed: MakeBed) -> None:
-    bed = make_bed("forgetful", make=False, source=SOURCE)
-    bed.admin.create_topics([NewTopic(bed.changelog, 4, 1)])[bed.changelog].result(10)
-    topics.create(bed.settings, job_sinks=bed.job.sinks)
-    (problem,) = preflight.obstacles(bed.settings, bed.job)
-    assert problem.startswith(f"topic {bed.changelog} (state): expected cleanup.policy compact, got delete")
+def test_a_changelog_that_deletes_is_found_before_it_forgets_keys(make_job: MakeJob) -> None:
+    job = make_job("forgetful", make=False, source=SOURCE)
+    job.admin.create_topics([NewTopic(job.changelog, 4, 1)])[job.changelog].result(10)
+    topics.create(job.settings, job_sinks=job.core.sinks)
+    (problem,) = preflight.obstacles(job.settings, job.core)
+    assert problem.startswith(f"topic {job.changelog} (state): expected cleanup.policy compact, got delete")
 
 
 def test_a_dead_letter_fits_wherever_its_input_did() -> None:

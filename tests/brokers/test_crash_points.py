@@ -1,70 +1,70 @@
-"""A crash between any two steps of a checkpoint; and the bed itself: it notices workers with planted bugs."""
+"""A crash between any two steps of a checkpoint; and that `verify` notices a worker with an injected bug."""
 
 import pytest
 
-from tests.brokers.bed import Bed
-from tests.brokers.fixtures import MakeBed
-from tests.brokers.load import SOURCE, samples
-from tests.brokers.nursery import Nursery
-from tests.brokers.planted import program
-from tests.brokers.truth import verify
-from tests.brokers.workers import Worker, working
+from tests.brokers.fault_injection import program
+from tests.brokers.fixtures import LEARNING, MakeJob
+from tests.brokers.fork_server import ForkServer
+from tests.brokers.kafka_job import KafkaJob
+from tests.brokers.load import samples
+from tests.brokers.verification import verify
+from tests.brokers.workers import Worker, running_worker
 
-JOB = {"source": SOURCE, "head": {"name": "rls"}, "drift": {"detector": "page_hinkley"}}
-STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}  # a restart need not wait for the dead one's session to end
+STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}  # a restarted worker does not wait for the session of the dead one
 
 
-def dies(bed: Bed, fault: str, **options: object) -> None:
-    """A worker with this fault runs until it has killed itself."""
-    worker = Worker(bed, program=program(fault), **options, **STATIC)  # type: ignore[arg-type]
+def run_until_crash(job: KafkaJob, fault: str, **options: object) -> None:
+    """A worker with this fault runs until it kills itself with work left."""
+    worker = Worker(job, program=program(fault), **options, **STATIC)  # type: ignore[arg-type]
     try:
         assert worker.process.wait(120) == -9, worker.text()[-2000:]
-        assert bed.behind() > 0, "it died after its work was done"
+        assert job.lag() > 0, "it crashed after its work was done"
     finally:
         worker.end()
 
 
-def finishes(bed: Bed, **options: object) -> None:
-    with working(bed, **options, **STATIC) as worker:
-        bed.until_done([worker])
+def run_to_the_end(job: KafkaJob, **options: object) -> None:
+    with running_worker(job, **options, **STATIC) as worker:
+        job.wait_until_done([worker])
         assert worker.stop() == 0
 
 
-def test_a_crash_after_any_step_of_a_checkpoint_loses_nothing_and_trains_nothing_twice(make_bed: MakeBed) -> None:
-    bed = make_bed("steps", **JOB)
-    more = iter(range(1, 100))
-    for stage in ("outputs", "changelog", "store", "commit"):
-        bed.produce(samples(3000, seed=next(more)))
-        dies(bed, f"dies-after-{stage}")
-    finishes(bed)
-    results = verify(bed, repeats=True, expect=12_000)
-    assert results["features"].repeated > 0  # the crashes had something to repeat
+def test_a_crash_after_any_step_of_a_checkpoint_loses_nothing_and_trains_nothing_twice(make_job: MakeJob) -> None:
+    job = make_job("steps", **LEARNING)
+    for seed, step in enumerate(("outputs", "changelog", "store", "commit"), start=1):
+        job.produce(samples(3000, seed=seed))
+        run_until_crash(job, f"crash-after-{step}")
+    run_to_the_end(job)
+    results = verify(job, repeats=True, expect=12_000)
+    assert results["features"].repeated > 0  # the crashes had outputs to repeat
 
 
-def test_a_reader_of_committed_records_sees_each_output_once_through_crashes(make_bed: MakeBed, nursery: Nursery) -> None:
-    """One with a whole transaction that is never committed, one with a commit the local store has not followed."""
-    bed = make_bed("exactly", **JOB, job={"guarantee": "exactly_once"})
-    for seed, stage in enumerate(("offsets", "commit"), start=1):
-        bed.produce(samples(3000, seed=seed))
-        dies(bed, f"dies-after-{stage}", nursery=nursery)
-    finishes(bed, nursery=nursery)
-    results = verify(bed, repeats=False, expect=6000, committed_only=True)
-    assert len(bed.sink("features")) > results["features"].answers  # the first crash left some that do not count
+def test_a_reader_of_committed_records_sees_each_output_once_through_crashes(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
+    """A crash with a whole transaction that is never committed, and one before the local store follows a commit."""
+    job = make_job("exactly", **LEARNING, job={"guarantee": "exactly_once"})
+    for seed, step in enumerate(("offsets", "commit"), start=1):
+        job.produce(samples(3000, seed=seed))
+        run_until_crash(job, f"crash-after-{step}", fork_server=fork_server)
+    run_to_the_end(job, fork_server=fork_server)
+    results = verify(job, repeats=False, expect=6000, committed_only=True)
+    assert len(job.sink("features")) > results["features"].answers  # the first crash left outputs that do not count
 
 
-def test_the_bed_notices_a_worker_that_commits_before_it_stores(make_bed: MakeBed) -> None:
-    bed = make_bed("first", **JOB)
-    bed.produce(samples(2000))
-    dies(bed, "commits-first")
-    finishes(bed)
+def test_a_worker_that_commits_before_it_stores_is_noticed(make_job: MakeJob) -> None:
+    job = make_job("first", **LEARNING)
+    job.produce(samples(2000))
+    run_until_crash(job, "commits-first")
+    run_to_the_end(job)
     with pytest.raises(AssertionError, match=r"final states differ|missing=[1-9]|wrong=[1-9]|the changelog has"):
-        verify(bed, repeats=True)
+        verify(job, repeats=True)
 
 
-def test_the_bed_notices_a_worker_that_trains_twice_on_what_is_delivered_twice(make_bed: MakeBed) -> None:
-    bed = make_bed("twice", **JOB)
-    bed.produce(samples(2000))
-    dies(bed, "dies-after-store")
-    finishes(bed, program=program("forgets-offsets"))
+def test_a_worker_that_trains_twice_on_what_is_delivered_twice_is_noticed(make_job: MakeJob) -> None:
+    job = make_job("twice", **LEARNING)
+    job.produce(samples(2000))
+    run_until_crash(job, "crash-after-store")
+    run_to_the_end(job, program=program("forgets-offsets"))
     with pytest.raises(AssertionError, match=r"final states differ|wrong=[1-9]"):
-        verify(bed, repeats=True)
+        verify(job, repeats=True)

@@ -10,10 +10,10 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.producer import message_accumulator
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
-from tests.brokers.bed import Bed
-from tests.brokers.fixtures import LEARNING, MakeBed
+from tests.brokers.fixtures import LEARNING, MakeJob
+from tests.brokers.kafka_job import KafkaJob
 from tests.brokers.load import START
-from tests.brokers.workers import working
+from tests.brokers.workers import running_worker
 from tests.cli.jobs import command
 
 RECORDS, ODD, BROKEN = 30, 12, 20
@@ -35,29 +35,29 @@ def whatever_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-async def sent(bed: Bed) -> None:
-    async with AIOKafkaProducer(bootstrap_servers=bed.bootstrap) as producer:
+async def sent(job: KafkaJob) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=job.bootstrap) as producer:
         for n in range(RECORDS):
             body = {"x": [n / 10, 1.0, 0.5, -n / 20], "ts": START + n}
             value = b"{" if n == BROKEN else json.dumps(body).encode()
             headers = [(Foreign("odd"), b"v")] if n in (ODD, BROKEN) else []
             batch = producer.create_batch()
             assert batch.append(timestamp=round(1000 * (START + n)), key=b"p1", value=value, headers=headers)
-            await (await producer.send_batch(batch, bed.input, partition=0))
+            await (await producer.send_batch(batch, job.input, partition=0))
 
 
 @pytest.mark.usefixtures("whatever_names")
 def test_a_header_name_that_is_not_text_ends_no_worker_and_no_command(
-    make_bed: MakeBed, capsys: pytest.CaptureFixture[str]
+    make_job: MakeJob, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bed = make_bed("headers", **LEARNING)
-    asyncio.run(sent(bed))
-    with working(bed) as worker:
-        bed.until_done([worker])
+    job = make_job("headers", **LEARNING)
+    asyncio.run(sent(job))
+    with running_worker(job) as worker:
+        job.wait_until_done([worker])
         assert worker.stop() == 0
-    said = [json.loads(one.value())["seq"] for one in bed.sink("predictions")]
+    said = [json.loads(one.value())["seq"] for one in job.sink("predictions")]
     assert said == list(range(RECORDS - 1))
-    (letter,) = bed.sink("dlq")
+    (letter,) = job.sink("dlq")
     assert letter.value() == b"{" and ("\\xff\\xfe", b"v") in letter.headers()
 
     def told(*words: object) -> dict[str, Any]:
@@ -67,8 +67,8 @@ def test_a_header_name_that_is_not_text_ends_no_worker_and_no_command(
         return found
 
     # Commands read such names too, and read them alike.
-    assert told("replay", bed.path, "--input", "topic", "--expect", "topics")["dead_lettered"] == {"malformed": 1}
-    assert told("dlq", "redrive", bed.path, "--all")["sent"] == 1
-    assert told("dlq", "redrive", bed.path, "--all")["sent_before"] == 1
-    held = told("state", "forget", bed.path, "p1")["held"]
+    assert told("replay", job.path, "--input", "topic", "--expect", "topics")["dead_lettered"] == {"malformed": 1}
+    assert told("dlq", "redrive", job.path, "--all")["sent"] == 1
+    assert told("dlq", "redrive", job.path, "--all")["sent_before"] == 1
+    held = told("state", "forget", job.path, "p1")["held"]
     assert {one["role"]: one["records"] for one in held}["input"] == RECORDS + 1

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Iterable
 
-from tests.brokers.bed import Sent
-from tests.brokers.fixtures import LEARNING, MakeBed
+from tests.brokers.fixtures import LEARNING, MakeJob
+from tests.brokers.fork_server import ForkServer
+from tests.brokers.kafka_job import Sent
 from tests.brokers.load import samples
-from tests.brokers.nursery import Nursery
-from tests.brokers.truth import verify
-from tests.brokers.workers import Worker, done_by
+from tests.brokers.verification import verify
+from tests.brokers.workers import Worker, run_until_done
 from tests.faults.audit import opened
 
 HOUR = 3600.0
@@ -27,23 +27,25 @@ def removed(worker: Worker) -> int:
     return sum(event["keys"] for event in worker.events("states of idle keys removed"))
 
 
-def test_idle_keys_leave_changelog_and_store_and_begin_anew_when_they_come_back(make_bed: MakeBed, nursery: Nursery) -> None:
-    bed = make_bed("idle", **LEARNING, state={"ttl": "1h"})
+def test_idle_keys_leave_changelog_and_store_and_begin_anew_when_they_come_back(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
+    job = make_job("idle", **LEARNING, state={"ttl": "1h"})
     everybody = list(samples(800, keys=40))
     some = [record for record in samples(400, keys=40, seed=2) if int((record.key or b"").rpartition(b"-")[2]) < 20]
-    bed.produce(everybody)
-    assert removed(done_by(bed, nursery=nursery)) == 0
-    before = bed.snapshots()
+    job.produce(everybody)
+    assert removed(run_until_done(job, fork_server=fork_server)) == 0
+    before = job.snapshots()
 
-    bed.produce(later(some, 2))
+    job.produce(later(some, 2))
     present = {record.key for record in some}
-    worker = done_by(bed, nursery=nursery)
+    worker = run_until_done(job, fork_server=fork_server)
     assert removed(worker) == len(before) - len(present) > 0
-    held = {place: data for place, data in bed.snapshots().items() if data is not None}
+    held = {place: data for place, data in job.snapshots().items() if data is not None}
     assert {key for _, key in held} == present
     stored = {(number, key): data for number, (_, keys) in opened(worker.state).items() for key, data in keys.items()}
     assert stored == held
 
-    bed.produce(later(everybody, 4))
-    assert removed(done_by(bed, nursery=nursery)) == 0
-    verify(bed, repeats=False)
+    job.produce(later(everybody, 4))
+    assert removed(run_until_done(job, fork_server=fork_server)) == 0
+    verify(job, repeats=False)

@@ -6,25 +6,25 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.brokers.bed import Bed, Sent
-from tests.brokers.fixtures import MakeBed
+from tests.brokers.fixtures import MakeJob
+from tests.brokers.kafka_job import KafkaJob, Sent
 from tests.brokers.recordings import JOB, as_frames, as_samples, recordings, windows_of
-from tests.brokers.truth import verify
-from tests.brokers.workers import working
+from tests.brokers.verification import verify
+from tests.brokers.workers import running_worker
 
 
-def through(bed: Bed, records: Iterable[Sent]) -> None:
+def through(job: KafkaJob, records: Iterable[Sent]) -> None:
     """Everything in, everything done, the worker stopped."""
-    bed.produce(records)
-    with working(bed) as worker:
-        bed.until_done([worker])
+    job.produce(records)
+    with running_worker(job) as worker:
+        job.wait_until_done([worker])
         assert worker.stop() == 0
 
 
-def rows(bed: Bed, sink: str) -> dict[str, list[dict]]:
+def rows(job: KafkaJob, sink: str) -> dict[str, list[dict]]:
     """A sink's decoded values of each person, in the order they came."""
     found: dict[str, list[dict]] = {}
-    for message in bed.sink(sink):
+    for message in job.sink(sink):
         found.setdefault(message.key().decode(), []).append(json.loads(message.value()))
     return found
 
@@ -37,23 +37,23 @@ def kept() -> dict[str, dict[str, list[dict]]]:
 
 @pytest.mark.parametrize(("kind", "split"), [("samples", as_samples), ("frames", as_frames)])
 def test_every_window_of_ten_people_gives_features_prediction_and_drift_equal_to_a_replay(
-    make_bed: MakeBed, kept: dict[str, dict[str, list[dict]]], kind: str, split
+    make_job: MakeJob, kept: dict[str, dict[str, list[dict]]], kind: str, split
 ) -> None:
     people = recordings()
-    bed = make_bed(f"people-{kind}", **JOB)
-    through(bed, split(people))
+    job = make_job(f"people-{kind}", **JOB)
+    through(job, split(people))
 
     expected = windows_of(people)
     assert len(expected) == 10 and sum(expected.values()) > 4000
     for sink in ("features", "predictions", "drift"):
-        found = rows(bed, sink)
+        found = rows(job, sink)
         assert {person: len(mine) for person, mine in found.items()} == expected
         assert all([row["seq"] for row in mine] == list(range(len(mine))) for mine in found.values())
-    assert not bed.sink("dlq")
-    exercises = Counter(row["y_hat"] for mine in rows(bed, "predictions").values() for row in mine)
+    assert not job.sink("dlq")
+    exercises = Counter(row["y_hat"] for mine in rows(job, "predictions").values() for row in mine)
     assert len(set(exercises) - {None}) == 7
-    verify(bed, repeats=False)
-    kept[kind] = rows(bed, "features")
+    verify(job, repeats=False)
+    kept[kind] = rows(job, "features")
 
 
 def test_frames_give_the_same_numbers_as_single_samples(kept: dict[str, dict[str, list[dict]]]) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.brokers.bed import PARTITIONS, Sent
-from tests.brokers.fixtures import MakeBed
+from tests.brokers.fixtures import MakeJob
+from tests.brokers.kafka_job import PARTITIONS, Sent
 from tests.brokers.load import SOURCE, START
-from tests.brokers.truth import verify
-from tests.brokers.workers import working
+from tests.brokers.verification import verify
+from tests.brokers.workers import running_worker
 
 GOOD, EACH, KEYS = 11_880, 15, 40  # 120 bad ones among 12,000: 1 %
 MAX_BYTES = 10_000
@@ -67,31 +67,31 @@ def stream(form: str) -> list[tuple[Sent, str | None]]:
 
 
 @pytest.mark.parametrize("form", ["json", "msgpack"])
-def test_a_poisoned_stream_ends_with_exact_dead_letters_and_all_else_processed(make_bed: MakeBed, form: str) -> None:
+def test_a_poisoned_stream_ends_with_exact_dead_letters_and_all_else_processed(make_job: MakeJob, form: str) -> None:
     source = SOURCE | {"format": form, "max_bytes": MAX_BYTES}
-    bed = make_bed(f"poison-{form}", source=source, head={"name": "rls"})
+    job = make_job(f"poison-{form}", source=source, head={"name": "rls"})
     made = stream(form)
     bad = [(record, reason) for record, reason in made if reason is not None]
     assert len(made) == GOOD + 8 * EACH and len(bad) == len(made) // 100
-    bed.produce(record for record, _ in made)
-    with working(bed) as worker:
-        bed.until_done([worker])
+    job.produce(record for record, _ in made)
+    with running_worker(job) as worker:
+        job.wait_until_done([worker])
         assert worker.stop() == 0
 
-    letters = bed.sink("dlq")
+    letters = job.sink("dlq")
     assert Counter(dict(one.headers())["streamjobs-error-reason"].decode() for one in letters) == Counter(
         reason for _, reason in bad
     )
     assert _plain(letters) == sorted(
         ((one.partition, one.key, one.value, one.timestamp, tuple(one.headers)) for one, _ in bad), key=repr
     )
-    inputs = {(one.partition, one.offset): one for one in bed.inputs()}
+    inputs = {(one.partition, one.offset): one for one in job.inputs()}
     for letter in letters:
         headers = dict(letter.headers())
         original = inputs[int(headers["streamjobs-error-partition"]), int(headers["streamjobs-error-offset"])]
         assert (letter.key(), letter.value()) == (original.key, original.value)
-    assert len(bed.sink("features")) == len(bed.sink("predictions")) == GOOD
-    verify(bed, repeats=False, expect=len(made))
+    assert len(job.sink("features")) == len(job.sink("predictions")) == GOOD
+    verify(job, repeats=False, expect=len(made))
 
 
 def _plain(letters: list[Any]) -> list[tuple]:

@@ -17,40 +17,39 @@ from streamjobs.errors import SetupError
 from streamjobs.kafka import acls
 from streamjobs.kafka.devbroker.broker import missing_tool
 from streamjobs.kafka.preflight import probe
-from tests.brokers.bed import Bed, Sent, until
 from tests.brokers.certificates import missing_openssl
+from tests.brokers.fault_injection import program
 from tests.brokers.fixtures import cleaning_up_on_sigterm
+from tests.brokers.fork_server import ForkServer
+from tests.brokers.kafka_job import KafkaJob, Sent, until
 from tests.brokers.load import SOURCE, samples
-from tests.brokers.nursery import Nursery
-from tests.brokers.planted import program
 from tests.brokers.secured import Secured
-from tests.brokers.test_worker_ending import ended
 from tests.brokers.token_server import TokenServer, renewed
-from tests.brokers.truth import verify
-from tests.brokers.workers import RUN, Worker, working
+from tests.brokers.verification import verify
+from tests.brokers.workers import RUN, Worker, running_worker, wait_for_exit
 from tests.cli.jobs import command
 
 SECTIONS = {"source": SOURCE, "head": {"name": "rls"}, "drift": {"detector": "page_hinkley"}}
 B = "STREAMJOBS_BROKER__"
 
 
-class House(NamedTuple):
+class SecuredKafka(NamedTuple):
     """The broker, processes that workers are forked from, and credentials of each kind as environment variables."""
 
     secured: Secured
-    nursery: Nursery
-    ways: dict[str, dict[str, str]]
+    fork_server: ForkServer
+    credentials: dict[str, dict[str, str]]
 
-    def bed(self, folder: Path, name: str, *, rights: bool = True, **sections: Any) -> Bed:
+    def make_job(self, folder: Path, name: str, *, rights: bool = True, **sections: Any) -> KafkaJob:
         """A job that names address and CA; topics are made, and rights granted, by the commands an administrator runs."""
         broker = {"url": f"kafka://{self.secured.sasl}", "ca_file": str(self.secured.ca.file), "session_timeout": "6s"}
-        bed = Bed(self.secured.bootstrap, folder, name, make=False, broker=broker, **(SECTIONS | sections))
-        words = ("topics", "create", bed.path, "--partitions", "4")
+        job = KafkaJob(self.secured.bootstrap, folder, name, make=False, broker=broker, **(SECTIONS | sections))
+        words = ("topics", "create", job.path, "--partitions", "4")
         for who in ("worker", "CN=mutual,O=Home") if rights else ("worker",):
             granted = ("--grant", "--principal", f"User:{who}") if rights else ()
-            code, text = said(*words, *granted, env=self.ways["boss"])
+            code, text = output_of(*words, *granted, env=self.credentials["boss"])
             assert code == 0, text
-        return bed
+        return job
 
     def file(self, name: str, text: str) -> str:
         path = self.secured.folder / name
@@ -59,7 +58,7 @@ class House(NamedTuple):
         return str(path)
 
 
-def said(*words: object, env: dict[str, str]) -> tuple[int, str]:
+def output_of(*words: object, env: dict[str, str]) -> tuple[int, str]:
     """Exit code of a command in this process, and all it printed."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text), pytest.MonkeyPatch.context() as patch:
@@ -69,20 +68,20 @@ def said(*words: object, env: dict[str, str]) -> tuple[int, str]:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
     problem = missing_tool() or missing_openssl()
     if problem is not None:
         if os.environ.get("CI", "").lower() == "true":
             pytest.fail(problem)
         pytest.skip(problem)
-    folder = tmp_path_factory.mktemp("house")
-    some = Bed("127.0.0.1:1", folder, "some", make=False, **SECTIONS)
-    with cleaning_up_on_sigterm(), Secured(folder) as secured, Nursery(folder, some.path) as nursery:
-        made = House(secured, nursery, {})
+    folder = tmp_path_factory.mktemp("kafka")
+    some = KafkaJob("127.0.0.1:1", folder, "some", make=False, **SECTIONS)
+    with cleaning_up_on_sigterm(), Secured(folder) as secured, ForkServer(folder, some.path) as fork_server:
+        made = SecuredKafka(secured, fork_server, {})
         secured.user("boss", "of all")
         secured.user("worker", "worker's own")
         secured.ca.issued("mutual", "/O=Home/CN=mutual")
-        made.ways.update(
+        made.credentials.update(
             boss={f"{B}USERNAME": "boss", f"{B}PASSWORD": "of all"},
             scram={f"{B}USERNAME": "worker", f"{B}PASSWORD_FILE": made.file("password", "worker's own")},
             mutual={
@@ -92,59 +91,65 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             },
             token={f"{B}TOKEN_FILE": made.file("token", secured.issuer.token("worker"))},
         )
-        until(lambda: said("check", some.path, "--online", env=_at(made))[0] == 3, "the broker")
+        until(lambda: output_of("check", some.path, "--online", env=_at(made))[0] == 3, "the broker")
         yield made
 
 
-def _at(house: House) -> dict[str, str]:
-    return {f"{B}URL": f"kafka://{house.secured.sasl}", f"{B}CA_FILE": str(house.secured.ca.file), **house.ways["scram"]}
+def _at(kafka: SecuredKafka) -> dict[str, str]:
+    return {
+        f"{B}URL": f"kafka://{kafka.secured.sasl}",
+        f"{B}CA_FILE": str(kafka.secured.ca.file),
+        **kafka.credentials["scram"],
+    }
 
 
-def test_workers_with_exactly_the_printed_rights_do_everything(house: House, tmp_path: Path) -> None:
-    bed, count = house.bed(tmp_path, "exact"), 0
+def test_workers_with_exactly_the_printed_rights_do_everything(kafka: SecuredKafka, tmp_path: Path) -> None:
+    job, count = kafka.make_job(tmp_path, "exact"), 0
     for way in ("scram", "mutual", "token"):
-        count += bed.produce([*samples(300, keys=20, seed=count), Sent(b"k", b"{broken", 0, 1)])
-        code, text = said("check", bed.path, "--online", env=house.ways[way])
+        count += job.produce([*samples(300, keys=20, seed=count), Sent(b"k", b"{broken", 0, 1)])
+        code, text = output_of("check", job.path, "--online", env=kafka.credentials[way])
         assert code == 0 and "every right is granted" in text, text
         guarantee = "exactly_once" if way == "token" else "at_least_once"  # the same rights suffice
-        with working(bed, nursery=house.nursery, STREAMJOBS_JOB__GUARANTEE=guarantee, **house.ways[way]) as worker:
-            bed.until_done([worker])
+        with running_worker(
+            job, fork_server=kafka.fork_server, STREAMJOBS_JOB__GUARANTEE=guarantee, **kafka.credentials[way]
+        ) as worker:
+            job.wait_until_done([worker])
             assert worker.stop() == 0
-    results = verify(bed, repeats=False, expect=count)
+    results = verify(job, repeats=False, expect=count)
     assert results["dlq"].answers == 3
 
 
-def test_each_right_removed_is_named_with_who_lacks_it(house: House, tmp_path: Path) -> None:
-    bed = house.bed(tmp_path, "lacking")
-    granted = acls.bindings(acls.rights(bed.settings, bed.job.sinks, "User:worker"))
+def test_each_right_removed_is_named_with_who_lacks_it(kafka: SecuredKafka, tmp_path: Path) -> None:
+    job = kafka.make_job(tmp_path, "lacking")
+    granted = acls.bindings(acls.rights(job.settings, job.core.sinks, "User:worker"))
     needed = [one for one in granted if one.operation is not AclOperation.DESCRIBE]
     assert len(needed) == 9
-    env = house.ways["scram"]
+    env = kafka.credentials["scram"]
     with pytest.MonkeyPatch.context() as patch:
         for name, value in env.items():
             patch.setenv(name, value)
-        settings = _settings(bed)
+        settings = _settings(job)
         for one in needed:
-            with house.secured.without([one]):
-                code, text = said("check", bed.path, "--online", env={})
+            with kafka.secured.without([one]):
+                code, text = output_of("check", job.path, "--online", env={})
                 assert code == 3 and len(text.splitlines()) == 1, text
                 assert _named(one) in text and "not granted to User:worker" in text
                 with pytest.raises(SetupError) as caught:  # what `run` does first
-                    probe(settings, bed.job)
+                    probe(settings, job.core)
                 assert str(caught.value) == text.strip()
-    with house.secured.without(granted):  # one may not even see that they are there
-        code, lines = ended(Worker(bed, nursery=house.nursery, **env))
+    with kafka.secured.without(granted):  # one may not even see that they are there
+        code, lines = wait_for_exit(Worker(job, fork_server=kafka.fork_server, **env))
         assert code == 3 and len(lines) == 6
         assert all("not granted to User:worker, who may not even see it" in line for line in lines)
-    with house.secured.without([one for one in needed if one.name in (bed.input, bed.name, f"{bed.name}-")]):
-        code, lines = ended(Worker(bed, nursery=house.nursery, **env))
+    with kafka.secured.without([one for one in needed if one.name in (job.input, job.name, f"{job.name}-")]):
+        code, lines = wait_for_exit(Worker(job, fork_server=kafka.fork_server, **env))
         assert code == 3 and len(lines) == 3, lines  # all at once
 
 
-def _settings(bed: Bed) -> Any:
+def _settings(job: KafkaJob) -> Any:
     from streamjobs.job_files import load_job
 
-    return load_job(bed.path)
+    return load_job(job.path)
 
 
 def _named(one: AclBinding) -> str:
@@ -173,8 +178,8 @@ WRONG = {
 RUNNING = ("password", "authority", "name", "expired")  # a worker too, not only `check --online`
 
 
-def _wrong(house: House) -> dict[str, dict[str, str]]:
-    secured, ways = house.secured, house.ways
+def _wrong(kafka: SecuredKafka) -> dict[str, dict[str, str]]:
+    secured, credentials = kafka.secured, kafka.credentials
     good = secured.issuer.token("worker")
     tokens = {
         "expired": secured.issuer.token("worker", -100),
@@ -185,41 +190,41 @@ def _wrong(house: House) -> dict[str, dict[str, str]]:
     secured.ca.issued("outdated", days=-1)
     certificates = {
         name: {
-            **ways["mutual"],
+            **credentials["mutual"],
             f"{B}CERTIFICATE_FILE": str(secured.folder / f"{name}.crt"),
             f"{B}KEY_FILE": str(secured.folder / f"{name}.key"),
         }
         for name in ("strange", "outdated")
     }
     return {
-        "password": {**ways["scram"], f"{B}PASSWORD_FILE": house.file("wrong", "another")},
-        "user": {**ways["scram"], f"{B}USERNAME": "nobody"},
-        "authority": {**ways["scram"], f"{B}CA_FILE": str(secured.stranger.file)},
-        "name": {**ways["scram"], f"{B}URL": f"kafka://{secured.sasl}".replace("127.0.0.1", "localhost")},
-        "mechanism": {**ways["scram"], f"{B}MECHANISM": "PLAIN"},
+        "password": {**credentials["scram"], f"{B}PASSWORD_FILE": kafka.file("wrong", "another")},
+        "user": {**credentials["scram"], f"{B}USERNAME": "nobody"},
+        "authority": {**credentials["scram"], f"{B}CA_FILE": str(secured.stranger.file)},
+        "name": {**credentials["scram"], f"{B}URL": f"kafka://{secured.sasl}".replace("127.0.0.1", "localhost")},
+        "mechanism": {**credentials["scram"], f"{B}MECHANISM": "PLAIN"},
         "uncertified": {f"{B}URL": f"kafka://{secured.mutual}"},
         "plain": {f"{B}URL": f"kafka://{secured.sasl}"},
         **certificates,
-        **{name: {f"{B}TOKEN_FILE": house.file(name, token)} for name, token in tokens.items()},
+        **{name: {f"{B}TOKEN_FILE": kafka.file(name, token)} for name, token in tokens.items()},
     }
 
 
-def test_credentials_that_are_refused_are_one_sentence_and_code_3(house: House, tmp_path: Path) -> None:
-    bed = house.bed(tmp_path, "refused", rights=False)
+def test_credentials_that_are_refused_are_one_sentence_and_code_3(kafka: SecuredKafka, tmp_path: Path) -> None:
+    job = kafka.make_job(tmp_path, "refused", rights=False)
     open_job = tmp_path / "plain.toml"
-    open_job.write_text(bed.path.read_text().replace("ca_file", "# "))
-    wrong = _wrong(house)
+    open_job.write_text(job.path.read_text().replace("ca_file", "# "))
+    wrong = _wrong(kafka)
     assert set(wrong) == set(WRONG)
     for case, env in wrong.items():
-        code, text = said("check", open_job if case == "plain" else bed.path, "--online", env=env)
+        code, text = output_of("check", open_job if case == "plain" else job.path, "--online", env=env)
         assert code == 3 and len(text.splitlines()) == 1 and WRONG[case] in text, f"{case}: {code} {text}"
     for case in RUNNING:
-        code, lines = ended(Worker(bed, case, nursery=house.nursery, **wrong[case]))
+        code, lines = wait_for_exit(Worker(job, case, fork_server=kafka.fork_server, **wrong[case]))
         assert code == 3 and len(lines) == 1 and WRONG[case] in lines[0], f"{case}: {code} {lines}"
 
 
-def test_a_password_that_is_changed_while_a_worker_runs_is_taken_from_its_file(house: House, tmp_path: Path) -> None:
-    bed, secured = house.bed(tmp_path, "rotated"), house.secured
+def test_a_password_that_is_changed_while_a_worker_runs_is_taken_from_its_file(kafka: SecuredKafka, tmp_path: Path) -> None:
+    job, secured = kafka.make_job(tmp_path, "rotated"), kafka.secured
     secured.user("worker", "worker's own")
     file = tmp_path / "password"
     file.write_text("worker's own\n")
@@ -228,17 +233,17 @@ def test_a_password_that_is_changed_while_a_worker_runs_is_taken_from_its_file(h
 
     def more(worker: Worker | None = None) -> None:
         nonlocal count
-        count += bed.produce(samples(300, keys=20, seed=count))
+        count += job.produce(samples(300, keys=20, seed=count))
         if worker is not None:
-            bed.until_done([worker])
+            job.wait_until_done([worker])
 
     def changed(password: str) -> None:
         """At the broker; and every connection is cut, so that each has to be made anew."""
         secured.user("worker", password)
-        until(lambda: not _enters(bed, env), "the old password refused")
+        until(lambda: not _enters(job, env), "the old password refused")
 
     try:
-        with working(bed, nursery=house.nursery, **env) as worker:
+        with running_worker(job, fork_server=kafka.fork_server, **env) as worker:
             more(worker)
             changed("the second")
             file.write_text("the second\n")
@@ -246,26 +251,26 @@ def test_a_password_that_is_changed_while_a_worker_runs_is_taken_from_its_file(h
             more(worker)
             assert worker.stop() == 0
         # Nobody tells the worker: it ends with one sentence, and the next one, told, goes on.
-        with working(bed, nursery=house.nursery, program=program("impatient", 2), **env) as worker:
+        with running_worker(job, fork_server=kafka.fork_server, program=program("impatient", 2), **env) as worker:
             more(worker)
             changed("the third")
             assert secured.proxy.reset() > 3
             more()
-            code, lines = ended(worker)
+            code, lines = wait_for_exit(worker)
             assert code == 3 and len(lines) == 1, lines
             assert "refused user 'worker' with SCRAM-SHA-512" in lines[0] and "a restart continues" in lines[0]
-        assert bed.behind() > 0
+        assert job.lag() > 0
         file.write_text("the third\n")
-        with working(bed, nursery=house.nursery, **env) as worker:
-            bed.until_done([worker])
+        with running_worker(job, fork_server=kafka.fork_server, **env) as worker:
+            job.wait_until_done([worker])
             assert worker.stop() == 0
     finally:
         secured.user("worker", "worker's own")
-    verify(bed, repeats=True, expect=count)
+    verify(job, repeats=True, expect=count)
 
 
-def _enters(bed: Bed, env: dict[str, str]) -> bool:
-    return "refused user" not in said("check", bed.path, "--online", env=env)[1]
+def _enters(job: KafkaJob, env: dict[str, str]) -> bool:
+    return "refused user" not in output_of("check", job.path, "--online", env=env)[1]
 
 
 CUTS = 3  # rounds, in each of which every connection is cut or given up
@@ -274,45 +279,48 @@ LIFE = 8.0  # seconds of a token
 CLIENT_SECRET = "the client's own"
 
 
-def test_workers_live_through_sessions_that_end_whatever_their_credentials(house: House, tmp_path: Path) -> None:
+def test_workers_live_through_sessions_that_end_whatever_their_credentials(kafka: SecuredKafka, tmp_path: Path) -> None:
     """A broker cuts connections with connections.max.reauth.ms, and those whose token has ended."""
-    secured, bed = house.secured, house.bed(tmp_path, "sessions")
+    secured, job = kafka.secured, kafka.make_job(tmp_path, "sessions")
     at, exactly = {f"{B}URL": f"kafka://{secured.brief}"}, {"STREAMJOBS_JOB__GUARANTEE": "exactly_once"}
     with contextlib.ExitStack() as stack:
         clients = {"worker": CLIENT_SECRET}
         server = stack.enter_context(TokenServer(secured.folder, secured.ca, secured.issuer, clients, LIFE))
         file = stack.enter_context(renewed(tmp_path / "renewed", secured.issuer, "worker", LIFE))
         asked = {f"{B}TOKEN_URL": server.url, f"{B}CLIENT_ID": "worker", **at}
-        code, text = said("check", bed.path, "--online", env={**asked, f"{B}CLIENT_SECRET": "another"})
+        code, text = output_of("check", job.path, "--online", env={**asked, f"{B}CLIENT_SECRET": "another"})
         assert code == 3 and "answered 401 Unauthorized to client 'worker'" in text and server.refused, text
-        late = house.file("late", secured.issuer.token("worker", -5))  # the broker allows for clocks, and cuts at once
-        code, text = said("check", bed.path, "--online", env={f"{B}TOKEN_FILE": late, **at})
+        late = kafka.file("late", secured.issuer.token("worker", -5))  # the broker allows for clocks, and cuts at once
+        code, text = output_of("check", job.path, "--online", env={f"{B}TOKEN_FILE": late, **at})
         assert code == 3 and len(text.splitlines()) == 1 and "127.0.0.1" in text, text
-        ways = {
-            "address": {**asked, f"{B}CLIENT_SECRET_FILE": house.file("client", CLIENT_SECRET), **exactly},
+        credentials = {
+            "address": {**asked, f"{B}CLIENT_SECRET_FILE": kafka.file("client", CLIENT_SECRET), **exactly},
             "file": {f"{B}TOKEN_FILE": str(file), **at},
-            "scram": {**house.ways["scram"], **at, **exactly},
+            "scram": {**kafka.credentials["scram"], **at, **exactly},
         }
-        workers = [stack.enter_context(working(bed, way, nursery=house.nursery, **env)) for way, env in ways.items()]
-        until(lambda: bed.members() == [2, 1, 1], "the partitions shared", 60)
-        count = bed.produce(samples(200, keys=20))
-        bed.until_done(workers)
+        workers = [
+            stack.enter_context(running_worker(job, way, fork_server=kafka.fork_server, **env))
+            for way, env in credentials.items()
+        ]
+        until(lambda: job.members() == [2, 1, 1], "the partitions shared", 60)
+        count = job.produce(samples(200, keys=20))
+        job.wait_until_done(workers)
         moves, given = [len(worker.events("ready")) for worker in workers], server.given
         while count < (1 + CUTS) * 200 or server.given == given:
             before = secured.cutting.seen.connections
-            count += bed.produce(samples(200, keys=20, seed=count))
-            bed.until_done(workers)
+            count += job.produce(samples(200, keys=20, seed=count))
+            job.wait_until_done(workers)
             until(lambda: secured.cutting.seen.connections >= before + LINKS, "connections made anew", 60)  # noqa: B023
         assert [len(worker.events("ready")) for worker in workers] == moves, "a worker was taken for dead"
         for worker in workers:
             assert worker.stop() == 0
             unusual = [line for line in worker.text().splitlines() if not re.search(r'^{.*"level": "info"', line)]
             assert worker.text() and not unusual, unusual
-    verify(bed, repeats=True, expect=count)
+    verify(job, repeats=True, expect=count)
 
 
-def test_no_secret_and_no_key_shows_anywhere_whatever_goes_wrong(house: House, tmp_path: Path) -> None:
-    secured, bed = house.secured, house.bed(tmp_path, "canary")
+def test_no_secret_and_no_key_shows_anywhere_whatever_goes_wrong(kafka: SecuredKafka, tmp_path: Path) -> None:
+    secured, job = kafka.secured, kafka.make_job(tmp_path, "canary")
     canaries = {name: f"canary-{name}-{secrets.token_hex(8)}" for name in ("password", "other", "key", "token", "client")}
     secured.user("worker", canaries["password"])
     secured.ca.issued("locked", "/O=Home/CN=mutual", secret=canaries["key"])
@@ -325,46 +333,46 @@ def test_no_secret_and_no_key_shows_anywhere_whatever_goes_wrong(house: House, t
     shown = []
     try:
         for env in (scram, other, mutual, {**mutual, f"{B}KEY_PASSWORD": canaries["other"]}, token, client):
-            for words in (("config", "show", bed.path), ("check", bed.path, "--online", "--debug")):
-                shown.append(said(*words, env=env)[1])
+            for words in (("config", "show", job.path), ("check", job.path, "--online", "--debug")):
+                shown.append(output_of(*words, env=env)[1])
         for words in (("state", "list"), ("dlq", "list"), ("topics", "create"), ("replay", "--input", "topic")):
-            code, text = said(*words, bed.path, "--debug", env=other)
+            code, text = output_of(*words, job.path, "--debug", env=other)
             assert code == 3 and "Traceback" in text, text
             shown.append(text)
-        shown += [said("schema", env=scram)[1], *_worked(house, bed, scram)]
+        shown += [output_of("schema", env=scram)[1], *_worked(kafka, job, scram)]
     finally:
         secured.user("worker", "worker's own")
     whole = "\n".join(shown)
     found = {name for name, canary in canaries.items() if canary in whole}
     assert not found, f"shown: {found}"
-    stored = [b"".join(m.value() or b"" for m in bed.read(topic)) for topic in (*bed.job.sinks.values(), bed.changelog)]
+    stored = [b"".join(m.value() or b"" for m in job.read(topic)) for topic in (*job.core.sinks.values(), job.changelog)]
     stored += [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert sum(map(len, stored)) > 1000
     for canary in canaries.values():
         assert not any(canary.encode() in data for data in stored)
 
 
-def _worked(house: House, bed: Bed, env: dict[str, str]) -> list[str]:
+def _worked(kafka: SecuredKafka, job: KafkaJob, env: dict[str, str]) -> list[str]:
     """Log and pages of a worker that works, is watched, loses a right and crashes. No key is in them."""
     person = f"person-{secrets.token_hex(8)}"
-    bed.produce([record._replace(key=f"{person}-{record.partition}".encode()) for record in samples(200, keys=4)])
-    bed.produce([Sent(person.encode(), b'{"x": "' + person.encode() + b'"}', 0, 1)])
+    job.produce([record._replace(key=f"{person}-{record.partition}".encode()) for record in samples(200, keys=4)])
+    job.produce([Sent(person.encode(), b'{"x": "' + person.encode() + b'"}', 0, 1)])
     predictions = [
         one
-        for one in acls.bindings(acls.rights(bed.settings, bed.job.sinks, "User:worker"))
-        if one.name == bed.job.sinks["predictions"]
+        for one in acls.bindings(acls.rights(job.settings, job.core.sinks, "User:worker"))
+        if one.name == job.core.sinks["predictions"]
     ]
     pages = []
-    with working(bed, nursery=house.nursery, program=(*RUN, "--debug"), **env) as worker:
-        bed.until_done([worker])
+    with running_worker(job, fork_server=kafka.fork_server, program=(*RUN, "--debug"), **env) as worker:
+        job.wait_until_done([worker])
         (serving,) = worker.events("serving /metrics and /health")
         for page in ("metrics", "health"):
             with urllib.request.urlopen(f"http://127.0.0.1:{serving['port']}/{page}", timeout=10) as answer:
                 pages.append(answer.read().decode())
         assert "streamjobs_records_consumed_total" in pages[0] and '"running"' in pages[1]
-        with house.secured.without(predictions):
-            bed.produce([record._replace(key=f"{person}-0".encode(), partition=0) for record in samples(50, keys=4)])
-            assert ended(worker)[0] == 1
+        with kafka.secured.without(predictions):
+            job.produce([record._replace(key=f"{person}-0".encode(), partition=0) for record in samples(50, keys=4)])
+            assert wait_for_exit(worker)[0] == 1
         text = worker.text()
     assert "Traceback" in text and "the broker refused outputs" in text and "aiokafka" in text
     assert person not in text + "".join(pages)

@@ -1,6 +1,6 @@
 """State operations and dead letters on a real broker: what commands change between two workers, the second one applies.
 
-One story per store: a worker learns, stops, and its commits are set back as a crash leaves them; then keys are reset,
+One scenario per store: a worker learns, stops, and its commits are set back as a crash leaves them; then keys are reset,
 forgotten and given another's model, dead letters are sent back, and a second worker goes on.
 """
 
@@ -24,10 +24,9 @@ from streamjobs.maintenance import changelog_edit
 from streamjobs.maintenance.copies import Entry
 from streamjobs.maintenance.renew import exported_model, reset_snapshot, snapshot_from_model
 from streamjobs.worker.changelog import Changelog
-from tests.brokers.bed import PARTITIONS, Bed, Sent
-from tests.brokers.nursery import Nursery
-from tests.brokers.test_worker_ending import alter
-from tests.brokers.workers import Worker, working
+from tests.brokers.fork_server import ForkServer
+from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent
+from tests.brokers.workers import Worker, running_worker
 from tests.cli.jobs import command
 
 KEYS, FIRST, SECOND, BACK = 6, 30, 10, 3
@@ -48,8 +47,8 @@ def bad(count: int) -> list[Sent]:
     return [Sent(b"k2", b"{broken %d" % n, 2, START + n, HEADERS) for n in range(count)]
 
 
-class Story(NamedTuple):
-    bed: Bed
+class Scenario(NamedTuple):
+    job: KafkaJob
     before: dict[tuple[int, bytes], bytes]  # the changelog when the first worker has stopped
     committed: dict[int, int]  # where the second one begins
     found: dict[str, Any]  # what the commands said
@@ -57,44 +56,44 @@ class Story(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def nursery(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
-    folder = tmp_path_factory.mktemp("nursery")
-    bed = Bed(broker.bootstrap, folder, "ops", make=False, source={"dim": 3})
-    with Nursery(folder, bed.path) as started:
+def fork_server(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    folder = tmp_path_factory.mktemp("fork_server")
+    job = KafkaJob(broker.bootstrap, folder, "ops", make=False, source={"dim": 3})
+    with ForkServer(folder, job.path) as started:
         yield started
 
 
 @pytest.fixture(scope="module", params=["rocksdb", "memory"])
-def story(
-    request: pytest.FixtureRequest, broker: Broker, nursery: Nursery, tmp_path_factory: pytest.TempPathFactory
-) -> Story:
+def scenario(
+    request: pytest.FixtureRequest, broker: Broker, fork_server: ForkServer, tmp_path_factory: pytest.TempPathFactory
+) -> Scenario:
     folder = tmp_path_factory.mktemp(request.param)
-    bed = Bed(broker.bootstrap, folder, f"ops-{request.param}", source={"dim": 3}, state={"store": request.param})
-    alter(bed, bed.job.sinks["features"], "retention.ms", str(LONG))
-    bed.produce([*records(0, FIRST), *bad(2)])
-    with working(bed, nursery=nursery) as worker:
-        bed.until_done([worker])
+    job = KafkaJob(broker.bootstrap, folder, f"ops-{request.param}", source={"dim": 3}, state={"store": request.param})
+    job.alter(job.core.sinks["features"], "retention.ms", str(LONG))
+    job.produce([*records(0, FIRST), *bad(2)])
+    with running_worker(job, fork_server=fork_server) as worker:
+        job.wait_until_done([worker])
         assert worker.stop() == 0
-    before = bed.snapshots()
-    _set_back(bed)
-    committed = bed.committed()
-    found = _operate(bed, folder)
-    with working(bed, nursery=nursery) as worker:
-        found |= _while_running(bed, worker)
-        bed.produce(records(FIRST, SECOND))
-        bed.until_done([worker])
+    before = job.snapshots()
+    _rewind_commits(job)
+    committed = job.committed()
+    found = _operate(job, folder)
+    with running_worker(job, fork_server=fork_server) as worker:
+        found |= _while_running(job, worker)
+        job.produce(records(FIRST, SECOND))
+        job.wait_until_done([worker])
         assert worker.stop() == 0
-    return Story(bed, before, committed, found, bed.snapshots())
+    return Scenario(job, before, committed, found, job.snapshots())
 
 
-def _set_back(bed: Bed) -> None:
+def _rewind_commits(job: KafkaJob) -> None:
     """As a crash between the changelog and the commit leaves the group: behind its states."""
-    back = [TopicPartition(bed.input, number, end - BACK) for number, end in bed.ends().items()]
-    (answer,) = bed.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(bed.name, back)]).values()
+    back = [TopicPartition(job.input, number, end - BACK) for number, end in job.ends().items()]
+    (answer,) = job.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(job.name, back)]).values()
     answer.result(10)
 
 
-def _said(*words: object) -> tuple[int, str]:
+def _output_of(*words: object) -> tuple[int, str]:
     """Exit code of a command and what it printed, errors included."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
@@ -102,91 +101,91 @@ def _said(*words: object) -> tuple[int, str]:
     return code, text.getvalue()
 
 
-def _operate(bed: Bed, folder: Path) -> dict[str, Any]:
+def _operate(job: KafkaJob, folder: Path) -> dict[str, Any]:
     copy, model = folder / "copy", folder / "model"
     runs = {
-        "list": ("state", "list", bed.path, "--json"),
-        "verify": ("state", "verify", bed.path, "--json"),
-        "export": ("state", "export", bed.path, "--all", "-o", copy),
-        "reset": ("state", "reset", bed.path, "k0"),
-        "forget": ("state", "forget", bed.path, "k1", "--json"),
-        "model": ("state", "export", bed.path, "k3", "-o", model),
-        "import": ("state", "import", bed.path, model, "--key", "k2"),
-        "foreign": ("state", "import", bed.path, bed.path, "--key", "k2"),
-        "new": ("state", "import", bed.path, copy, "--key", "twin", "--from", "k3"),
-        "placed": ("state", "import", bed.path, copy, "--key", "twin", "--from", "k3", "--partition", "3"),
-        "fallen": ("state", "verify", bed.path, "--against", copy),
-        "letters": ("dlq", "list", bed.path, "--json"),
-        "letter": ("dlq", "show", bed.path, "2:0"),
-        "dry": ("dlq", "redrive", bed.path, "--all", "--dry-run", "--json"),
-        "sent": ("dlq", "redrive", bed.path, "--reason", "malformed", "--json"),
-        "again": ("dlq", "redrive", bed.path, "--all", "--json"),
-        "strange": ("dlq", "redrive", bed.path, "--offset", "0:99"),
+        "list": ("state", "list", job.path, "--json"),
+        "verify": ("state", "verify", job.path, "--json"),
+        "export": ("state", "export", job.path, "--all", "-o", copy),
+        "reset": ("state", "reset", job.path, "k0"),
+        "forget": ("state", "forget", job.path, "k1", "--json"),
+        "model": ("state", "export", job.path, "k3", "-o", model),
+        "import": ("state", "import", job.path, model, "--key", "k2"),
+        "foreign": ("state", "import", job.path, job.path, "--key", "k2"),
+        "new": ("state", "import", job.path, copy, "--key", "twin", "--from", "k3"),
+        "placed": ("state", "import", job.path, copy, "--key", "twin", "--from", "k3", "--partition", "3"),
+        "fallen": ("state", "verify", job.path, "--against", copy),
+        "letters": ("dlq", "list", job.path, "--json"),
+        "letter": ("dlq", "show", job.path, "2:0"),
+        "dry": ("dlq", "redrive", job.path, "--all", "--dry-run", "--json"),
+        "sent": ("dlq", "redrive", job.path, "--reason", "malformed", "--json"),
+        "again": ("dlq", "redrive", job.path, "--all", "--json"),
+        "strange": ("dlq", "redrive", job.path, "--offset", "0:99"),
     }
-    return {name: _said(*words) for name, words in runs.items()}
+    return {name: _output_of(*words) for name, words in runs.items()}
 
 
-def _while_running(bed: Bed, worker: Worker) -> dict[str, Any]:
-    bed.until_done([worker])  # with the input that is read again, and the dead letters
-    held = bed.ends(bed.changelog, committed_only=False)
-    refused = [_said("state", *words) for words in (("reset", bed.path, "k3"), ("forget", bed.path, "k3"))]
-    assert bed.ends(bed.changelog, committed_only=False) == held
-    worker.must_live()
-    return {"refused": refused, "beside": _said("state", "list", bed.path, "--json")}
+def _while_running(job: KafkaJob, worker: Worker) -> dict[str, Any]:
+    job.wait_until_done([worker])  # with the input that is read again, and the dead letters
+    held = job.ends(job.changelog, committed_only=False)
+    refused = [_output_of("state", *words) for words in (("reset", job.path, "k3"), ("forget", job.path, "k3"))]
+    assert job.ends(job.changelog, committed_only=False) == held
+    worker.assert_running()
+    return {"refused": refused, "beside": _output_of("state", "list", job.path, "--json")}
 
 
-def rows_of(bed: Bed, snapshots: dict[tuple[int, bytes], bytes]) -> dict[str, tuple[int, int]]:
+def rows_of(job: KafkaJob, snapshots: dict[tuple[int, bytes], bytes]) -> dict[str, tuple[int, int]]:
     """(rows, rows seen by the learner) of every key."""
     found = {}
     for (_, key), data in snapshots.items():
-        books = bed.job.decode_snapshot(data)[0]["books"]
+        books = job.core.decode_snapshot(data)[0]["books"]
         found[key.decode()] = books.rows, books.rows + books.seen
     return found
 
 
-def test_list_and_verify_tell_what_the_worker_has_learned(story: Story) -> None:
-    code, text = story.found["list"]
+def test_list_and_verify_tell_what_the_worker_has_learned(scenario: Scenario) -> None:
+    code, text = scenario.found["list"]
     states = json.loads(text)["states"]
     assert code == 0 and {one["key"]: one["rows"] for one in states} == {f"k{k}": FIRST for k in range(KEYS)}
     assert {(one["partition"], one["key"].encode()): one["bytes"] for one in states} == {
-        place: len(data) for place, data in story.before.items()
+        place: len(data) for place, data in scenario.before.items()
     }
-    code, text = story.found["verify"]
+    code, text = scenario.found["verify"]
     assert code == 0, text
     assert json.loads(text) == {"keys": KEYS, "ahead": KEYS, "problems": []}
 
 
-def test_reset_forget_and_import_are_applied_by_the_next_worker(story: Story) -> None:
+def test_reset_forget_and_import_are_applied_by_the_next_worker(scenario: Scenario) -> None:
     for name in ("reset", "forget", "model", "import", "placed"):
-        assert story.found[name][0] == 0, story.found[name]
-    rows = rows_of(story.bed, story.after)
+        assert scenario.found[name][0] == 0, scenario.found[name]
+    rows = rows_of(scenario.job, scenario.after)
     assert rows["k0"] == (SECOND, SECOND)  # nothing of what it had learned before, although some input was read again
     assert rows["k2"] == (SECOND, FIRST + SECOND)
-    reread = json.loads(story.found["forget"][1])["waiting"]
+    reread = json.loads(scenario.found["forget"][1])["waiting"]
     assert 0 < reread < BACK and rows["k1"] == (SECOND + reread, SECOND + reread)
     assert rows["twin"] == (FIRST, FIRST) and all(rows[key] == (FIRST + SECOND,) * 2 for key in ("k3", "k4", "k5"))
 
 
-def test_the_states_are_to_the_bit_what_the_core_makes_of_the_changed_ones(story: Story) -> None:
-    bed, job = story.bed, story.bed.job
+def test_the_states_are_to_the_bit_what_the_core_makes_of_the_changed_ones(scenario: Scenario) -> None:
+    job, core = scenario.job, scenario.job.core
 
     def entry(key: bytes, partition: int) -> Entry:
-        return Entry(partition, key, story.before[partition, key], 0, 0)
+        return Entry(partition, key, scenario.before[partition, key], 0, 0)
 
-    changed = dict(story.before)
+    changed = dict(scenario.before)
     del changed[1, b"k1"]
-    changed[0, b"k0"] = reset_snapshot(job, entry(b"k0", 0)) or b""
-    changed[2, b"k2"] = snapshot_from_model(job, exported_model(job, entry(b"k3", 3)), b"k2", entry(b"k2", 2))
+    changed[0, b"k0"] = reset_snapshot(core, entry(b"k0", 0)) or b""
+    changed[2, b"k2"] = snapshot_from_model(core, exported_model(core, entry(b"k3", 3)), b"k2", entry(b"k2", 2))
     for number in range(PARTITIONS):
-        live = Live(job, lambda key, number=number: changed.get((number, key)))  # type: ignore[misc]
-        advance(job, live, [record for record in bed.inputs(story.committed) if record.partition == number])
+        live = Live(core, lambda key, number=number: changed.get((number, key)))  # type: ignore[misc]
+        advance(core, live, [record for record in job.inputs(scenario.committed) if record.partition == number])
         changed.update({(number, key): data for key, data in live.snapshots()})
-    after = dict(story.after)
+    after = dict(scenario.after)
     assert after.pop((3, b"twin")) and after == changed
 
 
-def test_forgetting_says_what_kafka_still_holds(story: Story) -> None:
-    found = json.loads(story.found["forget"][1])
+def test_forgetting_says_what_kafka_still_holds(scenario: Scenario) -> None:
+    found = json.loads(scenario.found["forget"][1])
     held = {one["role"]: one for one in found["held"]}
     assert found["forgotten"] == [1]
     assert {role: one["records"] for role, one in held.items() if role != "state"} == {
@@ -199,45 +198,45 @@ def test_forgetting_says_what_kafka_still_holds(story: Story) -> None:
     assert held["features"]["until"] == START + FIRST - 1 + LONG + 7 * 86_400_000  # and Kafka's default of segment.ms
 
 
-def test_mistakes_are_sentences_with_exit_codes(story: Story) -> None:
-    assert story.found["new"][0] == 2 and "--partition (0 to 3)" in story.found["new"][1]
-    code, text = story.found["foreign"]
+def test_mistakes_are_sentences_with_exit_codes(scenario: Scenario) -> None:
+    assert scenario.found["new"][0] == 2 and "--partition (0 to 3)" in scenario.found["new"][1]
+    code, text = scenario.found["foreign"]
     assert code == 1 and text.endswith(
         "Import a file that 'streamjobs state export' wrote for a job with the same settings.\n"
     ), text
-    code, text = story.found["fallen"]
+    code, text = scenario.found["fallen"]
     assert code == 4 and len(text.strip().splitlines()) == 1 and "'k1'[1]" in text and "forgotten since?" in text
-    assert story.found["strange"][0] == 2 and "no dead letter at '0:99'" in story.found["strange"][1]
+    assert scenario.found["strange"][0] == 2 and "no dead letter at '0:99'" in scenario.found["strange"][1]
 
 
-def test_writing_is_refused_while_a_worker_runs_and_reading_is_not(story: Story) -> None:
-    for code, text in story.found["refused"]:
+def test_writing_is_refused_while_a_worker_runs_and_reading_is_not(scenario: Scenario) -> None:
+    for code, text in scenario.found["refused"]:
         assert code == 3 and "1 worker is running" in text and len(text.strip().splitlines()) == 1
-    assert story.found["beside"][0] == 0
+    assert scenario.found["beside"][0] == 0
 
 
-def test_dead_letters_go_back_once_and_count_their_attempts(story: Story) -> None:
-    bed, found = story.bed, story.found
+def test_dead_letters_go_back_once_and_count_their_attempts(scenario: Scenario) -> None:
+    job, found = scenario.job, scenario.found
     code, text = found["letters"]
     assert code == 0 and json.loads(text)["reasons"] == {"malformed": 2}
     assert "{broken 0" in found["letter"][1] and "trace: \\x00\\xff" in found["letter"][1]
     counts = [json.loads(found[name][1]) for name in ("dry", "sent", "again")]
     assert [(one["sent"], one["would_send"], one["sent_before"]) for one in counts] == [(0, 2, 0), (2, 2, 0), (0, 0, 2)]
-    sent = [record for record in bed.inputs() if dict(record.headers).get("streamjobs-attempt")]
+    sent = [record for record in job.inputs() if dict(record.headers).get("streamjobs-attempt")]
     assert [(one.partition, one.key, one.value, one.timestamp) for one in sent] == [
         (one.partition, one.key, one.value, one.timestamp) for one in bad(2)
     ]
     assert all(one.headers[:1] == HEADERS for one in sent)
-    attempts = [dict(one.headers())["streamjobs-error-attempt"] for one in bed.sink("dlq")]
+    attempts = [dict(one.headers())["streamjobs-error-attempt"] for one in job.sink("dlq")]
     assert attempts[-2:] == [b"2", b"2"] and set(attempts[:-2]) == {b"1"}
 
 
-def test_a_worker_that_starts_while_a_command_writes_wins(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    bed = story.bed
+def test_a_worker_that_starts_while_a_command_writes_wins(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = scenario.job
     look = changelog_edit._require_unchanged
 
     async def taken_over() -> None:
-        rival = Changelog(client.for_aiokafka(bed.settings.broker), bed.name, bed.changelog, 0)
+        rival = Changelog(client.for_aiokafka(job.settings.broker), job.name, job.changelog, 0)
         await rival.open()
         await rival.close()
 
@@ -246,11 +245,11 @@ def test_a_worker_that_starts_while_a_command_writes_wins(story: Story, monkeypa
         asyncio.run(taken_over())  # as a worker does that starts right now
 
     monkeypatch.setattr(changelog_edit, "_require_unchanged", looked)
-    code, text = _said("state", "reset", bed.path, "k4")
+    code, text = _output_of("state", "reset", job.path, "k4")
     assert code == 1 and "a worker started meanwhile" in text and "nothing was written" in text
-    assert bed.snapshots() == story.after
+    assert job.snapshots() == scenario.after
     monkeypatch.undo()
-    before = {number: end - 1 for number, end in bed.ends(bed.changelog, committed_only=False).items()}
+    before = {number: end - 1 for number, end in job.ends(job.changelog, committed_only=False).items()}
     with pytest.raises(SetupError, match="it grew while it was read"):
-        changelog_edit.write(bed.settings, {0: [(b"k4", None)]}, before)
-    assert bed.snapshots() == story.after
+        changelog_edit.write(job.settings, {0: [(b"k4", None)]}, before)
+    assert job.snapshots() == scenario.after

@@ -9,19 +9,19 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from streamjobs.kafka.devbroker.broker import free_port
-from tests.brokers.bed import Bed, until
-from tests.brokers.fixtures import MakeBed
+from tests.brokers.fixtures import MakeJob
+from tests.brokers.kafka_job import KafkaJob, until
 from tests.brokers.load import SOURCE, Load, samples
-from tests.brokers.truth import verify
-from tests.brokers.workers import CHECKOUT, working
+from tests.brokers.verification import verify
+from tests.brokers.workers import CHECKOUT, running_worker
 
 
-def command(bed: Bed, *words: str) -> tuple[int, list[str]]:
+def command(job: KafkaJob, *words: str) -> tuple[int, list[str]]:
     """Exit code, and the lines on stderr that are not the log's."""
     done = subprocess.run(
-        [sys.executable, "-m", "streamjobs", *words, str(bed.path)],
+        [sys.executable, "-m", "streamjobs", *words, str(job.path)],
         cwd=CHECKOUT,
-        env={**os.environ, "STREAMJOBS_STATE__DIRECTORY": str(bed.folder / "state")},
+        env={**os.environ, "STREAMJOBS_STATE__DIRECTORY": str(job.folder / "state")},
         capture_output=True,
         text=True,
         timeout=120,
@@ -30,71 +30,71 @@ def command(bed: Bed, *words: str) -> tuple[int, list[str]]:
     return done.returncode, [line for line in done.stderr.splitlines() if not line.startswith("{")]
 
 
-def made(bed: Bed, *topics: tuple[str, int]) -> None:
+def made(job: KafkaJob, *topics: tuple[str, int]) -> None:
     """Create these topics with these numbers of partitions."""
-    for answer in bed.admin.create_topics([NewTopic(name, count, 1) for name, count in topics]).values():
+    for answer in job.admin.create_topics([NewTopic(name, count, 1) for name, count in topics]).values():
         answer.result(10)
 
 
 @pytest.mark.parametrize("words", [("run",), ("check", "--online"), ("topics", "create")], ids=" ".join)
 def test_without_a_broker_it_says_so_in_one_line_and_ends_with_3(tmp_path: Path, words: tuple[str, ...]) -> None:
-    bed = Bed(f"127.0.0.1:{free_port()}", tmp_path, "alone", make=False, source=SOURCE)
-    code, lines = command(bed, *words)
+    job = KafkaJob(f"127.0.0.1:{free_port()}", tmp_path, "alone", make=False, source=SOURCE)
+    code, lines = command(job, *words)
     assert code == 3 and len(lines) == 1, (code, lines)
-    assert bed.bootstrap in lines[0] and "no answer within" in lines[0] and "streamjobs broker start" in lines[0]
+    assert job.bootstrap in lines[0] and "no answer within" in lines[0] and "streamjobs broker start" in lines[0]
 
 
 @pytest.mark.parametrize("words", [("run",), ("check", "--online")], ids=" ".join)
-def test_a_missing_topic_is_one_line_and_exit_code_3(make_bed: MakeBed, words: tuple[str, ...]) -> None:
-    bed = make_bed("missing", source=SOURCE)
-    features = f"{bed.input}.features"
-    bed.admin.delete_topics([features])[features].result(10)
-    until(lambda: features not in bed.admin.list_topics(timeout=10).topics, "the topic is gone")
-    code, lines = command(bed, *words)
+def test_a_missing_topic_is_one_line_and_exit_code_3(make_job: MakeJob, words: tuple[str, ...]) -> None:
+    job = make_job("missing", source=SOURCE)
+    features = f"{job.input}.features"
+    job.admin.delete_topics([features])[features].result(10)
+    until(lambda: features not in job.admin.list_topics(timeout=10).topics, "the topic is gone")
+    code, lines = command(job, *words)
     assert code == 3 and len(lines) == 1, (code, lines)
-    assert f"topic {bed.input}.features (features)" in lines[0] and "streamjobs topics create" in lines[0]
+    assert f"topic {job.input}.features (features)" in lines[0] and "streamjobs topics create" in lines[0]
 
 
 @pytest.mark.parametrize("words", [("run",), ("check", "--online")], ids=" ".join)
-def test_a_wrong_partition_count_is_one_line_and_exit_code_3(make_bed: MakeBed, words: tuple[str, ...]) -> None:
-    bed = make_bed("count", make=False, source=SOURCE)
-    made(bed, (f"{bed.input}.features", 3))
-    assert command(bed, "topics", "create") == (0, [])
-    code, lines = command(bed, *words)
+def test_a_wrong_partition_count_is_one_line_and_exit_code_3(make_job: MakeJob, words: tuple[str, ...]) -> None:
+    job = make_job("count", make=False, source=SOURCE)
+    made(job, (f"{job.input}.features", 3))
+    assert command(job, "topics", "create") == (0, [])
+    code, lines = command(job, *words)
     assert code == 3 and len(lines) == 1, (code, lines)
-    assert f"topic {bed.input}.features (features): expected 4 partitions like the input" in lines[0]
+    assert f"topic {job.input}.features (features): expected 4 partitions like the input" in lines[0]
     assert "got 3" in lines[0]
 
 
-def test_topics_create_makes_what_check_online_asks_for(make_bed: MakeBed) -> None:
-    bed = make_bed("plan", make=False, source=SOURCE)
-    assert command(bed, "check", "--online")[0] == 3
-    assert command(bed, "topics", "create") == (0, [])
-    assert command(bed, "check", "--online")[0] == 0
+def test_topics_create_makes_what_check_online_asks_for(make_job: MakeJob) -> None:
+    job = make_job("plan", make=False, source=SOURCE)
+    assert command(job, "check", "--online")[0] == 3
+    assert command(job, "topics", "create") == (0, [])
+    assert command(job, "check", "--online")[0] == 0
 
 
-def test_sigterm_in_the_middle_of_a_load_commits_everything_applied_and_exits_0(make_bed: MakeBed) -> None:
-    bed = make_bed("sigterm", source=SOURCE, head={"name": "rls"}, drift={"detector": "page_hinkley"})
-    with Load(bed, 3000) as load:
-        with working(bed) as worker:
-            until(lambda: sum(bed.committed().values()) > 0, "a commit", 60)
+def test_sigterm_in_the_middle_of_a_load_commits_everything_applied_and_exits_0(make_job: MakeJob) -> None:
+    job = make_job("sigterm", source=SOURCE, head={"name": "rls"}, drift={"detector": "page_hinkley"})
+    with Load(job, 3000) as load:
+        with running_worker(job) as worker:
+            until(lambda: sum(job.committed().values()) > 0, "a commit", 60)
             assert worker.stop() == 0
-        committed, answered = (sum(ends.values()) for ends in (bed.committed(), bed.ends(bed.job.sinks["features"])))
+        committed, answered = (sum(ends.values()) for ends in (job.committed(), job.ends(job.core.sinks["features"])))
         assert answered == committed  # every record gives one: nothing applied was left uncommitted
-        assert bed.behind() > 0  # it was in the middle of it
+        assert job.lag() > 0  # it was in the middle of it
         load.finish()
-    with working(bed) as worker:
-        bed.until_done([worker])
+    with running_worker(job) as worker:
+        job.wait_until_done([worker])
         assert worker.stop() == 0
-    verify(bed, repeats=False)
+    verify(job, repeats=False)
 
 
-def test_a_worker_listens_on_its_own_loopback_port_and_nowhere_else(make_bed: MakeBed) -> None:
+def test_a_worker_listens_on_its_own_loopback_port_and_nowhere_else(make_job: MakeJob) -> None:
     port = free_port()
-    bed = make_bed("ports", source=SOURCE, metrics={"port": port})
-    count = bed.produce(samples(200))
-    with working(bed) as worker:
-        bed.until_done([worker])
+    job = make_job("ports", source=SOURCE, metrics={"port": port})
+    count = job.produce(samples(200))
+    with running_worker(job) as worker:
+        job.wait_until_done([worker])
         assert listening(worker.pid) == {f"127.0.0.1:{port}"}
         assert worker.stop() == 0
     assert count == 200

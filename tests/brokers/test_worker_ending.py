@@ -10,95 +10,45 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+from confluent_kafka.admin import NewTopic
 
-from tests.brokers.bed import PARTITIONS, Bed, Sent, until
-from tests.brokers.fixtures import MakeBed
-from tests.brokers.workers import CHECKOUT, Worker, working
-from tests.worker.fake_core import MAGIC, STATE, fold
-
-HASH = ("-m", "tests.worker.hash_worker")
-ONCE = (*HASH, "--once")
+from tests.brokers.fixtures import MakeJob
+from tests.brokers.hash_jobs import HASH, ONCE, expected, hash_job, numbers, states
+from tests.brokers.kafka_job import PARTITIONS, Sent, until
+from tests.brokers.workers import CHECKOUT, Worker, running_worker, wait_for_exit
+from tests.worker.fake_core import MAGIC
 
 
-def hash_bed(make_bed: MakeBed, name: str, **options: Any) -> Bed:
-    """A job whose topics are those of the hash core: predictions and dlq."""
-    return make_bed(name, source={"dim": 1}, head={"name": "rls"}, **options)
-
-
-def numbers(count: int, keys: int = 8) -> list[Sent]:
-    """Values 0, 1, 2, ... of keys in turn; key k in partition k % 4."""
-    return [Sent(b"k%d" % (n % keys), b"%d" % n, n % keys % PARTITIONS, 1_700_000_000_000 + n) for n in range(count)]
-
-
-def alter(bed: Bed, topic: str, name: str, value: str) -> None:
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    for answer in bed.admin.incremental_alter_configs([resource]).values():
-        answer.result(10)
-
-    def applied() -> bool:
-        (found,) = bed.admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
-        return found.result(10)[name].value == value
-
-    until(applied, f"{topic}: {name} = {value}")
-
-
-def ended(worker: Worker, within: float = 120.0) -> tuple[int, list[str]]:
-    """Exit code, and the lines that are no log events."""
-    try:
-        code = worker.process.wait(within)
-    finally:
-        worker.end()
-    return code, [line for line in worker.text().splitlines() if line and not line.startswith("{")]
-
-
-def states(bed: Bed) -> dict[bytes, list[int]]:
-    """(last offset, count, hash) of every key in the changelog."""
-    return {key: list(STATE.unpack_from(data))[1:] for (_, key), data in bed.snapshots().items()}
-
-
-def expected(bed: Bed) -> dict[bytes, list[int]]:
-    found: dict[bytes, list[int]] = {}
-    for record in bed.inputs():
-        assert record.key is not None and record.value is not None
-        state = found.setdefault(record.key, [-1, 0, 0])
-        fold(state, int(record.value))
-        state[0] = record.offset
-    return found
-
-
-def test_once_stops_when_everything_there_at_the_start_is_done(make_bed: MakeBed) -> None:
-    bed = hash_bed(make_bed, "once")
-    bed.produce(numbers(5_000))
+def test_once_stops_when_everything_there_at_the_start_is_done(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "once")
+    job.produce(numbers(5_000))
     for _ in range(2):  # the second time nothing is left to do
-        code, lines = ended(Worker(bed, program=ONCE))
+        code, lines = wait_for_exit(Worker(job, program=ONCE))
         assert (code, lines) == (0, [])
-        assert bed.committed() == bed.ends() and states(bed) == expected(bed)
-    assert len(bed.sink("predictions")) == 5_000
+        assert job.committed() == job.ends() and states(job) == expected(job)
+    assert len(job.sink("predictions")) == 5_000
 
 
-def test_once_on_an_empty_input_stops_at_once(make_bed: MakeBed) -> None:
-    assert ended(Worker(hash_bed(make_bed, "empty"), program=ONCE)) == (0, [])
+def test_once_on_an_empty_input_stops_at_once(make_job: MakeJob) -> None:
+    assert wait_for_exit(Worker(hash_job(make_job, "empty"), program=ONCE)) == (0, [])
 
 
-def test_the_memory_store_comes_back_from_the_changelog(make_bed: MakeBed) -> None:
-    bed = hash_bed(make_bed, "memory", state={"store": "memory"})
+def test_the_memory_store_comes_back_from_the_changelog(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "memory", state={"store": "memory"})
     for _ in range(2):
-        bed.produce(numbers(2_000))
-        assert ended(Worker(bed, program=ONCE))[0] == 0
-    assert states(bed) == expected(bed) and not list(bed.folder.rglob("*.db"))
+        job.produce(numbers(2_000))
+        assert wait_for_exit(Worker(job, program=ONCE))[0] == 0
+    assert states(job) == expected(job) and not list(job.folder.rglob("*.db"))
 
 
-def test_a_worker_asked_to_stop_while_starting_ends_with_code_0(make_bed: MakeBed) -> None:
-    bed = hash_bed(make_bed, "early")
-    bed.produce(numbers(100))
+def test_a_worker_asked_to_stop_while_starting_ends_with_code_0(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "early")
+    job.produce(numbers(100))
     for wait in (0.0, 0.2, 0.5):
-        worker = Worker(bed, program=HASH)
+        worker = Worker(job, program=HASH)
         until(lambda worker=worker: worker.events("serving /metrics and /health"), "the worker's first line")  # type: ignore[misc]
         time.sleep(wait)
         assert worker.stop() == 0
@@ -116,132 +66,132 @@ def test_without_a_broker_it_ends_with_code_3(tmp_path: Path) -> None:
     assert "127.0.0.1:60999" in lines[0] and "[broker] url" in lines[0]
 
 
-def test_a_missing_topic_ends_it_with_code_3_before_anything_is_made_or_read(make_bed: MakeBed) -> None:
-    bed = hash_bed(make_bed, "absent", make=False)
-    code, lines = ended(Worker(bed, program=HASH))
-    assert code == 3 and any(bed.input in line and "streamjobs topics create" in line for line in lines)
-    assert bed.changelog not in bed.admin.list_topics(timeout=10).topics
+def test_a_missing_topic_ends_it_with_code_3_before_anything_is_made_or_read(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "absent", make=False)
+    code, lines = wait_for_exit(Worker(job, program=HASH))
+    assert code == 3 and any(job.input in line and "streamjobs topics create" in line for line in lines)
+    assert job.changelog not in job.admin.list_topics(timeout=10).topics
 
 
-def test_a_wrong_number_of_partitions_ends_it_with_code_3(make_bed: MakeBed) -> None:
-    bed = hash_bed(make_bed, "narrow", make=False)
-    made = [NewTopic(bed.input, 4, 1), NewTopic(f"{bed.input}.predictions", 3, 1), NewTopic(f"{bed.input}.dlq", 4, 1)]
-    for answer in bed.admin.create_topics(made).values():
+def test_a_wrong_number_of_partitions_ends_it_with_code_3(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "narrow", make=False)
+    made = [NewTopic(job.input, 4, 1), NewTopic(f"{job.input}.predictions", 3, 1), NewTopic(f"{job.input}.dlq", 4, 1)]
+    for answer in job.admin.create_topics(made).values():
         answer.result(10)
-    code, lines = ended(Worker(bed, program=HASH))
+    code, lines = wait_for_exit(Worker(job, program=HASH))
     assert code == 3 and len(lines) == 1
-    assert f"{bed.input}.predictions" in lines[0] and "expected 4 partitions" in lines[0] and "got 3" in lines[0]
+    assert f"{job.input}.predictions" in lines[0] and "expected 4 partitions" in lines[0] and "got 3" in lines[0]
 
 
-def test_a_changelog_that_forgets_ends_it_with_code_3(make_bed: MakeBed) -> None:
-    bed = hash_bed(make_bed, "forgetful")
-    alter(bed, bed.changelog, "cleanup.policy", "delete")
-    code, lines = ended(Worker(bed, program=HASH))
-    assert code == 3 and len(lines) == 1 and bed.changelog in lines[0] and "compact" in lines[0]
+def test_a_changelog_that_forgets_ends_it_with_code_3(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "forgetful")
+    job.alter(job.changelog, "cleanup.policy", "delete")
+    code, lines = wait_for_exit(Worker(job, program=HASH))
+    assert code == 3 and len(lines) == 1 and job.changelog in lines[0] and "compact" in lines[0]
 
 
-def test_a_taken_metrics_port_ends_it_with_code_3(make_bed: MakeBed) -> None:
-    bed = hash_bed(make_bed, "port")
-    with working(bed, program=HASH) as first:
+def test_a_taken_metrics_port_ends_it_with_code_3(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "port")
+    with running_worker(job, program=HASH) as first:
         port = first.events("serving /metrics and /health")[0]["port"]
-        code, lines = ended(Worker(bed, "b", program=HASH, STREAMJOBS_METRICS__PORT=str(port)))
+        code, lines = wait_for_exit(Worker(job, "b", program=HASH, STREAMJOBS_METRICS__PORT=str(port)))
     assert code == 3 and len(lines) == 1 and f"127.0.0.1:{port}" in lines[0]
 
 
-def test_refused_outputs_end_it_before_their_offsets_move(make_bed: MakeBed) -> None:
-    bed = hash_bed(make_bed, "refused")
-    alter(bed, f"{bed.input}.predictions", "max.message.bytes", "60")
-    bed.produce(numbers(100))
-    code, lines = ended(Worker(bed, program=HASH))
+def test_refused_outputs_end_it_before_their_offsets_move(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "refused")
+    job.alter(f"{job.input}.predictions", "max.message.bytes", "60")
+    job.produce(numbers(100))
+    code, lines = wait_for_exit(Worker(job, program=HASH))
     assert code == 1 and len(lines) == 1
-    assert f"{bed.input}.predictions" in lines[0] and "refused" in lines[0]
-    assert sum(bed.committed().values()) == 0 and bed.snapshots() == {}
+    assert f"{job.input}.predictions" in lines[0] and "refused" in lines[0]
+    assert sum(job.committed().values()) == 0 and job.snapshots() == {}
 
 
-def test_a_snapshot_the_changelog_does_not_take_ends_it_before_anything_moves(make_bed: MakeBed) -> None:
-    bed = hash_bed(make_bed, "fat")
-    alter(bed, bed.changelog, "max.message.bytes", "500")
-    bed.produce(numbers(100))
-    code, lines = ended(Worker(bed, program=HASH))
+def test_a_snapshot_the_changelog_does_not_take_ends_it_before_anything_moves(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "fat")
+    job.alter(job.changelog, "max.message.bytes", "500")
+    job.produce(numbers(100))
+    code, lines = wait_for_exit(Worker(job, program=HASH))
     assert code == 1 and len(lines) == 1
-    assert bed.changelog in lines[0] and "max.message.bytes" in lines[0]
-    assert sum(bed.committed().values()) == 0 and bed.snapshots() == {}
+    assert job.changelog in lines[0] and "max.message.bytes" in lines[0]
+    assert sum(job.committed().values()) == 0 and job.snapshots() == {}
 
 
-def test_stored_bytes_that_cannot_be_trusted_end_it_and_stay_as_they_are(make_bed: MakeBed) -> None:
-    bed = hash_bed(make_bed, "damaged")
+def test_stored_bytes_that_cannot_be_trusted_end_it_and_stay_as_they_are(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "damaged")
     damaged = b"evil" + bytes(1020)
     assert damaged[:4] != MAGIC
-    producer = Producer({"bootstrap.servers": bed.bootstrap})
-    producer.produce(bed.changelog, key=b"k1", value=damaged, partition=1)
+    producer = Producer({"bootstrap.servers": job.bootstrap})
+    producer.produce(job.changelog, key=b"k1", value=damaged, partition=1)
     assert producer.flush(10) == 0
-    bed.produce(numbers(100))
-    code, lines = ended(Worker(bed, program=HASH))
+    job.produce(numbers(100))
+    code, lines = wait_for_exit(Worker(job, program=HASH))
     assert code == 1 and len(lines) == 1 and "magic" in lines[0]
-    assert bed.snapshots()[(1, b"k1")] == damaged
-    assert bed.committed()[1] == 0
+    assert job.snapshots()[(1, b"k1")] == damaged
+    assert job.committed()[1] == 0
 
 
-def test_offsets_beyond_the_end_of_the_input_end_it_with_code_3(make_bed: MakeBed) -> None:
+def test_offsets_beyond_the_end_of_the_input_end_it_with_code_3(make_job: MakeJob) -> None:
     """A committed offset the topic does not reach: it is not the topic it was."""
-    bed = hash_bed(make_bed, "anew")
-    bed.produce(numbers(40))
-    offsets = [TopicPartition(bed.input, 2, 1_000)]
-    bed.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(bed.name, offsets)])[bed.name].result(10)
-    code, lines = ended(Worker(bed, program=HASH))
-    assert code == 3 and len(lines) == 1 and f"{bed.input}[2]" in lines[0] and "recreated" in lines[0]
+    job = hash_job(make_job, "anew")
+    job.produce(numbers(40))
+    offsets = [TopicPartition(job.input, 2, 1_000)]
+    job.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(job.name, offsets)])[job.name].result(10)
+    code, lines = wait_for_exit(Worker(job, program=HASH))
+    assert code == 3 and len(lines) == 1 and f"{job.input}[2]" in lines[0] and "recreated" in lines[0]
 
 
-def test_records_deleted_while_it_works_are_said_and_the_rest_is_processed(make_bed: MakeBed) -> None:
-    bed = hash_bed(make_bed, "deleted")
-    bed.produce(numbers(40))
-    with working(bed, program=HASH) as worker:
-        bed.until_done([worker])
+def test_records_deleted_while_it_works_are_said_and_the_rest_is_processed(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "deleted")
+    job.produce(numbers(40))
+    with running_worker(job, program=HASH) as worker:
+        job.wait_until_done([worker])
         worker.freeze()
-        bed.produce(numbers(400))
-        upto = [TopicPartition(bed.input, partition, 60) for partition in range(PARTITIONS)]
-        for answer in bed.admin.delete_records(upto).values():
+        job.produce(numbers(400))
+        upto = [TopicPartition(job.input, partition, 60) for partition in range(PARTITIONS)]
+        for answer in job.admin.delete_records(upto).values():
             answer.result(10)
         worker.wake()
-        bed.until_done([worker])
+        job.wait_until_done([worker])
         assert worker.stop() == 0
         told = sum(event["records"] for event in worker.events("records were deleted before this job read them"))
-    assert told > 0 and told == 440 - len(bed.sink("predictions"))
+    assert told > 0 and told == 440 - len(job.sink("predictions"))
 
 
-def test_lost_offsets_are_said_and_nothing_is_learned_twice(make_bed: MakeBed) -> None:
-    bed = hash_bed(make_bed, "forgotten")
-    bed.produce(numbers(400))
-    assert ended(Worker(bed, program=ONCE))[0] == 0
-    (deleted,) = bed.admin.delete_consumer_groups([bed.name]).values()
+def test_lost_offsets_are_said_and_nothing_is_learned_twice(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "forgotten")
+    job.produce(numbers(400))
+    assert wait_for_exit(Worker(job, program=ONCE))[0] == 0
+    (deleted,) = job.admin.delete_consumer_groups([job.name]).values()
     deleted.result(10)
-    bed.produce(numbers(40))
-    worker = Worker(bed, program=ONCE)
-    assert ended(worker)[0] == 0 and worker.text().count("states exist but no offset is committed") == 4
-    assert states(bed) == expected(bed) and len(bed.sink("predictions")) == 440
+    job.produce(numbers(40))
+    worker = Worker(job, program=ONCE)
+    assert wait_for_exit(worker)[0] == 0 and worker.text().count("states exist but no offset is committed") == 4
+    assert states(job) == expected(job) and len(job.sink("predictions")) == 440
 
 
-def test_of_a_transactional_input_only_what_counts_is_learned_and_markers_do_not_hold_it_up(make_bed: MakeBed) -> None:
-    bed = hash_bed(make_bed, "transactions")
-    producer = Producer({"bootstrap.servers": bed.bootstrap, "transactional.id": bed.name})
+def test_of_a_transactional_input_only_what_counts_is_learned_and_markers_do_not_hold_it_up(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "transactions")
+    producer = Producer({"bootstrap.servers": job.bootstrap, "transactional.id": job.name})
     producer.init_transactions()
     for counts in (True, False, True, False):
         producer.begin_transaction()
         for record in numbers(40):
-            producer.produce(bed.input, key=record.key, value=record.value, partition=record.partition)
+            producer.produce(job.input, key=record.key, value=record.value, partition=record.partition)
         producer.flush()
         producer.commit_transaction() if counts else producer.abort_transaction()
-    code, lines = ended(Worker(bed, program=ONCE))
+    code, lines = wait_for_exit(Worker(job, program=ONCE))
     assert (code, lines) == (0, [])
-    assert {key: count for key, (_, count, _) in states(bed).items()} == {b"k%d" % n: 10 for n in range(8)}
+    assert {key: count for key, (_, count, _) in states(job).items()} == {b"k%d" % n: 10 for n in range(8)}
 
 
-def test_only_the_port_of_metrics_and_health_listens(make_bed: MakeBed) -> None:
-    bed = hash_bed(make_bed, "ports")
-    bed.produce(numbers(1_000))
-    with working(bed, program=HASH) as worker:
+def test_only_the_port_of_metrics_and_health_listens(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "ports")
+    job.produce(numbers(1_000))
+    with running_worker(job, program=HASH) as worker:
         port = worker.events("serving /metrics and /health")[0]["port"]
-        bed.until_done([worker])
+        job.wait_until_done([worker])
         assert listening(worker.pid) == {("127.0.0.1", port)}
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as answer:
             health = json.load(answer)
@@ -249,17 +199,17 @@ def test_only_the_port_of_metrics_and_health_listens(make_bed: MakeBed) -> None:
         assert sum(health["lag"].values()) == 0 and health["last_commit_age_seconds"] < 60
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
             text = answer.read().decode()
-        assert f'streamjobs_records_consumed_total{{topic="{bed.input}"}} 1000.0' in text
-        assert f'streamjobs_consumer_lag_records{{partition="3",topic="{bed.input}"}} 0.0' in text
+        assert f'streamjobs_records_consumed_total{{topic="{job.input}"}} 1000.0' in text
+        assert f'streamjobs_consumer_lag_records{{partition="3",topic="{job.input}"}} 0.0' in text
         assert worker.stop() == 0
 
 
-def test_no_key_and_no_value_of_a_record_is_logged(make_bed: MakeBed) -> None:
-    bed = hash_bed(make_bed, "secrets")
-    bed.produce([Sent(b"person-4711", b"98765432100123", 0, 1), Sent(b"person-4712", b"broken-4713", 1, 1)])
-    worker = Worker(bed, program=(*ONCE, "--debug"))
-    assert ended(worker)[0] == 0
-    assert bed.sink("dlq")[0].value() == b"broken-4713"
+def test_no_key_and_no_value_of_a_record_is_logged(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "secrets")
+    job.produce([Sent(b"person-4711", b"98765432100123", 0, 1), Sent(b"person-4712", b"broken-4713", 1, 1)])
+    worker = Worker(job, program=(*ONCE, "--debug"))
+    assert wait_for_exit(worker)[0] == 0
+    assert job.sink("dlq")[0].value() == b"broken-4713"
     for secret in ("4711", "4712", "4713", "98765432100123"):
         assert secret not in worker.text()
 

@@ -8,62 +8,62 @@ from contextlib import ExitStack
 from confluent_kafka import KafkaException
 
 from streamjobs.kafka.devbroker.broker import Broker
-from tests.brokers.bed import PARTITIONS, Bed, until
-from tests.brokers.fixtures import MakeBed
-from tests.brokers.test_worker_ending import HASH, expected, hash_bed, numbers, states
-from tests.brokers.workers import Worker, working
+from tests.brokers.fixtures import MakeJob
+from tests.brokers.hash_jobs import HASH, expected, hash_job, numbers, states
+from tests.brokers.kafka_job import PARTITIONS, KafkaJob, until
+from tests.brokers.workers import Worker, running_worker
 
 STILL = 7.0  # seconds, beyond the 6 s of the session of a group and the 4 s of the node
 
 
-def silent(bed: Bed) -> bool:
+def silent(job: KafkaJob) -> bool:
     """Whether the broker gives no answer within a second."""
     try:
-        bed.admin.list_topics(timeout=1)
+        job.admin.list_topics(timeout=1)
     except KafkaException:
         return True
     return False
 
 
-def test_a_broker_that_stands_still_under_a_starting_worker_only_delays_it(make_bed: MakeBed, broker: Broker) -> None:
-    bed = hash_bed(make_bed, "still")
-    bed.produce(numbers(400))
-    with working(bed, program=HASH) as first:
-        bed.until_done([first])
-    bed.produce(numbers(400))
-    assert not silent(bed) and broker.process is not None
-    worker = Worker(bed, program=HASH)
+def test_a_broker_that_stands_still_under_a_starting_worker_only_delays_it(make_job: MakeJob, broker: Broker) -> None:
+    job = hash_job(make_job, "still")
+    job.produce(numbers(400))
+    with running_worker(job, program=HASH) as first:
+        job.wait_until_done([first])
+    job.produce(numbers(400))
+    assert not silent(job) and broker.process is not None
+    worker = Worker(job, program=HASH)
     try:
         until(lambda: worker.events("learner loops compiled"), "the worker is about to join its group", 120)
         os.kill(broker.process.pid, signal.SIGSTOP)
         try:
             time.sleep(STILL)
-            assert silent(bed) and not worker.events("ready")
+            assert silent(job) and not worker.events("ready")
         finally:
             os.kill(broker.process.pid, signal.SIGCONT)
         worker.ready()
-        bed.until_done([worker])
+        job.wait_until_done([worker])
         assert worker.stop() == 0
     finally:
         worker.end()
-    assert states(bed) == expected(bed)
+    assert states(job) == expected(job)
 
 
-def test_a_worker_too_many_is_ready_without_partitions_and_takes_over(make_bed: MakeBed) -> None:
-    bed = hash_bed(make_bed, "spare")
-    bed.produce(numbers(400))
+def test_a_worker_too_many_is_ready_without_partitions_and_takes_over(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "spare")
+    job.produce(numbers(400))
     with ExitStack() as stack:
-        workers = [stack.enter_context(working(bed, name, program=HASH)) for name in "abcde"[: PARTITIONS + 1]]
+        workers = [stack.enter_context(running_worker(job, name, program=HASH)) for name in "abcde"[: PARTITIONS + 1]]
 
         def at_work() -> list[Worker]:
             return [worker for worker in workers if worker.events("ready")[-1]["partitions"]]
 
         until(lambda: len(at_work()) == PARTITIONS, "one partition each, and a worker without", 60)
-        bed.until_done(workers)
+        job.wait_until_done(workers)
         leaving = at_work()[0]
         workers.remove(leaving)
         assert leaving.stop() == 0
         until(lambda: len(at_work()) == PARTITIONS, "the one without takes over", 60)
-        bed.produce(numbers(400))
-        bed.until_done(workers)
-    assert states(bed) == expected(bed)
+        job.produce(numbers(400))
+        job.wait_until_done(workers)
+    assert states(job) == expected(job)

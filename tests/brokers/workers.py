@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.brokers.bed import Bed, until
-from tests.brokers.nursery import Child, Nursery
+from tests.brokers.fork_server import ForkedWorker, ForkServer
+from tests.brokers.kafka_job import KafkaJob, until
 from tests.running import with_bytecode
 
 RUN = ("-m", "streamjobs", "run")
@@ -20,29 +20,35 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 class Worker:
-    """`python -m streamjobs run` for a bed's job; every `name` has a state directory and a log of its own.
+    """`python -m streamjobs run` for a job's job; every `name` has a state directory and a log of its own.
 
     env: further environment variables.  program: another program to run instead, with the job file as argument.
-    nursery: where it is forked instead of started anew.
+    fork_server: where it is forked, instead of started as a new Python process.
     """
 
     def __init__(
-        self, bed: Bed, name: str = "a", *, program: Sequence[str] = RUN, nursery: Nursery | None = None, **env: str
+        self,
+        job: KafkaJob,
+        name: str = "a",
+        *,
+        program: Sequence[str] = RUN,
+        fork_server: ForkServer | None = None,
+        **env: str,
     ) -> None:
-        self.bed, self.name = bed, name
-        self.state = bed.folder / f"{bed.name}-{name}-state"
-        self.log = bed.folder / f"{bed.name}-{name}.log"
+        self.job, self.name = job, name
+        self.state = job.folder / f"{job.name}-{name}-state"
+        self.log = job.folder / f"{job.name}-{name}.log"
         self.begins_at = self.log.stat().st_size if self.log.exists() else 0
         variables = {"STREAMJOBS_STATE__DIRECTORY": str(self.state), "PYTHONUNBUFFERED": "1", **env}
-        self.process: subprocess.Popen[bytes] | Child
-        if nursery is not None:
+        self.process: subprocess.Popen[bytes] | ForkedWorker
+        if fork_server is not None:
             self.log.touch()
-            words = program[2:] if program[:3] == RUN else ("planted", program[-1])
-            self.process = nursery.start((*words, str(bed.path)), variables, self.log)
+            words = program[2:] if program[:3] == RUN else ("inject", program[-1])
+            self.process = fork_server.start((*words, str(job.path)), variables, self.log)
             return
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, *program, str(bed.path)],
+                [sys.executable, *program, str(job.path)],
                 cwd=CHECKOUT,
                 env={**with_bytecode(), **variables},
                 stdin=subprocess.DEVNULL,
@@ -55,7 +61,7 @@ class Worker:
         return self.process.pid
 
     def text(self) -> str:
-        """What this process has logged."""
+        """The log of this process."""
         with self.log.open("rb") as log:
             log.seek(self.begins_at)
             return log.read().decode(errors="replace")
@@ -66,16 +72,16 @@ class Worker:
         return [line for line in lines if line.get("event") == event]
 
     def ready(self, within: float = 400.0) -> "Worker":
-        """Wait until it has partitions (or none, as a spare one) and fetches."""
+        """Wait until it has its partitions (a spare worker has none) and fetches."""
 
         def there() -> bool:
-            self.must_live()
+            self.assert_running()
             return bool(self.events("ready"))
 
         until(there, lambda: f"worker {self.name} ready:\n{self.text()[-2000:]}", within)
         return self
 
-    def must_live(self) -> None:
+    def assert_running(self) -> None:
         code = self.process.poll()
         assert code is None, f"worker {self.name} ended with code {code}:\n{self.text()[-3000:]}"
 
@@ -105,28 +111,37 @@ class Worker:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def end(self) -> None:
-        """Whatever state it is in: it is gone afterwards."""
+        """Kill it if it still runs."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
 
 
 @contextmanager
-def working(bed: Bed, name: str = "a", **options: Any) -> Iterator[Worker]:
+def running_worker(job: KafkaJob, name: str = "a", **options: Any) -> Iterator[Worker]:
     """A worker that is ready; killed at the end where the test has not stopped it."""
-    worker = Worker(bed, name, **options)
+    worker = Worker(job, name, **options)
     try:
         yield worker.ready()
     finally:
         worker.end()
 
 
-def done_by(bed: Bed, name: str = "a", **options: Any) -> Worker:
-    """A worker that did all there was to do and has ended in order."""
-    with working(bed, name, **options) as worker:
-        bed.until_done([worker])
+def run_until_done(job: KafkaJob, name: str = "a", **options: Any) -> Worker:
+    """A worker that has processed the whole input and was stopped in order."""
+    with running_worker(job, name, **options) as worker:
+        job.wait_until_done([worker])
         assert worker.stop() == 0
     return worker
+
+
+def wait_for_exit(worker: Worker, within: float = 120.0) -> tuple[int, list[str]]:
+    """Wait until the worker has ended by itself: its exit code, and the lines it printed beside log events."""
+    try:
+        code = worker.process.wait(within)
+    finally:
+        worker.end()
+    return code, [line for line in worker.text().splitlines() if line and not line.startswith("{")]
 
 
 def pause(seconds: float) -> None:

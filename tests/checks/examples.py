@@ -48,8 +48,8 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "gauss_quadrature": [Example({"features": 40})],
     "ispeed": [
-        Example({"rank": 8, "seed_size": 4, "budget": 16, "solver": "rank_one", "head": "rls", "delta": 1.0}),
         Example({"rank": 8, "seed_size": 4, "budget": 16, "order": "lms_first", "step_size": 0.5}, targets=2),
+        Example({"rank": 8, "seed_size": 4, "budget": 16, "solver": "rank_one", "head": "rls", "delta": 1.0}),
     ],
     "klms": [Example({"budget": 8, "step_size": 0.5}, targets=2)],
     "knlms": [

@@ -1,5 +1,9 @@
 """Every check over every registered learner."""
 
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from algorithms import LEARNERS
@@ -7,16 +11,25 @@ from tests.checks.case import Case
 from tests.checks.examples import EXAMPLES, WITH_DEFAULTS, cases, examples
 from tests.checks.suite import CHECKS
 
-CASES = cases()
-
 
 def _named(case: Case) -> str:
     told = ",".join(f"{setting}={value}" for setting, value in case.settings.items())
     return f"{case.name}({told})".replace(" ", "")[:60]
 
 
+def parameters() -> Iterator[Any]:
+    """Every case. The fast part has one of each learner: the first one with settings, which are small."""
+    by_learner: dict[str, list[Case]] = defaultdict(list)
+    for case in cases():
+        by_learner[case.name].append(case)
+    for mine in by_learner.values():
+        chosen = next((case for case in mine if case.settings), mine[0])
+        for case in mine:
+            yield pytest.param(case, id=_named(case), marks=() if case is chosen else pytest.mark.slow)
+
+
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("case", CASES, ids=[_named(case) for case in CASES])
+@pytest.mark.parametrize("case", list(parameters()))
 def test_learner(case: Case, check: str) -> None:
     CHECKS[check](case)
 

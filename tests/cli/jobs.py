@@ -2,13 +2,17 @@
 
 import csv
 import json
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from streamjobs.cli import run
+from streamjobs.errors import ConfigError
+from streamjobs.settings.load import settings_from
 
 START = 1_700_000_000.0
 JOB = """\
@@ -83,3 +87,22 @@ def as_parquet(path: Path, table: list[dict[str, Any]]) -> Path:
 def command(*words: object) -> int:
     """Run a command line in this process; gives its exit code."""
     return run([str(word) for word in words])
+
+
+def table(**changes: Any) -> dict[str, Any]:
+    """The small job's tables with sections changed; None removes one."""
+    made = tomllib.loads(JOB)
+    for section, settings in changes.items():
+        if settings is None:
+            del made[section]
+        elif isinstance(settings, dict):
+            made[section] = made.get(section, {}) | settings
+        else:
+            made[section] = settings
+    return made
+
+
+def problems(tables: dict[str, Any], env: dict[str, str] | None = None) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        settings_from(tables, env)
+    return caught.value.problems

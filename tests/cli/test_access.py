@@ -10,8 +10,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.kafka.secrets import exposed, secret_of, unreadable
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.load import settings_from
-from tests.cli.jobs import JOB, command, job_file
-from tests.cli.test_job_files import problems, table
+from tests.cli.jobs import JOB, command, job_file, problems, table
 
 WORD = "s3cret-Word,=#"
 ENV = {"STREAMJOBS_BROKER__PASSWORD": WORD}

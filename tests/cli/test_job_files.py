@@ -17,26 +17,7 @@ from streamjobs.settings.notes import notes
 from streamjobs.settings.schema import json_schema
 from streamjobs.settings.sections import Section, Settings
 from streamjobs.settings.sentences import MASK, Places, validated
-from tests.cli.jobs import JOB
-
-
-def table(**changes: Any) -> dict[str, Any]:
-    """The small job's tables with sections changed; None removes one."""
-    made = tomllib.loads(JOB)
-    for section, settings in changes.items():
-        if settings is None:
-            del made[section]
-        elif isinstance(settings, dict):
-            made[section] = made.get(section, {}) | settings
-        else:
-            made[section] = settings
-    return made
-
-
-def problems(tables: dict[str, Any], env: dict[str, str] | None = None) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        settings_from(tables, env)
-    return caught.value.problems
+from tests.cli.jobs import problems, table
 
 
 def test_three_planted_mistakes_are_found_at_once_with_places_and_suggestions():

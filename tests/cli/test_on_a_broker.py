@@ -67,6 +67,7 @@ def test_without_a_broker_a_replay_of_a_topic_ends_with_code_3(tmp_path, capsys,
     assert "broker 127.0.0.1:9" in err and len(err.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_the_first_job_of_the_readme_runs_as_it_is_written(tmp_path, monkeypatch):
     text = (CHECKOUT / "README.md").read_text().partition("## A first job")[2].partition("\n## ")[0]
     written = [(language, textwrap.dedent(contents)) for language, contents in blocks(text)]
@@ -128,6 +129,7 @@ def _command(pid: str) -> bytes:
         return b""
 
 
+@pytest.mark.slow
 def test_the_demo_stopped_early_ends_its_worker_and_its_broker():
     demo = subprocess.Popen([sys.executable, "-m", "streamjobs", "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     started = set()

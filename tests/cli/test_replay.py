@@ -70,6 +70,7 @@ def test_the_other_formats_give_the_same_features(tmp_path, recording, form):
     assert replay(job, recording, "--expect", tmp_path / "out" / "features.jsonl") == 0
 
 
+@pytest.mark.slow
 def test_small_memory_for_live_states_gives_the_same_bytes(tmp_path, recording, monkeypatch):
     """Sixty keys where sixteen fit, states stored in between."""
     job, wide = job_file(tmp_path), jsonl(tmp_path / "wide.jsonl", rows(3000, keys=60))

@@ -15,6 +15,7 @@ from streamjobs.core.state.live import Live
 from streamjobs.errors import SnapshotError
 from tests.core.people import job_of_people, late_labels
 from tests.core.streams import Worker, record, samples, settings, values
+from tests.sizes import first_fast
 
 RECORDS = samples(360)
 
@@ -24,7 +25,7 @@ class Case(NamedTuple):
     records: list[Stored]
 
 
-@pytest.fixture(scope="module", params=["own map", "population", "late labels"])
+@pytest.fixture(scope="module", params=first_fast(["own map", "population", "late labels"]))
 def case(request) -> Case:
     """What follows holds where every key learns its own scale and map, where all share a population's, and where a
     person's labels come late or are held back."""

@@ -13,6 +13,7 @@ from streamjobs.core.decoding.records import decoder
 from streamjobs.core.messages import Stored
 from streamjobs.errors import REASONS, ConfigError
 from streamjobs.settings.sections import SourceSection
+from tests.sizes import examples
 
 NOW = 1_700_000_000.0
 NAMES = ["ax", "ay", "az"]
@@ -271,7 +272,7 @@ headers = st.lists(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=400)
+@settings(derandomize=True, deadline=None, max_examples=examples(400))
 @given(data=st.data(), fmt=st.sampled_from(["json", "msgpack", "raw"]), named=st.booleans(), timed=st.booleans())
 def test_no_bytes_make_the_decoder_raise_and_every_record_is_samples_or_an_error(data, fmt, named, timed):
     def encoded(message):
@@ -297,7 +298,7 @@ def test_no_bytes_make_the_decoder_raise_and_every_record_is_samples_or_an_error
     assert not refused & set(decoded.owner.tolist()) and len(refused) == len(decoded.errors)
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, deadline=None, max_examples=examples(300))
 @given(flips=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=4), data=st.data())
 def test_a_damaged_record_never_raises_and_leaves_its_neighbours_alone(flips, data):
     fmt = data.draw(st.sampled_from(["json", "msgpack"]))

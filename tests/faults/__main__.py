@@ -18,15 +18,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from streamjobs.errors import SetupError
-from tests.brokers.bed import toml
 from tests.brokers.cluster import Cluster
 from tests.brokers.fixtures import cleaning_up_on_sigterm
-from tests.brokers.nursery import Nursery
+from tests.brokers.fork_server import ForkServer
+from tests.brokers.kafka_job import toml
 from tests.faults.bugs import BUGS
+from tests.faults.case import JOB, Environment
+from tests.faults.load import EACH, people
 from tests.faults.soak import duration, soak
-from tests.faults.stream import EACH, people
 from tests.faults.suite import CASES, Row, run, table
-from tests.faults.trial import JOB, Place
 
 
 def main() -> int:
@@ -36,13 +36,13 @@ def main() -> int:
             print(f"{name:<11} {(do.__doc__ or '').strip()}")
         return 0
     try:
-        with cleaning_up_on_sigterm(), placed(options.keep) as place:
-            place = place._replace(guarantee=options.guarantee)
+        with cleaning_up_on_sigterm(), started_environment(options.keep) as environment:
+            environment = environment._replace(guarantee=options.guarantee)
             if options.planted:
-                return _planted(place, options)
+                return _planted(environment, options)
             if options.soak:
-                return soak(place, options.soak, options.seed)
-            return _passes(place, options)
+                return soak(environment, options.soak, options.seed)
+            return _passes(environment, options)
     except SetupError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -70,19 +70,19 @@ def _options() -> argparse.Namespace:
 
 
 @contextmanager
-def placed(keep: Path | None = None) -> Iterator[Place]:
-    """Three nodes and a nursery in a folder that is removed afterwards, unless another one is given."""
+def started_environment(keep: Path | None = None) -> Iterator[Environment]:
+    """Three nodes and a fork_server in a folder that is removed afterwards, unless another one is given."""
     with tempfile.TemporaryDirectory(prefix="streamjobs-faults-") as temporary:
         folder = keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         job = folder / "compiled.toml"
         learner = {"learner": {"name": "okfeb", "rank": 3, "budget": 5}}
         job.write_text(toml({**JOB, **learner, "source": JOB["source"] | {"topic": "none"}}), encoding="utf-8")
-        with Cluster(folder) as cluster, Nursery(folder, job) as nursery:
-            yield Place(cluster, folder, nursery)
+        with Cluster(folder) as cluster, ForkServer(folder, job) as fork_server:
+            yield Environment(cluster, folder, fork_server)
 
 
-def _passes(place: Place, options: argparse.Namespace) -> int:
+def _passes(environment: Environment, options: argparse.Namespace) -> int:
     begun, failed = time.monotonic(), 0
     for turn in range(options.times):
         seed, rows = options.seed + turn, []
@@ -90,7 +90,7 @@ def _passes(place: Place, options: argparse.Namespace) -> int:
         started = time.monotonic()
         for name in options.what or CASES:
             print(f"pass {turn + 1}: {name} (load {os.getloadavg()[0]:.1f})", flush=True)
-            rows.append(run(name, CASES[name], place, records, seed))
+            rows.append(run(name, CASES[name], environment, records, seed))
             print("\n".join(table(rows[-1:])[1:]), flush=True)
         failed += sum(bool(row.problems) for row in rows)
         _tell(rows, f"pass {turn + 1}", time.monotonic() - started)
@@ -98,13 +98,13 @@ def _passes(place: Place, options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _planted(place: Place, options: argparse.Namespace) -> int:
+def _planted(environment: Environment, options: argparse.Namespace) -> int:
     """Each bug must be found by the audit: a case that could not be carried through proves nothing."""
     begun, missed, rows = time.monotonic(), 0, []
     records = people(options.seed, each=options.each)
     bugs = BUGS[options.guarantee]
     for name in options.what or bugs:
-        rows.append(run(name, bugs[name], place, records, options.seed))
+        rows.append(run(name, bugs[name], environment, records, options.seed))
         noticed = rows[-1].audited and bool(rows[-1].problems)
         missed += not noticed
         print(f"{name}: {'noticed' if noticed else 'NOT noticed'}", flush=True)

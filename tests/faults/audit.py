@@ -17,10 +17,10 @@ from streamjobs.core.advance import advance
 from streamjobs.core.messages import Report, Stored
 from streamjobs.core.state.live import Live
 from streamjobs.worker.store import INPUT_ID, KEY_PREFIX
-from tests.brokers.bed import PARTITIONS, Bed, Sent
-from tests.brokers.truth import AT_ONCE, Answer, Comparison, compared, identity
+from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent
+from tests.brokers.verification import AT_ONCE, Answer, Comparison, compared, identity
 from tests.brokers.workers import Worker
-from tests.faults.stream import NOTE, PERSON
+from tests.faults.load import NOTE, PERSON
 
 Key = tuple[int, bytes]  # partition, key
 
@@ -52,23 +52,23 @@ def uncollected() -> Iterator[None]:
 class Audit:
     """exactly_once: outputs are read as a reader has to who wants each once, and none may come again, whatever happened."""
 
-    def __init__(self, bed: Bed, *, exactly_once: bool = False) -> None:
-        self.bed, self.exactly_once = bed, exactly_once
+    def __init__(self, job: KafkaJob, *, exactly_once: bool = False) -> None:
+        self.job, self.exactly_once = job, exactly_once
         self.report = Report()  # the truth about the counters
-        self._lives = {number: Live(bed.job, lambda key: None) for number in range(PARTITIONS)}
+        self._lives = {number: Live(job.core, lambda key: None) for number in range(PARTITIONS)}
         self._read: dict[str, dict[int, int]] = {}  # topic -> how far it was read
         self.truth: dict[Key, bytes] = {}
         self.stored: dict[Key, bytes | None] = {}
 
     def _new(self, topic: str, *, committed_only: bool = False) -> list:
         start = self._read.setdefault(topic, {})
-        found = list(self.bed.read(topic, committed_only=committed_only, start=start))
+        found = list(self.job.read(topic, committed_only=committed_only, start=start))
         for message in found:
             start[message.partition()] = message.offset() + 1
         return found
 
     @uncollected()
-    def hold(
+    def check(
         self,
         *,
         repeats: bool,
@@ -80,11 +80,11 @@ class Audit:
 
         records: the input where it cannot be read any more; unread: partition and offset of those nobody can have read.
         """
-        bed = self.bed
+        job = self.job
         lost = set(unread)
         inputs = list(records) or [
             Stored(m.topic(), m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value(), tuple(m.headers() or ()))
-            for m in self._new(bed.input)
+            for m in self._new(job.input)
         ]
         verdict = Verdict(len(inputs))
         if sent:
@@ -92,24 +92,24 @@ class Audit:
         wanted = self._replay([record for record in inputs if (record.partition, record.offset) not in lost])
         claimed: Counter[tuple[int, int]] = Counter()
         if self.exactly_once:
-            bed.settled()
-        for sink, topic in bed.job.sinks.items():
+            job.wait_for_markers()
+        for sink, topic in job.core.sinks.items():
             if self.exactly_once:
                 verdict.undone += self._undone(topic)
             messages = self._new(topic, committed_only=self.exactly_once)
             found = compared(messages, wanted[sink])
             self._add(verdict, sink, found, repeats and not self.exactly_once)
             if sink in ("predictions", "dlq"):
-                claimed.update({place(identity(m.headers())) for m in messages})
+                claimed.update({input_position(identity(m.headers())) for m in messages})
         self._places(verdict, inputs, lost, claimed)
         self._states(verdict)
-        if bed.committed() != (ends := bed.ends()):
-            verdict.problems.append(f"committed {bed.committed()}, but the input ends at {ends}")
+        if job.committed() != (ends := job.ends()):
+            verdict.problems.append(f"committed {job.committed()}, but the input ends at {ends}")
         return verdict
 
     def _undone(self, topic: str) -> int:
         start = dict(self._read.get(topic, {}))
-        every, counting = (sum(1 for _ in self.bed.read(topic, committed_only=only, start=start)) for only in (False, True))
+        every, counting = (sum(1 for _ in self.job.read(topic, committed_only=only, start=start)) for only in (False, True))
         return every - counting
 
     def _replay(self, records: Sequence[Stored]) -> dict[str, dict[bytes, Answer]]:
@@ -118,7 +118,7 @@ class Audit:
         for partition, live in self._lives.items():
             mine = [record for record in records if record.partition == partition]
             for at in range(0, len(mine), AT_ONCE):
-                made, report = advance(self.bed.job, live, mine[at : at + AT_ONCE])
+                made, report = advance(self.job.core, live, mine[at : at + AT_ONCE])
                 add(self.report, report)
                 for output in made:
                     name = identity(output.headers)
@@ -126,7 +126,7 @@ class Audit:
                     answer = partition, output.key, output.value, output.timestamp, tuple(output.headers)
                     wanted[output.sink][name] = answer
                     if output.sink in ("predictions", "dlq"):
-                        self.accounted.add(place(name))
+                        self.accounted.add(input_position(name))
             self.truth.update({(partition, key): snapshot for key, snapshot in live.snapshots()})
         return wanted
 
@@ -159,8 +159,8 @@ class Audit:
                 return
 
     def _states(self, verdict: Verdict) -> None:
-        self.bed.settled()
-        self.stored.update({(m.partition(), m.key()): m.value() for m in self._new(self.bed.changelog, committed_only=True)})
+        self.job.wait_for_markers()
+        self.stored.update({(m.partition(), m.key()): m.value() for m in self._new(self.job.changelog, committed_only=True)})
         stored = {key: data for key, data in self.stored.items() if data is not None}
         differing = [key for key in self.truth.keys() | stored.keys() if self.truth.get(key) != stored.get(key)]
         verdict.states = len(differing)
@@ -188,7 +188,7 @@ class Audit:
         return problems
 
 
-def place(name: bytes) -> tuple[int, int]:
+def input_position(name: bytes) -> tuple[int, int]:
     """Partition and offset of a `streamjobs-id`: topic-partition-offset[-i]; topics of cases have no dash in them."""
     _, partition, offset, *_ = name.decode().split("-")
     return int(partition), int(offset)
@@ -221,7 +221,7 @@ def opened(folder: Path) -> dict[int, tuple[int, dict[bytes, bytes]]]:
     return found
 
 
-def told(workers: Iterable[Worker], further: Sequence[str] = ()) -> list[str]:
+def leaks(workers: Iterable[Worker], further: Sequence[str] = ()) -> list[str]:
     """Logs that name a person or hold a secret."""
     problems = []
     for log in {worker.log for worker in workers}:

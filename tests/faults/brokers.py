@@ -3,75 +3,75 @@
 import time
 from functools import partial
 
-from tests.brokers.bed import until
-from tests.faults.trial import Trial
+from tests.brokers.kafka_job import until
+from tests.faults.case import Case
 
 
-def leader(trial: Trial) -> None:
+def leader(case: Case) -> None:
     """Three hard kills of a node that leads a partition of the input; the workers live through it."""
-    bed, cluster = trial.make_bed(), trial.cluster
-    trial.both()
-    trial.pour()
+    job, cluster = case.make_job(), case.cluster
+    case.run_two_workers()
+    case.start_load()
     for turn in range(3):
-        trial.progress()
-        node = cluster.leader(bed.input, turn)
+        case.wait_for_commits()
+        node = cluster.leader(job.input, turn)
         pid = cluster.kill(node)
-        until(lambda turn=turn, node=node: cluster.leader(bed.input, turn) != node, "another leader", 90)  # type: ignore[misc]
-        trial.prove(f"node {node} (pid {pid}) killed, {bed.input}[{turn}] now led by {cluster.leader(bed.input, turn)}")
-        trial.progress()
+        until(lambda turn=turn, node=node: cluster.leader(job.input, turn) != node, "another leader", 90)  # type: ignore[misc]
+        case.prove(f"node {node} (pid {pid}) killed, {job.input}[{turn}] now led by {cluster.leader(job.input, turn)}")
+        case.wait_for_commits()
         cluster.restart(node)
         cluster.in_sync()
 
 
-def controller(trial: Trial) -> None:
+def controller(case: Case) -> None:
     """Three hard kills of the node that leads the controllers' quorum."""
-    cluster = trial.cluster
-    trial.make_bed()
-    trial.both()
-    trial.pour()
+    cluster = case.cluster
+    case.make_job()
+    case.run_two_workers()
+    case.start_load()
     for _ in range(3):
-        trial.progress()
+        case.wait_for_commits()
         epoch, node = cluster.controller()
         cluster.kill(node)
-        until(partial(elected, trial, epoch), "another controller", 90)
-        trial.prove(f"controller {node} killed, now {cluster.controller()[1]}")
-        trial.progress()
+        until(partial(elected, case, epoch), "another controller", 90)
+        case.prove(f"controller {node} killed, now {cluster.controller()[1]}")
+        case.wait_for_commits()
         cluster.restart(node)
         cluster.in_sync()
 
 
-def elected(trial: Trial, before: int) -> bool:
-    epoch, node = trial.cluster.controller()
-    return epoch > before and node in trial.cluster.nodes
+def elected(case: Case, before: int) -> bool:
+    epoch, node = case.cluster.controller()
+    return epoch > before and node in case.cluster.nodes
 
 
-def rolling(trial: Trial) -> None:
+def rolling(case: Case) -> None:
     """All three nodes stopped and started in turn, as an upgrade does."""
-    cluster = trial.cluster
-    trial.make_bed()
-    trial.both()
-    trial.pour()
+    cluster = case.cluster
+    case.make_job()
+    case.run_two_workers()
+    case.start_load()
     for node in cluster.nodes:
-        trial.progress()
+        case.wait_for_commits()
         cluster.stop(node)
         until(lambda node=node: node not in cluster.alive(), "the node gone from the metadata", 90)  # type: ignore[misc]
-        trial.progress()
+        case.wait_for_commits()
         cluster.restart(node)
         cluster.in_sync()
-    trial.prove("3 nodes stopped and started in turn")
+    case.prove("3 nodes stopped and started in turn")
 
 
-def two_down(trial: Trial) -> None:
+def two_down(case: Case) -> None:
     """Two of three nodes dead for 20 s: nothing can be written, nothing is lost, and it goes on by itself."""
-    bed, cluster = trial.make_bed(), trial.cluster
-    trial.both()
-    trial.pour()
-    trial.progress()
-    dead = [node for node in cluster.nodes if node != cluster.leader(bed.input, 0)]
+    job, cluster = case.make_job(), case.cluster
+    case.run_two_workers()
+    case.start_load()
+    case.wait_for_commits()
+    dead = [node for node in cluster.nodes if node != cluster.leader(job.input, 0)]
     cluster.each(dead, cluster.kill)
     time.sleep(20)
     assert all(cluster.nodes[node].process is None for node in dead)
     cluster.each(dead, cluster.restart)
     cluster.in_sync()
-    trial.progress()
-    trial.prove(f"nodes {dead} killed and back after 20 s")
+    case.wait_for_commits()
+    case.prove(f"nodes {dead} killed and back after 20 s")

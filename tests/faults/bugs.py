@@ -2,101 +2,103 @@
 
 from collections.abc import Callable
 
-from tests.brokers.bed import until
-from tests.brokers.planted import program
+from tests.brokers.fault_injection import program
+from tests.brokers.kafka_job import until
 from tests.brokers.workers import Worker
+from tests.faults.case import Case
 from tests.faults.inputs import MOST, poisoned
-from tests.faults.processes import kill, unsaved
-from tests.faults.trial import Trial
+from tests.faults.processes import kill, uncommitted
 
 
-def dies(trial: Trial, fault: str) -> None:
-    """A worker with this fault works until it has killed itself."""
-    worker = trial.begin("a", static=True, program=program(fault))
+def run_until_crash(case: Case, fault: str) -> None:
+    """A worker with this fault runs until it kills itself with work left."""
+    worker = case.start_worker("a", static=True, program=program(fault))
     code = worker.process.wait(180)
     assert code == -9, f"it ended with {code}:\n{worker.text()[-2000:]}"
-    assert trial.bed.behind() > 0, "it died after its work was done"
-    trial.prove(f"{fault} at work until its death")
+    assert case.job.lag() > 0, "it crashed after its work was done"
+    case.prove(f"{fault} ran until its crash")
 
 
-def acknowledges_before_writing(trial: Trial) -> None:
-    trial.make_bed()
-    trial.pour(10)
-    dies(trial, "commits-first")
-    trial.work("a", static=True)
+def acknowledges_before_writing(case: Case) -> None:
+    case.make_job()
+    case.start_load(10)
+    run_until_crash(case, "commits-first")
+    case.run_worker("a", static=True)
 
 
-def skips_the_offset_check(trial: Trial) -> None:
-    trial.make_bed()
-    trial.pour(10)
-    dies(trial, "dies-after-store")
-    trial.work("a", static=True, program=program("forgets-offsets"))
-    trial.prove("forgets-offsets took over")
+def skips_the_offset_check(case: Case) -> None:
+    case.make_job()
+    case.start_load(10)
+    run_until_crash(case, "crash-after-store")
+    case.run_worker("a", static=True, program=program("forgets-offsets"))
+    case.prove("forgets-offsets took over")
 
 
-def drops_on_revoke(trial: Trial) -> None:
-    trial.make_bed(state={"checkpoint": "60s"})
-    trial.pour(40)
-    first = trial.work("a", program=program("drops-on-revoke"))
-    until(lambda: unsaved(trial) > 200, "more answered than committed", 120, every=0.01)  # and nothing of it is saved soon
-    trial.work("b")
+def drops_on_revoke(case: Case) -> None:
+    case.make_job(state={"checkpoint": "60s"})
+    case.start_load(40)
+    first = case.run_worker("a", program=program("drops-on-revoke"))
+    until(
+        lambda: uncommitted(case) > 200, "more answered than committed", 120, every=0.01
+    )  # and nothing of it is saved soon
+    case.run_worker("b")
     until(lambda: bool(first.events("partitions checkpointed and released")), "the first one's partitions taken away", 120)
-    trial.prove("partitions taken from drops-on-revoke")
+    case.prove("partitions taken from drops-on-revoke")
 
 
-def letters_after_commit(trial: Trial) -> None:
-    trial.make_bed(source={"max_bytes": MOST})
-    poisoned(trial)
-    trial.pour(10)
-    dies(trial, "letters-last")
-    trial.work("a", static=True)
+def letters_after_commit(case: Case) -> None:
+    case.make_job(source={"max_bytes": MOST})
+    poisoned(case)
+    case.start_load(10)
+    run_until_crash(case, "letters-last")
+    case.run_worker("a", static=True)
 
 
-def writes_unfenced(trial: Trial) -> None:
-    trial.make_bed(state={"checkpoint": "3s"})
-    sleeper = trial.work("a", program=program("unfenced"))
-    pouring = trial.pour(20)
-    trial.progress()
-    until(lambda: unsaved(trial) > 20, "more answered than committed", 120, every=0.01)
+def writes_unfenced(case: Case) -> None:
+    case.make_job(state={"checkpoint": "3s"})
+    sleeper = case.run_worker("a", program=program("unfenced"))
+    load = case.start_load(20)
+    case.wait_for_commits()
+    until(lambda: uncommitted(case) > 20, "more answered than committed", 120, every=0.01)
     sleeper.freeze()
-    other = trial.begin("b", program=program("unfenced"))
+    other = case.start_worker("b", program=program("unfenced"))
     other.ready()
-    trial.alone()
-    pouring.finish()
-    trial.bed.until_done([other], 300)
-    before = trial.bed.ends(trial.bed.changelog)
+    case.wait_for_one_member()
+    load.finish()
+    case.job.wait_until_done([other], 300)
+    before = case.job.ends(case.job.changelog)
     sleeper.wake()
-    until(lambda: trial.bed.ends(trial.bed.changelog) != before or ended(sleeper), "the woken worker writes", 120)
+    until(lambda: case.job.ends(case.job.changelog) != before or _has_exited(sleeper), "the woken worker writes", 120)
     sleeper.stop()  # killed, a transaction of its would be open for minutes: nobody takes its id over
-    if trial.exactly_once:  # its offset came with it: whoever reads next begins there
-        trial.terminate(other)
-        trial.work("c")
-    trial.prove("a zombie's write to the changelog was not refused")
+    if case.exactly_once:  # its offset came with it: whoever reads next begins there
+        case.stop_worker(other)
+        case.run_worker("c")
+    case.prove("a zombie's write to the changelog was not refused")
 
 
-def outputs_outside(trial: Trial) -> None:
-    trial.make_bed()
-    trial.pour(20)
+def outputs_outside(case: Case) -> None:
+    case.make_job()
+    case.start_load(20)
     for _ in range(2):
-        worker = trial.work("a", static=True, program=program("outside"))
-        trial.progress()
-        until(lambda: answered(trial) - sum(trial.bed.committed().values()) > 20, "more answered than committed", 120)
-        kill(trial, worker)
-    trial.killed = False  # what it leaves counts: that is the bug
-    trial.work("a", static=True)
-    trial.prove("2 kills of outside")
+        worker = case.run_worker("a", static=True, program=program("outside"))
+        case.wait_for_commits()
+        until(lambda: answered(case) - sum(case.job.committed().values()) > 20, "more answered than committed", 120)
+        kill(case, worker)
+    case.killed = False  # what it leaves counts: that is the bug
+    case.run_worker("a", static=True)
+    case.prove("2 kills of outside")
 
 
-def answered(trial: Trial) -> int:
-    return sum(trial.bed.ends(trial.bed.job.sinks["predictions"], committed_only=False).values())
+def answered(case: Case) -> int:
+    return sum(case.job.ends(case.job.core.sinks["predictions"], committed_only=False).values())
 
 
-def ended(worker: Worker) -> bool:
+def _has_exited(worker: Worker) -> bool:
     assert worker.process.poll() is None, f"it ended without writing:\n{worker.text()[-2000:]}"
     return False
 
 
-Do = Callable[[Trial], None]
+Do = Callable[[Case], None]
 AT_LEAST_ONCE: dict[str, Do] = {
     "commits-first": acknowledges_before_writing,
     "forgets-offsets": skips_the_offset_check,

@@ -1,5 +1,5 @@
-"""The same broker and beds as the Kafka tests."""
+"""The same broker and jobs as in tests/brokers."""
 
-from tests.brokers.fixtures import broker, make_bed
+from tests.brokers.fixtures import broker, make_job
 
-__all__ = ["broker", "make_bed"]
+__all__ = ["broker", "make_job"]

@@ -1,16 +1,17 @@
-"""Workers ended, killed, killed between two steps of a checkpoint, frozen, joined and left."""
+"""Workers stopped, killed, killed between two steps of a checkpoint, frozen; workers that join and leave."""
 
 import itertools
 import random
 import time
+from collections import Counter
 from functools import partial
 from typing import NamedTuple
 
-from tests.brokers.bed import PARTITIONS, until
-from tests.brokers.planted import STAGES, program
+from tests.brokers.fault_injection import STEPS, crash_after
+from tests.brokers.kafka_job import PARTITIONS, until
 from tests.brokers.workers import Worker
+from tests.faults.case import Case
 from tests.faults.scenarios import FENCED
-from tests.faults.trial import Trial
 
 
 class Death(NamedTuple):
@@ -21,136 +22,142 @@ class Death(NamedTuple):
     pending: int  # input records not committed
 
 
-def kill(trial: Trial, worker: Worker) -> Death:
+def kill(case: Case, worker: Worker) -> Death:
     code = worker.kill()
-    committed, ends = sum(trial.bed.committed().values()), sum(trial.bed.ends().values())
+    committed, ends = sum(case.job.committed().values()), sum(case.job.ends().values())
     death = Death(code, committed, ends - committed)
     assert code == -9, f"it ended with {code}, not by the kill"
     assert committed > 0 and death.pending > 0, f"it was not killed in the middle of its work: {death}"
-    trial.killed = True
+    case.killed = True
     return death
 
 
-def sigterm(trial: Trial) -> None:
+def sigterm(case: Case) -> None:
     """Five of two workers' lives ended by SIGTERM in the middle of their work, each replaced."""
-    trial.make_bed()
-    trial.repeats = False
-    rnd, workers = random.Random(trial.seed), trial.both()
-    trial.pour()
+    case.make_job()
+    case.repeats = False
+    rnd, workers = random.Random(case.seed), case.run_two_workers()
+    case.start_load()
     for turn in range(5):
-        trial.progress()
+        case.wait_for_commits()
         time.sleep(rnd.uniform(0.0, 0.5))
         leaving = workers[turn % 2]
-        trial.terminate(leaving)
-        assert trial.bed.behind() > 0, "there was nothing left to do"
-        workers[turn % 2] = trial.work(leaving.name)
-    codes = [worker.process.returncode for worker in trial.lives if worker.process.poll() is not None]
+        case.stop_worker(leaving)
+        assert case.job.lag() > 0, "there was nothing left to do"
+        workers[turn % 2] = case.run_worker(leaving.name)
+    codes = [worker.process.returncode for worker in case.all_workers if worker.process.poll() is not None]
     assert codes == [0] * 5
-    trial.prove("5 exits with code 0 with work left")
+    case.prove("5 exits with code 0 with work left")
 
 
-def sigkill(trial: Trial) -> None:
+def sigkill(case: Case) -> None:
     """Ten kills at random moments, of one or the other of two workers or of both."""
-    trial.make_bed()
-    rnd, workers = random.Random(trial.seed), {worker.name: worker for worker in trial.both(static=True)}
-    trial.pour()
+    case.make_job()
+    rnd, workers = random.Random(case.seed), {worker.name: worker for worker in case.run_two_workers(static=True)}
+    case.start_load()
     deaths: list[Death] = []
     while len(deaths) < 10:
-        trial.progress()
+        case.wait_for_commits()
         time.sleep(rnd.uniform(0.0, 1.0))
         victims = list(workers) if len(deaths) % 3 == 1 else [rnd.choice(list(workers))]
-        deaths += [kill(trial, workers[name]) for name in victims]
+        deaths += [kill(case, workers[name]) for name in victims]
         for name in victims:
-            workers[name] = trial.begin(name, static=True)
+            workers[name] = case.start_worker(name, static=True)
         for name in victims:
             workers[name].ready()
-    trial.prove(f"{len(deaths)} deaths by signal 9, {sum(death.pending for death in deaths)} records pending at them")
+    case.prove(f"{len(deaths)} deaths by signal 9, {sum(death.pending for death in deaths)} records pending at them")
 
 
-def points(trial: Trial) -> None:
+def points(case: Case) -> None:
     """Killed right after a step of a checkpoint: five times each after outputs, changelog, store and acknowledgement."""
-    trial.make_bed()
-    rnd = random.Random(trial.seed)
-    trial.pour()
-    stages = (*STAGES, "offsets") if trial.exactly_once else STAGES
-    deaths = dict.fromkeys(stages, 0)
-    plan = [stage for stage in stages for _ in range(5)]
+    case.make_job()
+    case.start_load()
+    case.killed = True
+    steps = (*STEPS, "offsets") if case.exactly_once else STEPS
+    rnd, plan, crashes = random.Random(case.seed), [step for step in steps for _ in range(5)], Counter[str]()
     rnd.shuffle(plan)
-    trial.killed = True
-    workers: list[tuple[str, Worker]] = []
-    for name, stage in zip(itertools.cycle("ab"), plan, strict=False):
+    workers: list[tuple[Worker, str]] = []
+    for name, step in zip(itertools.cycle("ab"), plan, strict=False):
         if len(workers) == 2:
-            _dies(*workers.pop(0), deaths)
-        workers.append((stage, trial.begin(name, static=True, program=program(f"dies-after-{stage}", rnd.randint(1, 4)))))
-    for stage, worker in workers:
-        _dies(stage, worker, deaths)
-    assert trial.bed.behind() > 0, "they died after their work was done"
-    trial.both(static=True)
-    trial.prove("deaths after " + ", ".join(f"{stage} {count}" for stage, count in deaths.items()))
+            crashes[wait_for_crash(*workers.pop(0))] += 1
+        worker = case.start_worker(name, static=True, program=crash_after(step, checkpoint=rnd.randint(1, 4)))
+        workers.append((worker, step))
+    for worker, step in workers:
+        crashes[wait_for_crash(worker, step)] += 1
+    assert case.job.lag() > 0, "they crashed after their work was done"
+    case.run_two_workers(static=True)
+    case.prove("crashes after " + ", ".join(f"{step} {crashes[step]}" for step in steps))
 
 
-def _dies(stage: str, worker: Worker, deaths: dict[str, int]) -> None:
+def wait_for_crash(worker: Worker, step: str) -> str:
+    """The worker has crashed after this step; gives the step."""
     assert worker.process.wait(120) == -9, worker.text()[-2000:]
-    assert f"planted death after {stage}" in worker.text()
-    deaths[stage] += 1
+    assert f"injected crash after {step}" in worker.text()
+    return step
 
 
-def zombie(trial: Trial) -> None:
-    """Frozen past its session with much unsaved, three times; another works on; it wakes: in the middle, and at the end."""
-    trial.make_bed(state={"checkpoint": "3s"})
-    trial.killed = True
-    sleeper, other = trial.both()
-    trial.pour()
+def zombie(case: Case) -> None:
+    """Frozen past its session with uncommitted work, three times; another works on; it wakes: in the middle, at the end."""
+    case.make_job(state={"checkpoint": "3s"})
+    case.killed = True
+    frozen, other = case.run_two_workers()
+    case.start_load()
     for turn in range(3):
-        trial.progress()
-        until(lambda: unsaved(trial) > 20, "more answered than committed", 120, every=0.01)
-        sleeper.freeze()
-        held = unsaved(trial)
-        assert held > 0, "it was frozen just after a checkpoint: nothing was at stake"
-        trial.alone()
-        trial.progress()
+        case.wait_for_commits()
+        at_stake = freeze_with_uncommitted_work(case, frozen)
+        case.wait_for_one_member()  # its session has ended: all partitions are the other worker's
+        case.wait_for_commits()
         if turn == 2:
-            assert trial.pouring is not None
-            trial.pouring.finish()
-            trial.bed.until_done([other], 240)
-            trial.bed.settled()
-        sleeper.wake()
-        until(partial(contains, sleeper, FENCED), partial(ending, sleeper), 120)
-        trial.prove(f"put out with {held} unsaved, fenced")
-        trial.shared()
-        sleeper.must_live()  # what it lost is told, and it goes on with what it gets
-        sleeper, other = other, sleeper
+            assert case.load is not None
+            case.load.finish()
+            case.job.wait_until_done([other], 240)
+            case.job.wait_for_markers()
+        frozen.wake()
+        until(partial(contains, frozen, FENCED), partial(last_lines, frozen), 120)
+        case.prove(f"removed from its group with {at_stake} uncommitted, fenced")
+        case.wait_for_two_members()
+        frozen.assert_running()  # it reports what it lost, and goes on with the partitions it gets
+        frozen, other = other, frozen
+
+
+def freeze_with_uncommitted_work(case: Case, worker: Worker) -> int:
+    """Freeze the worker between two checkpoints; gives how many records are answered and not committed."""
+    until(lambda: uncommitted(case) > 20, "more answered than committed", 120, every=0.01)
+    worker.freeze()
+    at_stake = uncommitted(case)
+    assert at_stake > 0, "it was frozen just after a checkpoint: nothing was at stake"
+    return at_stake
 
 
 def contains(worker: Worker, text: str) -> bool:
     return text in worker.text()
 
 
-def ending(worker: Worker) -> str:
+def last_lines(worker: Worker) -> str:
     return worker.text()[-2000:]
 
 
-def unsaved(trial: Trial) -> int:
+def uncommitted(case: Case) -> int:
     """Records answered but not committed (each gives one prediction; repeats make it larger)."""
-    topic = trial.bed.job.sinks["predictions"]
-    answered = sum(trial.bed.ends(topic, committed_only=False).values())
-    safe = trial.bed.ends(topic) if trial.exactly_once else trial.bed.committed()
+    topic = case.job.core.sinks["predictions"]
+    answered = sum(case.job.ends(topic, committed_only=False).values())
+    safe = case.job.ends(topic) if case.exactly_once else case.job.committed()
     return int(answered) - sum(safe.values())
 
 
-def joins(trial: Trial) -> None:
+def joins(case: Case) -> None:
     """A second worker joins and leaves five times within about a minute; not even an output comes again."""
-    trial.make_bed()
-    trial.repeats = False
-    first = trial.work("a")
-    trial.pour()
+    case.make_job()
+    case.repeats = False
+    first = case.run_worker("a")
+    case.start_load()
     begun = time.monotonic()
     for turn in range(5):
-        second = trial.work("b" if first.name == "a" else "a")
-        trial.shared()
-        trial.progress()
+        second = case.run_worker("b" if first.name == "a" else "a")
+        case.wait_for_two_members()
+        case.wait_for_commits()
         leaving, first = (second, first) if turn % 2 == 0 else (first, second)
-        trial.terminate(leaving)
-        trial.alone()
+        case.stop_worker(leaving)
+        case.wait_for_one_member()
     took = time.monotonic() - begun
-    trial.prove(f"5 times 2 members with {PARTITIONS // 2} partitions each, then 1 with all, in {took:.0f} s")
+    case.prove(f"5 times 2 members with {PARTITIONS // 2} partitions each, then 1 with all, in {took:.0f} s")

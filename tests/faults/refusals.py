@@ -1,76 +1,60 @@
 """A broker that refuses what the job has to write: outputs, dead letters, snapshots."""
 
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
-
-from tests.brokers.bed import until
+from tests.faults.case import Case
 from tests.faults.inputs import MOST, poisoned
-from tests.faults.trial import Trial, patient
 
 
-def output(trial: Trial) -> None:
+def output(case: Case) -> None:
     """The output topic may not be written for a while."""
-    trial.make_bed()
-    refused(trial, trial.bed.job.sinks["predictions"])
+    case.make_job()
+    refused(case, case.job.core.sinks["predictions"])
 
 
-def letters(trial: Trial) -> None:
+def letters(case: Case) -> None:
     """The dead-letter topic may not be written for a while."""
-    trial.make_bed(source={"max_bytes": MOST})
-    poisoned(trial)
-    refused(trial, trial.bed.job.sinks["dlq"])
+    case.make_job(source={"max_bytes": MOST})
+    poisoned(case)
+    refused(case, case.job.core.sinks["dlq"])
 
 
-def refused(trial: Trial, topic: str) -> None:
+def refused(case: Case, topic: str) -> None:
     """Both workers end with code 1, name the topic, and move no offset past what they could not write."""
-    bed = trial.bed
-    workers = trial.both()
-    trial.pour()
-    trial.progress()
-    alter(trial, topic, "max.message.bytes", "100")  # the marker of a transaction has 78, and must fit
+    job = case.job
+    workers = case.run_two_workers()
+    case.start_load()
+    case.wait_for_commits()
+    case.job.alter(topic, "max.message.bytes", "100")  # the marker of a transaction has 78, and must fit
     for worker in workers:
-        trial.ends_by_itself(worker, 1, topic)
-    committed = bed.committed()
-    written = answered(trial)
+        case.wait_for_exit(worker, 1, topic)
+    committed = job.committed()
+    written = answered(case)
     assert all(written[number] >= committed[number] for number in committed), f"committed {committed}, written {written}"
-    alter(trial, topic, "max.message.bytes", "2000000")
-    trial.prove(f"both ended with code 1 naming {topic}, nothing committed that was not written")
-    trial.both()
-    trial.progress()
+    case.job.alter(topic, "max.message.bytes", "2000000")
+    case.prove(f"both ended with code 1 naming {topic}, nothing committed that was not written")
+    case.run_two_workers()
+    case.wait_for_commits()
 
 
-def answered(trial: Trial) -> dict[int, int]:
+def answered(case: Case) -> dict[int, int]:
     """Of every input partition the offset up to which all records have an output or a dead letter."""
     seen: dict[int, set[int]] = {number: set() for number in range(4)}
     for sink in ("predictions", "dlq"):
-        for message in trial.bed.read(trial.bed.job.sinks[sink]):
+        for message in case.job.read(case.job.core.sinks[sink]):
             name = dict(message.headers())["streamjobs-id"].decode()
             seen[message.partition()].add(int(name.split("-")[2]))
     return {number: next(at for at in range(len(offsets) + 1) if at not in offsets) for number, offsets in seen.items()}
 
 
-def snapshot(trial: Trial) -> None:
+def snapshot(case: Case) -> None:
     """Snapshots are larger than the changelog takes, for a while."""
-    bed = trial.make_bed()
-    workers = trial.both()
-    trial.pour()
-    trial.progress()
-    alter(trial, bed.changelog, "max.message.bytes", "600")
+    job = case.make_job()
+    workers = case.run_two_workers()
+    case.start_load()
+    case.wait_for_commits()
+    case.job.alter(job.changelog, "max.message.bytes", "600")
     for worker in workers:
-        trial.ends_by_itself(worker, 1, "max.message.bytes")
-    trial.prove("both ended with code 1 naming max.message.bytes")
-    alter(trial, bed.changelog, "max.message.bytes", "1048588")
-    trial.both()
-    trial.progress()
-
-
-def alter(trial: Trial, topic: str, name: str, value: str) -> None:
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    for answer in trial.bed.admin.incremental_alter_configs([resource]).values():
-        answer.result(30)
-
-    def applied() -> bool:
-        (found,) = trial.bed.admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
-        return bool(found.result(30)[name].value == value)
-
-    until(lambda: patient(applied), f"{topic}: {name} = {value}", 60)
+        case.wait_for_exit(worker, 1, "max.message.bytes")
+    case.prove("both ended with code 1 naming max.message.bytes")
+    case.job.alter(job.changelog, "max.message.bytes", "1048588")
+    case.run_two_workers()
+    case.wait_for_commits()

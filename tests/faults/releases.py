@@ -9,43 +9,43 @@ from pathlib import Path
 
 from streamjobs.kafka.devbroker.jars import cache_folder
 from tests.brokers.workers import CHECKOUT
-from tests.faults.trial import Trial
+from tests.faults.case import Case
 
 COMMIT = "04aad75"  # before outputs went into transactions, idle keys were forgotten and stores knew their input's id
 COMPILED_WITHIN = 900.0  # seconds for its learners, the first time on a machine
 LATER = 'guarantee = "exactly_once"\n'  # what the earlier release would refuse
 
 
-def release(trial: Trial) -> None:
+def release(case: Case) -> None:
     """Two workers of an earlier commit are replaced one by one; meanwhile both releases are in one group."""
-    bed, old = trial.make_bed(), earlier(COMMIT)
+    job, old = case.make_job(), earlier(COMMIT)
     env = {"PYTHONPATH": str(old), "PYTHONSAFEPATH": "1"}  # not the folder they are started in
     assert imported(env) == old, f"workers of {COMMIT} would run other code than theirs"
-    job = bed.path.read_text(encoding="utf-8")
-    bed.path.write_text(job.replace(LATER, ""), encoding="utf-8")
-    first = trial.begin("a", fresh=True, **env).ready(COMPILED_WITHIN)
-    second = trial.work("b", fresh=True, **env)
-    trial.shared()
-    trial.pour()
-    trial.progress()
-    by_old = sum(bed.committed().values())
-    bed.path.write_text(job, encoding="utf-8")
+    job_file = job.path.read_text(encoding="utf-8")
+    job.path.write_text(job_file.replace(LATER, ""), encoding="utf-8")
+    first = case.start_worker("a", fresh=True, **env).ready(COMPILED_WITHIN)
+    second = case.run_worker("b", fresh=True, **env)
+    case.wait_for_two_members()
+    case.start_load()
+    case.wait_for_commits()
+    by_old = sum(job.committed().values())
+    job.path.write_text(job_file, encoding="utf-8")
 
-    trial.terminate(first)
-    trial.work("a")
-    trial.shared()
-    together = sum(bed.committed().values())
-    trial.progress()
-    second.must_live()
-    together = sum(bed.committed().values()) - together
-    if trial.exactly_once:  # its outputs would count, and come again: it knows of no transaction
-        trial.terminate(second)
+    case.stop_worker(first)
+    case.run_worker("a")
+    case.wait_for_two_members()
+    together = sum(job.committed().values())
+    case.wait_for_commits()
+    second.assert_running()
+    together = sum(job.committed().values()) - together
+    if case.exactly_once:  # its outputs would count, and come again: it knows of no transaction
+        case.stop_worker(second)
     else:
         assert second.kill() == -9
-    trial.work("b")
-    trial.shared()
-    trial.progress()
-    trial.prove(f"{by_old} records by commit {COMMIT}, {together} by it and today's in one group, then today's alone")
+    case.run_worker("b")
+    case.wait_for_two_members()
+    case.wait_for_commits()
+    case.prove(f"{by_old} records by commit {COMMIT}, {together} by it and today's in one group, then today's alone")
 
 
 def earlier(commit: str) -> Path:

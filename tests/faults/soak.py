@@ -1,4 +1,4 @@
-"""Random faults for hours on one bed, audited every few minutes, and the slope of the workers' memory."""
+"""Random faults for hours on one job, audited every few minutes, and the slope of the workers' memory."""
 
 import random
 import time
@@ -9,9 +9,9 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from tests.brokers.workers import Worker
+from tests.faults.case import Case, Environment
+from tests.faults.load import people
 from tests.faults.network import mended
-from tests.faults.stream import people
-from tests.faults.trial import Place, Trial
 
 ROUND = 240.0  # seconds of faults between two audits
 EACH = 150  # records of each key in a round
@@ -74,32 +74,32 @@ def slope_of(lives: list[tuple[Array, Array]]) -> Slope:
     return Slope(slope, error, float(sum(hours[-1] - hours[0] for hours, _ in lives)))
 
 
-def soak(place: Place, seconds: float, seed: int) -> int:
+def soak(environment: Environment, seconds: float, seed: int) -> int:
     """Exit code. Killed are both workers' processes now and then, else brokers and the network: lives stay long."""
     rnd, memory, begun = random.Random(seed), Memory(), time.monotonic()
-    trial = Trial(place, f"soak{seed}", [], seed)
-    trial.make_bed()
+    case = Case(environment, f"soak{seed}", [], seed)
+    case.make_job()
     failed, turn, done = 0, 0, 0
-    proxied = {"STREAMJOBS_BROKER__URL": f"kafka://{place.cluster.proxied}"}
-    workers = {worker.name: worker for worker in trial.both(static=True, **proxied)}
+    proxied = {"STREAMJOBS_BROKER__URL": f"kafka://{environment.cluster.proxied}"}
+    workers = {worker.name: worker for worker in case.run_two_workers(static=True, **proxied)}
     try:
         while time.monotonic() - begun < seconds:
             turn += 1
-            trial.records = people(seed + turn, each=EACH, start=1_700_000_000.0 + 86_400 * turn)
-            trial.pour(ROUND / 2)
+            case.records = people(seed + turn, each=EACH, start=1_700_000_000.0 + 86_400 * turn)
+            case.start_load(ROUND / 2)
             ends, told = time.monotonic() + min(ROUND, seconds), []
             while time.monotonic() < ends:
-                told.append(_fault(trial, rnd, workers, proxied))
+                told.append(_fault(case, rnd, workers, proxied))
                 calm = time.monotonic() + rnd.uniform(5, 25)
                 while time.monotonic() < calm:
                     memory.look(list(workers.values()))
                     time.sleep(1)
-            place.cluster.whole()
-            _revive(trial, workers, proxied)
-            assert trial.pouring is not None
-            done += trial.pouring.finish()
-            trial.bed.until_done(list(workers.values()), 300)
-            verdict = trial.audit.hold(repeats=True, sent=trial.records)
+            environment.cluster.whole()
+            _revive(case, workers, proxied)
+            assert case.load is not None
+            done += case.load.finish()
+            case.job.wait_until_done(list(workers.values()), 300)
+            verdict = case.audit.check(repeats=True, sent=case.records)
             grown = "; ".join(f"worker {name} {slope}" for name, slope in memory.slopes().items()) or "not seen long enough"
             failed += bool(verdict.problems)
             print(
@@ -107,22 +107,22 @@ def soak(place: Place, seconds: float, seed: int) -> int:
                 flush=True,
             )
     finally:
-        mended(trial)
-        trial.close()
+        mended(case)
+        case.close()
     print(f"{done} records, {turn} rounds, {failed} FAILED" if failed else f"{done} records, {turn} rounds, no harm done")
     return 1 if failed else 0
 
 
-def _fault(trial: Trial, rnd: random.Random, workers: dict[str, Worker], env: dict[str, str]) -> str:
+def _fault(case: Case, rnd: random.Random, workers: dict[str, Worker], env: dict[str, str]) -> str:
     """One fault, over when this returns; what it was."""
-    cluster = trial.cluster
+    cluster = case.cluster
     node, proxies = rnd.choice(list(cluster.nodes)), list(cluster.proxies.values())
     (kind,) = rnd.choices(list(KINDS), list(KINDS.values()))
-    _revive(trial, workers, env)
+    _revive(case, workers, env)
     name = rnd.choice(list(workers))
     if kind == "kill":
         workers[name].kill()
-        _revive(trial, workers, env)
+        _revive(case, workers, env)
     elif kind in ("broker", "stop"):
         cluster.kill(node) if kind == "broker" else cluster.stop(node)
         time.sleep(rnd.uniform(1, 10))
@@ -135,12 +135,12 @@ def _fault(trial: Trial, rnd: random.Random, workers: dict[str, Worker], env: di
         for proxy in proxies:
             proxy.silence(True)
         time.sleep(rnd.uniform(1, 12))
-        mended(trial)
+        mended(case)
     elif kind == "slow":
         for proxy in proxies:
             proxy.latency = 0.1
         time.sleep(10)
-        mended(trial)
+        mended(case)
     else:
         workers[name].freeze()
         time.sleep(rnd.uniform(1, 12))
@@ -148,8 +148,8 @@ def _fault(trial: Trial, rnd: random.Random, workers: dict[str, Worker], env: di
     return kind
 
 
-def _revive(trial: Trial, workers: dict[str, Worker], env: dict[str, str]) -> None:
-    """Start again what has ended, as whoever runs workers does."""
+def _revive(case: Case, workers: dict[str, Worker], env: dict[str, str]) -> None:
+    """Start again what has wait_for_exit, as whoever runs workers does."""
     for name, worker in workers.items():
         if worker.process.poll() is not None:
-            workers[name] = trial.work(name, static=True, **env)
+            workers[name] = case.run_worker(name, static=True, **env)

@@ -1,4 +1,4 @@
-"""The cases by name, and how one is run from its bed to its row of the table."""
+"""The cases by name, and how one is run from its job to its row of the table."""
 
 import time
 import traceback
@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.brokers.bed import Sent
+from tests.brokers.kafka_job import Sent
 from tests.faults import brokers, credentials, disks, inputs, network, processes, refusals, releases
-from tests.faults.trial import Place, Trial
+from tests.faults.case import Case, Environment
 
-Do = Callable[[Trial], None]
+Do = Callable[[Case], None]
 
 CASES: dict[str, Do] = {
     "sigterm": processes.sigterm,
@@ -58,28 +58,28 @@ class Row:
     audited: bool = False  # it came through to its audit
 
 
-def run(name: str, do: Do, place: Place, records: Sequence[Sent], seed: int) -> Row:
-    """A case with a bed of its own; afterwards the cluster is whole again."""
+def run(name: str, do: Do, environment: Environment, records: Sequence[Sent], seed: int) -> Row:
+    """A case with a job of its own; afterwards the cluster is whole again."""
     begun, row = time.monotonic(), Row(name)
-    trial = Trial(place, f"{name.replace('-', '')}{seed}", records, seed)
+    case = Case(environment, f"{name.replace('-', '')}{seed}", records, seed)
     try:
-        do(trial)
-        trial.finish()
-        row.proof = "; ".join(trial.proofs)
-        verdict = trial.hold()
-        row.proof = "; ".join(trial.proofs)
+        do(case)
+        case.finish()
+        row.proof = "; ".join(case.proofs)
+        verdict = case.check()
+        row.proof = "; ".join(case.proofs)
         row.audited = True
         row.records, row.missing, row.doubled = verdict.records, verdict.missing, verdict.doubled
         row.disordered, row.states, row.problems = verdict.disordered, verdict.states, verdict.problems
     except Exception as error:  # noqa: BLE001 - the other cases are wanted as well
         row.problems.append(short(f"{type(error).__name__}: {error}"))
-        row.proof = "; ".join(trial.proofs)
+        row.proof = "; ".join(case.proofs)
         place_of = traceback.extract_tb(error.__traceback__)
         print("\n".join(f"  {Path(frame.filename).name}:{frame.lineno} {frame.line}" for frame in place_of), flush=True)
     finally:
-        network.mended(trial)
-        trial.close()
-    place.cluster.whole()
+        network.mended(case)
+        case.close()
+    environment.cluster.whole()
     row.seconds = time.monotonic() - begun
     return row
 

@@ -13,6 +13,8 @@ from streamjobs.demo.recordings import EXERCISES, NEW, TEACHERS
 from streamjobs.fit.recordings import arriving, arriving_at
 from streamjobs.replay.engine import Replay
 
+pytestmark = pytest.mark.slow  # what the worker sends for all of the demo's people
+
 
 @pytest.fixture(scope="module")
 def demo():

@@ -14,11 +14,12 @@ from streamjobs.job_files import job_of
 from streamjobs.recordings.files import records_of
 from streamjobs.replay.engine import Replay
 from tests.fit.people import JOB, command, job_file, jsonl, rows
+from tests.sizes import first_fast
 
 LINEAR = JOB.replace('name = "ald"\nbudget = 20\n[head]\nname = "rls"\n', 'name = "rls"\n')
 
 
-@pytest.mark.parametrize("text", [JOB, LINEAR], ids=["map and head", "head alone"])
+@pytest.mark.parametrize("text", first_fast([JOB, LINEAR]), ids=["map and head", "head alone"])
 def test_the_worker_decides_as_the_report_does(tmp_path, text):
     """The label of a window comes with it here, which the protocol calls 0 windows late."""
     table = list(rows())

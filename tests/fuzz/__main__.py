@@ -53,7 +53,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="streamjobs-fuzz-") as folder:
         runs = [_Family(name, options, Path(folder)) for name in names]
         _watch(runs, options)
-        return _told(runs, options)  # while the folder is there
+        return _report(runs, options)  # while the folder is there
 
 
 def _options() -> argparse.Namespace:
@@ -71,9 +71,9 @@ def _options() -> argparse.Namespace:
 
 
 def _again(family: Any, options: argparse.Namespace) -> int:
-    from tests.fuzz.trying import drawn
+    from tests.fuzz.execution import draw_input
 
-    case = drawn(family, options.seed, options.only)
+    case = draw_input(family, options.seed, options.only)
     print(case)
     try:
         print(family.attempt(case))
@@ -95,7 +95,7 @@ class _Family:
         self.told: set[str] = set()  # kinds of findings
 
     def start(self, begin: int) -> None:
-        from tests.fuzz.trying import run
+        from tests.fuzz.execution import run
 
         self.begun = self.begun or time.monotonic()
         until = self.begun + self.options.minutes * 60
@@ -165,7 +165,7 @@ def _watch(runs: list[_Family], options: argparse.Namespace) -> None:
             time.sleep(0.2)
 
 
-def _told(runs: list[_Family], options: argparse.Namespace) -> int:
+def _report(runs: list[_Family], options: argparse.Namespace) -> int:
     table = Table("family", "inputs", "what came of them", "findings", "seconds", title=f"seed {options.seed}")
     findings = 0
     results = {run.name: run.tallies() for run in runs}

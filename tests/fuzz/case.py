@@ -1,4 +1,4 @@
-"""What a family of inputs is: it draws cases, and tries one; whatever is not a declared error is a finding."""
+"""A family of inputs draws cases and runs one; every exception that is not a declared error is a finding."""
 
 import zlib
 from abc import ABC, abstractmethod
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 class Case(NamedTuple):
     which: int  # the job, or other kind within its family
     data: bytes  # what is decoded; the part that is made smaller where it is a finding
-    around: tuple[Any, ...] = ()  # headers, key, times: what else the decoder is told
+    around: tuple[Any, ...] = ()  # headers, key, times: the other inputs of the decoder
 
 
 class Family(ABC):
@@ -22,7 +22,7 @@ class Family(ABC):
 
     @abstractmethod
     def attempt(self, case: Case) -> str:
-        """What came of it, in few words; raises for anything a decoder must not do."""
+        """The outcome in a few words; raises for anything a decoder must not do."""
 
 
 def chance(data: bytes) -> int:

@@ -84,9 +84,9 @@ def _options() -> argparse.Namespace:
 
 
 def _drawn(family: Any, seed: int) -> list[Any]:
-    from tests.fuzz.trying import drawn
+    from tests.fuzz.execution import draw_input
 
-    return [drawn(family, seed, number) for number in range(BEGINNING)]
+    return [draw_input(family, seed, number) for number in range(BEGINNING)]
 
 
 def bytes_of(number: int, case: Any, *, sealed: bool) -> bytes:

@@ -21,8 +21,8 @@ from tests.fuzz.bytes import EDGES, REALS, bent
 from tests.fuzz.case import Case, Family, chance, must
 from tests.fuzz.grammar import LONG, TEXTS, near, value
 from tests.fuzz.jobs import good
-from tests.fuzz.living import Lives
-from tests.fuzz.spoiling import spoiled
+from tests.fuzz.live_pool import LivePool
+from tests.fuzz.mutation import mutate_arrays
 from tests.fuzz.states import go_on, sealed
 
 MADE, LEARNED = 8, 64  # one of so many that were read becomes a job, or one that learns
@@ -75,7 +75,7 @@ class Populations(Family):
             job = Job.from_settings(settings, population=case.data)
             must(bool(job.init(b"p0")) and job.population is not None, "no population")
             if picked % LEARNED == 0:
-                go_on(Lives(), job, None, self.after[case.which])
+                go_on(LivePool(), job, None, self.after[case.which])
         return "decoded"
 
 
@@ -106,10 +106,11 @@ def _said(table: dict[str, Any], rnd: Random) -> bytes:
 
 
 def _arrays(held: bytes, rnd: Random) -> bytes:
-    """The arrays of a population bent as those of a snapshot."""
+    """The arrays of a population, changed like those of a snapshot."""
     empty = Snapshot(bytes(16), "", {}, [], [])
     before = len(bytes(_as_snapshot(b"\x00\x00"))) - 4 - 2
-    return spoiled(decode_snapshot(_as_snapshot(held))._replace(fingerprint=empty.fingerprint), rnd, kinds=9)[before:-4]
+    stored = decode_snapshot(_as_snapshot(held))._replace(fingerprint=empty.fingerprint)
+    return mutate_arrays(stored, rnd, kinds=9)[before:-4]
 
 
 def _as_snapshot(arrays: bytes) -> bytes:

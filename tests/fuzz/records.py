@@ -20,7 +20,7 @@ from tests.fuzz.bytes import EDGES, REALS, bent
 from tests.fuzz.case import Case, Family, chance, must
 from tests.fuzz.grammar import TEXTS, as_json, as_msgpack, near
 from tests.fuzz.jobs import OF_RECORDS, body_of, good, job_for, moments, record, value_of
-from tests.fuzz.living import Lives
+from tests.fuzz.live_pool import LivePool
 
 HEADERS = ("shape", "dtype", "time", "rate", "label")
 TOLD = (
@@ -38,7 +38,7 @@ class Records(Family):
         self.name = self.form = form
         self.jobs = [job_for(form, which) for which in range(len(OF_RECORDS))]
         self.stored = [moments(form, which)[-1] for which in range(len(OF_RECORDS))]
-        self.lives = Lives()
+        self.pool = LivePool()
         frames = (0, 0, 1, 2, 5, 40) if form != "raw" else (1, 1, 2, 5)
         self.valid = [[value_of(job, STEP + n, n) for n in frames] for job in self.jobs]
         self.bodies = [[body_of(job, STEP + n, n) for n in (0, 0, 1, 3)] for job in self.jobs]
@@ -96,7 +96,7 @@ class Records(Family):
         """Between good records: their outputs come, and the key's numbers stay finite."""
         before, *after = self.around[which]
         records = [before, *(each._replace(offset=STEP + 1 + at) for at, each in enumerate([one, *after]))]
-        with self.lives.of(job, self.stored[which]) as live:
+        with self.pool.of(job, self.stored[which]) as live:
             made = advance(job, live, records)
             for output in made.outputs:
                 if output.sink != "dlq":

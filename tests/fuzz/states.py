@@ -26,8 +26,8 @@ from streamjobs.maintenance.summary import details
 from tests.fuzz.bytes import bent
 from tests.fuzz.case import Case, Family, chance, must
 from tests.fuzz.jobs import REPLACES, STANDS_ON, good, moments, record, stateful
-from tests.fuzz.living import Lives
-from tests.fuzz.spoiling import DEEP, shaped, spoiled
+from tests.fuzz.live_pool import LivePool
+from tests.fuzz.mutation import DEEP, mutate_arrays, mutate_stages
 
 LEARNED, OPENED = 32, 8  # one of so many states that were read goes on, or is shown
 
@@ -49,7 +49,7 @@ class Snapshots(Family):
             [job.decode_snapshot(data) for data in valid] for job, valid in zip(self.writers, self.valid, strict=True)
         ]
         self.after = [_after(job) for job in self.jobs]
-        self.lives = Lives()
+        self.pool = LivePool()
 
     def draw(self, rnd: Random) -> Case:
         which = rnd.randrange(len(self.jobs))
@@ -58,9 +58,9 @@ class Snapshots(Family):
     def state(self, which: int, rnd: Random) -> bytes:
         kind = rnd.random()
         if kind < 0.45:
-            return shaped(self.writers[which], self.states[which], rnd)
+            return mutate_stages(self.writers[which], self.states[which], rnd)
         if kind < 0.65:
-            return spoiled(rnd.choice(self.held[which]), rnd)
+            return mutate_arrays(rnd.choice(self.held[which]), rnd)
         data = rnd.choice(self.valid[which])
         if kind < 0.7:
             return bent(data, rnd)
@@ -98,7 +98,7 @@ class Snapshots(Family):
                 job.opened(data)
             except SnapshotError:
                 return "SnapshotError of a stage"
-            go_on(self.lives, job, data, self.after[case.which])
+            go_on(self.pool, job, data, self.after[case.which])
         return "decoded"
 
 
@@ -114,7 +114,7 @@ class Starts(Snapshots):
         if chance(data) % LEARNED == 0:
             begins = snapshot_from_model(job, data, b"p0", None)
             must(snapshot.decode(begins).offsets == {}, "a new key has offsets")
-            go_on(self.lives, started, None, self.after[case.which])
+            go_on(self.pool, started, None, self.after[case.which])
         return "decoded"
 
 
@@ -173,9 +173,9 @@ def _after(job: Job) -> list[Stored]:
     return [one._replace(offset=one.offset + 400) for one in good(job, 61, 75)] + [record(b"{}", 999)]
 
 
-def go_on(lives: Lives, job: Job, stored: bytes | None, records: list[Stored]) -> None:
+def go_on(pool: LivePool, job: Job, stored: bytes | None, records: list[Stored]) -> None:
     """The key's state is loaded, learns, and can be read again."""
-    with lives.of(job, stored) as live:
+    with pool.of(job, stored) as live:
         advance(job, live, records)
         for _, data in live.snapshots():
             job.decode_snapshot(data)

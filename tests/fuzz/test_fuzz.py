@@ -6,14 +6,14 @@ import warnings
 
 import pytest
 
-from tests.fuzz import trying
+from tests.fuzz import execution
 from tests.fuzz.__main__ import main
 from tests.fuzz.bytes import smallest
 from tests.fuzz.case import Case, Family, chance
+from tests.fuzz.execution import Tally, draw_input, run_input
 from tests.fuzz.families import FAMILIES
 from tests.fuzz.guided import SEALED, bytes_of, case_of
 from tests.fuzz.states import sealed
-from tests.fuzz.trying import Tally, drawn, tried
 
 INPUTS = {
     "json": 5000,
@@ -39,7 +39,7 @@ def test_nothing_but_declared_errors_comes_of_hostile_bytes(name: str):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         for index in range(INPUTS[name]):
-            tried(family, 7, index, tally, minimise=False)
+            run_input(family, 7, index, tally, minimise=False)
     assert not tally.found, [(one.what, one.index) for one in tally.found.values()]
     assert sum(count for outcome, count in tally.outcomes.items() if outcome.startswith("decoded")) > GOOD * INPUTS[name]
 
@@ -67,10 +67,10 @@ class Planted(Family):
 
 
 def test_the_suite_notices_other_errors_memory_and_time_and_makes_inputs_small(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(trying, "MOST_SECONDS", 0.1)
+    monkeypatch.setattr(execution, "MOST_SECONDS", 0.1)
     tally = Tally()
     for index in range(0, 16 * 80, 16):  # those whose memory is measured
-        tried(Planted(), 1, index, tally)
+        run_input(Planted(), 1, index, tally)
     kinds = sorted(tally.found)
     assert [kind.split(" in ")[0] for kind in kinds] == [
         "RecursionError",
@@ -85,15 +85,15 @@ def test_the_suite_notices_other_errors_memory_and_time_and_makes_inputs_small(m
 def test_the_command_tells_how_many_inputs_there_were_and_what_came_of_them(capfd, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.argv", ["fuzz", "letter", "--inputs", "40", "--no-bounds", "--seed", "3"])
     assert main() == 0
-    told = capfd.readouterr().out
-    assert re.search(r"letter +│ 40 +│ +\d+ (decoded|no letter) ", told) and "nothing but declared errors" in told
-    assert "seed 3" in told
+    printed = capfd.readouterr().out
+    assert re.search(r"letter +│ 40 +│ +\d+ (decoded|no letter) ", printed) and "nothing but declared errors" in printed
+    assert "seed 3" in printed
 
 
 @pytest.mark.parametrize("name", ["json", "copy"])
 def test_what_coverage_guides_begins_with_drawn_inputs(name: str):
     family, ends, same = FAMILIES[name](), name in SEALED, 0
-    cases = [drawn(family, 7, number) for number in range(12)]
+    cases = [draw_input(family, 7, number) for number in range(12)]
     for number, case in enumerate(cases):
         back = case_of(bytes_of(number, case, sealed=ends), cases, sealed=ends)
         assert (back.which, back.around) == (case.which, case.around)
@@ -105,9 +105,9 @@ def test_what_coverage_guides_begins_with_drawn_inputs(name: str):
 
 def test_an_input_can_be_drawn_again_by_its_number():
     family = FAMILIES["json"]()
-    first = drawn(family, 7, 12)
-    drawn(family, 7, 13)
-    assert drawn(family, 7, 12) == first != drawn(family, 8, 12)
+    first = draw_input(family, 7, 12)
+    draw_input(family, 7, 13)
+    assert draw_input(family, 7, 12) == first != draw_input(family, 8, 12)
 
 
 def test_of_states_with_a_checksum_too_some_have_more_done_to_them():

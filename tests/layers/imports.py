@@ -1,6 +1,7 @@
 """What a module's source imports and calls, and what of it the table forbids."""
 
 import ast
+import functools
 from collections.abc import Iterator, Set
 from pathlib import Path
 
@@ -33,9 +34,16 @@ def layer_of(module: str) -> Layer | None:
     return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
 
 
+@functools.cache
+def nodes(source: str) -> tuple[ast.Import | ast.ImportFrom | ast.Call | ast.Attribute, ...]:
+    """The imports, calls and attributes of a source: what the tests look at. Parsed once, however many tests ask."""
+    wanted = (ast.Import, ast.ImportFrom, ast.Call, ast.Attribute)
+    return tuple(node for node in ast.walk(ast.parse(source)) if isinstance(node, wanted))
+
+
 def imported(source: str, module: str, known: Set[str], *, is_package: bool) -> Iterator[tuple[int, str]]:
     """(line, full module name) of every import anywhere in the source; what cannot be known is "?"."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -74,7 +82,7 @@ def _allowed(layer: Layer, module: str, target: str, learners: Set[str]) -> bool
 
 
 def _calls(source: str, module: str, layer: Layer) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Call) and layer.pure and _name(node.func) in FREE_OF_IO:
             yield node.lineno, f"{_name(node.func)}()"
         if isinstance(node, ast.Attribute):

@@ -2,11 +2,13 @@
 
 import ast
 import graphlib
+import re
+from pathlib import Path
 
 import pytest
 
 from algorithms import LEARNERS
-from tests.layers.imports import CHECKOUT, imported, modules, violations
+from tests.layers.imports import CHECKOUT, imported, modules, nodes, violations
 
 MODULES = modules()
 REGISTERED = {cls.__module__ for cls in LEARNERS.values()}
@@ -114,10 +116,33 @@ def test_no_modules_import_one_another_in_a_circle() -> None:
 
 def test_nothing_in_the_project_imports_the_tests() -> None:
     for module, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path.read_text()):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not any(name.split(".")[0] == "tests" for name in names), f"{module} imports tests"
+
+
+def imports_of_test_modules(source: str) -> list[str]:
+    """The lines that import a test module, or a test from one; those in the text of a program that a test runs too."""
+    pattern = r"[ \t]*(?:from +tests[\w.]*\.test_|from +tests[\w.]* +import .*\btest_|import +tests.*\.test_).*"
+    return [line.strip() for line in source.splitlines() if re.match(pattern, line)]
+
+
+def test_no_test_module_is_imported_by_another() -> None:
+    """Shared helpers live in modules of their own: a test file can be moved, renamed or removed alone."""
+    found = {
+        path.relative_to(CHECKOUT).as_posix(): lines
+        for path in (CHECKOUT / "tests").rglob("*.py")
+        if path != Path(__file__) and (lines := imports_of_test_modules(path.read_text()))
+    }
+    assert not found, found
+
+
+@pytest.mark.parametrize(
+    "line", ["from tests.cli.test_jobs import table", "from tests.cli import a, test_jobs", "import tests.test_a"]
+)
+def test_an_import_of_a_test_module_is_found(line: str) -> None:
+    assert imports_of_test_modules(f"import os\n    {line}\nfrom tests.cli import jobs\nimport test_data") == [line]
 
 
 def test_the_top_level_has_only_what_belongs_there() -> None:

@@ -1,6 +1,7 @@
 """The compile cache: a loop is never older than anything it is made from."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,23 +35,32 @@ def power(k):
 """
 
 
-def _ran(folder: Path) -> float:
-    environment = {**os.environ, "STREAMJOBS_CACHE": str(folder / "cache"), "PYTHONPATH": f"{folder}:{CHECKOUT}"}
+def _ran(folder: Path, cache: Path) -> float:
+    environment = {**os.environ, "STREAMJOBS_CACHE": str(cache), "PYTHONPATH": f"{folder}:{CHECKOUT}"}
     words = [sys.executable, "-c", "from mine.loop import loop; print(loop(3.0))"]
     done = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, timeout=300, check=True)
     return float(done.stdout)
 
 
-def test_editing_a_helper_far_below_a_loop_changes_the_next_run(tmp_path: Path) -> None:
-    package = tmp_path / "mine"
-    package.mkdir()
+def _files(cache: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb*")}
+
+
+@pytest.mark.slow
+def test_a_loop_is_compiled_once_for_all_checkouts_and_again_when_a_helper_far_below_it_changes(tmp_path: Path) -> None:
+    cache, package = tmp_path / "cache", tmp_path / "one" / "mine"
+    package.mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "loop.py").write_text(LOOP.format(helper="weighting"))
     (package / "weighting.py").write_text(MIDDLE)
     (package / "deep.py").write_text(DEEP.format(power="k"))
-    assert _ran(tmp_path) == _ran(tmp_path) == 3.0
+    assert _ran(tmp_path / "one", cache) == 3.0
+    compiled_once = _files(cache)
+    shutil.copytree(tmp_path / "one", tmp_path / "other")
+    assert _ran(tmp_path / "other", cache) == 3.0
+    assert _files(cache) == compiled_once
     (package / "deep.py").write_text(DEEP.format(power="k**3"))
-    assert _ran(tmp_path) == 27.0
+    assert _ran(tmp_path / "one", cache) == 27.0
 
 
 def _reached(module: str, paths: dict[str, Path]) -> set[Path]:

@@ -13,6 +13,7 @@ from algorithms.drift.adwin import PER_SIZE, SIZES, AdwinState
 from algorithms.drift.report import AFTER, ALARM, BEFORE, STATISTIC
 from tests.checks.states import joined, same_outputs, same_state
 from tests.reference import drift as reference
+from tests.sizes import first_fast
 
 DETECTORS = ("page_hinkley", "adwin", "window_ratio")
 
@@ -37,14 +38,14 @@ def shifted(seed: int = 0, before: int = 300, after: int = 100) -> Array:
     return np.concatenate([ls_errors(before, seed), ls_errors(after, seed + 1, 0.5)])
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_fast(range(3)))
 @pytest.mark.parametrize(
     ("name", "chosen"),
     [
         ("page_hinkley", {"delta": 0.03, "threshold": 0.25, "min_between": 5}),
-        ("page_hinkley", {"delta": 0.1, "threshold": 1.0, "min_between": 40}),
+        pytest.param("page_hinkley", {"delta": 0.1, "threshold": 1.0, "min_between": 40}, marks=pytest.mark.slow),
         ("adwin", {"confidence": 0.002}),
-        ("adwin", {"confidence": 0.5}),
+        pytest.param("adwin", {"confidence": 0.5}, marks=pytest.mark.slow),
         ("window_ratio", {"short": 5, "long": 20, "ratio": 1.5, "floor": 0.02}),
         ("window_ratio", {"short": 3, "long": 3, "ratio": 1.1, "floor": 0.0}),
     ],

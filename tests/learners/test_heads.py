@@ -176,6 +176,7 @@ def test_rls_is_the_weighted_ridge_regression_of_all_rows(forgetting: float) -> 
     np.testing.assert_allclose(unpacked(state.P, 6), np.linalg.inv(R), rtol=1e-8, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forgetting", [1.0, 0.999, 0.9])
 def test_rls_is_sound_after_a_million_rows(forgetting: float) -> None:
     """Idle inputs, equal inputs and outliers between ordinary rows; at the end it learns another line at once."""

@@ -7,9 +7,10 @@ import pytest
 
 from algorithms import SettingError, learner_from
 from algorithms.common.kernels import gram
-from tests.learners.test_okfeb import way, with_basis
+from tests.learners.bases import way, with_basis
 from tests.reference.okfe import PlainOkfe
 from tests.reference.okfeb import gaussian
+from tests.sizes import first_fast
 
 SETTINGS = {"rank": 3, "ridge": 0.1, "seed_size": 8, "kernel": {"name": "gaussian", "bandwidth": 1.5}}
 CONSTANT = {"inverse_norm": 0.5, "over_n": 2.0, "over_n2": 20.0, "lipschitz": 1.0, "constant": 0.05}
@@ -25,7 +26,7 @@ def run(X, **settings):
 
 
 @pytest.mark.parametrize(
-    ("update", "rule", "recede"), list(itertools.product(("parametric", "nonparametric"), CONSTANT, (False, True)))
+    ("update", "rule", "recede"), first_fast(itertools.product(("parametric", "nonparametric"), CONSTANT, (False, True)), 10)
 )
 def test_every_update_and_step_gives_the_numbers_of_the_plain_matrices(update, rule, recede):
     X = rows()
@@ -42,7 +43,7 @@ def test_every_update_and_step_gives_the_numbers_of_the_plain_matrices(update, r
     assert np.isfinite(np.linalg.cholesky(inner)).all()
 
 
-@pytest.mark.parametrize("update", ("parametric", "nonparametric"))
+@pytest.mark.parametrize("update", first_fast(("parametric", "nonparametric")))
 def test_the_carried_image_is_that_of_the_factor_after_a_thousand_rows(update):
     X = rows(1000)
     size = {"step_rule": "over_n2", "step_size": 20.0} if update == "nonparametric" else {}

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from algorithms import Basis, SettingError, learner_from
+from algorithms import SettingError, learner_from
 from algorithms.common.kernels import gram
-from algorithms.common.protocol import LEARN_EXTRACTOR
 from algorithms.subspace import budget_steps
+from tests.learners.bases import way, with_basis
 from tests.paper.okfeb_robust import recovery, stream
+from tests.sizes import first_fast
 
 SMALL = {"rank": 3, "budget": 6, "kernel": {"name": "gaussian", "bandwidth": 1.5}}
 
@@ -109,7 +110,7 @@ def test_a_new_place_is_planted_after_a_budget_of_rows():
     assert (moved.support > 40).all()
 
 
-@pytest.mark.parametrize("role", ("track", "head"))
+@pytest.mark.parametrize("role", first_fast(("track", "head")))
 @pytest.mark.parametrize(
     "trouble",
     ("one outlier at 10 sd", "one outlier at 100 sd", "40 in a row, apart", "40 in a row, together", "500 equal rows"),
@@ -144,26 +145,6 @@ def test_the_way_between_bases_is_that_of_the_subspaces(settings):
             np.testing.assert_allclose(basis.transfer[0], way(learner, state, after), atol=1e-7, err_msg=f"row {n}")
         state = after
     assert turns > 30
-
-
-def with_basis(learner, state, row):
-    work = learner.workspace(state)
-    learner.load(work, 0, state)
-    basis = Basis(np.zeros(1, np.int8), np.zeros((1, 3, 3)))
-    one = np.full(1, LEARN_EXTRACTOR, np.int8)
-    out = learner.outputs(1, 3, 0)
-    learner.advance(work, np.zeros(1, np.int64), row[None], np.zeros((1, 0)), out, one, basis)
-    return learner.save(work, 0, state), basis
-
-
-def way(learner, old, new):
-    """R'^-T L'^T L R^-1 from the two states."""
-
-    def upper(state):
-        return np.linalg.cholesky(state.factor.T @ gram(learner.kernel, state.support, state.support) @ state.factor).T
-
-    shared = new.factor.T @ gram(learner.kernel, new.support, old.support) @ old.factor
-    return np.linalg.solve(upper(new).T, shared) @ np.linalg.inv(upper(old))
 
 
 def test_a_long_stream_with_outliers_stays_finite_and_bounded():

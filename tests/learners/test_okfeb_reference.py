@@ -7,6 +7,7 @@ import pytest
 
 from algorithms import learner_from
 from tests.reference.okfeb import PlainOkfeb, gaussian, gram
+from tests.sizes import first_fast
 
 EVICTIONS = ("projected", "decayed_norm", "oldest", "min_distortion")
 RULES = ("inverse_norm", "over_n", "over_n2", "lipschitz", "constant")
@@ -28,7 +29,7 @@ def rows(n: int = 120) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("update", "evict"), list(itertools.product(("parametric", "nonparametric"), EVICTIONS)))
-@pytest.mark.parametrize("decay_on", ("admission", "eviction"))
+@pytest.mark.parametrize("decay_on", first_fast(("admission", "eviction")))
 def test_every_eviction_gives_the_numbers_of_the_plain_matrices(update, evict, decay_on):
     state, out, plain, said = both(rows(), update=update, evict=evict, decay_on=decay_on)
     np.testing.assert_allclose(out.ls_error[8:], [row["ls_error"] for row in said], atol=1e-9)
@@ -39,9 +40,9 @@ def test_every_eviction_gives_the_numbers_of_the_plain_matrices(update, evict, d
     assert state.seen == plain.seen == 120
 
 
-@pytest.mark.parametrize("update", ("parametric", "nonparametric"))
+@pytest.mark.parametrize("update", first_fast(("parametric", "nonparametric")))
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("recede", (False, True))
+@pytest.mark.parametrize("recede", first_fast((False, True)))
 def test_every_step_rule_gives_the_numbers_of_the_plain_matrices(update, rule, recede):
     constant = CONSTANT[rule] * (10.0 if rule == "lipschitz" and update == "nonparametric" else 1.0)
     settings = {"update": update, "step_rule": rule, "recede": recede, "step_size": constant / 10, "evict": "projected"}

@@ -5,7 +5,7 @@ import pytest
 
 from algorithms import SettingError, learner_from
 from algorithms.subspace import batch
-from tests.learners.test_okfeb import with_basis
+from tests.learners.bases import with_basis
 from tests.paper import okfeb_motion
 from tests.reference.okfeb import gaussian
 from tests.reference.wrkpca import PlainWrkpca

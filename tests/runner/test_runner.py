@@ -38,7 +38,7 @@ def _run(part: Part) -> Result:
 
 
 def _ends(capsys: pytest.CaptureFixture[str], results: list[Result]) -> tuple[int, str]:
-    code = runner._total(results, [], 1.0)
+    code = runner._total(results, [], 1.0, 2.0)
     return code, capsys.readouterr().out.splitlines()[-1]
 
 
@@ -70,7 +70,7 @@ def test_in_ci_a_skip_fails_unless_recordings_are_absent(tmp_path: Path) -> None
     strict = runner._one(part, [], picked=False, strict=True)
     assert (len(lenient.failed), len(lenient.skipped)) == (0, 2)
     assert [why for _, why in strict.skipped] == [f"{NO_RECORDINGS}: nowhere"]
-    assert strict.failed == [f"{lenient.skipped[0][0]}: skipped, which fails in CI: no Java"]
+    assert strict.failed == [f"{lenient.skipped[0][0]}: skipped, which CI counts as a failure: no Java"]
 
 
 def test_a_file_that_cannot_be_imported_fails_and_the_others_still_run(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_hanging_part_is_ended_and_fails(tmp_path: Path) -> None:
     _written(tmp_path, "import time\ndef test_hangs(): time.sleep(60)\n")
     result = _run(Part("written", (str(tmp_path),), within_seconds=3))
     assert len(result.failed) == 1
-    assert "limit of 3 s" in result.failed[0]
+    assert "timed out after 3 s" in result.failed[0]
     assert result.seconds < 30
 
 
@@ -162,3 +162,14 @@ def test_every_test_file_belongs_to_a_part() -> None:
     folders = tuple(folder + "/" for part in PARTS for folder in part.folders)
     files = [path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "tests").rglob("test_*.py")]
     assert [file for file in files if not file.startswith(folders)] == []
+
+
+def test_the_processor_time_of_a_part_includes_the_processes_it_starts(tmp_path: Path) -> None:
+    text = """
+import subprocess, sys
+BUSY = "import time\\nwhile time.process_time() < 0.8: pass"
+def test_a(): subprocess.run([sys.executable, "-c", BUSY], check=True)
+"""
+    result = _run(_written(tmp_path, text))
+    assert result.passed == 1
+    assert result.processor > 0.8

@@ -17,6 +17,7 @@ from tests.core.driving import fresh, same_bits
 from tests.core.people import job_of_people
 from tests.core.streams import START, Worker, record, samples, settings
 from tests.reference.waiting import Waiting as Plain
+from tests.sizes import examples
 
 KEYS = 2
 event = st.tuples(
@@ -55,7 +56,7 @@ def labelled(events: list[tuple]) -> list[tuple]:
     st.integers(1, 6),
     st.lists(st.integers(0, 50), max_size=4),
 )
-@how(max_examples=150, deadline=None)
+@how(max_examples=examples(150), deadline=None)
 def test_rows_and_labels_meet_as_in_the_plain_version_in_any_batches_across_restarts(
     events, wait, delay, within, most, cuts
 ):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from algorithms.common.protocol import SettingError
 from streamjobs.stages.order import APPLIED, DUPLICATE, HELD, LATE, Order
 from tests.core.driving import drive, fresh, same_bits
+from tests.sizes import examples
 
 EPOCH = 1_700_000_000.0
 
@@ -59,7 +60,7 @@ orders = st.builds(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, deadline=None, max_examples=examples(200))
 @given(seconds=seconds, order=orders)
 def test_samples_leave_in_the_order_of_the_definition(seconds, order):
     samples = stream(seconds)
@@ -80,7 +81,7 @@ def test_samples_leave_in_the_order_of_the_definition(seconds, order):
     assert state.held_times.tolist() == [time for time, _ in waiting]
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, deadline=None, max_examples=examples(100))
 @given(seconds=seconds, order=orders, data=st.data())
 def test_any_split_mix_and_crash_gives_the_same_bits(seconds, order, data):
     n = len(seconds)

@@ -10,6 +10,7 @@ from streamjobs.stages import statistics
 from streamjobs.stages.windows import Windows
 from tests.core.driving import drive, same_bits
 from tests.reference import statistics as reference
+from tests.sizes import examples
 
 RATE, ROOM = 50.0, 150
 SETS = ("rich", "gravity")
@@ -43,7 +44,7 @@ def rotation(seed):
 
 
 @pytest.mark.parametrize("kind", SETS)
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=examples(60))
 @given(
     n=st.integers(4, 150),
     dim=st.integers(3, 8),
@@ -119,7 +120,7 @@ def test_huge_and_tiny_values_stay_finite(kind, scale):
     assert np.isfinite(described(kind, np.clip(motion(), -1, 1) * scale)).all()
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, deadline=None, max_examples=examples(40))
 @given(seed=st.integers(0, 10_000), turn=st.integers(0, 10_000), dim=st.sampled_from([3, 6, 7, 9]))
 def test_turning_the_sensor_changes_nothing_gravity_aligned(seed, turn, dim):
     samples, q = motion(dim=dim, seed=seed), rotation(turn)

@@ -11,6 +11,7 @@ from streamjobs.stages.order import Order
 from streamjobs.stages.windows import Windows
 from tests.core.driving import drive, fresh, same_bits
 from tests.reference import windows as reference
+from tests.sizes import examples
 
 EPOCH = 1_700_000_000.0
 RATE = 50.0
@@ -35,7 +36,7 @@ steps = st.lists(st.sampled_from([2, 2, 2, 2, 2, 2, 3, 1, 0, -1, 5, 12, 19, 21, 
 grids = st.sampled_from([(1.0, 0.5, 0.2), (1.0, 1.0, 5.0), (0.4, 0.02, 0.3), (0.3, 0.7, 1.0), (0.5, 0.13, 0.2)])
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, deadline=None, max_examples=examples(150))
 @given(steps=steps, grid=grids, label=st.sampled_from(["majority", "mean"]))
 def test_windows_are_those_of_the_definition(steps, grid, label):
     length, hop, gap = grid
@@ -54,7 +55,7 @@ def test_windows_are_those_of_the_definition(steps, grid, label):
         assert (got[5][n], got[4][n]) == (learn, owner)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=examples(60))
 @given(steps=steps, grid=grids, data=st.data())
 def test_any_split_mix_and_crash_gives_the_same_bits(steps, grid, data):
     length, hop, gap = grid

@@ -11,7 +11,7 @@ from streamjobs.worker.failures import DeliveryError, FencedError
 from streamjobs.worker.outbox import BATCH_TTL
 from streamjobs.worker.store import MemoryStore
 from tests.worker.fakes import Broker, FakeTransactions, Worker, crashed_at, stream, until
-from tests.worker.test_checkpoint import check
+from tests.worker.outcome import check
 
 ORDER = [f"{when} {what}" for what in ("changelog", "offset", "commit", "store") for when in ("before", "after")]
 

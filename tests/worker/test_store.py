@@ -8,25 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from streamjobs.worker.store import MemoryStore, RocksStore, SharedOptions, StoreError
-
-OFFSET_KEY = b"__faust\0offset__"
-
-
-class FaustStore:
-    """What our store uses of Faust's."""
-
-    offset_key = OFFSET_KEY
-
-    def __init__(self, folder):
-        self.folder, self.handles, self.rocksdb_options = folder, {}, None
-
-    def partition_path(self, partition):
-        return self.folder / f"{partition}.db"
-
-    def _db_for_partition(self, partition):
-        if partition not in self.handles:
-            self.handles[partition] = self.rocksdb_options.open(self.partition_path(partition))
-        return self.handles[partition]
+from tests.worker.faust_store import OFFSET_KEY, FaustStore, filled
 
 
 @pytest.fixture(params=["memory", "rocksdb"])
@@ -59,13 +41,6 @@ def test_memory_forgets_partitions_that_went_elsewhere():
     assert store.reached(0) is None and store.get(0, b"a") is None and store.reached(1) == 7
 
 
-def filled(folder: Path) -> RocksStore:
-    store = RocksStore(FaustStore(folder))
-    store.write(0, [(b"%d" % number, bytes(1000)) for number in range(100)], 7)
-    store.flush(0)
-    return store
-
-
 def test_a_store_with_a_truncated_table_begins_empty_to_be_restored(tmp_path):
     filled(tmp_path)._faust.handles.pop(0).close()
     (table,) = tmp_path.rglob("*.sst")
@@ -93,7 +68,7 @@ def test_a_store_found_damaged_in_use_says_so_and_is_rebuilt_at_the_next_start(t
 def test_a_store_that_another_process_has_open_says_so(tmp_path):
     holding = filled(tmp_path)
     code = (
-        "import sys; from pathlib import Path; from tests.worker.test_store import *\n"
+        "import sys; from pathlib import Path; from tests.worker.faust_store import *\n"
         "try: RocksStore(FaustStore(Path(sys.argv[1]))).reached(0)\n"
         "except StoreError as error: print(error)\n"
     )
@@ -105,7 +80,7 @@ def test_a_store_that_another_process_has_open_says_so(tmp_path):
 
 def test_a_full_disk_is_said_with_what_to_do(tmp_path):
     code = (
-        "import resource, sys; from pathlib import Path; from tests.worker.test_store import *\n"
+        "import resource, sys; from pathlib import Path; from tests.worker.faust_store import *\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))\n"
         "try: filled(Path(sys.argv[1]))\n"
         "except StoreError as error: print(error)\n"
@@ -130,8 +105,8 @@ def test_all_partitions_share_one_block_cache(tmp_path):
 RESTORE_THEN_CRASH = """
 import os, sys
 from pathlib import Path
-from tests.worker.test_store import FaustStore
 from streamjobs.worker.store import RocksStore
+from tests.worker.faust_store import FaustStore
 store = RocksStore(FaustStore(Path(sys.argv[1])))
 store.write(0, [(b"restored", b"1")], 5, logged=False)
 if sys.argv[2] == "flushed":

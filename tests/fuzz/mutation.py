@@ -1,8 +1,8 @@
-"""States that are written well, with contents no stage left: other arrays anywhere, or stages that are nearly right.
+"""States that decode well, with contents that no stage would write.
 
-`spoiled` knows arrays alone. `shaped` knows the stages: one as it was at another moment, rows more or fewer up to a
-stage's room and beyond, rows in another order, numbers of another size, counts one off. What it makes has the types and
-shapes a decoder asks for, and so comes to what lies behind.
+`mutate_arrays` knows arrays alone. `mutate_stages` knows the stages: a state of another moment, more or fewer rows up to
+the stage's room and beyond, rows in another order, numbers of another size, counts that are one off. Its results have the
+types and shapes that a decoder asks for, and so reach the checks behind it.
 """
 
 from random import Random
@@ -23,7 +23,7 @@ MOST_ROWS = 4000  # of a field that grew
 Opened = tuple[dict[str, Any], list[str], snapshot.Offsets]  # of Job.decode_snapshot
 
 
-def shaped(job: Job, moments: list[Opened], rnd: Random) -> bytes:
+def mutate_stages(job: Job, moments: list[Opened], rnd: Random) -> bytes:
     """A key's state with stages nearly as they were. moments: the key's states at different times, by the same job."""
     states, names, offsets = rnd.choice(moments)
     states = dict(states)
@@ -32,7 +32,7 @@ def shaped(job: Job, moments: list[Opened], rnd: Random) -> bytes:
         if rnd.random() < 0.15:
             states[name] = rnd.choice(moments)[0][name]
         else:
-            states[name] = _bent(job.own[name], states[name], rnd)
+            states[name] = _mutate_state(job.own[name], states[name], rnd)
     pieces: list[bytes] = []
     for name in job.own:
         for array in flatten(states[name]):
@@ -40,12 +40,12 @@ def shaped(job: Job, moments: list[Opened], rnd: Random) -> bytes:
     return assemble(job.snapshot_head, offsets, names, pieces)
 
 
-def _bent(stage: Any, state: Any, rnd: Random) -> Any:
+def _mutate_state(stage: Any, state: Any, rnd: Random) -> Any:
     """The state of a stage, or of a part of a composite, with something changed."""
     parts = [name for name, value in zip(state._fields, state, strict=True) if hasattr(value, "_fields")]
     if parts:
         part = rnd.choice(parts)
-        return state._replace(**{part: _bent(getattr(stage, part), getattr(state, part), rnd)})
+        return state._replace(**{part: _mutate_state(getattr(stage, part), getattr(state, part), rnd)})
     kind = rnd.randrange(10)
     if kind < 4 and stage.stored:
         return state._replace(**_rows(stage, state, rnd))
@@ -101,7 +101,7 @@ def _numbers(array: Any, rnd: Random) -> Any:
     return changed
 
 
-def spoiled(held: Snapshot, rnd: Random, kinds: int = 12) -> bytes:
+def mutate_arrays(held: Snapshot, rnd: Random, kinds: int = 12) -> bytes:
     """Arrays of other numbers, shapes and types, offsets, names, a description."""
     arrays, names, offsets = list(held.arrays), list(held.names), dict(held.offsets)
     description, fingerprint = held.description, held.fingerprint

@@ -1,4 +1,4 @@
-"""The records of a case, 500 of each of 200 people, and a thread that pours them into the input while faults happen."""
+"""The records of a case, 500 of each of 200 people, and a thread that sends them at a pace while faults happen."""
 
 import json
 import threading
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.brokers.bed import PARTITIONS, Bed, Sent, new_producer, send
+from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, new_producer, send
 
 KEYS, EACH = 200, 500
 START = 1_700_000_000.0  # event time of the first sample, seconds since 1970
@@ -17,7 +17,7 @@ SOURCE = {"dim": 4, "time": "ts", "label": "label"}  # of the job file
 
 PERSON = "person-4711-"  # every key begins so
 NOTE = "canary-31415"  # in every value and in a header; none of the two may ever be logged
-AT_PACE = 0.85  # of the records are poured within the seconds a case asks for
+AT_PACE = 0.85  # of the records are sent within the seconds a case asks for
 TRICKLE = 300.0  # seconds for the rest of them, unless it is wanted at once
 
 
@@ -42,20 +42,20 @@ def sent(key: int, body: dict[str, Any], at: float) -> Sent:
     return Sent(name, json.dumps(body).encode(), key % PARTITIONS, round(at * 1000), [("trace", NOTE.encode())])
 
 
-class Pour(threading.Thread):
+class PacedLoad(threading.Thread):
     """Sends most of the records within `seconds`; the rest trickles until `finish`, so that no fault meets an idle job."""
 
-    def __init__(self, bed: Bed, records: Sequence[Sent], seconds: float) -> None:
+    def __init__(self, job: KafkaJob, records: Sequence[Sent], seconds: float) -> None:
         super().__init__(daemon=True, name="pour")
-        self.bed, self.records, self.seconds = bed, records, seconds
+        self.job, self.records, self.seconds = job, records, seconds
         self.refused: list[str] = []
         self.acknowledged = 0
         self._enough, self._given_up = threading.Event(), threading.Event()
 
     def run(self) -> None:
-        producer = new_producer(self.bed.bootstrap, **{"message.timeout.ms": 300_000, "linger.ms": 5})
+        producer = new_producer(self.job.bootstrap, **{"message.timeout.ms": 300_000, "linger.ms": 5})
         for record in self._paced():
-            send(producer, self.bed.input, record, self._answered)
+            send(producer, self.job.input, record, self._answered)
             if self._given_up.is_set():
                 break
         producer.flush(300 if not self._given_up.is_set() else 5)
@@ -86,7 +86,7 @@ class Pour(threading.Thread):
         assert not self.refused, f"{len(self.refused)} records were refused, such as {self.refused[0]}"
         return self.acknowledged
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         self._given_up.set()
         self._enough.set()
         self.join(60)

@@ -1,4 +1,4 @@
-"""Live states of a job that serve one input after the other: making the arrays of all stages takes longer than the input."""
+"""Live states that serve one input after another: allocating the arrays of all stages takes longer than an input."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,15 +7,15 @@ from streamjobs.core.job import Job
 from streamjobs.core.state.live import Live
 
 
-class Lives:
-    """By job's fingerprint. What an input raised in is not used again; what one left in the arrays, the next ones find."""
+class LivePool:
+    """By the job's fingerprint. A live state in which an input raised is dropped; else the next input finds what it left."""
 
     def __init__(self) -> None:
         self._free: dict[bytes, Live] = {}
 
     @contextmanager
     def of(self, job: Job, stored: bytes | None, key: bytes = b"p0") -> Iterator[Live]:
-        """No key is live; the stored state of `key` is this one, and others have none."""
+        """A live state without keys; `stored` is the stored state of `key`, other keys have none."""
         live = self._free.pop(job.fingerprint, None) or Live(job, lambda key: None)
         live.job, live.read = job, lambda one: stored if one == key else None
         yield live

@@ -1,7 +1,7 @@
-"""Workers with a planted fault: python -m tests.brokers.planted FAULT[:N] JOB.toml. Some are crashes, some are bugs.
+"""Workers with an injected fault, a crash or a bug: python -m tests.brokers.fault_injection FAULT[:N] JOB.toml
 
-dies-after-STAGE  SIGKILL right after a stage of a checkpoint (outputs, changelog, store, commit; offsets in a
-                  transaction), of the Nth one that has it: any worker may die so.
+crash-after-STEP   SIGKILL right after a step of a checkpoint (outputs, changelog, store, commit; offsets in a
+                  transaction), of the Nth one that has it: a crash that any worker may have.
 commits-first     commits an offset before its states are stored, and dies in between.
 forgets-offsets   a restored key does not know which records it has applied.
 drops-on-revoke   what is applied and not safe when partitions are taken away is forgotten, and its offset committed.
@@ -31,36 +31,36 @@ from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.outbox import Outbox
 from streamjobs.worker.run import run
 
-Plant = Callable[[int], None]
+Injection = Callable[[int], None]
 
 
-def die() -> None:
+def crash() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def dies_after(stage: str) -> Plant:
-    def plant(count: int) -> None:
+def crashes_after(step: str) -> Injection:
+    def inject(count: int) -> None:
         real = Checkpoints._end_step
         left = [count]
 
-        def step(self: Any, done: str, begun: float) -> float:
-            if done == stage:
+        def _step(self: Any, done: str, begun: float) -> float:
+            if done == step:
                 left[0] -= 1
                 if not left[0]:
-                    os.write(2, f"planted death after {stage}\n".encode())
-                    die()
+                    os.write(2, f"injected crash after {step}\n".encode())
+                    crash()
             return real(self, done, begun)
 
-        Checkpoints._end_step = step  # type: ignore[method-assign]
+        Checkpoints._end_step = _step  # type: ignore[method-assign]
 
-    return plant
+    return inject
 
 
 def commits_first(_: int) -> None:
     async def take(self: Any) -> bool:
         if self.partition.next > self.partition.committed:
             await self._commit_offset(self.partition.number, self.partition.next)
-            die()
+            crash()
         return True
 
     Checkpoints.take = take  # type: ignore[method-assign]
@@ -122,7 +122,7 @@ def letters_last(_: int) -> None:
         before = len(letters.get(self.outbox, ()))  # what comes meanwhile is not committed by this one
         taken = await take(self)
         if taken and before:
-            die()
+            crash()
         return taken
 
     Outbox.send, Checkpoints.take = without, then_letters  # type: ignore[method-assign]
@@ -138,9 +138,9 @@ def impatient(seconds: int) -> None:
     watchdog.REFUSED_FOR = float(seconds)
 
 
-STAGES = ("outputs", "changelog", "store", "commit")
-FAULTS: dict[str, Plant] = {
-    **{f"dies-after-{stage}": dies_after(stage) for stage in (*STAGES, "offsets")},
+STEPS = ("outputs", "changelog", "store", "commit")
+FAULTS: dict[str, Injection] = {
+    **{f"crash-after-{step}": crashes_after(step) for step in (*STEPS, "offsets")},
     "commits-first": commits_first,
     "forgets-offsets": forgets_offsets,
     "outside": outside,
@@ -153,17 +153,22 @@ FAULTS: dict[str, Plant] = {
 
 
 def program(fault: str, count: int = 1) -> tuple[str, ...]:
-    """For `Worker(bed, program=...)`."""
-    return ("-m", "tests.brokers.planted", f"{fault}:{count}")
+    """The program of a worker with this fault, for `Worker(job, program=...)`; `count`: the N of FAULT[:N]."""
+    return ("-m", "tests.brokers.fault_injection", f"{fault}:{count}")
 
 
-def plant(what: str) -> None:
-    """FAULT[:N], in this process."""
+def crash_after(step: str, checkpoint: int = 1) -> tuple[str, ...]:
+    """The program of a worker that kills itself after this step of its Nth checkpoint."""
+    return program(f"crash-after-{step}", checkpoint)
+
+
+def inject(what: str) -> None:
+    """Put FAULT[:N] into this process."""
     name, _, count = what.partition(":")
     FAULTS[name](int(count or 1))
 
 
 if __name__ == "__main__":
-    plant(sys.argv[1])
+    inject(sys.argv[1])
     composition = read_job(sys.argv[2])
     sys.exit(run(composition.settings, lambda: core_from(composition)))

@@ -9,7 +9,7 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Stored
 from streamjobs.core.state.live import Live
-from tests.brokers.bed import Bed
+from tests.brokers.kafka_job import KafkaJob
 
 Answer = tuple[int, bytes | None, bytes | None, int, tuple[tuple[str, bytes], ...]]  # partition, key, value, time, headers
 AT_ONCE = 700  # records of a call: any other number must give the same
@@ -90,21 +90,23 @@ def compared(messages: Iterable[Any], wanted: dict[bytes, Answer]) -> Comparison
     return found
 
 
-def verify(bed: Bed, *, repeats: bool, expect: int | None = None, committed_only: bool = False) -> dict[str, Comparison]:
+def verify(
+    job: KafkaJob, *, repeats: bool, expect: int | None = None, committed_only: bool = False
+) -> dict[str, Comparison]:
     """Every sink and every final state equals the replay of the input, or this fails.
 
     repeats: whether outputs may be repeated.  expect: records the input must hold.
     committed_only: the sinks as a reader with isolation.level=read_committed sees them.
     """
-    records = bed.inputs()
+    records = job.inputs()
     assert expect is None or len(records) == expect, f"the input holds {len(records)} records, {expect} were sent"
-    truth = replayed(bed.job, records)
+    truth = replayed(job.core, records)
     results = {}
-    for sink in bed.job.sinks:
-        results[sink] = found = compared(bed.sink(sink, committed_only=committed_only), truth.answers[sink])
+    for sink in job.core.sinks:
+        results[sink] = found = compared(job.sink(sink, committed_only=committed_only), truth.answers[sink])
         assert found.faithful, f"{sink}: {found}"
         assert repeats or not found.repeated, f"{sink}: {found}"
-    snapshots = bed.snapshots()
+    snapshots = job.snapshots()
     keys = len(snapshots), len(truth.snapshots), len(snapshots.keys() & truth.snapshots.keys())
     assert len(set(keys)) == 1, f"the changelog has {keys[0]} keys, the replay {keys[1]}, both {keys[2]}"
     differing = [key for key, snapshot in truth.snapshots.items() if snapshots[key] != snapshot]

@@ -1,7 +1,7 @@
-"""Workers forked from a process that has imported and compiled everything: ready in a second instead of four.
+"""A fork server: workers forked from a process that has imported and compiled everything start in one second, not four.
 
-What is forked runs what `streamjobs run` runs; only its start is cheaper. The suite kills so many workers that their
-imports would be most of its time.
+A forked worker runs the same code as `streamjobs run`; only the start is cheaper. The suite kills so many workers that
+imports would take most of its time.
 """
 
 from streamjobs.process import use_one_thread
@@ -25,16 +25,16 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 STARTS_WITHIN = 300.0  # seconds
 
 
-class Child:
-    """A forked worker, used like a `subprocess.Popen`."""
+class ForkedWorker:
+    """A forked worker process; used like a `subprocess.Popen`."""
 
-    def __init__(self, nursery: "Nursery", pid: int) -> None:
-        self._nursery, self.pid = nursery, pid
+    def __init__(self, server: "ForkServer", pid: int) -> None:
+        self._server, self.pid = server, pid
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
         if self.returncode is None:
-            self.returncode = self._nursery.ask({"poll": self.pid})
+            self.returncode = self._server.ask({"poll": self.pid})
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
@@ -56,16 +56,16 @@ class Child:
         self.send_signal(signal.SIGTERM)
 
 
-class Nursery:
-    """`with Nursery(folder, job) as nursery: nursery.start(...)`; job: a job file whose loops it compiles beforehand."""
+class ForkServer:
+    """`with ForkServer(folder, job) as server: server.start(...)`; job: a job file whose loops it compiles first."""
 
     def __init__(self, folder: Path, job: Path) -> None:
-        self._path, self._job, self._log = str(folder / "nursery"), job, folder / "nursery.log"
+        self._path, self._job, self._log = str(folder / "fork_server"), job, folder / "fork_server.log"
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, words: Sequence[str], env: dict[str, str], log: Path) -> Child:
-        """words: "run", "run --debug" or "planted FAULT", and the job file."""
-        return Child(self, self.ask({"start": list(words), "env": env, "log": str(log)}))
+    def start(self, words: Sequence[str], env: dict[str, str], log: Path) -> ForkedWorker:
+        """words: "run", "run --debug" or "inject FAULT", and the job file."""
+        return ForkedWorker(self, self.ask({"start": list(words), "env": env, "log": str(log)}))
 
     def ask(self, request: dict[str, Any]) -> Any:
         with socket.socket(socket.AF_UNIX) as one:
@@ -75,10 +75,10 @@ class Nursery:
             answer = one.makefile().readline()
         return json.loads(answer)
 
-    def __enter__(self) -> "Nursery":
+    def __enter__(self) -> "ForkServer":
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.brokers.nursery", self._path, str(self._job)],
+                [sys.executable, "-m", "tests.brokers.fork_server", self._path, str(self._job)],
                 cwd=CHECKOUT,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -102,8 +102,8 @@ class Nursery:
 def _serve(path: str, job: str) -> None:
     from streamjobs.core.job import Job
     from streamjobs.job_files import load_job
-    from streamjobs.kafka import preflight  # noqa: F401 - imported here, they are there in every child
-    from tests.brokers import planted  # noqa: F401
+    from streamjobs.kafka import preflight  # noqa: F401 - imported here, so that no child has to
+    from tests.brokers import fault_injection  # noqa: F401
 
     Job.from_settings(load_job(Path(job), env={})).compile()
     codes: dict[int, int] = {}
@@ -145,12 +145,12 @@ def _child(request: dict[str, Any]) -> None:
         from streamjobs.job_files import core_from, read_job
         from streamjobs.process import exit_at_once_on_signals
         from streamjobs.worker.run import run
-        from tests.brokers import planted
+        from tests.brokers import fault_injection
 
         exit_at_once_on_signals()
         *words, job = request["start"]
-        if words[0] == "planted":
-            planted.plant(words[1])
+        if words[0] == "inject":
+            fault_injection.inject(words[1])
         composition = read_job(Path(job))
         code = run(composition.settings, lambda: core_from(composition), debug="--debug" in words)
     except BaseException:  # noqa: BLE001 - a child must never go on in its parent's loop

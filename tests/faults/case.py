@@ -1,4 +1,4 @@
-"""One case under way: its job on the cluster, its workers, its load, what proves that the fault happened, its audit."""
+"""One run of a case: its job on the cluster, workers, load, the proof that the fault happened, and the audit."""
 
 import time
 import urllib.request
@@ -11,12 +11,12 @@ from aiokafka.errors import KafkaError
 from confluent_kafka import KafkaException
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.brokers.bed import Bed, Sent, until
 from tests.brokers.cluster import Cluster
-from tests.brokers.nursery import Nursery
+from tests.brokers.fork_server import ForkServer
+from tests.brokers.kafka_job import KafkaJob, Sent, until
 from tests.brokers.workers import RUN, Worker
-from tests.faults.audit import Audit, Verdict, told
-from tests.faults.stream import SOURCE, Pour
+from tests.faults.audit import Audit, Verdict, leaks
+from tests.faults.load import SOURCE, PacedLoad
 
 JOB: dict[str, dict[str, Any]] = {
     "source": SOURCE,
@@ -28,33 +28,36 @@ JOB: dict[str, dict[str, Any]] = {
 MARKERS = 60.0  # seconds for the markers of commits to be written
 READY = 180.0  # seconds; every deadline is for a machine with much else to do
 SECRET = "hunter2-of-the-environment"  # stands for a password among a worker's variables
-LOST = ("partition taken over by another worker", "offset commit refused")  # log lines after which records are read again
+READ_AGAIN = ("partition lost before it was made safe", "commit refused")  # log lines after which records are read again
 
 T = TypeVar("T")
 
 
-class ClusterBed(Bed):
-    """Asks again while nodes are down."""
+class ClusterJob(KafkaJob):
+    """A job whose questions to the cluster are repeated while nodes are down."""
 
     def ends(self, *arguments: Any, **named: Any) -> dict[int, int]:
-        return patient(lambda: Bed.ends(self, *arguments, **named))
+        return retried(lambda: KafkaJob.ends(self, *arguments, **named))
 
     def committed(self) -> dict[int, int]:
-        return patient(lambda: Bed.committed(self))
+        return retried(lambda: KafkaJob.committed(self))
+
+    def topic_setting(self, topic: str, setting: str) -> str:
+        return retried(lambda: KafkaJob.topic_setting(self, topic, setting))
 
     def members(self) -> list[int]:
-        return patient(lambda: Bed.members(self))
+        return retried(lambda: KafkaJob.members(self))
 
-    def settled(self) -> None:
-        """Until every commit that was answered counts: its markers are written after the answer."""
-        for name in (self.changelog, *self.job.sinks.values()):
-            self.without_open(name)
+    def wait_for_markers(self) -> None:
+        """Until every commit that was answered counts: the broker writes its markers after the answer."""
+        for name in (self.changelog, *self.core.sinks.values()):
+            self.wait_for_marker(name)
 
-    def without_open(self, name: str) -> None:
+    def wait_for_marker(self, name: str) -> None:
         until(lambda: self.ends(name) == self.ends(name, committed_only=False), f"{name}: all markers written", MARKERS)
 
 
-def patient(ask: Callable[[], T], within: float = 90.0) -> T:
+def retried(ask: Callable[[], T], within: float = 90.0) -> T:
     begin = time.monotonic()
     while True:
         try:
@@ -65,172 +68,174 @@ def patient(ask: Callable[[], T], within: float = 90.0) -> T:
         time.sleep(0.2)
 
 
-class Place(NamedTuple):
-    """Where cases happen, one after the other."""
+class Environment(NamedTuple):
+    """What all cases run on, one after the other."""
 
     cluster: Cluster
     folder: Path
-    nursery: Nursery
+    fork_server: ForkServer
     guarantee: str = "at_least_once"  # [job] guarantee of every case
 
 
-class Trial:
-    """What a case does its work with. `proofs` say in a few words each that the fault happened; none: the case failed."""
+class Case:
+    """One run of a case. `proofs` say in a few words each that the fault happened; without one the case fails."""
 
-    def __init__(self, place: "Place", name: str, records: Sequence[Sent], seed: int) -> None:
-        self.cluster, self.folder, self.nursery, self.guarantee = place
+    def __init__(self, environment: Environment, name: str, records: Sequence[Sent], seed: int) -> None:
+        self.cluster, self.folder, self.fork_server, self.guarantee = environment
         self.name, self.seed = name, seed
         self.records = records
         self.proofs: list[str] = []
-        self.lives: list[Worker] = []  # every process there was
-        self.counted: dict[Worker, dict[str, float]] = {}  # the counters of lives that ended with all their work safe
+        self.all_workers: list[Worker] = []  # every process there was
+        self.counted: dict[Worker, dict[str, float]] = {}  # the counters of workers that stopped in order
         self.program: Sequence[str] = RUN
         self.repeats = True  # outputs may come again, as after a crash
         self.killed = False  # a worker was ended with outputs that were not committed
-        self.keeps: Any = None  # the input as it was before some of it was deleted
-        self.bed: Any = None
-        self.pouring: Pour | None = None
+        self.deleted_input: Any = None  # the input as it was before some of it was deleted
+        self.job: Any = None
+        self.load: PacedLoad | None = None
 
     def prove(self, text: str) -> None:
         self.proofs.append(text)
 
-    def make_bed(self, **sections: dict[str, Any]) -> ClusterBed:
+    def make_job(self, **sections: dict[str, Any]) -> ClusterJob:
         merged = {name: JOB.get(name, {}) | sections.get(name, {}) for name in {**JOB, **sections}}
         if self.exactly_once:
             merged["job"] = {"guarantee": self.guarantee}
-        self.bed = patient(lambda: ClusterBed(self.cluster.bootstrap, self.folder, self.name, **merged))
-        self.audit = Audit(self.bed, exactly_once=self.exactly_once)
-        return self.bed
+        self.job = retried(lambda: ClusterJob(self.cluster.bootstrap, self.folder, self.name, **merged))
+        self.audit = Audit(self.job, exactly_once=self.exactly_once)
+        return self.job
 
     @property
     def exactly_once(self) -> bool:
         return self.guarantee == "exactly_once"
 
-    def pour(self, seconds: float = 30.0) -> Pour:
-        self.pouring = Pour(self.bed, self.records, seconds)
-        self.pouring.start()
-        return self.pouring
+    def start_load(self, seconds: float = 30.0) -> PacedLoad:
+        self.load = PacedLoad(self.job, self.records, seconds)
+        self.load.start()
+        return self.load
 
     # Workers.
 
-    def begin(
+    def start_worker(
         self, name: str, *, static: bool = False, fresh: bool = False, program: Sequence[str] | None = None, **env: str
     ) -> Worker:
-        """Started, and not waited for.
+        """Start a worker without waiting for it.
 
-        static: a restart need not wait for the session of the one before it.  fresh: by the command line, not forked.
+        static: a restart does not wait for the session of the process before.  fresh: by the command line, not forked.
         """
         if static:
             env["STREAMJOBS_BROKER__INSTANCE_ID"] = name
-        nursery = None if fresh else self.nursery
+        fork_server = None if fresh else self.fork_server
         worker = Worker(
-            self.bed, name, program=program or self.program, nursery=nursery, STREAMJOBS_TESTS_SECRET=SECRET, **env
+            self.job, name, program=program or self.program, fork_server=fork_server, STREAMJOBS_TESTS_SECRET=SECRET, **env
         )
-        self.lives.append(worker)
+        self.all_workers.append(worker)
         return worker
 
-    def work(self, name: str, **options: Any) -> Worker:
-        return self.begin(name, **options).ready(READY)
+    def run_worker(self, name: str, **options: Any) -> Worker:
+        return self.start_worker(name, **options).ready(READY)
 
-    def both(self, **options: Any) -> list[Worker]:
+    def run_two_workers(self, **options: Any) -> list[Worker]:
         """Two workers, ready, with two partitions each."""
-        workers = [self.begin(name, **options) for name in ("a", "b")]
+        workers = [self.start_worker(name, **options) for name in ("a", "b")]
         for worker in workers:
             worker.ready(READY)
-        self.shared()
+        self.wait_for_two_members()
         return workers
 
     @property
-    def alive(self) -> list[Worker]:
-        return [worker for worker in self.lives if worker.process.poll() is None]
+    def running_workers(self) -> list[Worker]:
+        return [worker for worker in self.all_workers if worker.process.poll() is None]
 
-    def shared(self) -> None:
-        until(lambda: self.bed.members() == [2, 2], lambda: f"two members with 2 partitions: {self.bed.members()}", 120)
+    def wait_for_two_members(self) -> None:
+        until(lambda: self.job.members() == [2, 2], lambda: f"two members with 2 partitions: {self.job.members()}", 120)
 
-    def alone(self) -> None:
-        until(lambda: self.bed.members() == [4], lambda: f"one member with 4 partitions: {self.bed.members()}", 120)
+    def wait_for_one_member(self) -> None:
+        until(lambda: self.job.members() == [4], lambda: f"one member with 4 partitions: {self.job.members()}", 120)
 
-    def progress(self, records: int = 0, within: float = 180.0) -> None:
+    def wait_for_commits(self, records: int = 0, within: float = 180.0) -> None:
         """Wait until so many more records are committed (0: a thousandth); all workers must live meanwhile."""
         records = records or len(self.records) // 1000 + 1
-        goal = sum(self.bed.committed().values()) + records
-        watched = self.alive
+        goal = sum(self.job.committed().values()) + records
+        watched = self.running_workers
 
         def further() -> bool:
             for worker in watched:
-                worker.must_live()
-            return sum(self.bed.committed().values()) >= goal
+                worker.assert_running()
+            return sum(self.job.committed().values()) >= goal
 
         until(further, f"{self.name}: {records} more records committed (of {goal})", within)
 
-    def terminate(self, worker: Worker) -> None:
+    def stop_worker(self, worker: Worker) -> None:
         """SIGTERM; must end with code 0 and everything it applied safe."""
         code = worker.stop(90)
         assert code == 0, f"worker {worker.name} ended with code {code} on SIGTERM:\n{worker.text()[-3000:]}"
         self._count_stopped(worker)
 
     def _count_stopped(self, worker: Worker) -> None:
-        """What it counted, from its last log line."""
+        """The counters of the worker, from its last log line."""
         for event in worker.events("stopped"):
             self.counted[worker] = {name: value for name, value in event.items() if isinstance(value, int)}
 
-    def ends_by_itself(self, worker: Worker, code: int, says: str, within: float = 120.0) -> str:
-        """It must end with this code and one line that says so; gives the line."""
+    def wait_for_exit(self, worker: Worker, code: int, says: str, within: float = 120.0) -> str:
+        """The worker must end by itself with this code and one line that says so; gives the line."""
         got = worker.process.wait(within)
         lines = [line for line in worker.text().splitlines() if line and not line.startswith("{")]
         text = worker.text()[-3000:]
         assert got == code and len(lines) == 1 and says in lines[0], f"expected code {code} and {says!r}, got {got}:\n{text}"
         return lines[0]
 
-    def reasons(self) -> dict[str, int]:
+    def dead_letter_reasons(self) -> dict[str, int]:
         """Dead letters by reason, each record once."""
         found = {}
-        for message in self.bed.read(self.bed.job.sinks["dlq"]):
+        for message in self.job.read(self.job.core.sinks["dlq"]):
             headers = dict(message.headers())
             found[headers["streamjobs-id"]] = headers["streamjobs-error-reason"].decode()
         return dict(Counter(found.values()))
 
-    # The end.
+    # The end of the case.
 
     def finish(self) -> None:
-        """The rest of the records, everything done, the workers stopped."""
-        if self.pouring is not None:
-            self.pouring.finish()
-        workers = self.alive
+        """Send the remaining records, wait until all are processed, stop the workers."""
+        if self.load is not None:
+            self.load.finish()
+        workers = self.running_workers
         assert workers, "no worker is left to finish the work"
-        self.bed.until_done(workers, 300)
+        self.job.wait_until_done(workers, 300)
         # Where nothing was left to do the last rebalance may still be under way.
-        until(lambda: held_by(workers) == 4, "metrics that tell of 4 assigned partitions", 60)
-        scrapes = [scraped(worker) for worker in workers]
+        until(lambda: assigned_partitions(workers) == 4, "metrics that tell of 4 assigned partitions", 60)
+        scrapes = [scrape_metrics(worker) for worker in workers]
         for worker in workers:
-            self.terminate(worker)
+            self.stop_worker(worker)
         lag = sum(
             value for scrape in scrapes for name, value in scrape.items() if name.startswith("streamjobs_consumer_lag")
         )
         assert lag == 0, f"all is committed, but the workers' metrics tell of a lag of {lag:.0f}"
 
-    def hold(self) -> Verdict:
-        """The audit of everything, and whether the fault happened at all."""
+    def check(self) -> Verdict:
+        """Audit everything; a case that cannot prove its fault fails."""
         assert self.proofs, "nothing proves that the fault happened"
-        sent = self.records if self.pouring is not None else ()
-        unread, records = (self.keeps.unread(), self.keeps.read()) if self.keeps is not None else ((), ())
-        verdict = self.audit.hold(repeats=self.repeats, sent=sent, unread=unread, records=records)
+        sent = self.records if self.load is not None else ()
+        unread, records = (
+            (self.deleted_input.unread(), self.deleted_input.read()) if self.deleted_input is not None else ((), ())
+        )
+        verdict = self.audit.check(repeats=self.repeats, sent=sent, unread=unread, records=records)
         if verdict.resent:
             self.prove(f"{verdict.resent} records sent again by the load's own producer")
         if self.exactly_once:
             self.prove(f"{verdict.undone} outputs in transactions that do not count")
             if self.killed and not verdict.undone:
                 verdict.problems.append("workers were killed, and no output was in a transaction that does not count")
-        verdict.problems += self.audit.stores({worker.state for worker in self.lives})
-        verdict.problems += told(self.lives, [SECRET])
+        verdict.problems += self.audit.stores({worker.state for worker in self.all_workers})
+        verdict.problems += leaks(self.all_workers, [SECRET])
         verdict.problems += self._counters()
         return verdict
 
     def _counters(self) -> list[str]:
-        """Lives that all ended in order have counted every record once; of one that was killed the counters are gone."""
+        """Workers that all stopped in order have counted every record once; the counters of a killed one are gone."""
         wanted = {"records": self.audit.report.records, "dead_lettered": sum(self.audit.report.dead_lettered.values())}
-        again = any(line in worker.text() for worker in self.lives for line in LOST)
-        whole = len(self.counted) == len(self.lives) and not again
+        again = any(line in worker.text() for worker in self.all_workers for line in READ_AGAIN)
+        whole = len(self.counted) == len(self.all_workers) and not again
         problems = []
         for name, truth in wanted.items():
             counted = sum(
@@ -241,22 +246,22 @@ class Trial:
         return problems
 
     def close(self) -> None:
-        """Whatever state it is in, it is over."""
-        for worker in self.lives:
+        """End all workers and the load, whatever state they are in."""
+        for worker in self.all_workers:
             worker.end()
-        if self.pouring is not None:
-            self.pouring.give_up()
-        if self.bed is not None:
-            topics = {self.bed.input, self.bed.changelog, *self.bed.job.sinks.values()}
-            self.bed.admin.delete_topics(list(topics))
+        if self.load is not None:
+            self.load.abort()
+        if self.job is not None:
+            topics = {self.job.input, self.job.changelog, *self.job.core.sinks.values()}
+            self.job.admin.delete_topics(list(topics))
 
 
-def held_by(workers: Sequence[Worker]) -> float:
+def assigned_partitions(workers: Sequence[Worker]) -> float:
     """Partitions the workers' metrics say are assigned."""
-    return sum(scraped(worker).get("streamjobs_assigned_partitions", 0) for worker in workers)
+    return sum(scrape_metrics(worker).get("streamjobs_assigned_partitions", 0) for worker in workers)
 
 
-def scraped(worker: Worker) -> dict[str, float]:
+def scrape_metrics(worker: Worker) -> dict[str, float]:
     """name{labels} -> value of a worker's metrics."""
     port = worker.events("serving /metrics and /health")[0]["port"]
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:

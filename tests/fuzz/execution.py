@@ -1,4 +1,4 @@
-"""One input after the other through a family, what came of each counted; every kind of finding made small and kept."""
+"""Runs inputs through a family and counts their outcomes; keeps every kind of finding with its smallest input."""
 
 import json
 import os
@@ -46,15 +46,15 @@ class Tally:
         return {"outcomes": dict(self.outcomes), "found": found, "inputs": self.inputs, "seconds": self.seconds}
 
 
-def drawn(family: Family, seed: int, index: int) -> Case:
-    """Input number `index`, whatever came before it."""
+def draw_input(family: Family, seed: int, index: int) -> Case:
+    """Input number `index`, independent of the inputs before it."""
     return family.draw(Random(seed << 40 | index))
 
 
 def problem_of(
     family: Family, case: Case, measured: bool = False, clock: Callable[[], float] = time.perf_counter
 ) -> tuple[str, str]:
-    """What came of it and, where it must not have, what is wrong and where (else ""). clock: of the time it may take."""
+    """The outcome, and what is wrong and where ("" if nothing is). clock: measures the time that an input may take."""
     if measured:
         tracemalloc.start()
     begun = clock()
@@ -74,8 +74,8 @@ def problem_of(
     return outcome, wrong
 
 
-def tried(family: Family, seed: int, index: int, tally: Tally, minimise: bool = True) -> None:
-    case = drawn(family, seed, index)
+def run_input(family: Family, seed: int, index: int, tally: Tally, minimise: bool = True) -> None:
+    case = draw_input(family, seed, index)
     outcome, wrong = problem_of(family, case, index % MEASURED == 0)
     if wrong.startswith(("more", "memory")):  # again: what takes long once was compiled, or another process had its turn
         real = problem_of(family, case, True, time.process_time)[1] == wrong
@@ -105,7 +105,7 @@ def run(name: str, seed: int, begin: int, end: int, until: float, path: Path, at
     family, tally, begun = FAMILIES[name](), Tally(), time.monotonic()
     for index in range(begin, end):
         at[0], at[1] = index, int(time.monotonic())
-        tried(family, seed, index, tally)
+        run_input(family, seed, index, tally)
         if tally.inputs % SAVE_EVERY == 0 or index + 1 == end:
             tally.seconds = time.monotonic() - begun
             part = path.with_suffix(".part")

@@ -1,4 +1,4 @@
-"""A job on a real broker: its file, its topics, what they hold, how far the group is."""
+"""A job on a real broker: its job file, its topics and what they hold, the offsets and members of its group."""
 
 import itertools
 import json
@@ -15,7 +15,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec
 
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
@@ -38,11 +38,11 @@ class Sent(NamedTuple):
     headers: Sequence[tuple[str, bytes]] = ()
 
 
-class Bed:
+class KafkaJob:
     """One job under test. `sections` are those of a job file; the topics are made with 4 partitions.
 
     folder: for the job file, state directories and logs.  make: False = the topics are not made.
-    population: what others taught; its file is named in the job.
+    population: bytes of a population file; the job names that file.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class Bed:
         self.path = folder / f"{name}.toml"
         self.path.write_text(toml(table), encoding="utf-8")
         self.settings = load_job(self.path, env={})
-        self.job = Job.from_settings(self.settings, population=population)
+        self.core = Job.from_settings(self.settings, population=population)
         self.input, self.changelog = self.settings.source.topic, topics.changelog(self.settings)
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self._asking: Consumer | None = None
         if make:
-            topics.create(self.settings, partitions=PARTITIONS, job_sinks=self.job.sinks, state_bytes=self.job.state_bytes)
+            topics.create(self.settings, partitions=PARTITIONS, job_sinks=self.core.sinks, state_bytes=self.core.state_bytes)
 
     def produce(self, records: Iterable[Sent]) -> int:
         """Produce to the input and wait for every acknowledgement; gives how many."""
@@ -116,7 +116,19 @@ class Bed:
             self._asking = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.name, **quiet})
         return {tp.partition: max(tp.offset, 0) for tp in self._asking.committed(partitions, timeout=ANSWER)}
 
-    def behind(self) -> int:
+    def alter(self, topic: str, setting: str, value: str) -> None:
+        """Change a setting of a topic and wait until the broker applies it."""
+        entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+        for answer in self.admin.incremental_alter_configs([resource]).values():
+            answer.result(ANSWER)
+        until(lambda: self.topic_setting(topic, setting) == value, f"{topic}: {setting} = {value}", 60)
+
+    def topic_setting(self, topic: str, setting: str) -> str:
+        (found,) = self.admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
+        return str(found.result(ANSWER)[setting].value)
+
+    def lag(self) -> int:
         """Records whose offsets are not committed."""
         return sum(self.ends().values()) - sum(self.committed().values())
 
@@ -125,13 +137,13 @@ class Bed:
         found = groups.described({"bootstrap_servers": self.bootstrap}, self.name)
         return sorted((sum(tp.topic == self.input for tp in member) for member in found.members), reverse=True)
 
-    def until_done(self, workers: Iterable[Any] = (), within: float = 180.0) -> None:
+    def wait_until_done(self, workers: Iterable[Any] = (), within: float = 180.0) -> None:
         """Wait until everything in the input is committed; `workers` must live meanwhile."""
 
         def done() -> bool:
             for worker in workers:
-                worker.must_live()
-            return self.behind() == 0
+                worker.assert_running()
+            return self.lag() == 0
 
         until(done, f"{self.name}: every input offset committed", within, every=0.1)
 
@@ -175,7 +187,7 @@ class Bed:
         ]
 
     def sink(self, name: str, *, committed_only: bool = False) -> list[Any]:
-        return list(self.read(self.job.sinks[name], committed_only=committed_only))
+        return list(self.read(self.core.sinks[name], committed_only=committed_only))
 
     def snapshots(self) -> dict[tuple[int, bytes], bytes]:
         """The last snapshot of every (partition, key) in the changelog that counts.
