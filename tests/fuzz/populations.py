@@ -9,9 +9,8 @@ from random import Random
 from typing import Any
 
 from algorithms import LEARNERS
-from algorithms.heads.gated import GatedRls
 from streamjobs.core.job import Job
-from streamjobs.core.state.population import begun, decode, encode
+from streamjobs.core.state.population import begin_head, decode, encode
 from streamjobs.core.state.snapshot import Snapshot
 from streamjobs.core.state.snapshot import decode as decode_snapshot
 from streamjobs.errors import ConfigError, SnapshotError
@@ -62,8 +61,8 @@ class Populations(Family):
         settings, parts, picked = self.settings[case.which], self.parts[case.which], chance(case.data)
         try:
             held = decode(case.data, parts, FILE)
-            assert isinstance(parts.learner, GatedRls)
-            begun(held, parts.learner, parts.max_classes or len(held.names))
+            assert parts.learner.begins_from_population
+            begin_head(held, parts.learner, parts.max_classes or len(held.names))
         except ConfigError as error:
             str(error).encode()
             return "ConfigError"
