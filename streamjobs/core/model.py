@@ -30,29 +30,31 @@ def run_learners(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Array,
 
     A population's scaling and map serve all keys at once and learn nothing.
     """
-    n, X, nothing = len(slots), np.ascontiguousarray(rows.X), np.zeros((len(slots), 0))
-    scaled, mapped = X, None
-    for name in ("scaling", "map"):
-        stage = job.optional_stage(name, LearnerStage)
-        if stage is None:
-            continue
-        if name in live.shared:
-            first, idle = np.zeros(n, np.int64), np.full(n, PREDICT_ONLY, np.int8)
-            mapped = stage.advance(live.shared[name], first, X, nothing, idle)
-        else:
-            mapped = stage.advance(live.work[name], slots, X, nothing, rows.learn)
-        X = mapped.features
-        scaled = X if name == "scaling" else scaled
+    X = np.ascontiguousarray(rows.X)
+    to_scale = _features(job, live, "scaling", slots, X, rows.learn)
+    scaled = X if to_scale is None else to_scale.features
+    mapped = _features(job, live, "map", slots, scaled, rows.learn)
     if job.task == "classification":
         Y = targets_of(rows.L[:, 0], job.targets)
     else:
-        Y = np.ascontiguousarray(rows.L) if job.task == "regression" else nothing
+        Y = np.ascontiguousarray(rows.L) if job.task == "regression" else np.zeros((len(slots), 0))
+    X = scaled if mapped is None else mapped.features
     out = job.stage(LEARNER, LearnerStage).advance(live.work[LEARNER], slots, X, Y, rows.learn)
     share = job.learner.adapted_share(out)
-    if "map" in job.stages:
-        assert mapped is not None
+    if mapped is not None:
         out = mapped._replace(prediction=out.prediction, loss=out.loss)
     return scaled, out, share
+
+
+def _features(job: Job, live: Live, name: str, slots: Array, X: Array, learn: Array) -> Outputs | None:
+    """What a stage that gives features makes of X (n, dim); None where the job has no such stage."""
+    stage, nothing = job.optional_stage(name, LearnerStage), np.zeros((len(slots), 0))
+    if stage is None:
+        return None
+    if name in live.shared:
+        first, nobody = np.zeros(len(slots), np.int64), np.full(len(slots), PREDICT_ONLY, np.int8)
+        return stage.advance(live.shared[name], first, X, nothing, nobody)
+    return stage.advance(live.work[name], slots, X, nothing, learn)
 
 
 class Choosing(NamedTuple):

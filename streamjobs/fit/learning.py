@@ -108,12 +108,15 @@ def decided(
     slots = np.zeros(len(rows), np.int64)
     out = scores_of(recipe, start, learned, Z[rows], targets_of(codes, classes), learn)
 
-    choosing = Choosing(Smoothing(smooth=recipe.smooth), ClassCounts(classes=classes), None)
+    smoothing = Smoothing(smooth=recipe.smooth)
+    choosing = Choosing(smoothing, ClassCounts(classes=classes), None)
     shape = Shape(dim=Z.shape[1], width=Z.shape[1], label_width=1, targets=classes)
     known = choosing.counts.begin(shape, 0)
     if start != "cold":
         known = known._replace(labelled=np.ones(classes, np.int64))
-    work = {"smoothing": Smoothing().workspace(Smoothing().begin(shape, 0)), "books": choosing.counts.workspace(known)}
+    work: dict[str, Any] = {}
+    work["smoothing"] = smoothing.workspace(smoothing.begin(shape, 0))
+    work["books"] = choosing.counts.workspace(known)
     choosing.counts.load(work["books"], 0, known)
     chosen = choosing.advance(work, slots, out.prediction, codes, learn).chosen
     return Decided(chosen[~label], Outputs(*(array[~label] for array in out)))

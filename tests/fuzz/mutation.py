@@ -32,7 +32,7 @@ def mutate_stages(job: Job, moments: list[Opened], rnd: Random) -> bytes:
         if rnd.random() < 0.15:
             states[name] = rnd.choice(moments)[0][name]
         else:
-            states[name] = _mutate_state(job.own[name], states[name], rnd)
+            states[name] = _mutate_state(job.own[name].codec, states[name], rnd)
     pieces: list[bytes] = []
     for name in job.own:
         for array in flatten(states[name]):

@@ -29,7 +29,7 @@ from streamjobs.core.decoding.raw import read_raw
 from streamjobs.core.decoding.samples import (
     MAX_LABEL,
     Frame,
-    LateLabels,
+    LabelsAlone,
     Problem,
     Sample,
     Singles,
@@ -50,7 +50,7 @@ _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Label = str | int | float | bool | list[Any] | None
 _USUAL_LABELS = {str, type(None)}
 
-Parse = Callable[[Record], Sample | Frame | LateLabels]
+Parse = Callable[[Record], Sample | Frame | LabelsAlone]
 ParseAll = Callable[[list[bytes]], Singles | None]
 
 
@@ -77,7 +77,7 @@ def _or_late_labels(samples: Parse, source: SourceSection) -> Parse:
         msgspec.defstruct("Late", [("time", timed), ("label", _Label), *x_fields], rename=rename, gc=False)
     ).decode
 
-    def parse(record: Record) -> Sample | Frame | LateLabels:
+    def parse(record: Record) -> Sample | Frame | LabelsAlone:
         try:
             return samples(record)
         except Problem as problem:
@@ -93,13 +93,13 @@ def _or_late_labels(samples: Parse, source: SourceSection) -> Parse:
     return parse
 
 
-def _late_labels(time: Any, label: Any, scale: float, max_samples: int) -> LateLabels:
+def _late_labels(time: Any, label: Any, scale: float, max_samples: int) -> LabelsAlone:
     n = max(len(part) if isinstance(part, list) else 1 for part in (time, label))
     check_count(n, max_samples)
     times = np.array(time if isinstance(time, list) else [time] * n, dtype=np.float64) / scale
     if len(times) != n:
         raise Problem("bad_time", f"expected {n} times for {n} labels, got {len(times)}")
-    return LateLabels(times, labels_of(label, n))
+    return LabelsAlone(times, labels_of(label, n))
 
 
 def values_of(dim: int) -> Callable[[Any], tuple[float, ...]]:

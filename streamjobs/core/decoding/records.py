@@ -12,7 +12,7 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.core.decoding.formats import batch_parser, parser
-from streamjobs.core.decoding.samples import MAX_LABEL, Frame, LateLabels, Problem, Sample, Singles, label_of
+from streamjobs.core.decoding.samples import MAX_LABEL, Frame, LabelsAlone, Problem, Sample, Singles, label_of
 from streamjobs.core.messages import Headers, Record, Unread
 from streamjobs.errors import RecordError
 from streamjobs.settings.sections import MirrorSection, SourceSection
@@ -64,7 +64,7 @@ def decoder(
                 if isinstance(parsed, Frame):
                     samples.frame(index, parsed)
                     continue
-                if isinstance(parsed, LateLabels):
+                if isinstance(parsed, LabelsAlone):
                     samples.alone.append(index)
                     n = len(parsed.times)
                     samples.frame(index, Frame(np.zeros((n, dim)), parsed.times, parsed.labels))

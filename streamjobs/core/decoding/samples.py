@@ -38,7 +38,7 @@ class Frame(NamedTuple):
     labels: list[object]  # n
 
 
-class LateLabels(NamedTuple):
+class LabelsAlone(NamedTuple):
     """n labels without samples, for rows that wait for them."""
 
     times: Array  # (n,) seconds
