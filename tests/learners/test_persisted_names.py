@@ -62,8 +62,13 @@ STAGE_NAMES = {
 }
 
 
-def test_the_names_of_learners_have_not_changed() -> None:
-    assert {name: cls.persisted_name for name, cls in LEARNERS.items()} == LEARNER_NAMES
+@pytest.mark.parametrize("name", LEARNERS)
+def test_the_name_of_a_learner_has_not_changed(name: str) -> None:
+    assert LEARNERS[name].persisted_name == LEARNER_NAMES[name]
+
+
+def test_no_learner_is_missing() -> None:
+    assert set(LEARNER_NAMES) == set(LEARNERS)
 
 
 @pytest.mark.parametrize("cls", LEARNERS.values(), ids=LEARNERS)
