@@ -11,8 +11,8 @@ CASES = cases()
 
 
 def _named(case: Case) -> str:
-    told = ",".join(f"{setting}={value}" for setting, value in case.settings.items())
-    return f"{case.name}({told})".replace(" ", "")[:60]
+    settings = ",".join(f"{setting}={value}" for setting, value in case.settings.items())
+    return f"{case.name}({settings})".replace(" ", "")[:60]
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -21,9 +21,9 @@ def steps() -> list[tuple[str, str | None, str]]:
     """(file, the table in it, what goes there) of every step."""
     text = (CHECKOUT / "algorithms" / "README.md").read_text(encoding="utf-8")
     section = text.partition("## How to add a learner\n")[2].partition("\n## ")[0]
-    found = [(step["file"], step["table"], step["code"]) for step in STEP.finditer(section)]
-    assert len(found) == len(re.findall(r"^\d\. ", section, re.M)), "a step without its file and its block"
-    return found
+    every = [(step["file"], step["table"], step["code"]) for step in STEP.finditer(section)]
+    assert len(every) == len(re.findall(r"^\d\. ", section, re.M)), "a step without its file and its block"
+    return every
 
 
 def follow(folder: Path) -> None:
@@ -78,17 +78,17 @@ def test_the_learner_of_the_page_passes_every_check(copy: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "tests", "said"),
+    ("file", "tests", "sentence"),
     [
         ("tests/reference/toy.py", "tests/checks/test_references.py", "write tests/reference/toy.py"),
         ("tests/learners/test_persisted_names.py", "tests/learners", "KeyError: 'toy'"),
     ],
 )
-def test_a_step_left_out_is_told(copy: Path, file: str, tests: str, said: str) -> None:
+def test_a_step_left_out_is_named(copy: Path, file: str, tests: str, sentence: str) -> None:
     kept = (copy / file).read_text() if (copy / file).exists() else None
     follow(copy)
     (copy / file).unlink()
     if kept is not None:
         (copy / file).write_text(kept)
     done = checked(copy, tests)
-    assert done.returncode == 1 and said in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
+    assert done.returncode == 1 and sentence in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]

@@ -84,8 +84,8 @@ def test_the_names_of_stages_have_not_changed(cls: type, name: str) -> None:
 def test_no_two_share_a_name_and_none_of_the_project_is_missing_here() -> None:
     listed = [*LEARNER_NAMES.values(), *STAGE_NAMES.values()]
     assert len(set(listed)) == len(listed)
-    found = {cls.persisted_name for cls in _subclasses(Stage) if cls.__module__.startswith(("algorithms.", "streamjobs."))}
-    assert found | {"Kernel"} == set(listed)
+    names = {cls.persisted_name for cls in _subclasses(Stage) if cls.__module__.startswith(("algorithms.", "streamjobs."))}
+    assert names | {"Kernel"} == set(listed)
 
 
 def test_every_class_states_its_own_name() -> None:
@@ -107,5 +107,5 @@ def test_a_class_that_states_something_of_a_field_it_does_not_store_is_refused()
 
 def _subclasses(cls: type) -> list[type[Stage]]:
     """Those with a state of their own: bases that families share (`abstract`) have no name."""
-    below = [found for one in cls.__subclasses__() for found in (one, *_subclasses(one))]
+    below = [each for one in cls.__subclasses__() for each in (one, *_subclasses(one))]
     return [one for one in below if hasattr(one, "persisted_name")]
