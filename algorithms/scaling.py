@@ -23,7 +23,7 @@ NO_SPREAD_RELATIVE = 1e-10  # ... or up to this share of |mean|, count as a cons
 class ScalingState(NamedTuple):
     mean: Array  # (dim,)
     squares: Array  # (dim,) sum of squared deviations from the mean
-    seen: int  # rows learned; stands still with the scale
+    seen: int  # rows learned; a frozen scale counts no more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, put, remove_row
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
 
-JITTER = 1e-8  # on the diagonal of the gram matrix where its inverse decides who leaves
+JITTER = 1e-8  # on the diagonal of the gram matrix where its inverse decides which sample leaves
 RANGE = 1e9  # of s, up and down from its start, ...
 WIND_UP = 3.0  # ... with a budget down: what leaves comes back as unknown, and is not to be taken for anything
 

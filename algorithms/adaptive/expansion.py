@@ -32,7 +32,7 @@ def evaluate(k: Array, weights: Array, count: int, prediction: Array) -> bool:
 @compiled
 def lightest(code: Code, dictionary: Array, weights: Array, count: int) -> int:
     """The sample whose term is smallest in the kernel's space, argmin |weights[i]|^2 kappa(x_i, x_i); first of equals."""
-    least, found = np.inf, 0
+    least, lightest_yet = np.inf, 0
     for i in range(count):
         size = 0.0
         for t in range(weights.shape[1]):
@@ -40,8 +40,8 @@ def lightest(code: Code, dictionary: Array, weights: Array, count: int) -> int:
         if code[0] > 1.0:
             size *= value(code, dictionary[i], dictionary[i])
         if size < least:
-            least, found = size, i
-    return found
+            least, lightest_yet = size, i
+    return lightest_yet
 
 
 @compiled

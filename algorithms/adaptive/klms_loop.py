@@ -1,4 +1,4 @@
-"""The loop of kernel least mean squares, which `klms` and `qklms` share: they differ in whom a sample near another moves."""
+"""The loop of kernel least mean squares, shared by `klms` and `qklms`, which differ in `quantum` alone."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Kernel recursive least squares (KRLS) on an ALD dictionary: least squares of all rows, solved anew with each.
+"""Kernel recursive least squares (KRLS) on an ALD dictionary: least squares of all rows so far, updated row by row.
 
 Source: Engel, Mannor, Meir (2004), IEEE TSP 52(8):2275-2285, Fig. 1; a comparator of paper 002, Fig. 7.
 Symbols: nu = ald_above, lambda = forgetting, D = dictionary, alpha = weights, K = gram matrix of D, k = kernel row of x,

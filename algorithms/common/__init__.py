@@ -1,1 +1,1 @@
-"""What every learner stands on: the protocol, compiled loops, kernels, linear algebra with fixed signs, randomness."""
+"""What every learner is built on: the protocol, compiled loops, kernels, linear algebra with fixed signs, randomness."""

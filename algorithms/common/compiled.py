@@ -30,7 +30,7 @@ _digests: dict[str, str] = {}  # of the modules that have compiled loops
 def compiled(loop: Loop) -> Loop:
     """Compile a loop of plain scalar statements; division by zero gives inf or NaN as in C, never an exception."""
     # Imported as a file (python -m doctest okfeb.py) a module has another name, and what it would leave in the cache
-    # names a module that nobody else can import.
+    # names a module that no other process can import.
     cache = "." in loop.__module__
     if cache:
         numba.config.CACHE_DIR = str(cache_root() / _digest(loop.__module__))
@@ -82,22 +82,22 @@ def _reached(file: Path, root: Path, packages: tuple[str, ...]) -> set[Path]:
     """The file and all it imports from these packages, directly or not."""
     reached, left = {file}, [file]
     while left:
-        for found in _imported(left.pop(), root, packages):
-            if found not in reached:
-                reached.add(found)
-                left.append(found)
+        for source in _imported(left.pop(), root, packages):
+            if source not in reached:
+                reached.add(source)
+                left.append(source)
     return reached
 
 
 @functools.cache
 def _imported(file: Path, root: Path, packages: tuple[str, ...]) -> tuple[Path, ...]:
     """Files of the modules that a file's import statements name."""
-    return tuple(dict.fromkeys(_found(file.read_text(encoding="utf-8"), file, root, packages)))
+    return tuple(dict.fromkeys(_named(file.read_text(encoding="utf-8"), file, root, packages)))
 
 
-def _found(source: str, file: Path, root: Path, packages: tuple[str, ...]) -> Iterator[Path]:
+def _named(source: str, file: Path, root: Path, packages: tuple[str, ...]) -> Iterator[Path]:
     for base, names, plain in _IMPORT.findall(source):
-        if base.startswith("."):  # relative, which nothing here is; somebody's own learner may be
+        if base.startswith("."):  # relative: none here, but a learner of your own may have one
             yield from file.parent.glob("*.py")
             continue
         wanted = (
@@ -109,4 +109,4 @@ def _found(source: str, file: Path, root: Path, packages: tuple[str, ...]) -> It
                 continue
             for place in (root, Path(__file__).parents[2]):
                 path = place.joinpath(*module.split("."))
-                yield from (found for found in (path.with_suffix(".py"), path / "__init__.py") if found.is_file())
+                yield from (one for one in (path.with_suffix(".py"), path / "__init__.py") if one.is_file())

@@ -69,9 +69,9 @@ def most_redundant(U: Array, weights: Array, count: int, along: Array) -> tuple[
     """The sample without which the function sum_i weights[i] kappa(x_i, .) changes least, the others taking over.
 
     That is argmin |weights[i]|^2 / [K^-1]_ii, the first of equals, and that least squared change. O(count^3 / 3); `along`
-    is room to work in.
+    is scratch space.
     """
-    found, least = 0, np.inf
+    redundant, least = 0, np.inf
     for i in range(count):
         size = 0.0
         for t in range(weights.shape[1]):
@@ -79,8 +79,8 @@ def most_redundant(U: Array, weights: Array, count: int, along: Array) -> tuple[
         inverse = _column_of_inverse(U, i, count, along)
         change = size / inverse if inverse > 0.0 else 0.0  # without a pivot it is a copy of others
         if change < least:
-            found, least = i, change
-    return found, least
+            redundant, least = i, change
+    return redundant, least
 
 
 @compiled

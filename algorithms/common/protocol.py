@@ -16,7 +16,7 @@ Array = NDArray[Any]
 State = Any  # a NamedTuple of arrays, ints, floats and nested states
 Work = tuple[Array, ...]
 
-PREDICT_ONLY = 0  # values of `learn`, a row each: the bits say who learns
+PREDICT_ONLY = 0  # values of `learn`, a row each: the bits say which part learns
 LEARN_EXTRACTOR = 1  # of a chain, only the extractor
 LEARN_HEAD = 2  # of a chain, only the head (a label that came late)
 LEARN = 3
@@ -38,7 +38,7 @@ def unknown(shape: tuple[int, ...]) -> Array:
 
 
 def plain(array: Array, dtype: Any) -> Array:
-    """The array itself where compiled loops take it as it is, else a copy: a type of its own would compile anew."""
+    """The array itself where compiled loops take it as it is, else a copy: another array type would be compiled again."""
     flags = array.flags
     if array.dtype == dtype and flags.c_contiguous and flags.writeable:
         return array

@@ -87,7 +87,7 @@ class GatedRls(CovarianceHead):
         return GatedRlsState(one, none, one.copy(), none.copy(), one.copy(), none.copy(), P, np.zeros(2), none.copy(), 0, 0)
 
     def from_population(self, population: State) -> GatedRlsState:
-        """Where a new person begins: `population` is the state of `rls` or `gated_rls` that learned everybody else.
+        """The state a new person starts with; `population` is a state of `rls` or `gated_rls` that learned from others.
 
         Settings `forgetting`, `delta` and `intercept` of both must agree; a P of another length is refused when used.
         """

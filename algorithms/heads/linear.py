@@ -1,6 +1,6 @@
 """What all linear heads share: scores, losses, the guarded step, the optional constant input, a change of basis.
 
-`intercept` of a head means: a constant 1 stands behind the features, and the algorithm treats it as one more input.
+`intercept` appends a constant 1 to the features, and the algorithm treats it as one more input.
 Its weights are the state's `bias (targets,)`, so that `weights` stays (dim, targets); without intercept it stays as given.
 """
 

@@ -61,7 +61,7 @@ class GaussQuadrature(FixedMap):
 
 @functools.lru_cache(maxsize=16)
 def _nodes(settings: GaussQuadrature, dim: int) -> Array:
-    """The frequencies (D / 2, dim); kept because they only hang on the settings."""
+    """The frequencies (D / 2, dim); cached, as they depend on the settings alone."""
     nodes, weights = hermegauss(settings.degree)
     shares = np.cumsum(weights / weights.sum())
     picked = np.searchsorted(shares, spread(settings.features // 2, dim), side="right")
@@ -84,10 +84,10 @@ def spread(count: int, dim: int) -> Array:
 
 
 def _primes(count: int) -> list[int]:
-    found: list[int] = []
+    primes: list[int] = []
     number = 2
-    while len(found) < count:
-        if all(number % prime for prime in found):
-            found.append(number)
+    while len(primes) < count:
+        if all(number % prime for prime in primes):
+            primes.append(number)
         number += 1
-    return found
+    return primes

@@ -62,7 +62,7 @@ class Rff(FixedMap):
 
 @functools.lru_cache(maxsize=16)
 def _drawn(settings: Rff, dim: int) -> tuple[Array, Array]:
-    """Frequencies (count, dim) and phases, none for pair; kept because they only hang on the settings."""
+    """Frequencies (count, dim) and phases, none for pair; cached, as they depend on the settings alone."""
     count = settings.features // 2 if settings.variant == "pair" else settings.features
     W = np.array([[normal(settings.seed, FREQUENCY, i * dim + j) for j in range(dim)] for i in range(count)])
     W = W.reshape(count, dim) / (settings.kernel.bandwidth or dim**0.5)

@@ -64,16 +64,16 @@ def _monomials(dim: int, degree: int) -> tuple[Array, Array, Array]:
     """Of every monomial but the first, 1: the one it is made from, the coordinate it takes, 1 / sqrt(its new power)."""
     made: list[tuple[int, int, float]] = []
     last, power = [0], [0]  # coordinate and power of each monomial's last factor
-    begin = 0
+    start = 0
     for _ in range(degree):
         end = len(last)
-        for parent in range(begin, end):
+        for parent in range(start, end):
             for coordinate in range(last[parent], dim):
                 again = power[parent] + 1 if coordinate == last[parent] else 1
                 made.append((parent, coordinate, again**-0.5))
                 last.append(coordinate)
                 power.append(again)
-        begin = end
+        start = end
     columns = tuple(zip(*made, strict=True))
     return np.array(columns[0]), np.array(columns[1]), np.array(columns[2])
 

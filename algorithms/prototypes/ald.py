@@ -3,8 +3,8 @@
 Source: Engel, Mannor, Meir (2004), The kernel recursive least-squares algorithm, eq. (3.4)-(3.6); paper 004, Section 4.
 Symbols: delta = residual, nu = above, K = gram matrix of the prototypes, k = kernel row of x, lambda = ridge.
 Cost of a row: O(m d + m^2 / 2).  State: m (d + 1) + 1 numbers with m <= budget; the factor is derived from them.
-Departs from the source: a budget; when it is full nothing enters any more and the map stands still, so that heads and other
-keys can rest on it. The features are U'^-1 k (see `whitened_map.py`), which a new prototype extends and never turns.
+Departs from the source: a budget; when it is full no prototype is added and the map stays as it is, so that heads and other
+keys can share it. The features are U'^-1 k (see `whitened_map.py`), which a new prototype extends and never turns.
 """
 
 from collections.abc import Mapping

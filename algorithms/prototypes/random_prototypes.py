@@ -5,8 +5,8 @@ Symbols: t = seen, b = budget, K = gram matrix of the prototypes, k = kernel row
 Cost of a row: O(m d + m^2 / 2), of one that enters O(m^2 d + m^3 / 3), which b ln(n / b) of n rows do after the first b.
 State: m (d + 1) + 2 numbers with m <= budget; the factor is derived from them.
 Readings: row t takes place j, drawn from 0 .. t - 1, if j < b; the draw is a function of (seed, t), so a replay repeats it.
-The features are U'^-1 k (see `whitened_map.py`): a newcomer turns the coordinates from its place on, and heads are told how,
-T = U'_new^-1 K(new, old) U_old^-1. Meant to be frozen on a population, as the sample then is the map.
+The features are U'^-1 k (see `whitened_map.py`): a newcomer turns the coordinates from its place on, and heads get the
+change of basis, T = U'_new^-1 K(new, old) U_old^-1. Meant to be frozen on a population, as the sample then is the map.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Who leaves a full dictionary when a sample is admitted."""
+"""Which samples leave a full dictionary when one is admitted."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ UNLIKE = 1e300  # squared distances beyond are no measure of likeness any more
 
 
 def leave(evict: str, dictionary: Array, used: Array, budget: int, novelty: float) -> tuple[Array, float]:
-    """Who stays of a dictionary of budget + 1 samples, the newcomer last, as a mask; and the novelty threshold."""
+    """Mask of the samples that stay, of budget + 1 with the newcomer last; and the novelty threshold."""
     stays = np.ones(len(dictionary), bool)
     if evict == "widen":
         return _thinned(distances2(dictionary), max(1, int(LEFT * budget)), novelty)
@@ -37,12 +37,12 @@ def distances2(rows: Array) -> Array:
 
 
 def _thinned(gaps2: Array, most: int, novelty: float) -> tuple[Array, float]:
-    """Widen the threshold and drop, in stored order, who is too near to one before, until `most` are left."""
+    """Widen the threshold and drop, in stored order, samples too near to an earlier one, until `most` are left."""
     stays = np.ones(len(gaps2), bool)
     pairs = np.tri(len(gaps2), k=-1, dtype=bool)
     while stays.sum() > most:
         between = gaps2[pairs & stays & stays[:, None]]
-        closest = float(between.min())  # widening up to the closest pair drops nobody
+        closest = float(between.min())  # widening up to the closest pair drops none
         if not closest < UNLIKE:
             break
         if novelty == 0:

@@ -16,7 +16,7 @@ from algorithms.common.kernels import Kernel, gram
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, Slot, Workspace, require
 from algorithms.common.rls import carry_covariance, packed, unpacked
 from algorithms.spectral.evictions import EVICTIONS
-from algorithms.spectral.loop import HEADS, NOVEL, TOLD, Rules, rows_until
+from algorithms.spectral.loop import HEADS, LABELLED, NOVEL, Rules, rows_until
 from algorithms.spectral.map import SAMPLES, WAITING, WEIGHTS, Fields, admit, pairs, rebuild, restore, values_on
 
 TRANSFERS = ("exact", "nearest", "truncate")
@@ -174,13 +174,13 @@ class SpectralFilter(Learner, abstract=True):
 
     def rooms(self, state: FamilyState, extra: int) -> dict[str, int]:
         """Rows a workspace gives each stored field; where nothing bounds them, by the samples that may come."""
-        found = Learner.rooms(self, state, extra)
+        rows = Learner.rooms(self, state, extra)
         if self._most() is None:
-            found["dictionary"] += len(state.waiting)
-            found |= {field: max(found[field], found["dictionary"]) for field in ("values", "used")}
+            rows["dictionary"] += len(state.waiting)
+            rows |= {field: max(rows[field], rows["dictionary"]) for field in ("values", "used")}
             for field in ("vectors", "eigenvalues"):
-                found[field] = max(self._solver_room(field, found["dictionary"]), len(getattr(state, field)))
-        return found
+                rows[field] = max(self._solver_room(field, rows["dictionary"]), len(getattr(state, field)))
+        return rows
 
     def workspace(self, state: FamilyState, *, slots: int = 1, extra: int = 0) -> Workspace:
         _compile_map()
@@ -282,7 +282,7 @@ class SpectralFilter(Learner, abstract=True):
             with np.errstate(over="ignore"):
                 nearest = np.argmin([np.square(dictionary - x).sum(axis=1) for x in X], axis=1)
             fields.used[slot, nearest] = fields.seen[slot] - first + 1 + np.arange(first)  # the last of equals counts
-        Y[marks & TOLD == 0] = np.nan
+        Y[marks & LABELLED == 0] = np.nan
         self._teach(fields, slot, X, Y, np.full(first, LEARN_HEAD, np.int8), now)
 
     def _teach(self, fields: Fields, slot: int, X: Array, Y: Array, learn: Array, now: Rules) -> None:

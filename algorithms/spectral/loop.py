@@ -14,7 +14,7 @@ from algorithms.common.linalg import LARGEST_STEP, distance2, distances2, larges
 
 HEADS = ("none", "lms", "rls", "exrls")
 FAR = 1e150  # kernel values beyond are left alone: their squares would leave the floating-point range
-NOVEL, TOLD = 1, 2  # marks of a waiting row: it enters the dictionary; its target is known
+NOVEL, LABELLED = 1, 2  # marks of a waiting row: it enters the dictionary; its target is known
 
 
 class Rules(NamedTuple):
@@ -56,7 +56,7 @@ def rows_until(
     code,
     rules,
 ):
-    """Rows from `begin` on; gives the row whose key needs its first map, or a new one, and the number of rows otherwise.
+    """Rows from `begin` on; gives the row whose key needs its first map or a new one, or else the number of rows.
 
     maps: Psi' (19), a row per stored sample. Of the row that stops, the head learns nothing where the map comes first.
     """
@@ -68,7 +68,7 @@ def rows_until(
         kxx = value(code, x, x)
         if missing(x) or not kxx < FAR:
             continue
-        told = learn[n] & 2 != 0 and rules.head > 0 and not missing(y)
+        labelled = learn[n] & 2 != 0 and rules.head > 0 and not missing(y)
         m, novelty, least, nearest = counts[key, 0], novelties[key], np.inf, 0
 
         # The first rows wait for the map; those that repeat none before them will be the dictionary.
@@ -86,8 +86,8 @@ def rows_until(
             novel = kept == 0 or (least > 0.0 and least >= novelty and not full)
             put(waiting[count], x)
             for t in range(targets):
-                all_wanted[key, count, t] = y[t] if told else 0.0
-            marks[count] = NOVEL * novel + TOLD * told
+                all_wanted[key, count, t] = y[t] if labelled else 0.0
+            marks[count] = NOVEL * novel + LABELLED * labelled
             out.admitted[n] = novel
             for field in range(3, 6):
                 counts[key, field] = count + 1
@@ -95,7 +95,7 @@ def rows_until(
                 return n
             continue
 
-        # z = Psi k (19), and what the head says.
+        # z = Psi k (19), and the head's prediction.
         rows, weights = maps[key], all_weights[key]
         fill_row_and_distances(code, dictionaries[key], m, x, k, gaps2)
         length2 = 0.0
@@ -134,7 +134,7 @@ def rows_until(
                 novel = least > 0.0 and least >= novelty and not (full and rules.stops)
 
         # Alg. 1 (lms), 2 (rls) or 3 (exrls, A applied once); a step out of range is not taken.
-        if told and not (novel and rules.map_first) and not missing(prediction):
+        if labelled and not (novel and rules.map_first) and not missing(prediction):
             if rules.head == 1:
                 for t in range(targets):
                     along[t] = rules.step_size * (y[t] - prediction[t])

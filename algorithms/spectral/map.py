@@ -112,8 +112,8 @@ def pairs(learner: Any, m: int) -> int:
 def values_on(fields: Fields, slot: int, m: int) -> Array:
     """The head's predictions on the dictionary, V sqrt(Lambda) w (38)."""
     with np.errstate(over="ignore", invalid="ignore"):  # weights far out
-        found: Array = (fields.map[slot, :m] * fields.spectrum[slot]) @ fields.weights[slot]
-    return found
+        values: Array = (fields.map[slot, :m] * fields.spectrum[slot]) @ fields.weights[slot]
+    return values
 
 
 def admit(fields: Fields, slot: int, learner: Any, x: Array, z: Array) -> Array | None:

@@ -9,10 +9,10 @@ State: n (d + targets + 1) + rank targets numbers with n <= budget; rank_one n (
 and exrls rank (rank + 1) / 2; before the first map seed_size (d + targets) numbers and seed_size bytes.
 Departs from the source: the paper's two transfers (nearest, truncate) do not lead to the batch filter; the exact one gives
 a newcomer the filter's own prediction, whatever enters or leaves, so w' = T w, and P' = T P T' + delta (I - T T'). Rank-one
-updates are deflated, with Gu and Eisenstat's vectors; as printed they divide by poles. A budget: lru drops who was longest
-not the nearest of a row, widen makes the threshold 1.25 times as large until .8 of the budget are left. After an
-eviction the eigenpairs are computed anew. While the first rows wait, a full dictionary takes no more of them. Exact repeats
-are never stored. As the extractor of a chain the map follows after the head has learned. Otherwise as `speed`.
+updates are deflated, with Gu and Eisenstat's vectors; as printed they divide by poles. A budget: lru drops the sample that
+was least recently the nearest of a row, widen makes the threshold 1.25 times as large until .8 of the budget are left.
+After an eviction the eigenpairs are recomputed. While the first rows wait, a full dictionary takes no more of them. Exact
+repeats are never stored. As the extractor of a chain the map follows after the head has learned. Otherwise as `speed`.
 """
 
 from dataclasses import dataclass, field

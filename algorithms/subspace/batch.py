@@ -171,10 +171,10 @@ def _landmarks(kernel: Kernel, X: Array, rank: int, landmarks: int, choose: str,
 def _whitened(K: Array, rank: int) -> Array:
     """V Lambda^(-1/2) of the leading eigenpairs: columns of eigenvalues that are 0 are 0."""
     values, vectors = symmetric(K, len(K))
-    top, found = values[:rank], np.zeros((len(K), rank))
+    top, whitened = values[:rank], np.zeros((len(K), rank))
     kept = top > CUT * values[0]
-    found[:, : len(top)][:, kept] = vectors[:, : len(top)][:, kept] / np.sqrt(top[kept])
-    return found
+    whitened[:, : len(top)][:, kept] = vectors[:, : len(top)][:, kept] / np.sqrt(top[kept])
+    return whitened
 
 
 def _drawn(chances: Array, count: int, seed: int) -> Array:

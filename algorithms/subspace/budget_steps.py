@@ -1,4 +1,4 @@
-"""The steps of OK-FEB: its settings in compiled form, the update of A, and who leaves a full budget."""
+"""The steps of OK-FEB: its settings in compiled form, the update of A, and the eviction from a full budget."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from algorithms.common.linalg import cholesky, invert_lower, norm2
 
 STEP_RULES = ("inverse_norm", "over_n", "over_n2", "lipschitz", "constant")
 EVICTIONS = ("projected", "decayed_norm", "oldest", "min_distortion", "redundancy", "projected_older")
-NEWEST = 2, 5  # of a budget's samples, whom projected_older lets stay
+NEWEST = 2, 5  # fifths of a budget that projected_older never evicts from: 2 of 5
 JITTER = 1e-10  # of the gram matrix before it is inverted, relative to its diagonal
 SINGULAR = 1e-8  # a pivot this small beside its diagonal entry: the stored samples depend on each other
 
@@ -27,7 +27,7 @@ class Rules(NamedTuple):
     kpca: bool
     evict: int = 0  # index in EVICTIONS
     decay: float = 1.0
-    handed: bool = False  # who stays takes over what the leaver carried
+    handed: bool = False  # the others take over what the evicted sample carried
     safe: int = 0  # of the newest samples none leaves
     by_admission: bool = True  # ages count admissions, not evictions
     budget: int = 0
@@ -39,7 +39,7 @@ class Rules(NamedTuple):
 
 @compiled
 def mean(values, count):
-    """Of the first `count`; -1 of none, so that nothing lies below it."""
+    """Of the first `count`; -1 where there are none, so that nothing is below it."""
     if count == 0:
         return -1.0
     total = 0.0
@@ -139,7 +139,7 @@ def updated(rules, step, n, factor, image, count, k, kxx, b, q, trial):
 def power(base, exponent):
     """base^exponent for a whole exponent of 0 or more, by squaring."""
     result = 1.0
-    for _ in range(6):  # no branch that a processor could guess wrong, and the squares are shared by all samples
+    for _ in range(6):  # without branches, which the processor would mispredict
         result *= base if exponent & 1 else 1.0
         base *= base
         exponent >>= 1
@@ -153,7 +153,7 @@ def power(base, exponent):
 
 @compiled
 def victim(rules, gram, trial, age, count, lower, inverse):
-    """Who leaves of `count` stored samples and the newcomer; leaves W = L'^-1, LL' = K, in `inverse` where it is needed."""
+    """The sample to evict, of `count` stored ones and the newcomer; W = L'^-1, LL' = K, stays in `inverse` where needed."""
     if rules.evict == 2:  # oldest
         return 0
     m = count + 1

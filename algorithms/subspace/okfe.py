@@ -6,8 +6,8 @@ Symbols: A = factor, L = Phi A, lambda = ridge, mu = step length, l = ls_error (
 Cost of a row: O(n d + n r^2) for Alg. 2; Alg. 3 adds O(n^2), and its (lambda/n) term O(n^2 r).
 State: n (d + 2 r + 1) numbers after n rows. Alg. 3 keeps the gram matrix in memory besides, n^2 numbers.
 Departs from the source: seeds with several rows (one row is a rank-1 trap for ever), none of them an exact repeat; the
-(lambda/n) term is off by default and |q| is floored (it explodes on far data). K A is carried along and never built
-anew, so a row of Alg. 2 does not cost O(n^2).
+(lambda/n) term is off by default and |q| is floored (it explodes on far data). K A is updated with each row and never
+recomputed, so a row of Alg. 2 does not cost O(n^2).
 """
 
 from collections.abc import Mapping

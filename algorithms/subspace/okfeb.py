@@ -8,7 +8,7 @@ Cost of a row: O(m d + m r + r^2); an admitted one adds O(m^2 r + m r^2 + r^3), 
 State: m (d + r + 1) numbers with m <= budget, the LS errors of censor_window rows, and at most budget far rows.
 Departs from the source: seeds with several rows (one row is a rank-1 trap for ever); the (lambda/n) term is off by
 default and |q| is floored (it explodes on far data); exact repeats are not stored; after `budget` rows in a row that
-the subspace misses altogether, and that lie together, it is planted anew on them; `projected` eviction hands a
+the subspace misses altogether, and that lie together, it is seeded again from them; `projected` eviction hands a
 victim's part to the others, and `projected_older` takes no victim among the newest two fifths of the budget.
 """
 

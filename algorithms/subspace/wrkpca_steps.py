@@ -1,4 +1,4 @@
-"""The steps of WR-KPCA: the matrix M that rows leave behind, who leaves a full budget, and the leading directions of C."""
+"""The steps of WR-KPCA: the matrix M of past rows, the eviction from a full budget, the leading directions of C."""
 
 from typing import NamedTuple
 
@@ -86,7 +86,7 @@ def pack(M, m, spread):
 
 @compiled
 def hand_over(rules, gram, M, age, m, lower, inverse, share):
-    """Who leaves of m samples, argmin C_ii / [K^-1]_ii; its part of M goes to the others, by its projection on them."""
+    """The sample to evict of m, argmin C_ii / [K^-1]_ii; the others take over its part of M, by its projection on them."""
     if cholesky(gram, m, 0.0, JITTER, 0.0, lower) < m:  # rounding: no inverse, so the oldest leaves and takes its part along
         return 0
     invert_lower(lower, m, inverse)  # W, K^-1 = W W'

@@ -107,10 +107,10 @@ WITH_DEFAULTS: dict[str, Example] = {}  # how the default settings are checked, 
 
 def cases() -> list[Case]:
     """Every case; a learner without any gives none, which its test notices."""
-    found = []
+    every = []
     for name in LEARNERS:
-        found += [_case(name, example) for example in examples(name)]
-    return found
+        every += [_case(name, example) for example in examples(name)]
+    return every
 
 
 def examples(name: str) -> list[Example]:

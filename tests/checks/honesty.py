@@ -27,7 +27,7 @@ def check_inputs_are_left_as_they_were(case: Case) -> None:
 
 
 def check_outputs_do_not_see_their_own_target(case: Case) -> None:
-    """Other targets from row n on and other rows after it change nothing that is said before row n is learned."""
+    """Other targets from row n on and other rows after it change no output of a row up to n."""
     X, Y = case.stream()
     for n in (0, 1, 2, 10, len(X) // 2, len(X) - 2):
         short = slice(0, n + 2)
@@ -45,13 +45,13 @@ def check_a_missing_target_teaches_nothing(case: Case) -> None:
     """Rows without a target are predicted as ever; those who learn from targets say the same afterwards."""
     X, Y = case.stream()
     state = case.trained()
-    _, told = case.learner.run(state, X[:1], Y[:1])
+    _, labelled = case.learner.run(state, X[:1], Y[:1])
     for nothing in (np.nan, np.inf):
         after, out = case.learner.run(state, X, np.full(Y.shape, nothing))
-        same_outputs(rows_of(out, slice(0, 1)), told, f"with the target {nothing}", BEFORE_LEARNING)
+        same_outputs(rows_of(out, slice(0, 1)), labelled, f"with the target {nothing}", BEFORE_LEARNING)
         if Y.shape[1]:
             assert np.isnan(out.loss).all(), f"loss is {out.loss[0]} where the target is {nothing}"
-            assert not np.isnan(told.prediction).any() and np.isfinite(out.prediction).all(), "no prediction"
+            assert not np.isnan(labelled.prediction).any() and np.isfinite(out.prediction).all(), "no prediction"
     partly = Y.copy()
     partly[:, -1:] = np.nan
     same_state(case.learner.run(state, X, partly)[0], case.learner.run(state, X)[0], "with one of the targets missing")

@@ -123,8 +123,8 @@ def check_a_state_that_contradicts_itself_is_refused(case: Case) -> None:
                     wrong = part._replace(**{field: array})
                     text = _refusal_of(case, whole._replace(**{path: wrong}) if path else wrong)
                     assert text, f"{path or 'state'}.{field} with {len(array)} rows for {len(array) - rows} was taken"
-                    said = [type(learner).__name__, field, "expected", "got"]
-                    clear = all(word in text for word in said) and text.endswith(".") and "\n" not in text
+                    words = [type(learner).__name__, field, "expected", "got"]
+                    clear = all(word in text for word in words) and text.endswith(".") and "\n" not in text
                     assert clear, f"not one clear sentence: {text!r}"
                     refused += 1
     assert refused or not any(learner.aligned or learner.triangles for _, learner in _parts(case.learner))
@@ -194,7 +194,7 @@ def _resized(array: Array, rows: int) -> Array | None:
 
 
 def _refusal_of(case: Case, state: Any) -> str:
-    """What is said against a state, "" where nothing is."""
+    """The sentence that refuses a state, "" where it is taken."""
     try:
         case.learner.run(state, *case.stream(3))
     except ValueError as problem:

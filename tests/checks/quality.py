@@ -52,11 +52,11 @@ def check_the_error_falls_on_an_easy_stream(case: Case) -> None:
         assert last <= 0.5 * first, f"loss {first:.3g} at first, {last:.3g} at last"
     else:
         heldX, heldY = case.stream(200, seed=31)
-        for what, told, true in (
+        for what, predicted, true in (
             ("the last 200 rows", out.prediction[-200:], Y[-200:]),
             ("200 new rows", case.learner.predict(state, heldX), heldY),
         ):
-            wrong = float((_classes(told) != _classes(true)).mean())
+            wrong = float((_classes(predicted) != _classes(true)).mean())
             allowed = (1 - np.unique(_classes(true), return_counts=True)[1].max() / len(true)) / 3
             assert wrong <= allowed, (
                 f"{wrong:.0%} of {what} wrong; a third of what the commonest class misses is {allowed:.0%}"

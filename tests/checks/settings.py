@@ -69,8 +69,8 @@ def check_the_file_says_what_the_learner_is(case: Case) -> None:
     places = [header.find(section) for section in SECTIONS]
     for section, place in zip(SECTIONS, places, strict=True):
         assert place >= 0, f"the header of {module.__name__} has no {section!r}"
-        told = header[place + len(section) :].split("\n")[0].strip()
-        assert told, f"{section!r} in the header of {module.__name__} says nothing"
+        text = header[place + len(section) :].split("\n")[0].strip()
+        assert text, f"{section!r} in the header of {module.__name__} says nothing"
     assert places == sorted(places), f"the header of {module.__name__} has its sections in another order"
     assert ">>>" in (cls.__doc__ or ""), f"{cls.__name__} shows no example"
     assert not (cls.__doc__ or "").startswith(f"{cls.__name__}("), f"{cls.__name__} says nothing about itself"
@@ -86,7 +86,7 @@ def made(case: Case, changes: Mapping[str, Any]) -> Learner:
 
 
 def refusal(case: Case, changes: Mapping[str, Any]) -> str:
-    """What is said against the changed settings."""
+    """The sentence that refuses the changed settings."""
     try:
         made(case, changes)
     except SettingError as problem:

@@ -13,8 +13,8 @@ from tests.checks.suite import CHECKS
 
 
 def _named(case: Case) -> str:
-    told = ",".join(f"{setting}={value}" for setting, value in case.settings.items())
-    return f"{case.name}({told})".replace(" ", "")[:60]
+    settings = ",".join(f"{setting}={value}" for setting, value in case.settings.items())
+    return f"{case.name}({settings})".replace(" ", "")[:60]
 
 
 def parameters() -> Iterator[Any]:

@@ -23,7 +23,7 @@ def jobs(old: Any) -> dict[str, tuple[Any, bytes | None, list[Any]]]:
     made = [one._replace(value=_short(one.value)) for one in streams.samples(N)]
     numbers = [one._replace(value=one.value.replace(b'"run"', b"1.5").replace(b'"sit"', b"-0.5")) for one in made]
     krls = {"learner": {"name": "krls", "budget": 8}, "window": None, "head": None, "drift": None}
-    found: dict[str, tuple[Any, bytes | None, list[Any]]] = {
+    jobs_by_name: dict[str, tuple[Any, bytes | None, list[Any]]] = {
         "activity": (streams.settings(), None, made),
         "okfeb": (streams.settings(drift=None, window=None), None, made),
     }
@@ -32,10 +32,10 @@ def jobs(old: Any) -> dict[str, tuple[Any, bytes | None, list[Any]]]:
         from tests.core.people import late_labels, of_people, population_of
 
         people = of_people(labels={"wait": "30s"})
-        found["people"] = people, encode(population_of(people)), late_labels(made)
+        jobs_by_name["people"] = people, encode(population_of(people)), late_labels(made)
         krls["learner"] |= {"task": "regression"}
-        found["numbers"] = streams.settings(**krls), None, numbers
-    return found
+        jobs_by_name["numbers"] = streams.settings(**krls), None, numbers
+    return jobs_by_name
 
 
 def _short(value: bytes) -> bytes:

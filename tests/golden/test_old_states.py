@@ -16,8 +16,8 @@ from streamjobs.errors import SnapshotError
 from streamjobs.settings.load import settings_from
 from tests.golden.old import ARCHIVES, Old, later_version, names, stored
 
-# Keys and stages that end otherwise on purpose, found by putting the rule of then back into today's code: with it every
-# state ends with the same bits, so nothing else has changed what is learned.
+# Keys and stages whose states differ on purpose. With the former rule put back into today's code every state ends with
+# the same bits, so nothing else has changed what is learned.
 OTHERWISE = {
     # cd1797f, OK-FEB: rows that the subspace misses altogether plant a new one only where they resemble one another. The
     # rows of p2 did so once without, as outliers.
@@ -65,7 +65,7 @@ def test_classes_that_were_renamed_read_their_old_states(old: Old, other_names: 
 
 
 def _subclasses(cls: type) -> list[type]:
-    return [found for below in cls.__subclasses__() for found in (below, *_subclasses(below))]
+    return [each for below in cls.__subclasses__() for each in (below, *_subclasses(below))]
 
 
 @pytest.mark.parametrize(("name", "setting"), [("activity", "idle=absent"), ("okfeb", "Rls(intercept=True)")])
@@ -79,7 +79,7 @@ def test_a_default_that_has_changed_is_named_and_can_be_stated(name: str, settin
 
 
 def test_keys_go_on_to_the_state_they_would_have_had_then(old: Old):
-    """But for what a learner has been told to do otherwise since; what came before it and the books agree in any case."""
+    """Except where a learner's rule was changed since; the other stages agree in any case."""
     job = old.job
     live = Live(job, old.half.get)
     advance(job, live, old.rest)
@@ -94,12 +94,12 @@ def test_keys_go_on_to_the_state_they_would_have_had_then(old: Old):
 def _apart(job: Job, ours: bytes, theirs: bytes) -> list[str]:
     """Stages that differ by more than another processor may make them."""
     (a, names, offsets), (b, others, due) = job.decode_snapshot(ours), job.decode_snapshot(theirs)
-    found = [] if (names, offsets) == (others, due) else ["names or offsets"]
+    differing = [] if (names, offsets) == (others, due) else ["names or offsets"]
     for stage in a:
         pairs = zip(snapshot.flatten(a[stage]), snapshot.flatten(b[stage]), strict=True)
         if not all(one.shape == other.shape and np.allclose(one, other, 1e-6, 1e-9, equal_nan=True) for one, other in pairs):
-            found.append(stage)
-    return found
+            differing.append(stage)
+    return differing
 
 
 def test_what_a_later_release_wrote_is_refused_with_its_version(old: Old):

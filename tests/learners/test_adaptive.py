@@ -49,8 +49,8 @@ def test_agrees_with_its_slow_reference_in_every_prediction_and_weight(name: str
     if settings.get("loss") == "hinge":
         Y = np.sign(Y)
     state, out = ran(name, settings, X, Y)
-    said, chosen, weights = getattr(reference, name)(SLOW, X, Y, **settings)
-    np.testing.assert_allclose(out.prediction, said, atol=1e-8)
+    predictions, chosen, weights = getattr(reference, name)(SLOW, X, Y, **settings)
+    np.testing.assert_allclose(out.prediction, predictions, atol=1e-8)
     np.testing.assert_allclose(state.weights, weights, atol=1e-7)
     assert (state.dictionary == X[chosen]).all() and state.seen == 200
     if settings.get("budget"):
@@ -62,8 +62,8 @@ def test_a_budget_of_exkrls_is_a_kalman_filter_of_values_that_projects_what_leav
     X, Y = stream(80, targets=1)
     model = {"transition": 0.98, "forgetting": 0.99, "state_noise": 0.01, "ridge": 0.1, "budget": 12}
     state, out = ran("exkrls", model, X, Y)
-    said, chosen, weights = reference.function_space_filter(SLOW, X, Y, **model, jitter=1e-8)
-    np.testing.assert_allclose(out.prediction, said, atol=1e-4)
+    predictions, chosen, weights = reference.function_space_filter(SLOW, X, Y, **model, jitter=1e-8)
+    np.testing.assert_allclose(out.prediction, predictions, atol=1e-4)
     assert (state.dictionary == X[chosen]).all() and len(chosen) == 12
     np.testing.assert_allclose(state.weights, weights, atol=1e-3)
 
@@ -74,8 +74,8 @@ def test_exrls_agrees_with_its_slow_reference(intercept: bool) -> None:
     model = {"transition": 0.99, "forgetting": 0.98, "state_noise": 0.01, "ridge": 0.1}
     learner = learner_from("exrls", {**model, "intercept": intercept})
     state, out = learner.run(learner.init(dim=3, targets=2, seed=0), X, Y)
-    said, weights = reference.exrls(np.column_stack([X, np.ones(150)]) if intercept else X, Y, **model)
-    np.testing.assert_allclose(out.prediction, said, atol=1e-9)
+    predictions, weights = reference.exrls(np.column_stack([X, np.ones(150)]) if intercept else X, Y, **model)
+    np.testing.assert_allclose(out.prediction, predictions, atol=1e-9)
     np.testing.assert_allclose(np.vstack([state.weights, state.bias])[: len(weights)], weights, atol=1e-9)
 
 

@@ -50,11 +50,11 @@ def test_nystrom_is_exact_on_all_rows_and_better_on_more_of_them(choose):
 
 def test_kmeans_landmarks_beat_uniform_ones():
     X = rows(200)
-    found = {}
+    mismatch = {}
     for choose in ("uniform", "kmeans"):
         maps = [batch.nystrom(KERNEL, X, 10, landmarks=10, choose=choose, seed=seed) for seed in range(8)]
-        found[choose] = np.mean([batch.mismatch(KERNEL, X, one.features(KERNEL, X)) for one in maps])
-    assert found["kmeans"] < 0.8 * found["uniform"]
+        mismatch[choose] = np.mean([batch.mismatch(KERNEL, X, one.features(KERNEL, X)) for one in maps])
+    assert mismatch["kmeans"] < 0.8 * mismatch["uniform"]
 
 
 def test_spectral_shifting_helps_where_the_spectrum_falls_slowly():

@@ -217,7 +217,7 @@ def test_a_chain_tells_its_facts_from_its_parts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "sentence"),
     [
         (
             {"extractor": {"name": "page_hinkley"}, "head": {"name": "rls"}},
@@ -231,8 +231,8 @@ def test_a_chain_tells_its_facts_from_its_parts() -> None:
         ({"extractor": {"name": "scaling"}}, "setting 'head' is missing"),
     ],
 )
-def test_parts_that_do_not_fit_are_refused_with_one_sentence(table: dict[str, Any], said: str) -> None:
-    with pytest.raises(SettingError, match=said):
+def test_parts_that_do_not_fit_are_refused_with_one_sentence(table: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SettingError, match=sentence):
         learner_from("chain", table)
 
 

@@ -90,12 +90,12 @@ def test_a_rise_of_the_mean_is_found_within_rows(name: str, within: int) -> None
     delays, before, after = [], [], []
     for seed in range(0, 100, 2):
         columns = watch(learner_from(name, {}), shifted(seed))[300:]
-        found = np.flatnonzero(columns[:, ALARM] == 1)
-        delays.append(int(found[0]) if len(found) else 100)
-        assert name != "adwin" or len(found) <= 2
-        if len(found):
-            before.append(columns[found[0], BEFORE])
-            after.append(columns[found[0], AFTER])
+        alarmed = np.flatnonzero(columns[:, ALARM] == 1)
+        delays.append(int(alarmed[0]) if len(alarmed) else 100)
+        assert name != "adwin" or len(alarmed) <= 2
+        if len(alarmed):
+            before.append(columns[alarmed[0], BEFORE])
+            after.append(columns[alarmed[0], AFTER])
     missed = delays.count(100)
     print(f"{name}: rows to the alarm, median {np.median(delays)}, most {max(delays)}; {missed} of 50 missed")
     assert missed <= 1
@@ -129,18 +129,18 @@ def test_an_idle_sensor_is_no_drift(name: str) -> None:
 @pytest.mark.parametrize(("name", "notices"), [("page_hinkley", False), ("window_ratio", False), ("adwin", True)])
 def test_only_adwin_calls_a_fall_a_change(name: str, notices: bool) -> None:
     columns = watch(learner_from(name, {}), np.repeat([0.6, 0.1], [300, 50]) + 0.02 * ls_errors(350, 0))
-    found = np.flatnonzero(columns[:, ALARM] == 1)
-    assert len(found) == notices
-    assert not notices or columns[found[0], AFTER] < columns[found[0], BEFORE]
+    alarmed = np.flatnonzero(columns[:, ALARM] == 1)
+    assert len(alarmed) == notices
+    assert not notices or columns[alarmed[0], AFTER] < columns[alarmed[0], BEFORE]
 
 
 @pytest.mark.parametrize("min_between", [1, 5, 12])
 def test_page_hinkley_keeps_its_distance_between_alarms(min_between: int) -> None:
     values = np.tile(np.repeat([0.0, 1.0], 2), 100)
-    found = alarms(learner_from("page_hinkley", {"min_between": min_between}), values)
-    assert len(found) > 10
-    assert found[0] >= min_between - 1
-    assert np.diff(found).min() >= min_between
+    alarmed = alarms(learner_from("page_hinkley", {"min_between": min_between}), values)
+    assert len(alarmed) > 10
+    assert alarmed[0] >= min_between - 1
+    assert np.diff(alarmed).min() >= min_between
 
 
 def test_page_hinkley_forgets_slow_evidence() -> None:

@@ -57,8 +57,8 @@ def test_the_head_agrees_with_its_slow_reference(forgetting: float, turned: bool
     settings = {"boost": 10.0, "rate": 0.3, "discount": 0.98, "forgetting": forgetting}
     population, learner = others(), head(**settings)
     state, out = learner.run(learner.from_population(population), X, Y)
-    said, shares, weights, votes = slow(X, Y, population.weights, unpacked(population.P, DIM), **settings)
-    np.testing.assert_allclose(out.prediction, said, rtol=1e-7, atol=1e-9)
+    predictions, shares, weights, votes = slow(X, Y, population.weights, unpacked(population.P, DIM), **settings)
+    np.testing.assert_allclose(out.prediction, predictions, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(out.features[:, 0], shares, rtol=1e-9)
     np.testing.assert_allclose(state.weights, weights, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(state.votes, votes, rtol=1e-12)
@@ -126,9 +126,9 @@ def test_a_label_weighs_as_boost_of_the_population() -> None:
 def test_without_a_population_it_is_plain_least_squares() -> None:
     X, Y = stream(100, seed=9)
     rls, learner = learner_from("rls", {"delta": 10.0}), head(fallback="none")
-    plain, said = rls.run(rls.init(dim=DIM, targets=CLASSES, seed=0), X, Y)
+    plain, predictions = rls.run(rls.init(dim=DIM, targets=CLASSES, seed=0), X, Y)
     state, out = learner.run(learner.init(dim=DIM, targets=CLASSES, seed=0), X, Y)
-    assert out.prediction.tobytes() == said.prediction.tobytes() and state.P.tobytes() == plain.P.tobytes()
+    assert out.prediction.tobytes() == predictions.prediction.tobytes() and state.P.tobytes() == plain.P.tobytes()
     assert (out.features == 1.0).all()
 
 
@@ -164,7 +164,7 @@ def test_a_person_begins_from_either_head_of_a_population() -> None:
     X, Y = stream(100, seed=11)
     by_rls = rls.run(rls.init(dim=DIM, targets=CLASSES, seed=0), X, Y)[0]
     by_gated = learner.run(learner.init(dim=DIM, targets=CLASSES, seed=0), X, Y)[0]
-    same_state(learner.from_population(by_rls), learner.from_population(by_gated), "begun from gated_rls")
+    same_state(learner.from_population(by_rls), learner.from_population(by_gated), "started from gated_rls")
     np.testing.assert_array_equal(unpacked(packed(np.eye(3)), 3), np.eye(3))
 
 

@@ -43,11 +43,11 @@ def test_a_head_agrees_with_its_slow_reference(name: str, chosen: dict[str, Any]
     X, Y = stream(200, 5, targets)
     head = learner_from(name, {**chosen, "intercept": intercept})
     state, out = head.run(head.init(dim=5, targets=targets, seed=0), X, Y)
-    said, weights = reference.head(name, X, Y, intercept=intercept, **chosen)
-    np.testing.assert_allclose(out.prediction, said, rtol=1e-8, atol=1e-10)
+    predictions, weights = reference.head(name, X, Y, intercept=intercept, **chosen)
+    np.testing.assert_allclose(out.prediction, predictions, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(state.weights, weights[:5], rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(state.bias, weights[5] if intercept else np.zeros(targets), rtol=1e-8, atol=1e-10)
-    losses = [reference.loss(name, one, y) for one, y in zip(said, Y, strict=True)]
+    losses = [reference.loss(name, one, y) for one, y in zip(predictions, Y, strict=True)]
     np.testing.assert_allclose(out.loss, losses, rtol=1e-7, atol=1e-10)
 
 
@@ -118,7 +118,7 @@ def test_an_intercept_learns_what_no_feature_says(name: str) -> None:
 @pytest.mark.parametrize("name", HEADS)
 @pytest.mark.parametrize("intercept", [False, True])
 def test_predictions_do_not_notice_that_the_basis_turns(name: str, intercept: bool) -> None:
-    """Features turned by rotations Q_n, and the head told of each change: as if nothing had turned."""
+    """Features turned by rotations Q_n, and the head given each change: as if nothing had turned."""
     n, dim = 80, 4
     X, Y = stream(n, dim, 2, seed=2)
     head = learner_from(name, {"intercept": intercept})

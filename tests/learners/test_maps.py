@@ -95,7 +95,7 @@ def test_spread_points_fill_each_coordinate_evenly() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "said"),
+    ("name", "settings", "sentence"),
     [
         ("rff", {"features": 7, "variant": "pair"}, "features must be even for pair; got 7."),
         ("gauss_quadrature", {"features": 7}, "features must be even"),
@@ -103,8 +103,8 @@ def test_spread_points_fill_each_coordinate_evenly() -> None:
         ("taylor", {"kernel": {"name": "laplacian"}}, "kernel must be gaussian; got 'laplacian'."),
     ],
 )
-def test_what_a_map_cannot_do_is_refused_with_one_sentence(name: str, settings: dict[str, object], said: str) -> None:
-    with pytest.raises(SettingError, match=said.replace(".", r"\.")):
+def test_what_a_map_cannot_do_is_refused_with_one_sentence(name: str, settings: dict[str, object], sentence: str) -> None:
+    with pytest.raises(SettingError, match=sentence.replace(".", r"\.")):
         learner_from(name, settings)
 
 

@@ -34,7 +34,7 @@ def test_every_update_and_step_gives_the_numbers_of_the_plain_matrices(update, r
     learner, state, out = run(X, **settings)
     plain = PlainOkfe(gaussian(1.5), 0.1, list(X[:8]), run(X[:8], **settings)[1].factor, **settings)
     Q = [plain.step(x) for x in X[8:]]
-    np.testing.assert_allclose(out.ls_error[8:], plain.said, atol=1e-9)
+    np.testing.assert_allclose(out.ls_error[8:], plain.ls_errors, atol=1e-9)
     np.testing.assert_allclose(state.factor, plain.factor, rtol=1e-6, atol=1e-8)
     inner = plain.factor.T @ gram(learner.kernel, X, X) @ plain.factor
     assert state.seen == len(state.support) == 120

@@ -116,7 +116,7 @@ def test_a_new_place_is_planted_after_a_budget_of_rows():
     ("one outlier at 10 sd", "one outlier at 100 sd", "40 in a row, apart", "40 in a row, together", "500 equal rows"),
 )
 def test_after_trouble_the_ls_error_is_back_after_300_rows(role, trouble):
-    most = 1.10 if (role, trouble) == ("head", "40 in a row, together") else 1.05  # 1.06: planted anew, it learns slowly
+    most = 1.10 if (role, trouble) == ("head", "40 in a row, together") else 1.05  # 1.06: seeded again, it learns slowly
     ratio, finite = recovery(role, trouble, repeats=12)
     assert finite
     assert 0.95 < ratio < most
@@ -136,7 +136,7 @@ def test_the_receding_step_without_floor_explodes_on_far_data_and_the_state_stay
 )
 def test_the_way_between_bases_is_that_of_the_subspaces(settings):
     learner = learner_from("okfeb", {**SMALL, "ridge": 0.05, **settings})
-    X = np.vstack([rows(40), rows(30, seed=5) * 0.5 + 50.0])  # the second half plants it anew
+    X = np.vstack([rows(40), rows(30, seed=5) * 0.5 + 50.0])  # the second half seeds it again
     state, turns = learner.init(dim=3, targets=0, seed=0), 0
     for n, row in enumerate(X):
         after, basis = with_basis(learner, state, row)

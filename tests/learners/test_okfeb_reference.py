@@ -31,9 +31,9 @@ def rows(n: int = 120) -> np.ndarray:
 @pytest.mark.parametrize(("update", "evict"), list(itertools.product(("parametric", "nonparametric"), EVICTIONS)))
 @pytest.mark.parametrize("decay_on", first_fast(("admission", "eviction")))
 def test_every_eviction_gives_the_numbers_of_the_plain_matrices(update, evict, decay_on):
-    state, out, plain, said = both(rows(), update=update, evict=evict, decay_on=decay_on)
-    np.testing.assert_allclose(out.ls_error[8:], [row["ls_error"] for row in said], atol=1e-9)
-    np.testing.assert_allclose(out.features[8:], [row["features"] for row in said], atol=1e-8)
+    state, out, plain, steps = both(rows(), update=update, evict=evict, decay_on=decay_on)
+    np.testing.assert_allclose(out.ls_error[8:], [row["ls_error"] for row in steps], atol=1e-9)
+    np.testing.assert_allclose(out.features[8:], [row["features"] for row in steps], atol=1e-8)
     np.testing.assert_allclose(state.support, plain.support, atol=1e-12)
     np.testing.assert_allclose(state.factor, plain.factor, atol=1e-8)
     assert state.age.tolist() == plain.age
@@ -46,16 +46,16 @@ def test_every_eviction_gives_the_numbers_of_the_plain_matrices(update, evict, d
 def test_every_step_rule_gives_the_numbers_of_the_plain_matrices(update, rule, recede):
     constant = CONSTANT[rule] * (10.0 if rule == "lipschitz" and update == "nonparametric" else 1.0)
     settings = {"update": update, "step_rule": rule, "recede": recede, "step_size": constant / 10, "evict": "projected"}
-    state, out, plain, said = both(rows(), **settings)
-    np.testing.assert_allclose(out.ls_error[8:], [row["ls_error"] for row in said], atol=1e-9)
+    state, out, plain, steps = both(rows(), **settings)
+    np.testing.assert_allclose(out.ls_error[8:], [row["ls_error"] for row in steps], atol=1e-9)
     np.testing.assert_allclose(state.factor, plain.factor, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize(("censor", "below"), (("moving_average", 0.0), ("below", 0.3)))
 def test_censored_rows_are_those_of_the_plain_algorithm(censor, below):
-    state, out, plain, said = both(rows(200), censor=censor, censor_below=below, evict="decayed_norm", update="parametric")
-    assert out.admitted[8:].tolist() == [row["admitted"] for row in said]
-    assert out.evicted[8:].tolist() == [row["evicted"] for row in said]
+    state, out, plain, steps = both(rows(200), censor=censor, censor_below=below, evict="decayed_norm", update="parametric")
+    assert out.admitted[8:].tolist() == [row["admitted"] for row in steps]
+    assert out.evicted[8:].tolist() == [row["evicted"] for row in steps]
     assert 0.2 < out.admitted.mean() < 0.95
     np.testing.assert_allclose(state.recent, plain.recent, atol=1e-9)
 
@@ -75,10 +75,10 @@ def test_features_of_the_support_are_those_of_equation_37():
 
 def test_both_coordinates_have_the_same_inner_products():
     settings = {"rank": 3, "budget": 8, "ridge": 0.1, "role": "track"}
-    X, found = rows(80), []
+    X, products = rows(80), []
     for coordinates in ("subspace", "support"):
         learner = learner_from("okfeb", {**settings, "coordinates": coordinates})
         state, _ = learner.run(learner.init(dim=3, targets=0, seed=0), X)
         Z = learner.transform(state, X)
-        found.append(Z @ Z.T)
-    np.testing.assert_allclose(found[0], found[1], atol=1e-9)
+        products.append(Z @ Z.T)
+    np.testing.assert_allclose(products[0], products[1], atol=1e-9)

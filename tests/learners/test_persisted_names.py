@@ -64,8 +64,13 @@ STAGE_NAMES = {
 }
 
 
-def test_the_names_of_learners_have_not_changed() -> None:
-    assert {name: cls.persisted_name for name, cls in LEARNERS.items()} == LEARNER_NAMES
+@pytest.mark.parametrize("name", LEARNERS)
+def test_the_name_of_a_learner_has_not_changed(name: str) -> None:
+    assert LEARNERS[name].persisted_name == LEARNER_NAMES[name]
+
+
+def test_no_learner_is_missing() -> None:
+    assert set(LEARNER_NAMES) == set(LEARNERS)
 
 
 @pytest.mark.parametrize("cls", LEARNERS.values(), ids=LEARNERS)
@@ -81,8 +86,8 @@ def test_the_names_of_stages_have_not_changed(cls: type, name: str) -> None:
 def test_no_two_share_a_name_and_none_of_the_project_is_missing_here() -> None:
     listed = [*LEARNER_NAMES.values(), *STAGE_NAMES.values()]
     assert len(set(listed)) == len(listed)
-    found = {cls.persisted_name for cls in _subclasses(Stage) if cls.__module__.startswith(("algorithms.", "streamjobs."))}
-    assert found | {"Kernel"} == set(listed)
+    names = {cls.persisted_name for cls in _subclasses(Stage) if cls.__module__.startswith(("algorithms.", "streamjobs."))}
+    assert names | {"Kernel"} == set(listed)
 
 
 def test_every_class_states_its_own_name() -> None:
@@ -104,5 +109,5 @@ def test_a_class_that_states_something_of_a_field_it_does_not_store_is_refused()
 
 def _subclasses(cls: type) -> list[type[Stage]]:
     """Those with a state of their own: bases that families share (`abstract`) have no name."""
-    below = [found for one in cls.__subclasses__() for found in (one, *_subclasses(one))]
+    below = [each for one in cls.__subclasses__() for each in (one, *_subclasses(one))]
     return [one for one in below if hasattr(one, "persisted_name")]

@@ -11,11 +11,11 @@ LIMITS = ("budget", "map_size", "seed_size", "ritz_rank")
 
 def _pairs() -> list[tuple[str, str]]:
     """Learner and limit; ispeed and sispeed take their first rows for as many directions as those have."""
-    found = []
+    pairs = []
     for name, cls in LEARNERS.items():
         names = {setting.name for setting in dataclasses.fields(cls)}  # type: ignore[arg-type]
-        found += [(name, limit) for limit in LIMITS if {"rank", limit} <= names]
-    return [pair for pair in found if pair not in {("ispeed", "seed_size"), ("sispeed", "seed_size")}]
+        pairs += [(name, limit) for limit in LIMITS if {"rank", limit} <= names]
+    return [pair for pair in pairs if pair not in {("ispeed", "seed_size"), ("sispeed", "seed_size")}]
 
 
 def test_there_are_learners_of_both_papers_among_them():
@@ -27,5 +27,5 @@ def test_a_limit_below_the_rank_is_refused_in_one_sentence(name: str, limit: str
     others = {other: 100 for learner, other in _pairs() if learner == name and other != limit}
     with pytest.raises(SettingError) as refused:
         learner_from(name, {"rank": 30, **others, limit: 20})
-    said = str(refused.value)
-    assert "30" in said and "20" in said and said.endswith(".") and "\n" not in said, said
+    sentence = str(refused.value)
+    assert "30" in sentence and "20" in sentence and sentence.endswith(".") and "\n" not in sentence, sentence

@@ -31,8 +31,8 @@ def slow(learner: Any, X: Array, Y: Array) -> tuple[reference.Filter, Array, Arr
     first = learner.seed_size if learner.moves else learner.map_size
     settings = {name: getattr(learner, name) for name in (*names, *grows)}
     filter = reference.Filter(first=first, grows=learner.moves, **settings)
-    said = [filter.learn(x, y) for x, y in zip(X, Y, strict=True)]
-    return filter, np.array([f for f, _ in said]), np.array([e for _, e in said])
+    rows = [filter.learn(x, y) for x, y in zip(X, Y, strict=True)]
+    return filter, np.array([f for f, _ in rows]), np.array([e for _, e in rows])
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_agrees_with_the_slow_reference(name: str, settings: dict[str, Any]) -> 
     X, Y = rows(160)
     learner = made(name, **settings)
     state, out = learner.run(learner.init(dim=2, targets=2, seed=0), X, Y)
-    filter, said, errors = slow(learner, X, Y)
+    filter, predictions, errors = slow(learner, X, Y)
     assert filter.D is not None and state.dictionary.tolist() == filter.D.tolist()
-    np.testing.assert_allclose(out.prediction, said, atol=1e-8)
+    np.testing.assert_allclose(out.prediction, predictions, atol=1e-8)
     np.testing.assert_allclose(out.ls_error, errors, atol=1e-9)
     np.testing.assert_allclose(state.values, filter.values, atol=1e-8)
     assert learner.moves is False or state.used.tolist() == filter.used
@@ -145,9 +145,9 @@ def test_a_chain_learns_what_the_head_of_its_own_learns() -> None:
 def test_rows_without_a_target_teach_the_map_and_late_labels_the_head_alone() -> None:
     X, Y = rows(100, seed=8)
     learner = made("sispeed", **SMALL)
-    told, _ = learner.run(learner.init(dim=2, targets=2, seed=0), X, Y)
+    labelled, _ = learner.run(learner.init(dim=2, targets=2, seed=0), X, Y)
     silent, _ = learner.run(learner.init(dim=2, targets=2, seed=0), X)
-    assert silent.dictionary.tolist() == told.dictionary.tolist() and not silent.values.any()
+    assert silent.dictionary.tolist() == labelled.dictionary.tolist() and not silent.values.any()
     work, flags = learner.workspace(silent), np.full(100, LEARN_HEAD, np.int8)
     learner.load(work, 0, silent)
     learner.advance(work, np.zeros(100, np.int64), X, Y, learner.outputs(100, 2, 2), flags)

@@ -24,9 +24,9 @@ def test_every_number_is_that_of_the_plain_matrices(weights):
     X = rows()
     state, out = learner.run(learner.init(dim=3, targets=0, seed=0), X)
     plain = PlainWrkpca(gaussian(1.5), 3, 8, 0.01, decay, floor, fade)
-    said = np.array([plain.step(x) for x in X])
-    np.testing.assert_allclose(out.ls_error, said[:, 0], atol=1e-7)
-    np.testing.assert_allclose((out.features**2).sum(axis=1), said[:, 1], atol=1e-7)
+    steps = np.array([plain.step(x) for x in X])
+    np.testing.assert_allclose(out.ls_error, steps[:, 0], atol=1e-7)
+    np.testing.assert_allclose((out.features**2).sum(axis=1), steps[:, 1], atol=1e-7)
     np.testing.assert_array_equal(state.support, plain.support)
     np.testing.assert_allclose(state.spread, plain.M[np.tril_indices(8)], rtol=1e-6, atol=1e-8)
     assert state.age.tolist() == plain.age

@@ -43,7 +43,7 @@ def adwin(values: Array, *, confidence: float, per_size: int = 5, least: int = 5
 
 def _cut(buckets: list[list[float]], confidence: float, least: int) -> tuple[float, int, float, float]:
     """Largest |difference of means| / bound, how many buckets lie before that cut, and the two means."""
-    found = (np.nan, 0, np.nan, np.nan)
+    largest = (np.nan, 0, np.nan, np.nan)
     for at in range(1, len(buckets)):
         older, newer = np.concatenate(buckets[:at]), np.concatenate(buckets[at:])
         if len(older) < least or len(newer) < least:
@@ -53,9 +53,9 @@ def _cut(buckets: list[list[float]], confidence: float, least: int) -> tuple[flo
         surprise = np.log(2 * np.log(len(both)) / confidence)
         bound = np.sqrt(2 / harmonic * both.var() * surprise) + 2 / (3 * harmonic) * surprise
         ratio = abs(older.mean() - newer.mean()) / bound
-        if not ratio <= found[0]:
-            found = (ratio, at, older.mean(), newer.mean())
-    return found
+        if not ratio <= largest[0]:
+            largest = (ratio, at, older.mean(), newer.mean())
+    return largest
 
 
 def window_ratio(values: Array, *, short: int, long: int, ratio: float, floor: float) -> Array:

@@ -14,20 +14,20 @@ def gated(
     """
     frozen, adapted, held, P = W.copy(), W.copy(), W.copy(), boost * P
     votes, run = np.zeros(2), None
-    said, shares = [], []
+    predictions, shares = [], []
     for x, y in zip(X, Y, strict=True):
         weight = np.exp(rate * (votes - votes.max()))
         share = weight[1] / weight.sum()
-        said.append((1 - share) * (frozen.T @ x) + share * (adapted.T @ x))
+        predictions.append((1 - share) * (frozen.T @ x) + share * (adapted.T @ x))
         shares.append(share)
         if np.isnan(y).any():
             continue
         label = int(np.argmax(y))
-        if label != run:  # another activity: what the adapted head would have said before it had labels of it
+        if label != run:  # another activity: what the adapted head would have predictions before it had labels of it
             held, run = adapted.copy(), label
         right = [np.argmax(frozen.T @ x) == label, np.argmax(held.T @ x) == label]
         votes = discount * votes + np.array(right, float)
         gain = P @ x / (forgetting + x @ P @ x)
         adapted = adapted + np.outer(gain, y - adapted.T @ x)
         P = (P - np.outer(gain, x @ P)) / forgetting
-    return np.array(said), np.array(shares), adapted, votes
+    return np.array(predictions), np.array(shares), adapted, votes

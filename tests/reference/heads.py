@@ -19,68 +19,68 @@ def head(name: str, X: Array, Y: Array, *, intercept: bool, **settings: Any) -> 
 
 def lms(Z: Array, Y: Array, *, step_size: float, ridge: float) -> tuple[Array, Array]:
     W = np.zeros((Z.shape[1], Y.shape[1]))
-    said = []
+    predictions = []
     for z, y in zip(Z, Y, strict=True):
-        said.append(W.T @ z)
+        predictions.append(W.T @ z)
         W = W + step_size * (np.outer(z, y - W.T @ z) - ridge * W)
-    return np.array(said), W
+    return np.array(predictions), W
 
 
 def nlms(Z: Array, Y: Array, *, step_size: float, ridge: float) -> tuple[Array, Array]:
     W = np.zeros((Z.shape[1], Y.shape[1]))
-    said = []
+    predictions = []
     for z, y in zip(Z, Y, strict=True):
-        said.append(W.T @ z)
+        predictions.append(W.T @ z)
         W = W + step_size * np.outer(z, y - W.T @ z) / (ridge + z @ z)
-    return np.array(said), W
+    return np.array(predictions), W
 
 
 def rls(Z: Array, Y: Array, *, forgetting: float, delta: float) -> tuple[Array, Array]:
     W, P = np.zeros((Z.shape[1], Y.shape[1])), delta * np.eye(Z.shape[1])
-    said = []
+    predictions = []
     for z, y in zip(Z, Y, strict=True):
-        said.append(W.T @ z)
+        predictions.append(W.T @ z)
         gain = P @ z / (forgetting + z @ P @ z)
         W = W + np.outer(gain, y - W.T @ z)
         P = (P - np.outer(gain, z @ P)) / forgetting
-    return np.array(said), W
+    return np.array(predictions), W
 
 
 def pegasos(Z: Array, Y: Array, *, ridge: float) -> tuple[Array, Array]:
     W = np.zeros((Z.shape[1], Y.shape[1]))
-    said = []
+    predictions = []
     for t, (z, y) in enumerate(zip(Z, np.where(Y > 0, 1, -1), strict=True), start=1):
-        said.append(W.T @ z)
+        predictions.append(W.T @ z)
         W = (1 - 1 / t) * W
         for k in range(len(y)):
             if y[k] * (W[:, k] @ z) < 1:
                 W[:, k] += y[k] * z / (ridge * t)
-    return np.array(said), W
+    return np.array(predictions), W
 
 
 def pa(Z: Array, Y: Array, *, aggressiveness: float) -> tuple[Array, Array]:
     W = np.zeros((Z.shape[1], Y.shape[1]))
-    said = []
+    predictions = []
     for z, y in zip(Z, np.where(Y > 0, 1, -1), strict=True):
-        said.append(W.T @ z)
+        predictions.append(W.T @ z)
         for k in range(len(y)):
             hinge = max(0.0, 1 - y[k] * (W[:, k] @ z))
             W[:, k] += y[k] * min(aggressiveness, hinge / (z @ z)) * z
-    return np.array(said), W
+    return np.array(predictions), W
 
 
 def logistic(Z: Array, Y: Array, *, step_size: float, ridge: float) -> tuple[Array, Array]:
     W = np.zeros((Z.shape[1], Y.shape[1]))
-    said = []
+    predictions = []
     for z, y in zip(Z, Y, strict=True):
         scores = W.T @ z
-        said.append(scores)
+        predictions.append(scores)
         if len(y) == 1:
             wrong = (y > 0) - 1 / (1 + np.exp(-scores))
         else:
             wrong = np.eye(len(y))[np.argmax(y)] - np.exp(scores) / np.exp(scores).sum()
         W = W + step_size * (np.outer(z, wrong) - ridge * W)
-    return np.array(said), W
+    return np.array(predictions), W
 
 
 HEADS = {"lms": lms, "nlms": nlms, "rls": rls, "pegasos": pegasos, "pa": pa, "logistic": logistic}

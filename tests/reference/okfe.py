@@ -26,14 +26,14 @@ class PlainOkfe:
     recede: bool = False
     curvature: float = 0.0
     gram: Array | None = None
-    said: list[float] = field(default_factory=list)
+    ls_errors: list[float] = field(default_factory=list)
 
     def step(self, x: Array) -> Array:
-        """Learn x; gives q. The LS error before goes to `said`."""
+        """Learn x; gives q. The LS error before goes to `ls_errors`."""
         A, K = self.factor, gram(self.kernel, self.rows, self.rows) if self.gram is None else self.gram
         k, kxx, r = gram(self.kernel, self.rows, [x])[:, 0], self.kernel(x, x), self.factor.shape[1]
         q = np.linalg.solve(A.T @ K @ A + self.ridge * np.eye(r), A.T @ k)  # (11b)
-        self.said.append(float(kxx - 2 * k @ A @ q + q @ A.T @ K @ A @ q))
+        self.ls_errors.append(float(kxx - 2 * k @ A @ q + q @ A.T @ K @ A @ q))
         self.rows = [*self.rows, x]
         n, K = len(self.rows), np.block([[K, k[:, None]], [k[None], np.array([[kxx]])]])
         self.gram = K

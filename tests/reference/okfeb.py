@@ -66,7 +66,7 @@ class PlainOkfeb:
         q, ls_error = self.project(x)
         inner = self.factor.T @ gram(self.kernel, self.support, self.support) @ self.factor
         features = np.linalg.cholesky(inner).T @ q if np.linalg.cond(inner) < 1e8 else np.full(self.rank, np.nan)
-        said: dict[str, Any] = {"ls_error": ls_error, "features": features, "admitted": 0, "evicted": 0}
+        outputs: dict[str, Any] = {"ls_error": ls_error, "features": features, "admitted": 0, "evicted": 0}
         self.seen += 1
         threshold = -1.0
         if self.censor == "moving_average" and self.recent:
@@ -80,9 +80,9 @@ class PlainOkfeb:
             self.seen -= self.budget
             self.plant(np.array(self.far))
             self.far, self.curvature = [], 0.0
-            return said | {"admitted": 1, "evicted": 1}
+            return outputs | {"admitted": 1, "evicted": 1}
         if len(self.support) == self.budget and ls_error < threshold:
-            return said
+            return outputs
         n, lam, A = self.seen, self.ridge, self.factor
         extended = [*self.support, x]
         K = gram(self.kernel, extended, extended)
@@ -106,11 +106,11 @@ class PlainOkfeb:
             grown = grown - mu * G
         self.support, self.factor = extended, grown
         self.age = [age + (self.decay_on == "admission") for age in self.age] + [0]
-        said["admitted"] = 1
+        outputs["admitted"] = 1
         if len(self.support) > self.budget:  # Algorithm 5
-            said["evicted"] = 1
+            outputs["evicted"] = 1
             self.leave(K)
-        return said
+        return outputs
 
     def lie_together(self) -> bool:
         K = gram(self.kernel, self.far, self.far)

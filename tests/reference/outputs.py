@@ -20,76 +20,76 @@ KERNEL = {"name": "gaussian", "bandwidth": BANDWIDTH}
 SLOW, OF_TWO = gaussian(BANDWIDTH), of_two(BANDWIDTH)
 
 
-def _said(told: tuple[Array, Any, Any] | tuple[Array, Any]) -> Outputs:
-    return {"prediction": told[0]}
+def _predictions(run: tuple[Array, Any, Any] | tuple[Array, Any]) -> Outputs:
+    return {"prediction": run[0]}
 
 
 # Kernel filters.
 @slow_reference("klms", kernel=KERNEL, step_size=0.5, budget=8)
 def klms(X: Array, Y: Array, *, kernel: Any, **settings: Any) -> Outputs:
-    return _said(adaptive.klms(SLOW, X, Y, **settings))
+    return _predictions(adaptive.klms(SLOW, X, Y, **settings))
 
 
 @slow_reference("qklms", kernel=KERNEL, step_size=0.5, quantum=0.1, budget=8)
 def qklms(X: Array, Y: Array, *, kernel: Any, **settings: Any) -> Outputs:
-    return _said(adaptive.qklms(SLOW, X, Y, **settings))
+    return _predictions(adaptive.qklms(SLOW, X, Y, **settings))
 
 
 @slow_reference("knlms", kernel=KERNEL, step_size=0.5, coherence_below=0.9, ridge=0.01, loss="squared")
 def knlms(X: Array, Y: Array, *, kernel: Any, **settings: Any) -> Outputs:
-    return _said(adaptive.knlms(SLOW, X, Y, **settings))
+    return _predictions(adaptive.knlms(SLOW, X, Y, **settings))
 
 
 @slow_reference("krls", kernel=KERNEL, ald_above=0.1, forgetting=0.99, budget=8)
 def krls(X: Array, Y: Array, *, kernel: Any, **settings: Any) -> Outputs:
-    return _said(adaptive.krls(SLOW, X, Y, **settings))
+    return _predictions(adaptive.krls(SLOW, X, Y, **settings))
 
 
 @slow_reference("exkrls", kernel=KERNEL, transition=0.999, forgetting=0.999, state_noise=1e-3, ridge=0.5)
 def exkrls(X: Array, Y: Array, *, kernel: Any, ridge: float, **settings: Any) -> Outputs:
-    return _said(adaptive.exkrls(SLOW, X, Y, ridge=ridge, **settings))
+    return _predictions(adaptive.exkrls(SLOW, X, Y, ridge=ridge, **settings))
 
 
 # Heads.
 @slow_reference("lms", step_size=0.1, ridge=0.01)
 def lms(X: Array, Y: Array, **settings: Any) -> Outputs:
-    return _said(heads.lms(X, Y, **settings))
+    return _predictions(heads.lms(X, Y, **settings))
 
 
 @slow_reference("nlms", step_size=0.5, ridge=0.01)
 def nlms(X: Array, Y: Array, **settings: Any) -> Outputs:
-    return _said(heads.nlms(X, Y, **settings))
+    return _predictions(heads.nlms(X, Y, **settings))
 
 
 @slow_reference("rls", forgetting=0.99, delta=10.0)
 def rls(X: Array, Y: Array, **settings: Any) -> Outputs:
-    return _said(heads.rls(X, Y, **settings))
+    return _predictions(heads.rls(X, Y, **settings))
 
 
 @slow_reference("exrls", transition=0.999, forgetting=0.99, state_noise=1e-3, ridge=0.5)
 def exrls(X: Array, Y: Array, **settings: Any) -> Outputs:
-    return _said(adaptive.exrls(X, Y, **settings))
+    return _predictions(adaptive.exrls(X, Y, **settings))
 
 
 @slow_reference("pegasos", ridge=0.1)
 def pegasos(X: Array, Y: Array, **settings: Any) -> Outputs:
-    return _said(heads.pegasos(X, Y, **settings))
+    return _predictions(heads.pegasos(X, Y, **settings))
 
 
 @slow_reference("pa", aggressiveness=0.5)
 def pa(X: Array, Y: Array, **settings: Any) -> Outputs:
-    return _said(heads.pa(X, Y, **settings))
+    return _predictions(heads.pa(X, Y, **settings))
 
 
 @slow_reference("logistic", step_size=0.3, ridge=0.01)
 def logistic(X: Array, Y: Array, **settings: Any) -> Outputs:
-    return _said(heads.logistic(X, Y, **settings))
+    return _predictions(heads.logistic(X, Y, **settings))
 
 
 @slow_reference("gated_rls", delta=10.0, boost=1.0, forgetting=0.99, gate=False, fallback="none")
 def gated_rls(X: Array, Y: Array, *, delta: float, forgetting: float, **settings: Any) -> Outputs:
     """Without a population there is nothing to gate: one head learns. tests/learners/test_gated.py has one with."""
-    return _said(heads.rls(X, Y, forgetting=forgetting, delta=delta))
+    return _predictions(heads.rls(X, Y, forgetting=forgetting, delta=delta))
 
 
 # Feature maps that stand still, and scaling.
@@ -136,12 +136,12 @@ def random_prototypes(X: Array, Y: Array, *, kernel: Any, **settings: Any) -> Ou
 # Subspaces.
 @slow_reference("okfe", kernel=KERNEL, rank=3, ridge=0.1, seed_size=8)
 def okfe(X: Array, Y: Array, *, kernel: Any, rank: int, ridge: float, seed_size: int) -> Outputs:
-    begun = PlainOkfeb(OF_TWO, rank, seed_size, ridge)
-    begun.plant(X[:seed_size])
-    plain = PlainOkfe(OF_TWO, ridge, list(X[:seed_size]), begun.factor)
+    seed = PlainOkfeb(OF_TWO, rank, seed_size, ridge)
+    seed.plant(X[:seed_size])
+    plain = PlainOkfe(OF_TWO, ridge, list(X[:seed_size]), seed.factor)
     for x in X[seed_size:]:
         plain.step(x)
-    return {"ls_error": np.array([np.nan] * seed_size + plain.said)}
+    return {"ls_error": np.array([np.nan] * seed_size + plain.ls_errors)}
 
 
 @slow_reference("okfeb", kernel=KERNEL, rank=3, budget=8, ridge=0.1, decay=0.95, censor="off", evict="projected")
@@ -172,8 +172,8 @@ def last_points(X: Array, Y: Array, *, kernel: Any, rank: int, ridge: float) -> 
 # The SPEED family; its reference has the gaussian kernel of bandwidth 1.
 def _spectral(X: Array, Y: Array, first: int, **settings: Any) -> Outputs:
     filter = Filter(first=first, **settings)
-    said = [filter.learn(x, y) for x, y in zip(X, Y, strict=True)]
-    return {"prediction": np.array([f for f, _ in said]), "ls_error": np.array([e for _, e in said])}
+    rows = [filter.learn(x, y) for x, y in zip(X, Y, strict=True)]
+    return {"prediction": np.array([f for f, _ in rows]), "ls_error": np.array([e for _, e in rows])}
 
 
 @slow_reference("speed", kernel={"bandwidth": 1.0}, rank=5, map_size=30)

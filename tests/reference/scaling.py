@@ -1,4 +1,4 @@
-"""Scaling as its definition says: mean and standard deviation of all earlier rows, computed anew for every row."""
+"""Scaling as its definition says: mean and standard deviation of all earlier rows, computed again for every row."""
 
 import numpy as np
 

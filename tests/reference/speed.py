@@ -1,4 +1,4 @@
-"""The SPEED family as the paper prints it, in plain NumPy: every map anew by eigh, every distance anew."""
+"""The SPEED family as the paper prints it, in plain NumPy: every map by eigh again, every distance again."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,7 +83,7 @@ class Filter:
                 self.begin()
             return np.full(len(y), np.nan), np.nan
         z = self.phi(x)
-        said = self.w.T @ z, 1 - z @ z
+        outputs = self.w.T @ z, 1 - z @ z
         nearest = int(self.gaps2(x).argmin())
         self.used[nearest] = self.seen
         enters = self.grows and self.gaps2(x)[nearest] >= self.novelty
@@ -96,7 +96,7 @@ class Filter:
             self.update(x, y)
             if enters:
                 self.follow(x, nearest)
-        return said
+        return outputs
 
     def begin(self) -> None:
         X = np.array([x for x, _ in self.waiting])
