@@ -19,7 +19,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.data import NO_RECORDINGS
-from tests.parts import CHECKOUT, PARTS, REQUIRED, Part
+from tests.parts import CHECKOUT, PARTS, REQUIRED, Part, together
 from tests.running import Result, run_part, stopping
 
 
@@ -62,7 +62,8 @@ def _chosen(options: argparse.Namespace) -> tuple[list[Part], str]:
     by_name = {part.name: part for part in PARTS}
     if not options.what:
         parts = [part for part in PARTS if part.fast or not options.fast]
-        return [part for part in parts if not (options.k and part.command)], ""
+        parts = [part for part in parts if not (options.k and part.command)]
+        return together(parts) if options.fast else parts, ""
     chosen = []
     for word in options.what:
         if word in by_name:
@@ -89,8 +90,11 @@ def _ran(part: Part, pytest_options: list[str], *, picked: bool, strict: bool) -
         print(f"  {part.name}: {line}", flush=True)
 
     result = run_part(part, pytest_options, progress)
-    if result.tests == 0 and part.name in REQUIRED and not picked:
-        result.failed.append(f"{part.name}: no test found")
+    for one in part.members or (part,):
+        folders = tuple(f"{folder}/" for folder in one.folders)
+        found = any(test.startswith(folders) for test in result.ids) if part.members else result.tests
+        if not found and one.name in REQUIRED and not picked:
+            result.failed.append(f"{one.name}: no test found")
     if strict:
         forbidden = [(test, why) for test, why in result.skipped if not why.startswith(NO_RECORDINGS)]
         result.skipped = [skip for skip in result.skipped if skip not in forbidden]

@@ -27,6 +27,7 @@ class Result:
     passed: int = 0
     failed: list[str] = field(default_factory=list)  # test ids, or another problem of the part
     skipped: list[tuple[str, str]] = field(default_factory=list)  # test id, reason
+    ids: list[str] = field(default_factory=list)  # of all tests
     seconds: float = 0.0
     processor: float = 0.0  # seconds, of the part and all processes it waited for
     output: str = ""
@@ -135,6 +136,7 @@ def _progress(tally: Path, seconds: float) -> str:
 
 def _read(tally: Path, code: int | None, part: Part, result: Result) -> None:
     lines = _lines(tally)
+    result.ids = [line["test"] for line in lines if "test" in line]
     for line in lines:
         if line.get("outcome") == "passed":
             result.passed += 1

@@ -4,20 +4,26 @@ Lines are written as things happen, so the reader can show progress and knows, a
 {"start": id}, {"test": id, "outcome": "passed" | "failed" | "skipped", "reason": text}, and at the end {"done": true}.
 """
 
+import functools
 import json
 import os
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
 _outcomes: dict[str, tuple[str, str]] = {}
 
 
+@functools.cache
+def _tally(path: str) -> TextIO:
+    return Path(path).open("a", encoding="utf-8", buffering=1)
+
+
 def _write(**line: object) -> None:
     path = os.environ.get("STREAMJOBS_TALLY")
     if path:
-        with Path(path).open("a", encoding="utf-8") as tally:
-            tally.write(json.dumps(line) + "\n")
+        _tally(path).write(json.dumps(line) + "\n")
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:

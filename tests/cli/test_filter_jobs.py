@@ -7,6 +7,7 @@ import pytest
 
 from streamjobs.replay import engine
 from tests.cli.jobs import START, command, job_file, jsonl
+from tests.sizes import first_fast
 
 JOB = """\
 [job]
@@ -44,7 +45,7 @@ def flow(tmp_path, keys: int = 12, rows: int = 60):
     return jsonl(tmp_path / "flow.jsonl", table)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", first_fast(LEARNERS, 3))
 def test_a_job_predicts_and_its_stored_states_give_the_same_bytes(tmp_path, name, monkeypatch):
     job, recording = (
         job_file(tmp_path, JOB + f'[learner]\nname = "{name}"\n{LEARNERS[name]}task = "regression"\n'),

@@ -47,6 +47,7 @@ def worked(tmp_path_factory):
         yield job
 
 
+@pytest.mark.slow
 def test_the_topics_hold_what_replay_of_the_input_topic_computes(worked, capsys):
     assert command("replay", worked, "--input", "topic", "--expect", "topics", "--json") == 0
     found = json.loads(capsys.readouterr().out)
@@ -54,6 +55,7 @@ def test_the_topics_hold_what_replay_of_the_input_topic_computes(worked, capsys)
     assert found["compared"] == 3 * found["rows"] + 2
 
 
+@pytest.mark.slow
 def test_a_replay_of_a_part_of_the_topic_differs_and_says_where(worked, capsys):
     assert command("replay", worked, "--input", "topic", "--from", "1700000010", "--expect", "topics") == 4
     assert "mismatch: " in capsys.readouterr().err

@@ -7,6 +7,7 @@ import pytest
 
 from streamjobs.core.state.population import decode
 from tests.fit.people import ACTIVITIES, JOB, as_csv, command, job_file, jsonl, rows
+from tests.sizes import first_fast
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +190,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("what", first_fast(REFUSED, 5))
 def test_what_cannot_work_is_one_sentence(tmp_path, table, capsys, what):
     change, words, text, sentence = REFUSED[what]
     assert fit(tmp_path, change(table), *words, text=text) == 2

@@ -110,10 +110,15 @@ def test_a_new_place_is_planted_after_a_budget_of_rows():
     assert (moved.support > 40).all()
 
 
+TROUBLES = ("40 in a row, together", "one outlier at 10 sd", "one outlier at 100 sd", "40 in a row, apart", "500 equal rows")
+
+
 @pytest.mark.parametrize("role", first_fast(("track", "head")))
 @pytest.mark.parametrize(
     "trouble",
-    ("one outlier at 10 sd", "one outlier at 100 sd", "40 in a row, apart", "40 in a row, together", "500 equal rows"),
+    first_fast(
+        ("40 in a row, together", "one outlier at 10 sd", "one outlier at 100 sd", "40 in a row, apart", "500 equal rows")
+    ),
 )
 def test_after_trouble_the_ls_error_is_back_after_300_rows(role, trouble):
     most = 1.10 if (role, trouble) == ("head", "40 in a row, together") else 1.05  # 1.06: seeded again, it learns slowly

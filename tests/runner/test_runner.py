@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import tests.__main__ as runner
 from tests import running
 from tests.data import NO_RECORDINGS
-from tests.parts import CHECKOUT, PARTS, Part
+from tests.parts import CHECKOUT, PARTS, Part, together
 from tests.running import Result, run_part
 
 FILE = """
@@ -156,6 +157,27 @@ def test_a_required_part_without_tests_fails(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(runner, "REQUIRED", frozenset({"written"}))
     assert runner._one(part, [], picked=False, strict=False).failed == ["written: no test found"]
     assert runner._one(part, [], picked=True, strict=False).failed == []
+
+
+def test_parts_that_run_together_count_as_before_and_each_needs_a_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = []
+    for name, text in (("a", "def test_a(): pass\n"), ("b", "def test_b(): assert False\n"), ("c", "")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"test_{name}.py").write_text(text)
+        parts.append(Part(name, (str(tmp_path / name),)))
+    tool = Part("tool", command=(sys.executable, "-c", ""))
+    first, one = together([*parts, tool])
+    assert (first, one.members, one.folders) == (tool, tuple(parts), tuple(str(tmp_path / name) for name in "abc"))
+    monkeypatch.setattr(runner, "REQUIRED", frozenset("abc"))
+    monkeypatch.setattr(running, "CHECKOUT", tmp_path)  # test ids begin with the folders as they are given
+    one = replace(one, folders=("a", "b", "c"), members=tuple(replace(part, folders=(part.name,)) for part in parts))
+    monkeypatch.setattr(Part, "there", property(lambda part: list(part.folders)))
+    monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
+    result = runner._one(one, [], picked=False, strict=False)
+    assert result.passed == 1
+    assert [test.rpartition("::")[2] or test for test in result.failed] == ["test_b", "c: no test found"]
 
 
 def test_every_test_file_belongs_to_a_part() -> None:

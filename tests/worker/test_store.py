@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from streamjobs.worker.store import MemoryStore, RocksStore, SharedOptions, StoreError
+from tests.sizes import first_fast
 from tests.worker.faust_store import OFFSET_KEY, FaustStore, filled
 
 
@@ -116,7 +117,7 @@ os.kill(os.getpid(), 9)
 """
 
 
-@pytest.mark.parametrize("how", ["flushed", "not flushed"])
+@pytest.mark.parametrize("how", first_fast(["flushed", "not flushed"]))
 def test_restored_snapshots_outlive_a_crash_after_the_next_checkpoint_because_they_are_flushed(tmp_path, how):
     """Not flushed, the crash keeps the newer offset and loses what was restored: a silent hole, shown beside."""
     checkout = Path(__file__).resolve().parents[2]
