@@ -4,6 +4,7 @@ import numpy as np
 
 from streamjobs.fit.recordings import Recordings
 from streamjobs.stages.windows import Windows
+from tests.core.driving import fresh
 from tests.data import dataset
 
 MIRRORED = (0, 4, 5)  # ax, wy, wz change their sign on one arm
@@ -64,7 +65,7 @@ def _windows(X, t, y, person, part, names, statistics) -> Recordings:
     ids = person.astype(np.int64) * 1000 + part
     _, first, slots = np.unique(ids, return_index=True, return_inverse=True)
     stage, n = Windows(length=2.0, hop=1.0, rate=50.0, statistics=statistics), len(X)
-    start = stage.init(X.shape[1], 1)
+    start = fresh(stage, X.shape[1], 1)
     work = stage.workspace(start, slots=len(first))
     for slot in range(len(first)):  # a recording is a key: its windows are its own
         stage.load(work, slot, start)
