@@ -11,6 +11,7 @@ from streamjobs import learner_reference as source
 from streamjobs.commands.describe import tables_of
 from tests.checks.examples import examples
 from tests.cli.jobs import command
+from tests.sizes import first_fast
 
 
 def described(capsys, *words: object) -> dict:
@@ -36,7 +37,7 @@ def test_every_learner_says_its_source_cost_state_and_settings(name, capsys):
         assert setting["range"] or setting["meaning"] if number else True
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", first_fast(LEARNERS, 8))
 def test_the_text_names_every_setting_and_is_no_wider_than_a_page(name, capsys):
     assert command("describe", name) == 0
     text = capsys.readouterr().out
@@ -47,7 +48,7 @@ def test_the_text_names_every_setting_and_is_no_wider_than_a_page(name, capsys):
     assert max(map(len, text.splitlines()[1:])) <= 110
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", first_fast(LEARNERS, 8))
 def test_the_size_is_what_a_state_is_bounded_by_and_the_defaults_make_the_same_learner(name, capsys):
     example = examples(name)[-1]
     words = [f"--set={setting}={_toml(value)}" for setting, value in example.settings.items()]

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import sys
 import numpy as np
@@ -19,6 +21,7 @@ assert hasattr(sys.modules["scipy.linalg"], "eigh") and scipy.linalg.eigh
 """
 
 
+@pytest.mark.slow
 def test_loops_reach_lapack_without_its_package_which_can_be_imported_afterwards() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

@@ -78,6 +78,7 @@ def test_it_names_the_project_and_all_it_needs_with_versions_and_licences(bill):
     assert held["llvmlite"]["bom-ref"] in edges[held["numba"]["bom-ref"]]
 
 
+@pytest.mark.slow
 def test_the_same_installation_gives_the_same_document():
     assert document("streamjobs") == document("streamjobs")
 

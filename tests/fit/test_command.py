@@ -84,6 +84,7 @@ def test_neither_the_kind_of_file_nor_the_order_of_people_changes_a_byte(fitted,
         assert (tmp_path / name).read_bytes() == (fitted[0] / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_files_of_single_people_are_one_input(fitted, tmp_path, table, capsys):
     words = []
     for person in dict.fromkeys(row["person"] for row in table):
@@ -95,6 +96,7 @@ def test_files_of_single_people_are_one_input(fitted, tmp_path, table, capsys):
     assert "Somebody new" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_text_says_what_was_learned_and_what_it_is_worth(tmp_path, table, capsys):
     assert fit(tmp_path, table[: len(table) // 2], "--shuffles", 1, "--folds", 2) == 0
     said = capsys.readouterr()
@@ -112,6 +114,7 @@ def test_the_text_says_what_was_learned_and_what_it_is_worth(tmp_path, table, ca
     assert "note: only 3 people" in said.err
 
 
+@pytest.mark.slow
 def test_a_job_without_population_is_told_how_to_use_it(tmp_path, table, capsys):
     text = JOB.replace('[population]\nfile = "{file}"\n', "")
     assert fit(tmp_path, table, "--no-report", text=text) == 2

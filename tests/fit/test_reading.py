@@ -87,6 +87,7 @@ def test_a_column_tells_recordings_apart_and_no_window_spans_two(tmp_path, table
     assert bouts(found) == ["sit", "walk", "run"] * 2 and len(found.data.X) == 2 * 6 * 39
 
 
+@pytest.mark.slow
 def test_without_a_column_pauses_and_labels_do(tmp_path, table):
     plain = [{name: value for name, value in row.items() if name != "recording"} for row in table]
     found = reading(tmp_path, plain)

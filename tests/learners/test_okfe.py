@@ -26,7 +26,7 @@ def run(X, **settings):
 
 
 @pytest.mark.parametrize(
-    ("update", "rule", "recede"), first_fast(itertools.product(("parametric", "nonparametric"), CONSTANT, (False, True)), 10)
+    ("update", "rule", "recede"), first_fast(itertools.product(("parametric", "nonparametric"), CONSTANT, (False, True)), 4)
 )
 def test_every_update_and_step_gives_the_numbers_of_the_plain_matrices(update, rule, recede):
     X = rows()

@@ -26,7 +26,7 @@ def rows(n: int = 120) -> np.ndarray:
     return np.random.default_rng(3).normal(size=(n, 3))
 
 
-@pytest.mark.parametrize("evict", EVICTIONS)
+@pytest.mark.parametrize("evict", first_fast(EVICTIONS, 2))
 @pytest.mark.parametrize("update", first_fast(("parametric", "nonparametric")))
 @pytest.mark.parametrize("decay_on", first_fast(("admission", "eviction")))
 def test_every_eviction_gives_the_numbers_of_the_plain_matrices(update, evict, decay_on):
@@ -40,7 +40,7 @@ def test_every_eviction_gives_the_numbers_of_the_plain_matrices(update, evict, d
 
 
 @pytest.mark.parametrize("update", first_fast(("parametric", "nonparametric")))
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", first_fast(RULES, 2))
 @pytest.mark.parametrize("recede", first_fast((False, True)))
 def test_every_step_rule_gives_the_numbers_of_the_plain_matrices(update, rule, recede):
     constant = CONSTANT[rule] * (10.0 if rule == "lipschitz" and update == "nonparametric" else 1.0)
