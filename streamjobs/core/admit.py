@@ -60,7 +60,7 @@ def _as_a_whole(job: Job, live: Live, records: Sequence[Record], decoded: Decode
     if any([offset <= applied[slot].get(source, -1) for slot, offset in first.items()]):
         return None
     ttl = Ttl.of(job, live)
-    if ttl is not None and ttl.concerns(list(first), decoded.times):
+    if ttl is not None and ttl.may_expire(list(first), decoded.times):
         return None
     of_samples = np.array(slots, np.int64)
     if n > len(slots):
@@ -131,7 +131,7 @@ def _one_by_one(
         offsets = live.offsets[slot]
         good = record.offset > offsets.get(source, -1)
         if ttl is not None and good:
-            if ttl.splits(slot, decoded.times[first]):
+            if ttl.must_split(slot, decoded.times[first]):
                 break
             offsets = live.offsets[slot]
         if not good:

@@ -13,12 +13,12 @@ from streamjobs.core.admit import admit
 from streamjobs.core.encode import Encoder
 from streamjobs.core.job import ORDER, Job
 from streamjobs.core.messages import Advanced, Output, Record, Report, dead_letter
-from streamjobs.core.model import choose, error_of, remember, run_learners, watch_drift
+from streamjobs.core.model import choose, error_of, remember_choices, run_learners, watch_drift
 from streamjobs.core.state.live import Live
 from streamjobs.errors import RecordError
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.idle import AWAKE, Idle
-from streamjobs.stages.late_labels import LateLabels, Met
+from streamjobs.stages.late_labels import LateLabels, Matched
 from streamjobs.stages.order import DUPLICATE, LATE, Order
 from streamjobs.stages.rows import Modelled, Rows, picked
 from streamjobs.stages.windows import Windows
@@ -42,10 +42,12 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
         at, rows, alone = admit(job, live, records, decoded, at, letters, report)
         samples = rows if alone is None else picked(rows, ~alone)
         report.samples += len(samples.slots)
-        came = _signal(job, live, records, samples, letters, report)
-        now, met = _meet(job, live, records, came, picked(rows, slice(0) if alone is None else alone), letters, report)
+        came = _run_signal(job, live, records, samples, letters, report)
+        now, met = _match_labels(
+            job, live, records, came, picked(rows, slice(0) if alone is None else alone), letters, report
+        )
         if len(now.slots):
-            made = _model(job, live, came, now, met, report)
+            made = _run_model(job, live, came, now, met, report)
             if len(came.slots):
                 Encoder(job, live, records).add(came, made, outputs, report)
     for index, error in sorted(letters, key=lambda letter: letter[0]):
@@ -57,7 +59,7 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
     return Advanced(outputs, report)
 
 
-def _signal(
+def _run_signal(
     job: Job,
     live: Live,
     records: Sequence[Record],
@@ -83,14 +85,14 @@ def _signal(
         idle.advance(live.work["idle"], now.slots, now.X, now.learn)
     windows = job.optional_stage("windows", Windows)
     if windows is None:
-        return _told_awake(now, idle is not None)
+        return _mark_awake(now, idle is not None)
     made = windows.advance(live.work["windows"], now.slots, now.times, now.X, now.L, now.owner, now.learn)
     for reason, count in made.skipped.items():
         _count(report, reason, count)
-    return _told_awake(Rows(made.slots, made.times, made.X, made.L, made.owner, made.learn), idle is not None)
+    return _mark_awake(Rows(made.slots, made.times, made.X, made.L, made.owner, made.learn), idle is not None)
 
 
-def _told_awake(rows: Rows, marked: bool) -> Rows:
+def _mark_awake(rows: Rows, marked: bool) -> Rows:
     """The rows with the bit of idle samples taken out of `learn`."""
     return rows._replace(learn=rows.learn & LEARN, awake=rows.learn >= AWAKE) if marked else rows
 
@@ -107,7 +109,7 @@ def _count(report: Report, reason: str, count: int) -> None:
         report.skipped[reason] = report.skipped.get(reason, 0) + count
 
 
-def _meet(
+def _match_labels(
     job: Job,
     live: Live,
     records: Sequence[Record],
@@ -115,7 +117,7 @@ def _meet(
     labels: Rows,
     letters: list[tuple[int, RecordError]],
     report: Report,
-) -> tuple[Rows, Met | None]:
+) -> tuple[Rows, Matched | None]:
     """Rows that came and, between them, those that a late label lets learn."""
     waiting = job.optional_stage("waiting", LateLabels)
     if waiting is None:
@@ -140,13 +142,13 @@ def _unmatched(record: Record, waiting: LateLabels) -> str:
     )
 
 
-def _model(job: Job, live: Live, came: Rows, now: Rows, met: Met | None, report: Report) -> Modelled:
+def _run_model(job: Job, live: Live, came: Rows, now: Rows, met: Matched | None, report: Report) -> Modelled:
     """Scaling, learner, drift and books over the rows `now`; gives what was made of those that `came` among them."""
     slots = np.zeros(len(now.slots), np.int64) if live.pooled else now.slots
     scaled, out, share = run_learners(job, live, slots, now)
     said = choose(job, live, slots, now, out.prediction) if job.task == "classification" else None
     if met is not None:
-        remember(job, live, now, met, said, report)
+        remember_choices(job, live, now, met, said, report)
         own = met.source >= 0
         slots, scaled, out = slots[own], scaled[own], Outputs(*(array[own] for array in out))
         share, said = None if share is None else share[own], None if said is None else said.of(own)

@@ -209,7 +209,7 @@ class Encoder:
             return
         of_known = errors[known]
         report.ls_errors += of_known.tolist()
-        self.live.told.errors[rows.slots[known]] = of_known  # of a key's rows the last one stays
+        self.live.latest.errors[rows.slots[known]] = of_known  # of a key's rows the last one stays
         worst = int(known[of_known.argmax()])
         if report.worst is None or errors[worst] > report.worst.ls_error:
             key = self.records[int(rows.owner[worst])].key or b""
@@ -217,18 +217,18 @@ class Encoder:
             report.worst = Worst(float(errors[worst]), digest, float(rows.times[worst]))
 
     def _count(self, rows: Rows, made: Modelled, report: Report) -> None:
-        told = self.live.told
+        latest = self.live.latest
         report.rows += len(rows.slots)
         self._spanned(rows, made.out.ls_error, report)
         if self.job.settings.head is not None or self.job.learner.kind == "features":
-            told.features = made.out.features
+            latest.features = made.out.features
         for index, (watch, seen) in enumerate(zip(self.job.watches, made.drift, strict=True)):
             at = seen.found[:, 1] > 0
             alarms = int(at.sum())
             if index == 0:
                 report.drift_events += alarms
                 if alarms:
-                    told.alarmed[rows.slots[at]] = self.live.now
+                    latest.alarmed[rows.slots[at]] = self.live.now
             else:
                 report.control_events[watch.name] = report.control_events.get(watch.name, 0) + alarms
         newest = int(rows.times.argmax())

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any, NamedTuple, Protocol
 
 from streamjobs.core.messages import Advanced, Record
-from streamjobs.core.state.live_stats import Standing
+from streamjobs.core.state.live_stats import LiveStats
 from streamjobs.core.state.snapshot import Offsets
 
 Read = Callable[[bytes], bytes | None]  # key -> its stored snapshot
@@ -41,7 +41,7 @@ class LiveLike(Protocol):
     def now(self) -> int: ...  # batches so far
     def busy(self, key: bytes, since: int) -> bool: ...  # not stored, or used in a batch after the `since`-th
     def forget(self, key: bytes) -> None: ...
-    def standing(self, since: int) -> Standing: ...  # of keys with a record in a batch after the `since`-th
+    def stats(self, since: int) -> LiveStats: ...  # of keys with a record in a batch after the `since`-th
 
 
 class Core(NamedTuple):

@@ -78,7 +78,7 @@ class Report:
     skipped: dict[str, int] = field(default_factory=dict)  # samples by reason: late, duplicate, ...
     keys_created: int = 0
     keys_evicted: int = 0  # that left the live states for want of room; they come back from the store
-    keys_expired: int = 0  # that began anew: nothing had come for [state] ttl of event time
+    keys_expired: int = 0  # that started over: idle for longer than [state] ttl of event time
     labels: int = 0  # rows learned with a label
     label_delay: float = float("nan")  # of the newest such row: its label's record time minus its event time, seconds
     wrong: int = 0  # of those, classifications that were wrong

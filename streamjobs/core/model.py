@@ -19,9 +19,9 @@ from streamjobs.settings.composition import Watch
 from streamjobs.settings.sections import DriftSection
 from streamjobs.stages.class_counts import ClassCounts, targets_of
 from streamjobs.stages.fallback import Fallback
-from streamjobs.stages.late_labels import LateLabels, Met
+from streamjobs.stages.late_labels import LateLabels, Matched
 from streamjobs.stages.learner import LearnerStage
-from streamjobs.stages.rows import Rows, Said, Watched
+from streamjobs.stages.rows import Choice, Rows, Watched
 from streamjobs.stages.smoothing import Smoothing
 
 
@@ -69,7 +69,7 @@ class Choosing(NamedTuple):
         counts = job.stage("books", ClassCounts)
         return cls(job.optional_stage("smoothing", Smoothing), counts, job.optional_stage("fallback", Fallback))
 
-    def advance(self, work: Mapping[str, Any], slots: Array, scores: Array, codes: Array, learn: Array) -> Said:
+    def advance(self, work: Mapping[str, Any], slots: Array, scores: Array, codes: Array, learn: Array) -> Choice:
         """Scores (n, classes) smoothed, and the class they choose among those that may be predicted."""
         smoothed = None
         if self.smoothing is not None:
@@ -78,16 +78,16 @@ class Choosing(NamedTuple):
         chosen, known = self.counts.decide(work["books"], slots, scores, codes, learn, labelled)
         if self.fallback is not None:
             self.fallback.advance(work["fallback"], slots, chosen, codes, learn)
-        return Said(chosen, smoothed, known, labelled)
+        return Choice(chosen, smoothed, known, labelled)
 
 
-def choose(job: Job, live: Live, slots: Array, rows: Rows, scores: Array) -> Said:
+def choose(job: Job, live: Live, slots: Array, rows: Rows, scores: Array) -> Choice:
     """The class of each row from its scores (n, targets)."""
     codes = np.ascontiguousarray(rows.L[:, 0])
     return Choosing.of(job).advance(live.work, slots, scores, codes, rows.learn)
 
 
-def remember(job: Job, live: Live, now: Rows, met: Met, said: Said | None, report: Report) -> None:
+def remember_choices(job: Job, live: Live, now: Rows, met: Matched, said: Choice | None, report: Report) -> None:
     """Count late labels against what was said at the time, and keep what was said of rows that wait."""
     chosen = np.full(len(now.slots), -1) if said is None else said.chosen
     job.stage("waiting", LateLabels).remember(live.work["waiting"], now.slots, chosen)

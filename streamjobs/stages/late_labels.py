@@ -33,7 +33,7 @@ class LateLabelsState(NamedTuple):
     newest: float  # event time of the newest row, seconds; -inf: none yet
 
 
-class Met(NamedTuple):
+class Matched(NamedTuple):
     """Rows for the learner in their order: those that came and, between them, those learned later."""
 
     rows: Rows
@@ -90,7 +90,7 @@ class LateLabels(JobStage):
     def derive(self, own: Slot) -> None:
         own["place"][:] = -1
 
-    def advance(self, work: Any, rows: Rows, labels: Rows) -> Met:
+    def advance(self, work: Any, rows: Rows, labels: Rows) -> Matched:
         """Rows and labels of many keys, each in the order of `owner`; of labels slots, times, L and owner are read."""
         n, m = len(rows.slots), len(labels.slots)
         most = n + m
@@ -123,7 +123,7 @@ class LateLabels(JobStage):
         k = _advance(tuple(work), came, late, out, missed, skipped, (self.wait, self.delay, self.within))
         source, origin, said, late_label = out[6][:, :k]
         counted = {reason: int(count) for reason, count in zip(REASONS, skipped, strict=True) if count}
-        return Met(Rows(*(array[:k] for array in out[:6])), source, origin, said, late_label > 0, missed, counted)
+        return Matched(Rows(*(array[:k] for array in out[:6])), source, origin, said, late_label > 0, missed, counted)
 
     def remember(self, work: Any, slots: Array, chosen: Array) -> None:
         """What was said of the batch's rows, `chosen` by place; `slots` are the batch's keys, in any order."""

@@ -116,7 +116,7 @@ class Order(JobStage):
             np.empty(most, np.int8),
         )
         verdict = np.empty(n, np.int8)
-        samples = (  # writable: a read-only array is another type and would compile anew
+        samples = (  # writable: a read-only array is another type and would compile again
             plain(slots, np.int64),
             plain(times, np.float64),
             plain(X, np.float64),

@@ -31,7 +31,7 @@ def picked(rows: Rows, which: Array | slice) -> Rows:
     return Rows(slots[which], times[which], X[which], L[which], owner[which], learn[which], awake)
 
 
-class Said(NamedTuple):
+class Choice(NamedTuple):
     """The class of each row."""
 
     chosen: Array  # (n,) its column, -1 none
@@ -39,9 +39,9 @@ class Said(NamedTuple):
     known: Array  # (n,) how many classes could have been said
     labelled: Array  # (n, classes) int8, 1 for those the key had labelled before the row
 
-    def of(self, which: Array) -> "Said":
+    def of(self, which: Array) -> "Choice":
         smoothed = None if self.smoothed is None else self.smoothed[which]
-        return Said(self.chosen[which], smoothed, self.known[which], self.labelled[which])
+        return Choice(self.chosen[which], smoothed, self.known[which], self.labelled[which])
 
 
 class Modelled(NamedTuple):
@@ -50,6 +50,6 @@ class Modelled(NamedTuple):
     out: Outputs
     drift: list[Watched]  # first what the job goes by, then the controls; none without a detector
     share: Array | None  # (n,) of the adapted head in the scores, where a frozen one stands beside it
-    said: Said | None  # of a classification
+    said: Choice | None  # of a classification
     seq: Array  # (n,)
     seen: Array  # (n,)

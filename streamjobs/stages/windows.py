@@ -121,7 +121,7 @@ class Windows(JobStage):
 
     def advance(self, work: Any, slots: Array, times: Array, X: Array, L: Array, owner: Array, learn: Array) -> Rows:
         """Samples of many keys in order: X (n, dim), L (n, labels), learn (n,) int8, the rest (n,)."""
-        samples = (  # writable: a read-only array is another type and would compile anew
+        samples = (  # writable: a read-only array is another type and would compile again
             plain(slots, np.int64),
             plain(times, np.float64),
             plain(X, np.float64),

@@ -22,7 +22,7 @@ from prometheus_client.samples import Exemplar
 
 from streamjobs import __version__
 from streamjobs.core.messages import Report, Worst
-from streamjobs.core.state.live_stats import Standing, together
+from streamjobs.core.state.live_stats import LiveStats, together
 from streamjobs.errors import REASONS
 from streamjobs.worker.partition import Partition
 
@@ -124,7 +124,7 @@ class Metrics:
         for metric in METRICS:
             if metric.name not in KeyGauges.NAMES:
                 self._collectors[metric.name] = self._make(metric)
-        self.registry.register(KeyGauges(gauges, self.standing))
+        self.registry.register(KeyGauges(gauges, self.stats))
         self._topic, self._model, self._detector = topic, model, detector
         self._collectors["build_info"].labels(__version__).set(1)
         for reason in REASONS:
@@ -164,9 +164,9 @@ class Metrics:
     def partitions(self) -> list[Partition]:
         return list(self._partitions.values())
 
-    def standing(self) -> Standing:
+    def stats(self) -> LiveStats:
         """Statistics of the live keys of all partitions."""
-        return together([partition.standing() for partition in self.partitions()])
+        return together([partition.stats() for partition in self.partitions()])
 
     def count_advance(self, report: Report, seconds: float) -> None:
         """Count the report of one call of `advance`."""
@@ -287,15 +287,15 @@ class KeyGauges:
 
     NAMES: ClassVar = ("worst_ls_error_ratio", "keys_active", "keys_in_drift", "model_budget_used_ratio", "model_rank")
 
-    def __init__(self, gauges: Mapping[str, tuple[str, str]], standing: Callable[[], Standing]) -> None:
-        """gauges: (name with prefix, help) by each of NAMES; standing: the statistics as they are now."""
-        self._gauges, self._standing = gauges, standing
+    def __init__(self, gauges: Mapping[str, tuple[str, str]], stats: Callable[[], LiveStats]) -> None:
+        """gauges: (name with prefix, help) by each of NAMES; stats: the statistics as they are now."""
+        self._gauges, self._stats = gauges, stats
 
     def describe(self) -> list[GaugeMetricFamily]:
         return [GaugeMetricFamily(*self._gauges[name]) for name in self.NAMES]
 
     def collect(self) -> list[GaugeMetricFamily]:
-        now = self._standing()
+        now = self._stats()
         worst = GaugeMetricFamily(*self._gauges["worst_ls_error_ratio"], labels=("rank",))
         for rank, error in enumerate(now.worst, 1):
             worst.add_metric([str(rank)], error)

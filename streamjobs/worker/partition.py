@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from streamjobs.core.interface import Core
 from streamjobs.core.messages import Output, Record, Report
-from streamjobs.core.state.live_stats import Standing
+from streamjobs.core.state.live_stats import LiveStats
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.worker.backpressure import Backpressure
 from streamjobs.worker.idle_keys import Expiry, RecentBatches
@@ -91,9 +91,9 @@ class Partition:
         """A state that was evicted between cut and store is not in the store yet."""
         return self.unstored[key] if key in self.unstored else self._read(self.number, key)
 
-    def standing(self) -> Standing:
+    def stats(self) -> LiveStats:
         """Statistics of its keys; safe to call from another thread."""
-        return self.live.standing(self._recent.count_before(time.perf_counter()))
+        return self.live.stats(self._recent.count_before(time.perf_counter()))
 
     def offer(self, records: FetchedRecords) -> None:
         """Queue a fetched batch."""

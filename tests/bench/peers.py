@@ -16,7 +16,7 @@ from streamjobs.core.advance import advance
 from streamjobs.core.interface import Core
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Advanced, Output, Record, Report, Stored
-from streamjobs.core.state.live import Live, Standing
+from streamjobs.core.state.live import Live, LiveStats
 from streamjobs.job_files import load_job
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.run import run
@@ -59,8 +59,8 @@ class SimpleLive:
     dirty_bytes = property(lambda self: SIZE * len(self.dirty))
     now = 0
 
-    def standing(self, since: int) -> Standing:
-        return Standing(keys=len(self.states))
+    def stats(self, since: int) -> LiveStats:
+        return LiveStats(keys=len(self.states))
 
     def snapshots(self) -> list[tuple[bytes, bytes]]:
         taken = [(key, bytes(self.states[key])) for key in self.dirty]

@@ -33,7 +33,7 @@ def test_the_worst_keys_are_those_with_the_largest_newest_ls_errors(job):
             newest[one["key"]] = one["ls_error"]
             every.append((one["ls_error"], blake2b(one["key"].encode(), digest_size=8).hexdigest(), one["ts"]))
     assert len(newest) == 15
-    assert live.standing(0).worst == tuple(sorted(newest.values(), reverse=True)[:WORST])
+    assert live.stats(0).worst == tuple(sorted(newest.values(), reverse=True)[:WORST])
     assert advanced.report.worst in every and advanced.report.worst.ls_error == max(every)[0]
     assert sorted(advanced.report.ls_errors) == sorted(error for error, _, _ in every)
 
@@ -43,31 +43,31 @@ def test_keys_are_active_while_their_records_come_and_in_drift_while_alarms_do(j
     advanced = advance(job, live, samples(600, keys=3))
     alarmed = {one["key"] for one in outputs(advanced, "drift") if one["alarm"]}
     assert alarmed
-    assert (live.standing(0).active, live.standing(0).drifting) == (3, len(alarmed))
+    assert (live.stats(0).active, live.stats(0).drifting) == (3, len(alarmed))
     batches = live.now
     advance(job, live, [one for one in samples(606, keys=3)[600:] if one.key == b"p0"])
-    assert (live.standing(batches).active, live.standing(0).active, live.keys) == (1, 3, 3)
-    assert live.standing(batches).drifting == 0
-    assert live.standing(live.now).worst == () and live.standing(batches).active == 1
+    assert (live.stats(batches).active, live.stats(0).active, live.keys) == (1, 3, 3)
+    assert live.stats(batches).drifting == 0
+    assert live.stats(live.now).worst == () and live.stats(batches).active == 1
 
 
 def test_the_budget_fills_and_the_rank_with_it(job):
     live = Live(job, {}.get)
     stream = samples(400, keys=1)
-    assert np.isnan(live.standing(0).budget_used) and np.isnan(live.standing(0).rank)
+    assert np.isnan(live.stats(0).budget_used) and np.isnan(live.stats(0).rank)
     advance(job, live, stream[:12])  # one window
-    assert live.standing(0).budget_used == pytest.approx(1 / 5) and live.standing(0).rank == 0
+    assert live.stats(0).budget_used == pytest.approx(1 / 5) and live.stats(0).rank == 0
     advance(job, live, stream[12:300])
     advance(job, live, stream[300:])
-    assert live.standing(0).budget_used == 1.0 and live.standing(0).rank == 3
+    assert live.stats(0).budget_used == 1.0 and live.stats(0).rank == 3
 
 
 def test_a_model_that_stores_nothing_has_no_budget():
     job = Job.from_settings(settings(head=None, drift=None, learner={"name": "rls", "task": "regression"}, window=None))
     live = Live(job, {}.get)
     advance(job, live, samples(10, keys=2, labelled=False))
-    assert np.isnan(live.standing(0).budget_used) and np.isnan(live.standing(0).rank)
-    assert live.standing(0).active == 2
+    assert np.isnan(live.stats(0).budget_used) and np.isnan(live.stats(0).rank)
+    assert live.stats(0).active == 2
 
 
 def test_keys_that_leave_for_want_of_room_are_counted_and_no_longer_active(job):
@@ -77,7 +77,7 @@ def test_keys_that_leave_for_want_of_room_are_counted_and_no_longer_active(job):
         left += advance(job, live, stream[at : at + 10]).report.keys_evicted
         live.snapshots()
     assert live.keys <= 16 < left
-    assert live.standing(0).active == live.keys
+    assert live.stats(0).active == live.keys
     assert advance(job, Live(job, {}.get), stream).report.keys_evicted == 0
 
 

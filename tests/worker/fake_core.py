@@ -11,7 +11,7 @@ from typing import Any
 
 from streamjobs.core.interface import Core
 from streamjobs.core.messages import Advanced, Output, Record, Report
-from streamjobs.core.state.live import Standing
+from streamjobs.core.state.live import LiveStats
 from streamjobs.errors import SnapshotError
 
 MASK = (1 << 64) - 1
@@ -45,8 +45,8 @@ class HashLive:
         self.dirty: set[bytes] = set()
         self.now = 0
 
-    def standing(self, since: int) -> Standing:
-        return Standing(active=len(self.states) if self.now > since else 0, keys=len(self.states))
+    def stats(self, since: int) -> LiveStats:
+        return LiveStats(active=len(self.states) if self.now > since else 0, keys=len(self.states))
 
     def busy(self, key: bytes, since: int) -> bool:
         return key in self.dirty

@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from streamjobs.core.messages import Report, Worst
-from streamjobs.core.state.live import Standing
+from streamjobs.core.state.live import LiveStats
 from streamjobs.errors import REASONS, SetupError
 from streamjobs.settings.sections import MetricsSection
 from streamjobs.worker.health import STALLED, Health, Server
@@ -108,15 +108,15 @@ def test_exemplars_show_the_hash_of_a_key_to_those_who_ask_for_openmetrics(serve
 
 def test_gauges_of_the_keys_say_how_they_stand_at_the_scrape():
     class One:
-        def __init__(self, standing):
-            self.live, self.standing = HashLive(HashJob({}), {}.get), lambda: standing
+        def __init__(self, stats):
+            self.live, self.stats = HashLive(HashJob({}), {}.get), lambda: stats
 
     metrics = Metrics("in", "okfeb")
     value = metrics.registry.get_sample_value
     assert value(PREFIX + "keys_active") == 0 and math.isnan(value(PREFIX + "model_rank"))
-    first = Standing(active=3, drifting=1, worst=(0.9, 0.2), budget_used=1.0, rank=10.0, keys=3)
-    second = Standing(active=1, drifting=1, worst=(0.5,), budget_used=0.6, rank=6.0, keys=1)
-    metrics._partitions = {0: One(first), 1: One(second), 2: One(Standing())}
+    first = LiveStats(active=3, drifting=1, worst=(0.9, 0.2), budget_used=1.0, rank=10.0, keys=3)
+    second = LiveStats(active=1, drifting=1, worst=(0.5,), budget_used=0.6, rank=6.0, keys=1)
+    metrics._partitions = {0: One(first), 1: One(second), 2: One(LiveStats())}
     assert (value(PREFIX + "keys_active"), value(PREFIX + "keys_in_drift")) == (4, 2)
     assert [value(PREFIX + "worst_ls_error_ratio", {"rank": rank}) for rank in "1234"] == [0.9, 0.5, 0.2, None]
     assert value(PREFIX + "model_budget_used_ratio") == pytest.approx(0.9)

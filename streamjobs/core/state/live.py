@@ -12,7 +12,7 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.core.job import LEARNER, ORDER, Job
-from streamjobs.core.state.live_stats import Standing, Told, standing
+from streamjobs.core.state.live_stats import LatestBySlot, LiveStats, stats_of
 from streamjobs.core.state.snapshot import Offsets, assemble, packers
 from streamjobs.errors import SnapshotError
 from streamjobs.stages.order import Order
@@ -60,8 +60,8 @@ class Live:
         self.parked: dict[bytes, bytes] = {}
         self.created = 0  # keys that began here
         self.left = 0  # keys that left for want of room
-        self.expired = 0  # keys that began anew after [state] ttl
-        self.told = Told(FIRST_SLOTS)
+        self.expired = 0  # keys that started over after [state] ttl
+        self.latest = LatestBySlot(FIRST_SLOTS)
         if pooled:
             self.slot(POOLED)
 
@@ -78,7 +78,7 @@ class Live:
         """About how many bytes the next `snapshots` gives; an upper bound."""
         return len(self.dirty) * self.slot_bytes + sum(map(len, self.parked.values()))
 
-    def standing(self, since: int) -> Standing:
+    def stats(self, since: int) -> LiveStats:
         """How the live keys stand, those with a record in a batch after the `since`-th; for metrics."""
         mapping = self.job.composition.map
         if mapping is not None:
@@ -86,7 +86,7 @@ class Live:
         else:
             slots = [0] if self.pooled else list(self.slot_of.values())
             share = self.job.learner.budget_used(self.work[LEARNER], self.templates[LEARNER], slots)
-        return standing(self.told, self.used, self.keys, since, share)
+        return stats_of(self.latest, self.used, self.keys, since, share)
 
     def tick(self) -> None:
         """A new batch begins: slots used from here on are the last to leave."""
@@ -145,11 +145,11 @@ class Live:
         """Event time of the oldest sample of the key that waits to be put in order, seconds; inf without one."""
         return self.order.oldest_held(self.work[ORDER], slot)
 
-    def renew(self, slot: int) -> None:
-        """The key in this slot begins anew, as if it had never been there."""
+    def start_over(self, slot: int) -> None:
+        """The key in this slot starts over, as if it had never been there."""
         states = self.job.init(self.key_of[slot])
         self.names[slot], self.offsets[slot] = self.job.names(), Offsets()
-        self.told.clear(slot)
+        self.latest.clear(slot)
         for name, stage in self.job.own.items():
             stage.load(self.work[name], slot, states[name])
         self.dirty.add(slot)
@@ -172,7 +172,7 @@ class Live:
         text = key.decode("utf-8", "backslashreplace")
         if self.free:
             slot = self.free.pop()
-            self.told.clear(slot)
+            self.latest.clear(slot)
             self.key_of[slot], self.text_of[slot], self.names[slot], self.offsets[slot] = key, text, names, offsets
             return slot
         slot = len(self.key_of)
@@ -181,7 +181,7 @@ class Live:
             for work in self.work.values():
                 work.grow(slots)
             self.used = np.concatenate([self.used, np.zeros(slots - slot, np.int64)])
-            self.told.grow(slots)
+            self.latest.grow(slots)
         self.key_of.append(key)
         self.text_of.append(text)
         self.names.append(names)
@@ -232,7 +232,7 @@ class Live:
         return changed
 
     def export(self, key: bytes | None = None) -> bytes:
-        """A key's model as the start of new keys ([state] start_from): no offsets, and a signal that begins anew.
+        """A key's model as the start of new keys ([state] start_from): no offsets, and a fresh signal.
 
         Without a key: the pooled model.
         """

@@ -1,6 +1,6 @@
-"""How the live keys of a partition stand: for metrics, looked at now and then, kept up by a few array writes a batch.
+"""Statistics of the live keys of a partition, for metrics: read at a scrape, kept up by a few array writes a batch.
 
-Nothing here is part of a state: it begins anew with the live states and is never stored.
+Nothing here is part of a state: it starts over with the live states and is never stored.
 """
 
 import math
@@ -13,7 +13,7 @@ from algorithms.common.protocol import Array
 WORST = 10  # keys with the largest LS errors
 
 
-class Standing(NamedTuple):
+class LiveStats(NamedTuple):
     """Of the live keys of a partition, or of several together."""
 
     active: int = 0  # keys with a record lately
@@ -24,8 +24,8 @@ class Standing(NamedTuple):
     keys: int = 0
 
 
-class Told:
-    """What the newest rows of each slot said."""
+class LatestBySlot:
+    """The newest LS error and alarm of each slot."""
 
     def __init__(self, slots: int) -> None:
         self.errors = np.full(slots, np.nan)  # newest LS error
@@ -42,24 +42,24 @@ class Told:
         self.errors[slot], self.alarmed[slot] = np.nan, 0
 
 
-def standing(told: Told, used: Array, keys: int, since: int, budget_used: float) -> Standing:
-    """How keys stand whose slots were used, or alarmed, in a batch after the `since`-th."""
-    errors, alarmed = told.errors, told.alarmed  # another thread may look while they grow
+def stats_of(latest: LatestBySlot, used: Array, keys: int, since: int, budget_used: float) -> LiveStats:
+    """Of the keys whose slots were used, or alarmed, in a batch after the `since`-th."""
+    errors, alarmed = latest.errors, latest.alarmed  # another thread may look while they grow
     size = min(len(used), len(errors), len(alarmed))
     active = used[:size] > since
     known = errors[:size][active]
     known = np.sort(known[np.isfinite(known)])[::-1][:WORST]
-    features, rank = told.features, float("nan")
+    features, rank = latest.features, float("nan")
     if features is not None and features.size:
         rank = float((np.isfinite(features) & (features != 0.0)).sum(axis=1).mean())
     drifting = int((active & (alarmed[:size] > since)).sum())
-    return Standing(int(active.sum()), drifting, tuple(known.tolist()), budget_used, rank, keys)
+    return LiveStats(int(active.sum()), drifting, tuple(known.tolist()), budget_used, rank, keys)
 
 
-def together(parts: list[Standing]) -> Standing:
+def together(parts: list[LiveStats]) -> LiveStats:
     """Several partitions as one; means are weighted by keys."""
     worst = sorted((error for part in parts for error in part.worst), reverse=True)[:WORST]
-    return Standing(
+    return LiveStats(
         sum(part.active for part in parts),
         sum(part.drifting for part in parts),
         tuple(worst),
