@@ -51,10 +51,11 @@ def _as_a_whole(job: Job, live: Live, records: Sequence[Record], decoded: Decode
     owner, n = decoded.owner, len(decoded.owner)
     if len(firsts) < len(records):
         records = [records[index] for index in owner[firsts].tolist()]
-    found, offsets = list(map(live.slot_of.get, map(_key, records))), list(map(_offset, records))  # type: ignore[arg-type]
-    if None in found or any(map(operator.ge, offsets, islice(offsets, 1, None))):
+    live_slots = list(map(live.slot_of.get, map(_key, records)))  # type: ignore[arg-type]
+    offsets = list(map(_offset, records))
+    if None in live_slots or any(map(operator.ge, offsets, islice(offsets, 1, None))):
         return None
-    slots: list[int] = found  # type: ignore[assignment]
+    slots: list[int] = live_slots  # type: ignore[assignment]
     source, applied = (records[0].topic, records[0].partition), live.offsets
     first = dict(zip(reversed(slots), reversed(offsets), strict=True))  # of each key
     if any([offset <= applied[slot].get(source, -1) for slot, offset in first.items()]):
@@ -69,7 +70,7 @@ def _as_a_whole(job: Job, live: Live, records: Sequence[Record], decoded: Decode
     L = _all_codes(job, live, slots, first, decoded.labels)
     if L is None:
         return None
-    for slot, offset in dict(zip(found, offsets, strict=True)).items():  # of each key the last one
+    for slot, offset in dict(zip(live_slots, offsets, strict=True)).items():  # of each key the last one
         applied[slot][source] = offset  # type: ignore[index]
     live.dirty.update(first)
     live.touch(list(first))

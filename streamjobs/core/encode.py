@@ -161,7 +161,7 @@ class Encoder:
                 smoothed = _of_column(said.smoothed, said.chosen)
             labelled = self._labelled(rows.slots, said.labelled)
             report.wrong += int(((truth >= 0) & (said.chosen >= 0) & (truth != said.chosen)).sum())
-        alarms: Iterable[Any] = (made.drift[0].found[:, 1] > 0).tolist() if made.drift else _NOTHING
+        alarms: Iterable[Any] = (made.drift[0].verdict[:, 1] > 0).tolist() if made.drift else _NOTHING
         shares: Iterable[Any] = _NOTHING if made.share is None else made.share.tolist()
         heads: Iterable[Any] = _NOTHING if made.share is None else map(_head, made.share.tolist())
         places = texts, rows.times.tolist(), made.seq.tolist(), repeat(self.job.model)
@@ -196,12 +196,12 @@ class Encoder:
         if controls:
             beside = list[dict[str, Beside]]({} for _ in texts)
         for watch, seen in controls:
-            for one, value, (statistic, alarm, *_) in zip(beside, seen.value.tolist(), seen.found.tolist(), strict=True):
+            for one, value, (statistic, alarm, *_) in zip(beside, seen.value.tolist(), seen.verdict.tolist(), strict=True):
                 one[watch.name] = Beside(value, statistic, alarm > 0)
-        found = own[1].found
-        said = found[:, 0].tolist(), (found[:, 1] > 0).tolist(), found[:, 2].tolist(), found[:, 3].tolist()
+        verdict = own[1].verdict
+        judged = verdict[:, 0].tolist(), (verdict[:, 1] > 0).tolist(), verdict[:, 2].tolist(), verdict[:, 3].tolist()
         places = texts, rows.times.tolist(), made.seq.tolist()
-        return _encoded(Drift, *places, *names, own[1].value.tolist(), *said, made.seen.tolist(), beside)
+        return _encoded(Drift, *places, *names, own[1].value.tolist(), *judged, made.seen.tolist(), beside)
 
     def _spanned(self, rows: Rows, errors: Array, report: Report) -> None:
         known = np.flatnonzero(np.isfinite(errors))
@@ -223,7 +223,7 @@ class Encoder:
         if self.job.settings.head is not None or self.job.learner.kind == "features":
             latest.features = made.out.features
         for index, (watch, seen) in enumerate(zip(self.job.watches, made.drift, strict=True)):
-            at = seen.found[:, 1] > 0
+            at = seen.verdict[:, 1] > 0
             alarms = int(at.sum())
             if index == 0:
                 report.drift_events += alarms
@@ -246,11 +246,11 @@ def _of_column(scores: Array, columns: Array) -> list[Any]:
     """Each row's score of its class; None without one."""
     if not scores.size:
         return [None] * len(columns)
-    found: list[Any] = scores[np.arange(len(columns)), columns].tolist()
+    of_rows: list[Any] = scores[np.arange(len(columns)), columns].tolist()
     if columns.min() < 0:
         for row in np.flatnonzero(columns < 0).tolist():
-            found[row] = None
-    return found
+            of_rows[row] = None
+    return of_rows
 
 
 def _encoded(shape: Callable[..., msgspec.Struct], *fields: Iterable[Any]) -> list[bytes]:

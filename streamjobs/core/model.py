@@ -1,9 +1,9 @@
 """Rows through what learns, each stage in one compiled call over all keys of a batch, and the class chosen for each row.
 
-Drift: a detector watches an error of the job's learner, or of an extractor of its own that only follows the stream; each
-control is a learner with a detector of its own too, so that every verdict can be held against what a few lines of code would
-have said. Rows of an idle sensor are not watched, and extractor and controls do not learn them: when it wakes up, what they
-know is what was there before. A gap is no row at all.
+Drift: a detector watches an error of the job's learner, or of an extractor that only follows the stream. Each control is a
+learner with a detector too, so that every verdict can be compared with that of a few lines of code. Rows of an idle sensor
+are not watched, and extractor and controls do not learn them: when the sensor wakes up, they know what was there before. A
+gap is no row at all.
 """
 
 from collections.abc import Mapping
@@ -88,7 +88,7 @@ def choose(job: Job, live: Live, slots: Array, rows: Rows, scores: Array) -> Cho
 
 
 def remember_choices(job: Job, live: Live, now: Rows, met: Matched, said: Choice | None, report: Report) -> None:
-    """Count late labels against what was said at the time, and keep what was said of rows that wait."""
+    """Count late labels against the class chosen at the time, and keep the classes chosen for rows that wait."""
     chosen = np.full(len(now.slots), -1) if said is None else said.chosen
     job.stage("waiting", LateLabels).remember(live.work["waiting"], now.slots, chosen)
     report.labels += int(met.late.sum())

@@ -40,11 +40,11 @@ def controls(job: Job, records: Sequence[Stored]) -> dict[str, Control]:
     slots = np.array([slot_of[key] for key in keys], np.int64)
     learn = np.full(len(keys), 3, np.int8)
     rows = stage.advance(work, slots, decoded.times, decoded.X, codes, decoded.owner, learn)
-    found = {}
+    by_key = {}
     for key, slot in slot_of.items():
         mine = rows.slots == slot
-        found[key] = _control(job, rows.times[mine], rows.X[mine], rows.L[mine, 0].astype(np.int64))
-    return found
+        by_key[key] = _control(job, rows.times[mine], rows.X[mine], rows.L[mine, 0].astype(np.int64))
+    return by_key
 
 
 def _population(job: Job):  # type: ignore[no-untyped-def]

@@ -90,32 +90,32 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
 
     with Progress() as progress:
         progress.stage("reading samples")
-        found = read(
+        data_read = read(
             settings,
             inputs.sources,
             pause=pause,
             column=inputs.recording,
             progress=lambda tally: progress.at(tally.samples),
         )
-        for line in report.described(found):
+        for line in report.described(data_read):
             say(line)
         say(described(recipe))
-        _refuse_too_little(found.data)
-        for line in report.doubts(found, recipe):
+        _refuse_too_little(data_read.data)
+        for line in report.doubts(data_read, recipe):
             doubt(line)
         evaluated = None
         if asked.report:
-            evaluated = _evaluate(found.data, report.ways_of(recipe, model), asked, late, progress)
+            evaluated = _evaluate(data_read.data, report.ways_of(recipe, model), asked, late, progress)
         progress.stage("learning from everybody")
-        population = population_of(found.data, composition, recipe)
+        population = population_of(data_read.data, composition, recipe)
     if evaluated is not None:
-        say("\n" + report.as_text(found.data, *evaluated) + "\n")
+        say("\n" + report.as_text(data_read.data, *evaluated) + "\n")
     data = encode(population)
     write(output, data)
     if picture is not None and evaluated is not None:
         title = f"{settings.job.name}: people nobody has seen"
-        write(picture, report.as_picture(title, found.data, evaluated.runs, evaluated.ways).encode())
-    return Fitted(found, evaluated, population, output, len(data), picture, stated)
+        write(picture, report.as_picture(title, data_read.data, evaluated.runs, evaluated.ways).encode())
+    return Fitted(data_read, evaluated, population, output, len(data), picture, stated)
 
 
 def _composition(asked: Asked) -> tuple[Composition, Path, bool]:
@@ -142,12 +142,12 @@ def _composition(asked: Asked) -> tuple[Composition, Path, bool]:
 
 def _duration(option: str, text: str) -> float:
     try:
-        found = float(seconds(text))
+        length = float(seconds(text))
     except (ValueError, TypeError):
-        found = -1.0
-    if not 0 < found < float("inf"):
+        length = -1.0
+    if not 0 < length < float("inf"):
         raise ConfigError(f"{option} must be a duration such as '20s' or '500ms'; got {text!r}.")
-    return found
+    return length
 
 
 def _refuse_taken(path: Path, force: bool) -> None:
@@ -183,12 +183,12 @@ def described(recipe: Recipe) -> str:
     clip = getattr(recipe.scaling, "clip", 0.0)
     scale = "none" if recipe.scaling is None else f"everybody's{f', cut at +-{clip:g}' if clip else ''}"
     return (
-        f"scale: {scale}; map: {_told(recipe.map)}; head: RLS, delta {head.delta:g}, "
+        f"scale: {scale}; map: {_with_numbers(recipe.map)}; head: RLS, delta {head.delta:g}, "
         f"forgetting {head.forgetting:g}, {gate}; scores smoothed by {recipe.smooth:g}"
     )
 
 
-def _told(mapping: Learner | None) -> str:
+def _with_numbers(mapping: Learner | None) -> str:
     """ "ald (above 0.1, budget 300, ridge 1e-06)"."""
     if mapping is None:
         return "none"

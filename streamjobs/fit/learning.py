@@ -124,7 +124,7 @@ def decided(
 
 def scores_of(recipe: Recipe, start: Start, learned: Learned, Z: Array, Y: Array, learn: Array) -> Outputs:
     """The head's outputs for rows of one person, in order."""
-    head, state = begun(recipe, start, learned)
+    head, state = start_head(recipe, start, learned)
     out = head.outputs(len(Z), Z.shape[1], Y.shape[1])
     work = head.workspace(state)
     head.load(work, 0, state)
@@ -132,7 +132,7 @@ def scores_of(recipe: Recipe, start: Start, learned: Learned, Z: Array, Y: Array
     return out
 
 
-def begun(recipe: Recipe, start: Start, learned: Learned) -> tuple[GatedRls, Any]:
+def start_head(recipe: Recipe, start: Start, learned: Learned) -> tuple[GatedRls, Any]:
     """The head of a new person, and the state it begins with."""
     head = recipe.head if start == "gated" else replace(recipe.head, gate=False)
     if start == "cold":

@@ -48,8 +48,8 @@ def composition_from(
         if name in table:
             model = section_model(name)
             assert model is not None
-            sections[name], found = validated(model, name, table[name], places)
-            for path, sentence in found:
+            sections[name], refused = validated(model, name, table[name], places)
+            for path, sentence in refused:
                 problems.append(sentence)
                 blamed |= {path, _meant(path, model)}
         elif field.is_required():
@@ -93,6 +93,6 @@ def _predicting(sections: dict[str, Any], learners: Mapping[str, Learner], place
         section = LearnerSection(name=section.name, freeze=section.freeze, task=learner.kind, **own)
         sections["learner"] = section
     stated = {name: value for name, value in own_settings(section).items() if name in TASK}
-    task, found = validated(HeadSection, "learner", {"name": section.name, **stated}, places)
-    problems += [sentence for _, sentence in found]
+    task, refused = validated(HeadSection, "learner", {"name": section.name, **stated}, places)
+    problems += [sentence for _, sentence in refused]
     sections["task"] = task

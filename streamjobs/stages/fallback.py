@@ -1,4 +1,4 @@
-"""What is said of a row without scores: the last class the key's head learned, if any."""
+"""The class of a row without scores: the last one that the key's head learned, if any."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple

@@ -18,10 +18,10 @@ class Rows(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """What a drift detector saw of rows, and what it said."""
+    """What a drift detector watched, and its verdicts."""
 
     value: Array  # (n,) NaN: not watched
-    found: Array  # (n, 4) statistic, alarm, mean before, mean after
+    verdict: Array  # (n, 4) statistic, alarm, mean before, mean after
 
 
 def picked(rows: Rows, which: Array | slice) -> Rows:
@@ -36,7 +36,7 @@ class Choice(NamedTuple):
 
     chosen: Array  # (n,) its column, -1 none
     smoothed: Array | None  # (n, classes) scores that decided, where they are smoothed
-    known: Array  # (n,) how many classes could have been said
+    known: Array  # (n,) how many classes could have been chosen
     labelled: Array  # (n, classes) int8, 1 for those the key had labelled before the row
 
     def of(self, which: Array) -> "Choice":

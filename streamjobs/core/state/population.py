@@ -3,7 +3,7 @@
 Layout, little-endian:
 
     magic "SP" | version u8 | 0
-    said by: u32 length, JSON with facts, names, width, people and the three learners' tables (null where there is none)
+    header: u32 length, JSON with facts, names, width, people and the three learners' tables (null where there is none)
     arrays: u16 count, then each as in a snapshot: of labels, scaling, map and head in turn
     crc32 of all before it
 
@@ -96,7 +96,7 @@ class Population(NamedTuple):
 
 def encode(population: Population) -> bytes:
     """The file's bytes; the same population gives the same ones."""
-    said = json.dumps(
+    header = json.dumps(
         {
             "facts": population.facts,
             "names": population.names,
@@ -107,15 +107,15 @@ def encode(population: Population) -> bytes:
         sort_keys=True,
     ).encode()
     arrays = _arrays(population)
-    parts = [_HEAD.pack(MAGIC, VERSION, 0, len(said)), said, _U16.pack(len(arrays))]
+    parts = [_HEAD.pack(MAGIC, VERSION, 0, len(header)), header, _U16.pack(len(arrays))]
     for array in arrays:
         parts += (array_header(array.dtype, array.shape), array.tobytes())
     body = b"".join(parts)
     return body + _CRC.pack(zlib.crc32(body))
 
 
-class _Said(NamedTuple):
-    """What a file says of itself, before any of its arrays is looked at."""
+class _Header(NamedTuple):
+    """What a file says of itself, read before any of its arrays."""
 
     facts: dict[str, str]
     names: list[str]
@@ -138,10 +138,10 @@ def decode(data: bytes, composition: Composition | None = None, file: str = "") 
         raise SnapshotError("the population is damaged: its checksum does not fit its bytes.")
     try:
         length = _HEAD.unpack_from(data)[3]
-        said = _said(json.loads(data[_HEAD.size : _HEAD.size + length]))
+        header = _read_header(json.loads(data[_HEAD.size : _HEAD.size + length]))
         if composition is not None:
-            _fitting(said, composition, file)
-        return _checked(_population(said, Reader(data, _HEAD.size + length).arrays()))
+            _fitting(header, composition, file)
+        return _checked(_population(header, Reader(data, _HEAD.size + length).arrays()))
     except ConfigError:
         raise
     except SettingError as problem:
@@ -150,23 +150,23 @@ def decode(data: bytes, composition: Composition | None = None, file: str = "") 
         raise SnapshotError(f"the population is damaged although its checksum fits: {problem}.") from problem
 
 
-def _fitting(said: _Said, composition: Composition, file: str) -> None:
+def _fitting(header: _Header, composition: Composition, file: str) -> None:
     """Raises ConfigError that names what the job has otherwise than the population had."""
     assert composition.teacher is not None
-    theirs, ours = dict(said.facts), dict(composition.facts)
-    for part, learner in said.learners.items():
+    theirs, ours = dict(header.facts), dict(composition.facts)
+    for part, learner in header.learners.items():
         theirs[part] = describe(learner) if learner is not None else "none"
     for part, learner in (("scaling", composition.scaling), ("map", composition.map), ("head", composition.teacher)):
         ours[part] = describe(learner) if learner is not None else "none"
-    theirs["width"], ours["width"] = str(said.width), str(composition.width)
+    theirs["width"], ours["width"] = str(header.width), str(composition.width)
     differ = [part for part in {**theirs, **ours} if theirs.get(part) != ours.get(part)]
-    if composition.classes is not None and composition.classes != said.names:
+    if composition.classes is not None and composition.classes != header.names:
         differ.append("classes")
-        theirs["classes"], ours["classes"] = str(said.names), str(composition.classes)
+        theirs["classes"], ours["classes"] = str(header.names), str(composition.classes)
     most = composition.max_classes
-    if most is not None and most < len(said.names):
+    if most is not None and most < len(header.names):
         differ.append("max_classes")
-        theirs["max_classes"], ours["max_classes"] = f"{len(said.names)} classes", str(most)
+        theirs["max_classes"], ours["max_classes"] = f"{len(header.names)} classes", str(most)
     if differ:
         was = "; ".join(f"{part} {theirs.get(part, 'none')}" for part in differ)
         now = "; ".join(f"{part} {ours.get(part, 'none')}" for part in differ)
@@ -220,7 +220,7 @@ def _arrays(population: Population) -> list[Array]:
     return arrays
 
 
-def _said(table: dict[str, Any]) -> _Said:
+def _read_header(table: dict[str, Any]) -> _Header:
     learners: dict[str, Learner | None] = {}
     for part in ("scaling", "map", "head"):
         own = table[part]
@@ -228,27 +228,36 @@ def _said(table: dict[str, Any]) -> _Said:
         if own is not None:
             learners[part] = learner_from(own["name"], {name: value for name, value in own.items() if name != "name"})
     facts = {str(name): str(value) for name, value in table["facts"].items()}
-    return _Said(facts, [str(name) for name in table["names"]], int(table["width"]), int(table["people"]), learners)
+    return _Header(facts, [str(name) for name in table["names"]], int(table["width"]), int(table["people"]), learners)
 
 
-def _population(said: _Said, arrays: list[Array]) -> Population:
-    dim, at = said.width, 1
-    found: dict[str, Taught | None] = {}
-    for part, learner in said.learners.items():
+def _population(header: _Header, arrays: list[Array]) -> Population:
+    dim, at = header.width, 1
+    parts: dict[str, Taught | None] = {}
+    for part, learner in header.learners.items():
         if learner is None:
-            found[part] = None
+            parts[part] = None
             continue
-        like = learner.init(dim=dim, targets=len(said.names) if part == "head" else 0, seed=0)
+        like = learner.init(dim=dim, targets=len(header.names) if part == "head" else 0, seed=0)
         count = len(flatten(like))
         state = unflatten(like, arrays[at : at + count])
         check_fields(part, learner, like, state, finite=True)
-        found[part] = Taught(learner, state)
+        parts[part] = Taught(learner, state)
         at += count
         dim = learner.width_for(dim)
-    head = found["head"]
+    head = parts["head"]
     if at != len(arrays) or head is None:
         raise ValueError(f"it holds {len(arrays)} arrays, expected {at} with those of a head")
-    return Population(said.facts, said.names, arrays[0], said.people, said.width, found["scaling"], found["map"], head)
+    return Population(
+        header.facts,
+        header.names,
+        arrays[0],
+        header.people,
+        header.width,
+        parts["scaling"],
+        parts["map"],
+        head,
+    )
 
 
 def _checked(population: Population) -> Population:
