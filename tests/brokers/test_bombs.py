@@ -114,4 +114,4 @@ def test_bombs_of_every_codec_are_dead_letters_and_hold_nothing_up(make_job: Mak
     held = json.loads(capsys.readouterr().out)["held"]
     assert {one["role"]: one["records"] for one in held}["input"] == want.samples + 1
     assert command("dlq", "redrive", job.path, "--reason", "batch") == 2
-    assert "whole batches" in capsys.readouterr().err
+    assert "a whole batch" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from tests.brokers.kafka_job import KafkaJob, Sent
 from tests.brokers.recordings import JOB, as_frames, as_samples, recordings, windows_of
 from tests.brokers.verification import verify
 from tests.brokers.workers import running_worker
+from tests.data import dataset
 
 
 def through(job: KafkaJob, records: Iterable[Sent]) -> None:
@@ -57,6 +58,7 @@ def test_every_window_of_ten_people_gives_features_prediction_and_drift_equal_to
 
 
 def test_frames_give_the_same_numbers_as_single_samples(kept: dict[str, dict[str, list[dict]]]) -> None:
+    dataset("seglearn_watch")  # skips without the recordings
     if kept.keys() != {"samples", "frames"}:
         pytest.skip("the tests that send both did not run")
     assert kept["samples"] == kept["frames"]
