@@ -28,7 +28,10 @@ JOB: dict[str, dict[str, Any]] = {
 MARKERS = 60.0  # seconds for the markers of commits to be written
 READY = 180.0  # seconds; every deadline is for a machine with much else to do
 SECRET = "hunter2-of-the-environment"  # stands for a password among a worker's variables
-READ_AGAIN = ("partition lost before it was made safe", "commit refused")  # log lines after which records are read again
+READ_AGAIN = (  # log events after which records are read again
+    "partition taken over by another worker",
+    "offset commit refused during a rebalance",
+)
 
 T = TypeVar("T")
 
