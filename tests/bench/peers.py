@@ -98,7 +98,8 @@ def simple_advance(job: SimpleJob, live: SimpleLive, records: Sequence[Record]) 
 
 
 def simple(settings: Settings) -> int:
-    return run(settings, core=Core(SimpleJob(settings), lambda job, read, most: SimpleLive(read), simple_advance))
+    core = Core(SimpleJob(settings), lambda job, read, most: SimpleLive(read), simple_advance)
+    return run(settings, lambda: core)
 
 
 def faust(settings: Settings) -> int:
