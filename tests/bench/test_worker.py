@@ -8,7 +8,7 @@ from streamjobs.kafka.devbroker.broker import Broker
 from tests.bench.worker import Bench
 
 
-@pytest.mark.parametrize("part", ["full", "frames", "faust"])
+@pytest.mark.parametrize("part", ["simple", "full", "frames", "faust"])
 def test_a_backlog_is_answered_whole(broker: Broker, tmp_path: Path, part: str) -> None:
     bench = Bench(broker, tmp_path, quick=True)
     result = getattr(bench, part)()

@@ -8,7 +8,11 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from tests.layers.imports import CHECKOUT
+
+pytestmark = pytest.mark.slow  # compiles a copy of the code
 
 BLOCK = re.compile(r"^ *```python (file|in)=(\S+)(?: after=([^\n]*))?\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 

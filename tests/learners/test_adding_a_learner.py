@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # compiles a copy of the code
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 NEEDED = ("algorithms", "tests/checks", "tests/layers", "tests/reference")  # folders that the checks of a learner need
 FILES = ("pyproject.toml", "tests/__init__.py", "tests/learners/__init__.py", "tests/learners/test_persisted_names.py")
