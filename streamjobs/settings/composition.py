@@ -11,7 +11,7 @@ from algorithms import Learner, learner_from
 from algorithms.common.protocol import SettingError
 from streamjobs.errors import ConfigError
 from streamjobs.settings.learners import PREDICTING, TASK, read_learners, with_name
-from streamjobs.settings.sections import DriftSection, HeadSection, MirrorSection, ScalingSection, Settings
+from streamjobs.settings.sections import HeadSection, MirrorSection, ScalingSection, Settings
 from streamjobs.settings.sentences import Places
 from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.smoothing import Smoothing
@@ -53,39 +53,24 @@ class Composition(NamedTuple):
     targets: int  # of a regression
     falls_back: bool  # on the last label, where a row has no scores
     facts: dict[str, str]  # what a population of this job belongs to
+    model: str  # how outputs and metrics name learner and head
+    sinks: dict[str, str]  # sink -> topic, those that are on
 
     @property
     def predicts(self) -> bool:
         return self.task != "none"
 
     @property
-    def model(self) -> str:
-        return _model(self.settings)
-
-    @property
     def mirror(self) -> MirrorSection | None:
         window = self.settings.window
         return window.mirror if window else None
 
-    @property
-    def sinks(self) -> dict[str, str]:
-        """sink -> topic of those the job uses."""
-        base, chosen = self.settings.source.topic, self.settings.sinks
-        gives_features = self.map is not None or self.learner.kind == "features" or self.settings.head is not None
-        wanted = {"features": gives_features, "predictions": self.predicts, "drift": bool(self.watches), "dlq": True}
-        sinks = {}
-        for sink, on in wanted.items():
-            topic = getattr(chosen, sink)
-            if on and (topic != "" or sink == "dlq"):
-                sinks[sink] = topic or f"{base}.{sink}"
-        return sinks
-
 
 def composition_of(settings: Settings) -> Composition:
     """Of settings made by hand. Raises ConfigError for what learners refuse, and as `compose` does."""
-    sections = {name: getattr(settings, name) for name in type(settings).model_fields}
-    absent = [name for name, section in sections.items() if section is None]
-    learners, problems = read_learners({n: s for n, s in sections.items() if n not in absent}, Places("settings", {}))
+    names = type(settings).model_fields
+    sections = {name: section for name in names if (section := getattr(settings, name)) is not None}
+    learners, problems = read_learners(sections, Places("settings", {}))
     if problems:
         raise ConfigError(problems)
     return compose(settings, learners)
@@ -108,6 +93,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         raise SettingError("[population] needs a head that classifies; set [head] name = 'rls', task = 'classification'.")
     classifies = task == "classification"
     windows = _windows(settings, "mean" if task == "regression" else "majority")
+    model = settings.learner.name + (f"+{settings.head.name}" if settings.head else "")
     own_most = population and "max_classes" not in head.model_fields_set
     return Composition(
         settings=settings,
@@ -120,13 +106,17 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         learner=learner,
         teacher=learner_from("rls", {name: getattr(learner, name) for name in _TAUGHT}) if population else None,
         smoothing=Smoothing(smooth=head.smooth) if classifies and head.smooth > 0 else None,
-        watches=_watches(settings.drift, settings, learners),
+        watches=_watches(settings, learners, model),
         task=task,
         classes=list(head.classes) if head.classes and classifies else None,
         max_classes=None if own_most and not head.classes else len(head.classes or ()) or head.max_classes,
         targets=head.targets,
         falls_back=classifies and (head.fallback == "last_label" or (learner.falls_back and head.fallback is None)),
         facts=_facts(settings, windows),
+        model=model,
+        sinks=_sinks(
+            settings, gives_features=learner.kind == "features" or settings.head is not None, predicts=task != "none"
+        ),
     )
 
 
@@ -161,23 +151,30 @@ def _task_of(settings: Settings, learner: Learner) -> dict[str, Any]:
     return {"task": usual, **{name: extra[name] for name in TASK if name in extra}}
 
 
-def _watches(drift: DriftSection | None, settings: Settings, learners: Mapping[str, Learner]) -> tuple[Watch, ...]:
+def _sinks(settings: Settings, *, gives_features: bool, predicts: bool) -> dict[str, str]:
+    base, chosen = settings.source.topic, settings.sinks
+    wanted = {"features": gives_features, "predictions": predicts, "drift": settings.drift is not None, "dlq": True}
+    sinks = {}
+    for sink, on in wanted.items():
+        topic = getattr(chosen, sink)
+        if on and (topic != "" or sink == "dlq"):
+            sinks[sink] = topic or f"{base}.{sink}"
+    return sinks
+
+
+def _watches(settings: Settings, learners: Mapping[str, Learner], model: str) -> tuple[Watch, ...]:
+    drift = settings.drift
     if drift is None:
         return ()
     detector, watches = learners["detector"], []
     if drift.extractor is None:
-        watches.append(Watch(_model(settings), None, detector, "", DETECTOR))
+        watches.append(Watch(model, None, detector, "", DETECTOR))
     else:
         watches.append(Watch(with_name(drift.extractor)[0], learners["extractor"], detector, EXTRACTOR, DETECTOR))
     for n, control in enumerate(drift.beside):
         name, _ = with_name(control)
         watches.append(Watch(name, learners[f"beside {n}"], detector, BESIDE + name, f"{BESIDE}{name}_drift"))
     return tuple(watches)
-
-
-def _model(settings: Settings) -> str:
-    """How outputs and metrics name learner and head."""
-    return settings.learner.name + (f"+{settings.head.name}" if settings.head else "")
 
 
 def _scaling(settings: Settings) -> Learner | None:

@@ -117,8 +117,8 @@ def _read_drift(drift: DriftSection, places: Places, learners: dict[str, Learner
             named = "each of beside" if setting == "beside" else setting
             problems.append(f"{places.of(('drift', setting))}{named} must be {what}.")
             continue
-        own = {name: value for name, value in table.items() if name != "name"}
-        _make(role, "drift", table["name"], own, places, learners, problems)
+        name, own = with_name(table)
+        _make(role, "drift", name, own, places, learners, problems)
 
 
 def _make(

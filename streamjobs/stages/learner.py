@@ -1,12 +1,11 @@
 """A learner as a stage of a job: in which role it learns, and what its keys begin with."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from algorithms.common.protocol import LEARN, Array, Learner, Outputs, Slot, Stage, State, unknown
+from algorithms.common.protocol import LEARN, Array, Learner, Outputs, Stage, State, unknown
 from streamjobs.stages.stage import JobStage, Shape, describe
 
 
@@ -61,15 +60,6 @@ class LearnerStage(JobStage):
         return out
 
     # How a state enters and leaves a workspace is the learner's.
-    def room(self, field: str) -> int | None:
-        return self.learner.room(field)
-
-    def caches(self, state: State, rows: Mapping[str, int]) -> Mapping[str, Array]:
-        return self.learner.caches(state, rows)
-
-    def derive(self, own: Slot) -> None:
-        self.learner.derive(own)
-
     def workspace(self, state: State, *, slots: int = 1, extra: int = 0) -> Any:
         return self.learner.workspace(state, slots=slots, extra=extra)
 
