@@ -82,6 +82,10 @@ class Order(JobStage):
         if held > self.max_held:
             raise ValueError(f"Order: {held} samples wait, of which {self.max_held} may.")
 
+    def derive_slots(self, work: Any, slots: Array) -> Array:
+        good: Array = work["counts"][slots, 0] <= self.max_held
+        return good
+
     def begin(self, shape: Shape, seed: int) -> OrderState:
         return OrderState(-np.inf, np.empty(0), np.empty((0, shape.dim)), np.empty((0, shape.label_width)))
 

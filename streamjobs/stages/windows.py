@@ -119,6 +119,12 @@ class Windows(JobStage):
             ended = state.newest - start - self.length
             refuse(f"{name}.window", "an unfinished window", f"one that ended {ended:g} s before")
 
+    def trusted(self, work: Any, slots: Array, classes: Array | None) -> Array:
+        origin, window, newest = work["origin"][slots], work["window"][slots], work["newest"][slots]
+        start = origin + window * self.hop
+        good: Array = (origin >= 0) & (origin < END_OF_TIME) & (window >= 0) & (window <= END_OF_TIME / self.hop)
+        return good & (np.isneginf(newest) | (start + self.length > newest))
+
     def advance(self, work: Any, slots: Array, times: Array, X: Array, L: Array, owner: Array, learn: Array) -> Rows:
         """Samples of many keys in order: X (n, dim), L (n, labels), learn (n,) int8, the rest (n,)."""
         samples = (  # writable: a read-only array is another type and would compile again
