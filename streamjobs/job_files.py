@@ -115,4 +115,4 @@ def core_from(composition: Composition) -> Core:
     from streamjobs.core.advance import advance
     from streamjobs.core.state.live import Live
 
-    return Core(job_from(composition), lambda job, read, most: Live(job, read, most_bytes=most), advance)
+    return Core(job_from(composition), lambda job, read_many, most: Live(job, read_many=read_many, most_bytes=most), advance)

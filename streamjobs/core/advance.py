@@ -36,7 +36,7 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
     report.bytes = sum(len(record.value) for record in records if record.value is not None)
     decoded = job.decode(records)
     letters = list(decoded.errors)
-    at, created, left, expired = 0, live.created, live.left, live.expired
+    at, created, left, expired, loaded = 0, live.created, live.left, live.expired, live.loaded
     while at < len(decoded.owner):
         live.tick()
         at, rows, alone = admit(job, live, records, decoded, at, letters, report)
@@ -55,6 +55,7 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
         outputs.append(dead_letter(records[index], error))
     report.keys_created = live.created - created
     report.keys_evicted = live.left - left
+    report.states_read = live.loaded - loaded
     report.keys_expired = live.expired - expired
     return Advanced(outputs, report)
 

@@ -26,7 +26,7 @@ POOLED = b""  # the key whose model every key shares in a pooled replay
 class Live:
     """The states a partition's rows run through.
 
-    read: gives a key's stored snapshot, or None; read_many: the same of many keys, where that is cheaper.
+    read: gives a key's stored snapshot, or None; read_many instead: those of many keys.
     most_bytes: bound of the arrays (default: the job's [state] cache).
     pooled: all keys share one model (scaling, learner, drift), each keeps its own signal; to learn a start for new keys.
     """
@@ -34,14 +34,15 @@ class Live:
     def __init__(
         self,
         job: Job,
-        read: Callable[[bytes], bytes | None],
+        read: Callable[[bytes], bytes | None] | None = None,
         *,
         read_many: Callable[[Sequence[bytes]], list[bytes | None]] | None = None,
         most_bytes: int | None = None,
         pooled: bool = False,
     ) -> None:
-        self.job, self.read, self.pooled = job, read, pooled
-        self.read_many = read_many or (lambda keys: [read(key) for key in keys])
+        self.job, self.pooled = job, pooled
+        one = read or (lambda key: None)
+        self.read_many = read_many or (lambda keys: [one(key) for key in keys])
         self.templates, self.order = job.init(POOLED), job.stage(ORDER, Order)
         self.work: dict[str, Any] = {}
         self.shared: dict[str, Any] = {}  # the population's stages: one slot for all keys, never learned, never stored
