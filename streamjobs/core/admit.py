@@ -49,10 +49,10 @@ def admit(
 
 
 def _enter_missing(live: Live, records: Sequence[Record]) -> None:
-    """The states of keys that are not live come together, as many as there is room for: one by one costs far more."""
-    keys = dict.fromkeys(map(_key, records))
+    """The states of keys that are not live come together, of as many keys as fit: one by one costs far more."""
+    keys = list(dict.fromkeys(map(_key, records)))[: live.most_keys]
     live.touch([live.slot_of[key] for key in keys if key in live.slot_of])
-    live.enter([key for key in keys if key not in live.slot_of][: live.room()])
+    live.enter([key for key in keys if key not in live.slot_of])
 
 
 def _as_a_whole(job: Job, live: Live, records: Sequence[Record], decoded: Decoded, firsts: list[int]) -> Rows | None:

@@ -116,6 +116,11 @@ class Live:
         if slots:
             self.used[slots] = self.now
 
+    @property
+    def most_keys(self) -> int:
+        """How many keys may be live together."""
+        return self.most_slots - self.pooled
+
     def room(self) -> int:
         """How many more keys can be entered without moving out one of the present batch."""
         old = int((self.used[: len(self.key_of)] < self.now).sum()) - len(self.free)  # a free slot was used at 0
