@@ -54,6 +54,9 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
                 Encoder(job, live, records).add(came, made, outputs, report)
     for index, error in sorted(letters, key=lambda letter: letter[0]):
         report.dead_lettered[error.reason] = report.dead_lettered.get(error.reason, 0) + 1
+        if not report.first_letter:
+            record = records[index]
+            report.first_letter = f"{error.reason}, topic {record.topic}[{record.partition}] offset {record.offset}"
         outputs.append(dead_letter(records[index], error))
     report.keys_created = live.created - created
     report.keys_evicted = live.left - left

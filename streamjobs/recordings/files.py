@@ -17,7 +17,7 @@ import msgspec
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.settings.sections import SourceSection
-from streamjobs.settings.types import TIME_UNITS
+from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
 Row = dict[str, Any]
 KINDS = {
@@ -133,12 +133,13 @@ def records_of(
 ) -> Generator[Stored, None, None]:
     """A recording as records of one partition, in file order; the offset is the row's number.
 
-    key: column with the key. time: column with the record's timestamp, in the job's time unit (None: the job's event
-    time; without one 1 ms a row). side: column that says how the sensor is worn, if the job mirrors. recording: column
-    whose value is appended to the key, after a NUL. For a JSON job, lines of JSON stay the bytes they are; all other rows
-    are encoded in the job's format. The first row is read at once, so that a missing column raises ConfigError here.
+    key: column with the key. time: column with the record's timestamp, in the job's time unit; ConfigError is raised at the
+    first row where it holds no number (None: the job's event time; without one 1 ms a row). side: column that says how the
+    sensor is worn, if the job mirrors. recording: column whose value is appended to the key, after a NUL. For a JSON job,
+    lines of JSON stay the bytes they are; all other rows are encoded in the job's format. The first row is read at once, so
+    that a missing column raises ConfigError here.
     """
-    time = time or source.time
+    stamped, time = time is not None, time or source.time
     lines = (
         _lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") and source.format == "json" and path.is_file() else None
     )
@@ -151,11 +152,14 @@ def records_of(
         encode = _encoder(source, side)
         for offset, (text, row) in enumerate(itertools.chain(read_ahead, rows)):
             value, headers = (text, ()) if text is not None else encode(row)
-            stamp = _timestamp(row.get(time), source, offset) if time is not None else offset
+            moment = row.get(time) if time is not None else None
+            stamp = _milliseconds(moment, source)
+            if stamp is None and stamped and row:  # a broken line is told as one
+                raise ConfigError(_no_time(path, offset, time, moment, source))
             record_key = _key(row.get(key))
             if recording is not None and record_key is not None:
                 record_key += b"\0" + (_key(row.get(recording)) or b"")
-            yield Stored(source.topic, 0, offset, stamp, record_key, value, headers)
+            yield Stored(source.topic, 0, offset, offset if stamp is None else stamp, record_key, value, headers)
 
     return stored()
 
@@ -173,12 +177,22 @@ def _key(value: Any) -> bytes | None:
     return None if value is None else str(value).encode()
 
 
-def _timestamp(time: Any, source: SourceSection, offset: int) -> int:
+def _milliseconds(time: Any, source: SourceSection) -> int | None:
+    """A time as a record's timestamp, of a frame its last one; None where it is no number."""
     if isinstance(time, list) and time:
         time = time[-1]
-    if not isinstance(time, (int, float)) or not math.isfinite(time):
-        return offset
+    if isinstance(time, bool) or not isinstance(time, (int, float)) or not math.isfinite(time):
+        return None
     return math.ceil(time * SECONDS[source.time_unit] * 1000.0)
+
+
+def _no_time(path: Path, offset: int, column: str | None, time: Any, source: SourceSection) -> str:
+    got = "nothing" if time is None else f"{time!r:.60}"
+    advice = " Times as text, such as ISO 8601, are not read: convert them." if isinstance(time, str) else ""
+    return (
+        f"{path} row {offset + 1}: expected a number of {UNIT_NAMES[source.time_unit]} since 1970 in the time column "
+        f"{column!r}, got {got}.{advice}"
+    )
 
 
 def _encoder(source: SourceSection, side: str | None) -> Any:

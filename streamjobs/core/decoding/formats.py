@@ -41,7 +41,7 @@ from streamjobs.core.decoding.samples import (
 from streamjobs.core.messages import Record
 from streamjobs.errors import ConfigError
 from streamjobs.settings.sections import MirrorSection, SourceSection
-from streamjobs.settings.types import TIME_UNITS
+from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
 UNDECODABLE = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError)
 _WHERE = re.compile(r"at `\$\.?([^`]*)`$")
@@ -226,6 +226,8 @@ def _problem(error: Exception, source: SourceSection) -> Problem:
         return Problem("malformed", f"expected {source.format}, got bytes that are not")
     text = str(error)
     path = _WHERE.search(text)
+    if path is not None and source.time is not None and _is_part_of(path[1], source.time) and "got `str`" in text:
+        return Problem("bad_time", _text_for_time(source))
     if "missing required field" in text:
         reason = "bad_time" if f"`{source.time}`" in text else "missing_field"
     elif path is None:
@@ -237,6 +239,13 @@ def _problem(error: Exception, source: SourceSection) -> Problem:
     else:
         reason = "missing_field"
     return Problem(reason, text[0].lower() + text[1:])
+
+
+def _text_for_time(source: SourceSection) -> str:
+    return (
+        f"expected a number in field {source.time!r} ({UNIT_NAMES[source.time_unit]} since 1970), got a text; "
+        "times as text, such as ISO 8601, are not read: convert them"
+    )
 
 
 def _is_part_of(path: str, field: str) -> bool:
