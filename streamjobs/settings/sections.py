@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from streamjobs.settings.broker import BrokerSection
-from streamjobs.settings.types import Bytes, Seconds, Section, Side, Topic
+from streamjobs.settings.types import MOST_NUMBERS, Bytes, Seconds, Section, Side, Topic
 
 
 class JobSection(Section):
@@ -29,7 +29,7 @@ class SourceSection(Section):
     format: Literal["json", "msgpack", "raw"] = Field(default="json", description="encoding of record values")
     fields: list[str] | None = Field(default=None, description="fields whose numbers make up x, in this order")
     x: str = Field(default="x", description="without `fields`: the field that holds x as a list")
-    dim: int | None = Field(default=None, ge=1, le=4096, description="length of x; may be left out with `fields`")
+    dim: int | None = Field(default=None, ge=1, le=MOST_NUMBERS, description="length of x; may be left out with `fields`")
     time: str | None = Field(
         default=None,
         description="field with the event time; absent: the record's timestamp, and the order is that of the offsets",

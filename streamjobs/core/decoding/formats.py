@@ -18,6 +18,7 @@ reference, and windows continue across the change.
 import operator
 import re
 import struct
+from collections import Counter
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
@@ -171,8 +172,7 @@ def structs(source: SourceSection, binary: bool, mirror: MirrorSection | None) -
     Raises ConfigError if two fields have the same name.
     """
     fields = _fields(source, binary, mirror)
-    names = [field.name for field in fields]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, times in Counter(field.name for field in fields).items() if times > 1)
     if twice:
         raise ConfigError(f"job file [source]: field {twice[0]!r} is named twice; give every field one meaning.")
     rename = {field.attribute: field.name for field in fields}
