@@ -8,7 +8,8 @@ import csv
 import itertools
 import math
 import zipfile
-from collections.abc import Generator, Iterable, Iterator
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,10 @@ SECONDS = {unit: 1 / per_second for unit, per_second in TIME_UNITS.items()}  # o
 def rows_of(path: Path) -> Iterator[Row]:
     """The rows of a recording; values are Python numbers, texts, lists or None.
 
-    Raises ConfigError for a missing or damaged file, or an unknown ending.
+    Raises ConfigError for a missing or damaged file, a folder, an unknown ending, or a CSV that would be read wrong.
     """
+    if path.is_dir():
+        raise ConfigError(f"{path}: expected a recording, got a folder; name one file of it.")
     kind = path.suffix.lower()
     if kind not in KINDS:
         raise ConfigError(f"{path}: expected a recording that ends in {', '.join(KINDS)}; got {kind or 'no ending'!r}.")
@@ -55,6 +58,8 @@ def _or_config_error(path: Path, rows: Iterator[Row]) -> Iterator[Row]:
         yield from rows
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: expected CSV in UTF-8, got bytes of another encoding; save it as UTF-8.") from None
     except (ValueError, csv.Error, zipfile.BadZipFile):  # the libraries' own words would not help
         raise ConfigError(f"{path}: expected {KINDS[path.suffix.lower()]}; it is damaged, or something else.") from None
 
@@ -67,7 +72,7 @@ def _lines(path: Path) -> Iterator[tuple[bytes, Row]]:
                 continue
             try:
                 row = msgspec.json.decode(text)
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, ValueError, RecursionError):  # also bytes that are not UTF-8
                 row = None  # not skipped: a broken line is a broken record, and becomes a dead letter
             if row is not None and not isinstance(row, dict):
                 raise ConfigError(f"{path} line {number}: expected a JSON object, got {type(row).__name__}.")
@@ -76,8 +81,30 @@ def _lines(path: Path) -> Iterator[tuple[bytes, Row]]:
 
 def _csv(path: Path) -> Iterator[Row]:
     with path.open(newline="", encoding="utf-8-sig") as file:
-        for row in csv.DictReader(file):
-            yield {name: _cell(text) for name, text in row.items() if name is not None}
+        rows = csv.reader(file)
+        names = next((cells for cells in rows if cells), [])
+        _require_commas(path, names)
+        twice = sorted(name for name, times in Counter(filter(None, names)).items() if times > 1)
+        if twice:
+            raise ConfigError(f"{path}: column {twice[0]!r} is there twice; give every column a name of its own.")
+        for cells in rows:
+            if any(cells[len(names) :]):  # such as a decimal comma that was taken for the end of a cell
+                raise ConfigError(
+                    f"{path} line {rows.line_num}: expected {len(names)} cells as in the first line, got {len(cells)}; "
+                    "commas stand between cells, and a decimal comma must be a point."
+                )
+            if cells:
+                yield dict(zip(names, map(_cell, cells), strict=False)) | dict.fromkeys(names[len(cells) :])
+
+
+def _require_commas(path: Path, names: Sequence[str]) -> None:
+    """Raises ConfigError where other characters stand between the names of the columns."""
+    for separator, what in ((";", "semicolons"), ("\t", "tabs")):
+        if sum(name.count(separator) for name in names) >= len(names) > 0:
+            raise ConfigError(
+                f"{path}: expected CSV with commas between cells, got {what} ({','.join(names)!r:.60}). Save it with commas "
+                "between cells and points in decimal numbers."
+            )
 
 
 def _cell(text: str | None) -> Any:

@@ -190,7 +190,11 @@ def test_a_file_that_is_not_in_time_order_is_told_how_much_it_loses(tmp_path, re
     [
         ("a.npz", b"garbage", "expected an npz archive of plain arrays; it is damaged, or something else"),
         ("a.parquet", b"garbage", "expected Parquet; it is damaged, or something else"),
-        ("a.csv", b"person,ts\n\xff,1\n", "expected CSV in UTF-8; it is damaged, or something else"),
+        ("a.csv", b"person,ts\n\xff,1\n", "expected CSV in UTF-8, got bytes of another encoding; save it as UTF-8."),
+        ("a.csv", b"person,ts\n" + b"a" * 200_000, "expected CSV in UTF-8; it is damaged, or something else"),
+        ("b.csv", b"person;ts;ax\np1;1,5;2,5\n", "expected CSV with commas between cells, got semicolons ('person;ts;ax')."),
+        ("b.csv", b"person\tts\np1\t1.5\n", "expected CSV with commas between cells, got tabs ("),
+        ("b.csv", b"person,ts,ax,ax\np1,1,2,3\n", "column 'ax' is there twice"),
         ("a.jsonl", b"{broken\n", "the first line is not a JSON object"),
     ],
 )
