@@ -81,6 +81,21 @@ def test_a_split_or_a_crash_after_every_record_gives_the_same_bits():
     assert values(got) == expected and crashing.store == whole.store
 
 
+def test_a_state_in_which_samples_wait_goes_on_with_none_lost():
+    """Earlier releases let samples without a time wait like others, so their states are those of a job with a time."""
+    timed = Worker(job({"time": "ts", "lateness": 5.0}))
+    before = [
+        record._replace(value=json.dumps({**json.loads(record.value), "ts": START + i % 3}).encode())
+        for i, record in enumerate(sent(3))
+    ]
+    assert not timed.apply(before)
+    timed.checkpoint()
+    outputs = Worker(job({"lateness": 5.0}), timed.store).apply([one._replace(offset=3) for one in sent(1)])
+    told = [json.loads(output.value) for output in outputs]
+    assert [row["seq"] for row in told] == [0, 1, 2, 3]
+    assert [row["ts"] for row in told] == [START, START + 1, START + 2, START]
+
+
 def test_a_timestamp_that_goes_back_does_not_end_a_key():
     stamps = [MOMENT, MOMENT - 10**9, MOMENT + 1000]
     outputs = Worker(job(state={"ttl": "1h"})).apply(sent(3, stamps))
