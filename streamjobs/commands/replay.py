@@ -34,7 +34,11 @@ def replay(
     ],
     key: Annotated[str | None, typer.Option(help="Column of the file with the key.")] = None,
     time_column: Annotated[
-        str | None, typer.Option("--time", help="Column of the file with the records' timestamps; absent: the event time.")
+        str | None,
+        typer.Option(
+            "--time",
+            help="Column of the file with the records' timestamps, numbers in [source] time_unit; absent: the event time.",
+        ),
     ] = None,
     begin: Annotated[
         str | None,

@@ -108,7 +108,7 @@ class _Reader:
         task, classes = self._task(label)
         used = {time, key, label and label.name}
         fields, x, dim = self._x([column for column in self.columns if column.name not in used], time)
-        self._tell_gaps(fields)
+        self._remark(fields)
         clock = time or start_time
         rate = self._rate(key, clock, unit) if clock is not None else None
         return Guess(
@@ -290,7 +290,11 @@ class _Reader:
             return [], None, None
         return [], x.name, dims.pop()
 
-    def _tell_gaps(self, fields: list[str]) -> None:
+    def _remark(self, fields: list[str]) -> None:
+        """What is odd about the fields, though they are part of x."""
+        flat = [c.name for c in self.columns if c.name in fields and c.distinct == 1 and len(self.rows) >= COUNTER_ROWS]
+        if flat:
+            self.remarks.append(f"{_quoted(flat)} never changes in the sample; remove it from fields if it never does")
         gaps = {column.name: column.missing for column in self.columns if column.name in fields and column.missing}
         if gaps:
             count = sum(any(absent(row.get(name)) for name in gaps) for row in self.rows)

@@ -295,6 +295,12 @@ def test_two_names_of_labels_or_keys_are_left_to_the_user(tmp_path, told):
     assert found.says("choose: label: 'activity', 'label' have names of labels")
 
 
+def test_a_field_that_never_changes_is_told(tmp_path, told):
+    found = told(as_csv(tmp_path / "a.csv", table(ax=random, accuracy=3)))
+    assert found.source["fields"] == ["ax", "accuracy"]
+    assert found.says("'accuracy' never changes in the sample; remove it from fields if it never does")
+
+
 def test_what_counts_or_names_rows_is_no_signal(tmp_path, told):
     made = table(
         id=lambda i: 1000 + i,

@@ -134,3 +134,4 @@ def test_a_worker_that_runs_once_fails_where_nothing_of_what_came_can_be_used(tm
         code, said, events = once()
         assert (code, said) == (0, [])
         assert (events["stopped"]["samples"], events["stopped"]["rows"], events["stopped"]["skipped"]) == (400, 400, {})
+        assert command("replay", job, "--input", "topic", "--expect", "topics") == 0
