@@ -75,6 +75,7 @@ class Report:
     rows: int = 0  # rows the learner advanced by (windows, or samples without windows)
     redelivered: int = 0  # records at or below a key's last applied offset: skipped
     dead_lettered: dict[str, int] = field(default_factory=dict)  # by reason
+    first_letter: str = ""  # reason and place of the first of them; never what the record holds
     skipped: dict[str, int] = field(default_factory=dict)  # samples by reason: late, duplicate, ...
     keys_created: int = 0
     states_read: int = 0  # from the store, of keys that were not live

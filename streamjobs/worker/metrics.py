@@ -24,6 +24,8 @@ from prometheus_client.samples import Exemplar
 from streamjobs import __version__
 from streamjobs.core.messages import Report, Worst
 from streamjobs.core.state.live_stats import LiveStats, together
+from streamjobs.core.unlearned import REASONS as SKIPPED
+from streamjobs.core.unlearned import Taken
 from streamjobs.errors import REASONS
 from streamjobs.worker.partition import Partition
 
@@ -34,7 +36,6 @@ SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 DELAYS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 RATIOS = tuple(float(f"{10 ** (step / 4):.3g}") for step in range(-24, 9))  # four a decade, 1e-6 to 100
 STAGES = ("advance", "outputs", "changelog", "offsets", "store", "commit")
-SKIPPED = ("late", "duplicate")
 MISSES_EVERY = 60.0  # seconds between two warnings about misses, which each looks back on
 MANY_MISSES = 0.1  # states read to records
 FEWEST_RECORDS = 1_000  # of which states read are called many
@@ -123,7 +124,7 @@ class Metrics:
         self.last_commit = 0.0  # seconds since 1970, 0: none yet
         self.started = time.time()
         self.remaining = 0  # changelog records still to be read
-        self.totals = {"records": 0, "redelivered": 0, "dead_lettered": 0}  # fields of the log event `stopped`
+        self.taken = Taken()
         self.end_of: Callable[[int], int | None] = lambda partition: None  # an input partition's end, set by the app
         self._partitions: Mapping[int, Partition] = {}
         self._collectors: dict[str, Any] = {}
@@ -177,10 +178,8 @@ class Metrics:
 
     def count_advance(self, report: Report, seconds: float) -> None:
         """Count the report of one call of `advance`."""
-        collectors, totals = self._collectors, self.totals
-        totals["records"] += report.records
-        totals["redelivered"] += report.redelivered
-        totals["dead_lettered"] += sum(report.dead_lettered.values())
+        collectors = self._collectors
+        self.taken.add(report)
         self._stages["advance"].observe(seconds)
         self._consumed.inc(report.records)
         self._bytes.inc(report.bytes)
