@@ -6,18 +6,20 @@ While the barrier is up, nothing is fetched: from losing partitions until the co
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import structlog
 
 from streamjobs.core.interface import Core
+from streamjobs.core.messages import Report
 from streamjobs.settings.sections import StateSection
 from streamjobs.worker.backpressure import Backpressure
 from streamjobs.worker.checkpoint import ChangelogLike, Checkpoints, CommitOffset
 from streamjobs.worker.failures import DeliveryError, FencedError
 from streamjobs.worker.idle_keys import Expiry
+from streamjobs.worker.logs import Notices
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import Outbox
 from streamjobs.worker.partition import Bounds, FetchedRecords, Partition
@@ -160,7 +162,7 @@ class Delivery:
             outbox=outbox,
             backpressure=self.backpressure,
             bounds=Bounds(state.checkpoint_records, state.checkpoint_bytes),
-            on_advance=metrics.count_advance,
+            on_advance=self._on_advance(number),
             expiry=self._expiry(number),
             on_expired=partial(self._count_expired, number),
         )
@@ -178,6 +180,15 @@ class Delivery:
         )
         tasks = [self._supervise(partition, work) for work in (partition.pump(), checkpoints.run(state.checkpoint))]
         return HeldPartition(partition, checkpoints, tasks)
+
+    def _on_advance(self, number: int) -> Callable[[Report, float], None]:
+        notices = Notices(number)
+
+        def on_advance(report: Report, seconds: float) -> None:
+            self.metrics.count_advance(report, seconds)
+            notices.take(report)
+
+        return on_advance
 
     def _expiry(self, number: int) -> Expiry | None:
         ttl = self.state.ttl

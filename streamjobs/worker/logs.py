@@ -6,8 +6,15 @@ record is never logged.
 
 import logging
 import sys
+import time
+from collections.abc import Callable
 
 import structlog
+
+from streamjobs.core.messages import Report
+
+SELDOM = 60.0  # seconds between two lines about records of a partition
+log = structlog.get_logger("streamjobs")
 
 
 def configure(*, debug: bool = False) -> None:
@@ -30,3 +37,24 @@ def configure(*, debug: bool = False) -> None:
         level=logging.INFO if debug else logging.CRITICAL + 1,
         format="%(asctime)s %(name)s %(levelname)s %(message)s",
     )
+
+
+class Notices:
+    """Lines about a partition's records that people should look into: of each kind at most one a minute, with the count."""
+
+    def __init__(self, partition: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.partition, self.clock = partition, clock
+        self._told: dict[str, tuple[int, float]] = {}  # kind -> records since its last line, and when that was
+
+    def take(self, report: Report) -> None:
+        """Of one call of `advance`."""
+        if report.failures and (records := self._due("failed", len(report.failures))):
+            log.error("learner failed", partition=self.partition, records=records, **report.failures[-1]._asdict())
+
+    def _due(self, kind: str, records: int) -> int:
+        """How many records the line tells of that is due now; 0: none is."""
+        waiting, told = self._told.get(kind, (0, float("-inf")))
+        waiting, now = waiting + records, self.clock()
+        due = now - told >= SELDOM
+        self._told[kind] = (0, now) if due else (waiting, told)
+        return waiting if due else 0
