@@ -12,12 +12,13 @@ from algorithms.common.protocol import LEARN, Outputs, unknown
 from streamjobs.core.admit import admit
 from streamjobs.core.careful import Guarded, careful
 from streamjobs.core.encode import Encoder
-from streamjobs.core.job import ORDER, Job
+from streamjobs.core.job import CLIP, ORDER, Job
 from streamjobs.core.messages import Advanced, Output, Record, Report, dead_letter
 from streamjobs.core.model import choose, error_of, remember_choices, run_learners, watch_drift
 from streamjobs.core.state.live import Live
 from streamjobs.errors import RecordError
 from streamjobs.stages.class_counts import ClassCounts
+from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.idle import AWAKE, Idle
 from streamjobs.stages.late_labels import LateLabels, Matched
 from streamjobs.stages.order import DUPLICATE, LATE, Order
@@ -155,6 +156,11 @@ def _unmatched(record: Record, waiting: LateLabels) -> str:
 def _run_model(job: Job, live: Live, came: Rows, now: Rows, met: Matched | None, report: Report) -> Modelled:
     """Scaling, learner, drift and books over the rows `now`; gives what was made of those that `came` among them."""
     slots = np.zeros(len(now.slots), np.int64) if live.pooled else now.slots
+    clip = job.optional_stage(CLIP, ClipTargets)
+    if clip is not None:
+        learned, clipped = clip.advance(live.work[CLIP], now.slots, now.L, now.learn)
+        now = now._replace(L=learned)
+        report.targets_clipped += clipped
     scaled, out, share = run_learners(job, live, slots, now)
     said = choose(job, live, slots, now, out.prediction) if job.task == "classification" else None
     if met is not None:

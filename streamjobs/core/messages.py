@@ -93,6 +93,7 @@ class Report:
     wrong: int = 0  # of those, classifications that were wrong
     measured: int = 0  # labels of a regression that a prediction made before could be held against
     squared: float = 0.0  # sum of their squared errors, each the mean over the numbers of a label
+    targets_clipped: int = 0  # labels of a regression that were learned closer to what is usual for their key
     drift_events: int = 0
     control_events: dict[str, int] = field(default_factory=dict)  # alarms of the same detector, by control
     ls_errors: list[float] = field(default_factory=list)  # per row, those that apply

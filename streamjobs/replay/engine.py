@@ -28,6 +28,7 @@ class Tally:
     wrong: int = 0
     measured: int = 0
     squared: float = 0.0
+    targets_clipped: int = 0
     drift_events: int = 0
     dead_lettered: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
@@ -43,6 +44,7 @@ class Tally:
         self.wrong += report.wrong
         self.measured += report.measured
         self.squared += report.squared
+        self.targets_clipped += report.targets_clipped
         self.drift_events += report.drift_events
         self.dead_lettered.update(report.dead_lettered)
         self.skipped.update(report.skipped)

@@ -165,7 +165,7 @@ class NamedSection(BaseModel):
 class LearnerSection(NamedSection):
     name: str = Field(
         description="a learner of the registry; its settings follow. A learner that predicts by itself (without a [head]) "
-        "also takes task, classes, max_classes, targets, smooth and fallback here, as in [head]"
+        "also takes task, classes, max_classes, targets, smooth, clip_target and fallback here, as in [head]"
     )
     freeze: bool | None = Field(
         default=None, description="whether the map stops learning: always with [population], never without"
@@ -187,6 +187,13 @@ class HeadSection(NamedSection):
     targets: int = Field(default=1, ge=1, le=1024, description="regression: numbers in a label")
     smooth: float = Field(
         default=0.0, ge=0, lt=1, description="classification: weight of the previous row's scores in the decision; 0: off"
+    )
+    clip_target: float | None = Field(
+        default=None,
+        ge=0,
+        le=1e6,
+        description="regression: a label further from the key's running mean than this many of its running deviations is "
+        "learned as if it were there; outputs have it as it came; 0: off; absent: 10",
     )
     fallback: Literal["last_label", "none"] | None = Field(
         default=None,

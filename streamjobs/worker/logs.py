@@ -51,6 +51,9 @@ class Notices:
         if report.failures and (records := self._due("failed", len(report.failures))):
             log.error("learner failed", partition=self.partition, records=records, **report.failures[-1]._asdict())
 
+        if report.targets_clipped and (records := self._due("clipped", report.targets_clipped)):
+            log.warning("targets clipped", partition=self.partition, records=records)
+
     def _due(self, kind: str, records: int) -> int:
         """How many records the line tells of that is due now; 0: none is."""
         waiting, told = self._told.get(kind, (0, float("-inf")))

@@ -82,6 +82,7 @@ METRICS: tuple[Metric, ...] = (
         DELAYS,
     ),
     Metric("prediction_errors_total", "counter", "labelled rows that were predicted wrong", ("kind",)),
+    Metric("targets_clipped_total", "counter", "labels that were learned as [head] clip_target clips them"),
     Metric("consumer_lag_records", "gauge", "records not yet committed, up to the end", ("topic", "partition")),
     Metric("state_bytes", "gauge", "bytes of live states in memory", ("store",)),
     Metric("state_dirty_keys", "gauge", "keys changed since their last checkpoint"),
@@ -196,6 +197,8 @@ class Metrics:
             self._wrong.inc(report.wrong)
             if math.isfinite(report.label_delay):
                 collectors["label_delay_seconds"].observe(max(0.0, report.label_delay))
+        if report.targets_clipped:
+            collectors["targets_clipped_total"].inc(report.targets_clipped)
         if report.drift_events and self._drift is not None:
             self._drift.inc(report.drift_events)
         for control, alarms in report.control_events.items():

@@ -28,6 +28,17 @@ def test_a_failure_is_an_error_in_the_log_at_most_once_a_minute() -> None:
     }
 
 
+def test_clipped_targets_are_a_warning_and_a_count() -> None:
+    metrics, notices = Metrics(topic="imu", model="klms"), Notices(0, lambda: 0.0)
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(3):
+            report = Report(records=5, targets_clipped=2)
+            metrics.count_advance(report, 0.01)
+            notices.take(report)
+    assert lines == [{"event": "targets clipped", "log_level": "warning", "partition": 0, "records": 2}]
+    assert metrics.registry.get_sample_value("streamjobs_targets_clipped_total") == 6
+
+
 def test_the_series_of_the_alert_is_there_before_anything_fails() -> None:
     metrics = Metrics(topic="imu", model="okfeb")
     name, labels = "streamjobs_records_dead_lettered_total", {"reason": "learner_failed"}
