@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from streamjobs.core.messages import Record
 
+AT_ONCE = 2_000  # records
 RECORD_BYTES = 500  # of a record's own, beside its value
 
 Batch = tuple[Sequence[Record], bool]  # records applied together; whether their rows were left out
@@ -29,11 +30,19 @@ class Log:
         self.bytes = 0
 
     def of(self, keys: set[bytes | None] | None) -> Iterator[Batch]:
-        """The records of these keys; None: of all."""
+        """The records of these keys (None: of all) in order, small batches together: any other ones give the same bits."""
+        several: list[Record] = []
         for records, left_out in self.batches:
-            mine = records if keys is None else [record for record in records if record.key in keys]
-            if mine:
-                yield mine, left_out
+            mine = [record for record in records if keys is None or record.key in keys]
+            if several and (left_out or len(several) + len(mine) > AT_ONCE):
+                yield several, False
+                several = []
+            if left_out and mine:
+                yield mine, True
+            else:
+                several += mine
+        if several:
+            yield several, False
 
 
 class Model(NamedTuple):
