@@ -244,7 +244,8 @@ class StateSection(Section):
     checkpoint: Seconds = Field(default=1.0, description="longest time between two checkpoints (duration, or seconds)")
     checkpoint_records: int = Field(default=20_000, ge=1, description="most records of a partition between two checkpoints")
     checkpoint_bytes: Bytes = Field(
-        default=64 << 20, description="most changed state of a partition between two checkpoints (size, or bytes)"
+        default=64 << 20,
+        description="most changed state of a partition between two checkpoints, with the records behind it (size, or bytes)",
     )
     cache: Bytes = Field(
         default=256 << 20, description="most memory for live states (size, or bytes); all others stay in the store"
