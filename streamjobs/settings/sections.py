@@ -172,7 +172,7 @@ class NamedSection(BaseModel):
 class LearnerSection(NamedSection):
     name: str = Field(
         description="a learner of the registry; its settings follow. A learner that predicts by itself (without a [head]) "
-        "also takes task, classes, max_classes, targets, smooth and fallback here, as in [head]"
+        "also takes task, classes, max_classes, targets, smooth, clip_target and fallback here, as in [head]"
     )
     freeze: bool | None = Field(
         default=None, description="whether the map stops learning: always with [population], never without"
@@ -194,6 +194,13 @@ class HeadSection(NamedSection):
     targets: int = Field(default=1, ge=1, le=1024, description="regression: numbers in a label")
     smooth: float = Field(
         default=0.0, ge=0, lt=1, description="classification: weight of the previous row's scores in the decision; 0: off"
+    )
+    clip_target: float | None = Field(
+        default=None,
+        ge=0,
+        le=1e6,
+        description="regression: a label further from the key's running mean than this many of its running deviations is "
+        "learned as if it were there; outputs have it as it came; 0: off; absent: 10",
     )
     fallback: Literal["last_label", "none"] | None = Field(
         default=None,
@@ -244,7 +251,8 @@ class StateSection(Section):
     checkpoint: Seconds = Field(default=1.0, description="longest time between two checkpoints (duration, or seconds)")
     checkpoint_records: int = Field(default=20_000, ge=1, description="most records of a partition between two checkpoints")
     checkpoint_bytes: Bytes = Field(
-        default=64 << 20, description="most changed state of a partition between two checkpoints (size, or bytes)"
+        default=64 << 20,
+        description="most changed state of a partition between two checkpoints, with the records behind it (size, or bytes)",
     )
     cache: Bytes = Field(
         default=256 << 20, description="most memory for live states (size, or bytes); all others stay in the store"

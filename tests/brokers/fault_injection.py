@@ -11,6 +11,7 @@ outside           its outputs are no part of its transactions.
 unfenced          its changelog is written by producers that do not exclude another worker's.
 clock-jumps       its wall clock jumps by days.
 impatient         credentials may be refused for seconds only, instead of a minute.
+learner-fails     its learner raises for a sample that begins with FAILS, after having learned it.
 """
 
 import os
@@ -21,10 +22,13 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from streamjobs.core.messages import Output
 from streamjobs.core.state.live import Live
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.job_files import core_from, read_job
+from streamjobs.stages.learner import LearnerStage
 from streamjobs.worker import app, watchdog
 from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.checkpoint import Checkpoints
@@ -32,7 +36,9 @@ from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.outbox import Outbox
 from streamjobs.worker.run import run
 
-Injection = Callable[[int], None]
+FAILS = 4711.25
+
+Injection = Callable[[int], object]
 
 
 def crash() -> None:
@@ -149,6 +155,25 @@ def impatient(seconds: int) -> None:
     watchdog.REFUSED_FOR = float(seconds)
 
 
+def learner_fails(_: int) -> Callable[[], None]:
+    """Gives what mends it again."""
+    real = LearnerStage.advance
+
+    def advance(self: Any, work: Any, slots: Any, X: Any, Y: Any, learn: Any) -> Any:
+        at = np.flatnonzero(X[:, 0] == FAILS)
+        if self.predicts and len(at):
+            upto = at[0] + 1
+            real(self, work, slots[:upto], X[:upto], Y[:upto], learn[:upto])
+            raise IndexError("a planted bug")
+        return real(self, work, slots, X, Y, learn)
+
+    def mend() -> None:
+        LearnerStage.advance = real  # type: ignore[method-assign]
+
+    LearnerStage.advance = advance  # type: ignore[method-assign]
+    return mend
+
+
 STEPS = ("outputs", "changelog", "store", "commit")
 FAULTS: dict[str, Injection] = {
     **{f"crash-after-{step}": crashes_after(step) for step in (*STEPS, "offsets")},
@@ -161,6 +186,7 @@ FAULTS: dict[str, Injection] = {
     "letters-last": letters_last,
     "clock-jumps": clock_jumps,
     "impatient": impatient,
+    "learner-fails": learner_fails,
 }
 
 

@@ -97,6 +97,10 @@ def test_without_fields_or_dim_the_sentence_says_what_to_state():
             "[head]: max_classes has no meaning in a regression; remove it, or set task = 'classification'.",
         ),
         (
+            {"head": {"clip_target": 3}},
+            "[head]: clip_target has no meaning in a classification; remove it, or set task = 'regression'.",
+        ),
+        (
             {"job": {"guarantee": "exactly_once"}, "state": {"checkpoint": "2m"}},
             "[state]: with [job] guarantee = 'exactly_once' checkpoint must be 60 s or less, or the broker ends the "
             "transaction; got 120 s.",

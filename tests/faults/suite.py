@@ -32,6 +32,7 @@ CASES: dict[str, Do] = {
     "truncated": disks.truncated,
     "full": disks.full,
     "poison": inputs.poison,
+    "learner": inputs.learner,
     "clocks": inputs.clocks,
     "disorder": inputs.disorder,
     "retention": inputs.retention,

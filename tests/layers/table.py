@@ -66,7 +66,7 @@ LAYERS = (
     _layer(
         "state",
         ("streamjobs.core.state",),
-        {*PURE_TEXT, *NUMERIC, *(_CORE - {"streamjobs.core"}), "streamjobs.core.job"},
+        {*PURE_TEXT, *NUMERIC, *(_CORE - {"streamjobs.core"}), "streamjobs.core.job", "streamjobs.core.messages"},
         pure=True,
     ),
     # What acts on the world: below, what serves; above, what is asked for.

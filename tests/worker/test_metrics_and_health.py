@@ -18,7 +18,8 @@ from streamjobs.errors import REASONS, SetupError
 from streamjobs.settings.sections import MetricsSection
 from streamjobs.worker.health import STALLED, Health, Server
 from streamjobs.worker.idle_keys import RECENT_SECONDS, RecentBatches
-from streamjobs.worker.metrics import METRICS, PREFIX, RATIOS, CacheMisses, Metrics
+from streamjobs.worker.logs import CacheMisses
+from streamjobs.worker.metrics import METRICS, PREFIX, RATIOS, Metrics
 from tests.worker.fake_core import HashJob, HashLive
 from tests.worker.fakes import Worker, stream
 
