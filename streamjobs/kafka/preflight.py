@@ -20,6 +20,7 @@ from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
 
 ENDS_WITHIN = 30.0  # seconds; electing a leader takes some of them
+IDS_WITHIN = 3.0  # seconds until every node knows a topic that was just created
 RETRY_EVERY = 0.5  # seconds
 EXPIRES_SOON = 30.0  # days
 
@@ -72,10 +73,15 @@ def _obstacles(settings: Settings, job: JobLike, admin: Any, counts: dict[str, i
 
 
 def origin_of(settings: Settings, admin: Any) -> Origin:
-    """The topics that the job's states belong to, as they are now."""
+    """The topics that the job's states belong to, as they are now. Asks again for a while: a node may be behind."""
     source, changelog = settings.source.topic, topics.changelog(settings)
-    ids = {name: "" if one == MISSING else one for name, one in topic_ids(admin, [source, changelog]).items()}
-    return Origin(source, ids[source], ids[changelog])
+    started = time.monotonic()
+    while True:
+        ids = topic_ids(admin, [source, changelog])
+        if set(ids.values()).isdisjoint(("", MISSING)) or time.monotonic() - started > IDS_WITHIN or topics.is_mock(admin):
+            known = {name: "" if one == MISSING else one for name, one in ids.items()}
+            return Origin(source, known[source], known[changelog])
+        time.sleep(RETRY_EVERY)
 
 
 def changelog_problems(settings: Settings, present: Origin) -> list[str]:

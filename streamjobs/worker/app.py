@@ -13,7 +13,7 @@ from streamjobs.core.interface import Core
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, patches, topics
 from streamjobs.kafka.patches import decompression
-from streamjobs.kafka.topic_id import Origin, present_ids, require_same_changelog
+from streamjobs.kafka.topic_id import MISSING, Origin, present_ids, require_same_changelog
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
 from streamjobs.worker import recovery
@@ -82,7 +82,8 @@ class WorkerApp(faust.App):  # type: ignore[misc]
         """
         present = self.delivery.origin.changelog_id
         asked = await asyncio.to_thread(present_ids, self.broker_section, [self.changelog])
-        require_same_changelog(self.changelog, present, asked[self.changelog])
+        if asked[self.changelog] != MISSING:  # which a node that is behind may say: the watchdog asks again
+            require_same_changelog(self.changelog, present, asked[self.changelog])
         holding = [number for number in sorted(partitions) if self.store.reached(number) is not None]
         known = {number: Origin.of(self.store.marks(number)).changelog_id for number in holding}
         others = {number: changelog_id for number, changelog_id in known.items() if changelog_id != present}

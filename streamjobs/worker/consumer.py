@@ -175,6 +175,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         ends = await thread.call_thread(consumer.end_offsets, wanted)
         starts: dict[TP, int] = {}
         uncommitted: dict[TP, int] = {}
+        stateless: dict[int, int] = {}  # partitions with committed offsets and without states
         for tp, partition in zip(partitions, wanted, strict=True):
             require_same_input(self.app.conf.id, self._delivery.origin, self._learned_from(tp.partition))
             committed = await thread.call_thread(consumer.committed, partition)
@@ -196,10 +197,27 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                 )
             if committed < first[partition]:
                 _log_deleted(tp, first[partition] - committed)
+            if committed > first[partition] and self._delivery.store.reached(tp.partition) is None:
+                stateless[tp.partition] = committed
             starts[tp] = max(committed, first[partition])
         if uncommitted:
             await thread.call_thread(thread.commit_exactly, uncommitted)
+        await self._log_stateless(stateless)
         return starts
+
+    async def _log_stateless(self, committed: Mapping[int, int]) -> None:
+        """An offset that tells the changelog's id is one of records that gave no states, such as dead letters."""
+        known = await self.committed_changelogs(committed) if committed else {}
+        for number, offset in committed.items():
+            if not known.get(number):
+                log.warning(
+                    "offsets are committed but there are no states",
+                    topic=self.app.source,
+                    partition=number,
+                    offset=offset,
+                    action="keys start over from there",
+                    hint="if the changelog was deleted, stop the workers and restore it: 'streamjobs state restore'",
+                )
 
     def _learned_from(self, partition: int) -> Origin:
         """The input that the local store's states have learned from. Stores of older releases do not know its name."""

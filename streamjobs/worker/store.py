@@ -239,6 +239,10 @@ def _marks_of(database: Any) -> dict[str, str]:
     return {name: bytes(value).decode() for name, value in values.items() if value is not None}
 
 
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
 class LocalCopy:
     """A store on disk that no worker has open, for reading only."""
 
@@ -249,7 +253,7 @@ class LocalCopy:
                 str(path), options=rocksdict.Options(raw_mode=True), access_type=rocksdict.AccessType.read_only()
             )
         except Exception as error:
-            raise StoreError(f"local store {path}: cannot be opened ({str(error).partition(chr(10))[0]}).") from error
+            raise StoreError(f"local store {path}: cannot be opened ({_first_line(error)}).") from error
         self.path, self.marks = path, _marks_of(self._database)
         reached = self._database.get(FaustStore.offset_key)
         self.reached = -1 if reached is None else int(reached)  # changelog offset of the last write
@@ -274,7 +278,7 @@ class LocalCopy:
                     return
                 yield key[len(KEY_PREFIX) :], snapshot
         except Exception as error:
-            raise StoreError(f"local store {self.path}: cannot be read ({str(error).partition(chr(10))[0]}).") from error
+            raise StoreError(f"local store {self.path}: cannot be read ({_first_line(error)}).") from error
 
     def close(self) -> None:
         self._database.close()

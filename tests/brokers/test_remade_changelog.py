@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import rocksdict
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from streamjobs.kafka import topics
 from streamjobs.kafka.topic_id import topic_ids
 from streamjobs.maintenance import changelog_edit
+from tests.brokers.fault_injection import program
 from tests.brokers.fixtures import LEARNING, MakeJob
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob, until
@@ -176,7 +178,7 @@ def test_an_older_releases_store_beyond_the_changelog_is_refused_and_restored(
     """Its offsets and stores know no id: the store's own offset shows that the changelog is another one."""
     job = make_job("older", **LEARNING)
     job.produce(RECORDS[:400])
-    worker = run_until_done(job, program=("-m", "tests.brokers.fault_injection", "no-ids:1"), fork_server=fork_server)
+    worker = run_until_done(job, program=program("no-ids"), fork_server=fork_server)
     recreate_changelog(job)
     assert_refused(Worker(job, fork_server=fork_server))
     assert restored(job, worker.state)[0] == 0
@@ -185,11 +187,43 @@ def test_an_older_releases_store_beyond_the_changelog_is_refused_and_restored(
     verify(job, repeats=False)
 
 
+def test_committed_offsets_without_states_are_said_where_no_id_is_known(make_job: MakeJob, fork_server: ForkServer) -> None:
+    job = make_job("unknown", **LEARNING)
+    job.produce(RECORDS[:400])
+    run_until_done(job, program=program("no-ids"), fork_server=fork_server)
+    recreate_changelog(job)
+    worker = run_until_done(job, "with-no-disk", fork_server=fork_server)
+    assert len(worker.events("offsets are committed but there are no states")) == PARTITIONS
+
+
+def test_a_worker_ends_if_its_changelog_is_deleted(make_job: MakeJob, fork_server: ForkServer) -> None:
+    job = make_job("gone", **LEARNING)
+    job.produce(RECORDS[:400])
+    with running_worker(job, fork_server=fork_server) as worker:
+        job.wait_until_done([worker])
+        delete(job, job.changelog)
+        job.produce(RECORDS[400:])
+        assert_refused(worker)
+    assert_refused(Worker(job, fork_server=fork_server))  # which creates it
+    assert restored(job, worker.state)[0] == 0
+    run_until_done(job, fork_server=fork_server)
+    verify(job, repeats=True)
+
+
 def same_name(job: KafkaJob) -> KafkaJob:
     """A job of the same name on another topic."""
     folder = job.folder / "other"
     folder.mkdir()
     return KafkaJob(job.bootstrap, folder, job.name, **LEARNING | {"source": LEARNING["source"] | {"topic": "another"}})
+
+
+def forget_name(folder: Path) -> None:
+    """Older releases' stores know the input's id only; each snapshot has its name."""
+    for path in folder.rglob("*.db"):
+        store = rocksdict.Rdict(str(path), options=rocksdict.Options(raw_mode=True))
+        assert store.get(b"topic") and store.get(b"source")
+        store.delete(b"topic")
+        store.close()
 
 
 def test_a_job_name_that_another_topics_states_have_is_refused_without_advice_that_destroys(
@@ -211,6 +245,7 @@ def test_a_job_name_that_another_topics_states_have_is_refused_without_advice_th
             answer.result(10)
             assert_refused(Worker(other, fork_server=fork_server), says)
             shutil.copytree(worker.state, job.folder / "used")
+            forget_name(job.folder / "used")
             used = Worker(other, "used", fork_server=fork_server, STREAMJOBS_STATE__DIRECTORY=str(job.folder / "used"))
             assert_refused(used, says)
         code, text = said("state", "forget-offsets", other.path)

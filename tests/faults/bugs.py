@@ -7,7 +7,7 @@ from tests.brokers.fault_injection import program
 from tests.brokers.kafka_job import until
 from tests.brokers.workers import Worker
 from tests.faults.case import Case
-from tests.faults.changelogs import recreate
+from tests.faults.changelogs import recreate, send_first
 from tests.faults.inputs import MOST, poisoned
 from tests.faults.processes import kill, uncommitted
 
@@ -93,6 +93,7 @@ def outputs_outside(case: Case) -> None:
 
 def overlooks_a_recreated_changelog(case: Case) -> None:
     case.make_job()
+    send_first(case)
     case.start_load(30)
     worker = case.run_worker("a", static=True, program=program("unwatched"))
     case.wait_for_commits(len(case.records) // 2)
