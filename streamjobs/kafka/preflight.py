@@ -1,22 +1,26 @@
 """Checks before anything is consumed: is there a broker, do the topics and their partitions fit, are all rights granted."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from aiokafka.errors import KafkaError
+from aiokafka.structs import OffsetAndMetadata
+from aiokafka.structs import TopicPartition as AioPartition
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamjobs.core.interface import JobLike
 from streamjobs.errors import SetupError
-from streamjobs.kafka import client, timeouts, topics
+from streamjobs.kafka import client, groups, timeouts, topics
 from streamjobs.kafka.authorization import missing_rights
 from streamjobs.kafka.certificates import days_left
-from streamjobs.kafka.topic_id import topic_id
+from streamjobs.kafka.topic_id import MISSING, Origin, another_input, changelog_of, recreated_changelog, topic_ids
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
 
 ENDS_WITHIN = 30.0  # seconds; electing a leader takes some of them
+IDS_WITHIN = 3.0  # seconds until every node knows a topic that was just created
 RETRY_EVERY = 0.5  # seconds
 EXPIRES_SOON = 30.0  # days
 
@@ -26,7 +30,7 @@ class InputTopic(NamedTuple):
 
     partitions: int
     ends: dict[int, int]  # the offset each partition ended at
-    input_id: str = ""
+    origin: Origin
 
 
 def probe(settings: Settings, job: JobLike) -> InputTopic:
@@ -42,7 +46,7 @@ def probe(settings: Settings, job: JobLike) -> InputTopic:
     problems = _obstacles(settings, job, admin, counts)
     if problems:
         raise SetupError("\n".join(problems))
-    return InputTopic(counts[source], _ends(admin, settings, counts[source]), topic_id(admin, source))
+    return InputTopic(counts[source], _ends(admin, settings, counts[source]), origin_of(settings, admin))
 
 
 def obstacles(settings: Settings, job: JobLike) -> list[str]:
@@ -64,7 +68,54 @@ def _obstacles(settings: Settings, job: JobLike, admin: Any, counts: dict[str, i
         return problems
     ids = [topics.writer_of(settings.job.name, number) for number in range(counts[settings.source.topic])]
     asking = client.for_aiokafka(broker)
-    return missing_rights(admin, asking, _roles(settings, job), settings.job.name, ids, principal)
+    lacking = missing_rights(admin, asking, _roles(settings, job), settings.job.name, ids, principal)
+    return lacking or changelog_problems(settings, origin_of(settings, admin))
+
+
+def origin_of(settings: Settings, admin: Any) -> Origin:
+    """The topics that the job's states belong to, as they are now. Asks again for a while: a node may be behind."""
+    source, changelog = settings.source.topic, topics.changelog(settings)
+    started = time.monotonic()
+    while True:
+        ids = topic_ids(admin, [source, changelog])
+        if set(ids.values()).isdisjoint(("", MISSING)) or time.monotonic() - started > IDS_WITHIN or topics.is_mock(admin):
+            known = {name: "" if one == MISSING else one for name, one in ids.items()}
+            return Origin(source, known[source], known[changelog])
+        time.sleep(RETRY_EVERY)
+
+
+def changelog_problems(settings: Settings, present: Origin) -> list[str]:
+    """A sentence if the group's offsets show that the changelog was recreated, or belongs to another input's states.
+
+    Raises SetupError if the broker does not tell.
+    """
+    if not present.changelog_id:
+        return []
+    changelogs = {place: changelog_of(one.metadata) for place, one in _commits(settings).items()}
+    for (topic, _), known in changelogs.items():
+        if topic == present.topic and known not in ("", present.changelog_id):
+            return [recreated_changelog(topics.changelog(settings), known, present.changelog_id)]
+    for (topic, _), known in changelogs.items():
+        if topic != present.topic and known == present.changelog_id:
+            return [another_input(settings.job.name, topic, present.topic)]
+    return []
+
+
+def commits_of(settings: Settings) -> dict[int, OffsetAndMetadata]:
+    """The group's next input offset of each partition that has one. Raises SetupError if the broker does not tell."""
+    return {number: one for (topic, number), one in _commits(settings).items() if topic == settings.source.topic}
+
+
+def _commits(settings: Settings) -> Mapping[AioPartition, OffsetAndMetadata]:
+    """All offsets of the group. Retries for a while: the group's coordinator may be loading."""
+    started = time.monotonic()
+    while True:
+        try:
+            return groups.commits(client.for_aiokafka(settings.broker), settings.job.name)
+        except KafkaError as error:
+            if not error.retriable or time.monotonic() - started > ENDS_WITHIN:
+                raise client.unanswered(settings.broker, error) from None
+        time.sleep(RETRY_EVERY)
 
 
 def _is_changelog_hidden(settings: Settings, admin: Any) -> bool:

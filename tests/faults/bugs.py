@@ -1,11 +1,13 @@
 """Workers with planted bugs, each in a case that must end with problems found by the audit."""
 
+import shutil
 from collections.abc import Callable
 
 from tests.brokers.fault_injection import program
 from tests.brokers.kafka_job import until
 from tests.brokers.workers import Worker
 from tests.faults.case import Case
+from tests.faults.changelogs import recreate, send_first
 from tests.faults.disks import crowded
 from tests.faults.inputs import MOST, poisoned
 from tests.faults.processes import kill, uncommitted
@@ -94,6 +96,19 @@ def outputs_outside(case: Case) -> None:
     case.prove("2 kills of outside")
 
 
+def overlooks_a_recreated_changelog(case: Case) -> None:
+    case.make_job()
+    send_first(case)
+    case.start_load(30)
+    worker = case.run_worker("a", static=True, program=program("unwatched"))
+    case.wait_for_commits(len(case.records) // 2)
+    before, after = recreate(case)
+    kill(case, worker)
+    shutil.rmtree(worker.state)
+    case.run_worker("a", static=True, program=program("unwatched"))
+    case.prove(f"unwatched went on with {after} instead of {before}, without a local store")
+
+
 def answered(case: Case) -> int:
     return sum(case.job.ends(case.job.core.sinks["predictions"], committed_only=False).values())
 
@@ -111,6 +126,7 @@ AT_LEAST_ONCE: dict[str, Do] = {
     "drops-on-revoke": drops_on_revoke,
     "letters-last": letters_after_commit,
     "unfenced": writes_unfenced,
+    "unwatched": overlooks_a_recreated_changelog,
 }
 # A transaction leaves no state ahead of its offset: nothing is skipped, and nobody notices who forgets to.
 EXACTLY_ONCE: dict[str, Do] = {
@@ -119,5 +135,6 @@ EXACTLY_ONCE: dict[str, Do] = {
     "drops-on-revoke": drops_on_revoke,
     "letters-last": letters_after_commit,
     "unfenced": writes_unfenced,
+    "unwatched": overlooks_a_recreated_changelog,
 }
 BUGS = {"at_least_once": AT_LEAST_ONCE, "exactly_once": EXACTLY_ONCE}

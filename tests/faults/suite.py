@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.brokers.kafka_job import Sent
-from tests.faults import brokers, credentials, disks, inputs, network, processes, refusals, releases
+from tests.faults import brokers, changelogs, credentials, disks, inputs, network, processes, refusals, releases
 from tests.faults.case import Case, Environment
 
 Do = Callable[[Case], None]
@@ -31,6 +31,7 @@ CASES: dict[str, Do] = {
     "crowded": disks.crowded,
     "truncated": disks.truncated,
     "full": disks.full,
+    "changelog": changelogs.recreated,
     "poison": inputs.poison,
     "learner": inputs.learner,
     "clocks": inputs.clocks,
