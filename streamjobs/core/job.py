@@ -237,7 +237,7 @@ class Job(NamedTuple):
     def _stages_in(self, held: Snapshot) -> dict[str, JobStage] | None:
         """The stages whose states a snapshot holds, in order: this job's, with or without CLIP; None: another job wrote it.
 
-        Targets were not clipped before 0.3.0, and may be or not as [head] clip_target says: a key that had no such state
+        Targets were not clipped up to 0.2.0, and may be or not as [head] clip_target says: a key that had no such state
         begins it, one that needs none any more drops it.
         """
         own = self.own

@@ -13,6 +13,7 @@ from streamjobs.core.encode import Encoder
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Advanced, Report, Stored
 from streamjobs.core.state.live import Live
+from streamjobs.replay.engine import Replay
 from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.order import Order
@@ -214,6 +215,21 @@ def test_a_pooled_model_is_as_if_the_record_had_not_been(monkeypatch):
                         worker.checkpoint()
             models.append(worker.live.export())
         assert models[0] == models[1]
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_a_replay_does_what_a_worker_does(pooled, monkeypatch):
+    sections = ROWS | {"state": {"checkpoint_bytes": 100_000}}  # it stores its states in between
+    job, records = Job.from_settings(settings(**sections)), with_guilty(samples(3000), (100, 1500, 2999))
+    good = [one for one in records if one.offset not in (100, 1500, 2999)]
+    with raising(LearnerStage, monkeypatch, "Chain"):
+        failing = Replay(job, pooled=pooled)
+        tally = failing.run(iter(records), lambda output: None, lambda tally: None)
+    without = Replay(job, pooled=pooled)
+    without.run(iter(good), lambda output: None, lambda tally: None)
+    assert tally.dead_lettered == {"learner_failed": 3} and tally.records == 3000
+    assert failing.snapshots() == without.snapshots()
+    assert not pooled or failing.export() == without.export()
 
 
 def test_a_key_whose_every_record_fails_leaves_the_others_alone(monkeypatch):

@@ -234,6 +234,9 @@ class Case:
             self.prove(f"{verdict.undone} outputs in transactions that do not count")
             if self.killed and not verdict.undone:
                 verdict.problems.append("workers were killed, and no output was in a transaction that does not count")
+        failed = self.audit.report.dead_lettered.get("learner_failed", 0)
+        if failed and self.audited_with is None:
+            verdict.problems.append(f"a stage raised an error for {failed} records")
         verdict.problems += self.audit.stores({worker.state for worker in self.all_workers})
         verdict.problems += leaks(self.all_workers, [SECRET])
         verdict.problems += self._counters()

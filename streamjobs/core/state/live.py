@@ -27,7 +27,8 @@ POOLED = b""  # the key whose model every key shares in a pooled replay
 class Live:
     """The states a partition's rows run through.
 
-    read: gives a key's stored snapshot, or None; read_many instead: those of many keys.
+    read: gives a key's stored snapshot, or None; read_many instead: those of many keys. What `snapshots` gave counts as
+    stored.
     most_bytes: bound of the arrays (default: the job's [state] cache).
     pooled: all keys share one model (scaling, learner, drift), each keeps its own signal; to learn a start for new keys.
     """
