@@ -12,6 +12,8 @@ from typing import Any, ClassVar, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from algorithms.common.blas import ONE_THREAD
+
 Array = NDArray[Any]
 State = Any  # a NamedTuple of arrays, ints, floats and nested states
 Work = tuple[Array, ...]
@@ -209,7 +211,9 @@ class Stage:
                 array[slot, : len(value)] = value
             else:
                 array[slot] = value
-        self.derive(Slot(work, slot))
+        if type(self).derive is not Stage.derive:
+            with ONE_THREAD:
+                self.derive(Slot(work, slot))
 
     def check_rows(self, state: State) -> None:
         """Raise ValueError unless stored fields that belong together have the same rows, and triangles their numbers."""
@@ -308,7 +312,8 @@ class Learner(Stage, abstract=True):
         """Rows of many keys, in order, through the loop; `out` is filled in place. `learn` None: learn every row."""
         if learn is None:
             learn = np.full(len(X), LEARN, np.int8)
-        self.loop(work, slots, X, Y, learn, out, basis)
+        with ONE_THREAD:
+            self.loop(work, slots, X, Y, learn, out, basis)
 
     def recent_error(self, state: State) -> tuple[float, str] | None:
         """The mean LS error that a state remembers, and of which rows; None where it remembers none."""
