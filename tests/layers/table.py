@@ -95,7 +95,7 @@ LAYERS = (
         "worker",
         ("streamjobs.worker",),
         {
-            *("aiohttp", "aiokafka", "confluent_kafka", "faust", "mode", "numpy", "prometheus_client", "structlog"),
+            *("aiokafka", "confluent_kafka", "faust", "mode", "numpy", "prometheus_client", "structlog"),
             *_KAFKA,
             *("streamjobs.core.state.snapshot", "streamjobs.core.state.live_stats"),
             *("streamjobs.job_files", "streamjobs.process"),
