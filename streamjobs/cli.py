@@ -42,7 +42,7 @@ for group in (demo, init, check, describe, topics, worker, fit, replay, state, d
 
 
 def main() -> None:
-    """The console script."""
+    """The console script of earlier releases, which an editable checkout may still have; today's is `__main__`."""
     sys.exit(run(sys.argv[1:]))
 
 

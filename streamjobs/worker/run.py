@@ -7,7 +7,6 @@ Exit codes: 0 stopped on request (or, with `once`, having caught up), 1 failed w
 import asyncio
 import gc
 import os
-import signal
 import sys
 import threading
 import time
@@ -19,7 +18,7 @@ import structlog
 
 from streamjobs.core.interface import Core
 from streamjobs.kafka.patches.connections import LastAnswer
-from streamjobs.process import exit_at_once_on_signals, load_lapack
+from streamjobs.process import exit_at_once_on_signals, load_lapack, stop_signals
 from streamjobs.settings.learners import with_name
 from streamjobs.settings.sections import Settings
 from streamjobs.worker import logs
@@ -38,7 +37,7 @@ CHECK_EVERY = 0.1  # seconds between two checks of the worker, see `_Worker._mon
 
 
 def run(settings: Settings, make_core: Callable[[], Core], *, once: bool = False, debug: bool = False) -> int:
-    """Run a worker until SIGTERM or SIGINT (exit 0), a failure (1 to 3), or with `once` until it has caught up (0).
+    """Run a worker until SIGTERM, SIGINT or SIGHUP (exit 0), a failure (1 to 3), or with `once` until it has caught up (0).
 
     `once`: until every assigned partition has reached the end it had at the start. What `make_core` raises ends it too.
     """
@@ -110,7 +109,7 @@ class _Worker:
         from streamjobs.worker.app import build
 
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in stop_signals():
             loop.add_signal_handler(number, self._on_signal)
         app = build(self.settings, self.core, self.metrics, source.partitions, source.input_id)
         app.consumer.track_positions = ends is not None

@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -92,6 +93,17 @@ def test_sigterm_in_the_middle_of_a_load_commits_everything_applied_and_exits_0(
         job.wait_until_done([worker])
         assert worker.stop() == 0
     verify(job, repeats=False)
+
+
+def test_sighup_stops_a_worker_in_order(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "hangup")
+    job.produce(numbers(400))
+    with running_worker(job, program=HASH) as worker:
+        job.wait_until_done([worker])
+        worker.process.send_signal(signal.SIGHUP)
+        assert worker.process.wait(90) == 0
+        assert worker.events("partitions checkpointed and released")
+    assert states(job) == expected(job)
 
 
 def test_a_worker_listens_on_its_own_loopback_port_and_nowhere_else(make_job: MakeJob) -> None:
