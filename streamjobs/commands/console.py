@@ -2,8 +2,10 @@
 
 import json
 import math
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +31,27 @@ def note(text: str) -> None:
 def show(value: Any) -> None:
     """Print a result as JSON."""
     say(json.dumps(value, indent=2, default=str))
+
+
+def write_private(path: Path, pieces: Iterable[bytes], option: str) -> int:
+    """Write the whole file or nothing, readable by this user alone; returns its size in bytes.
+
+    option: the one that named the file. Raises ConfigError if it cannot be written.
+    """
+    from streamjobs.errors import ConfigError
+
+    beside, size = path.with_name(path.name + ".part"), 0
+    try:
+        beside.unlink(missing_ok=True)
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            for piece in pieces:
+                size += file.write(piece)
+        os.replace(beside, path)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise ConfigError(f"{option} {path}: cannot be written ({error.strerror}).") from None
+    return size
 
 
 def compile_loops(job: Any) -> None:

@@ -1,13 +1,11 @@
 """`state export|import|reset|forget|forget-offsets`: exports models, and changes states while no worker runs."""
 
-import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, moment, note, say, show, table
+from streamjobs.commands.console import AsJson, JobFile, moment, note, say, show, table, write_private
 from streamjobs.commands.state_read import CopyFile, Key, entries_of, load_copy, read_copy, read_file
 from streamjobs.settings.types import readable
 
@@ -47,16 +45,16 @@ def export(
     job = job_of(job_file)
     if every:
         states = read_copy(job, copy)
-        size = _write(output, encode(states))
+        size = write_private(output, encode(states), "--output")
         say(f"{len(states.entries):,} states in {output} ({readable(size)}); --copy and 'state diff' read it")
         return
     if pool:
-        size = _write(output, [_pooled(job)])
+        size = write_private(output, [_pooled(job)], "--output")
         say(f"model of all keys in {output} ({readable(size)}); use it as [state] start_from")
         return
     assert key is not None
     entry = _one(entries_of(read_copy(job, copy, key), key), key, partition)
-    size = _write(output, [exported_model(job, entry)])
+    size = write_private(output, [exported_model(job, entry)], "--output")
     say(f"model of key {key} in {output} ({readable(size)}); use it as [state] start_from, or 'state import' it")
 
 
@@ -86,22 +84,6 @@ def _pooled(job: "Job") -> bytes:
     records = topic_records(job.settings.broker, source.topic, max_bytes=source.max_bytes)
     run.run(records, lambda output: None, Progress(job.task))
     return run.export()
-
-
-def _write(path: Path, pieces: Iterable[bytes]) -> int:
-    """Write the whole file or nothing; returns its size in bytes."""
-    from streamjobs.errors import ConfigError
-
-    beside, size = path.with_name(path.name + ".part"), 0
-    try:
-        with beside.open("wb") as file:
-            for piece in pieces:
-                size += file.write(piece)
-        os.replace(beside, path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise ConfigError(f"--output {path}: cannot be written ({error.strerror}).") from None
-    return size
 
 
 def reset(

@@ -8,20 +8,18 @@ from confluent_kafka import Consumer, KafkaException
 
 from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
-from streamjobs.kafka import client, reader, topics
+from streamjobs.kafka import client, reader, timeouts, topics
 from streamjobs.kafka.topic_id import newest_mark
 from streamjobs.maintenance.copies import Copy, Entry, Place
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
-
-ANSWER_WITHIN = 10.0  # seconds
 
 T = TypeVar("T")
 
 
 def partitions_of(consumer: Any, topic: str, setting: str) -> list[int]:
     """The topic's partitions; raises SetupError if it is missing. setting: where the job file names the topic."""
-    known = consumer.list_topics(topic, timeout=ANSWER_WITHIN).topics.get(topic)
+    known = consumer.list_topics(topic, timeout=timeouts.LOOKUP).topics.get(topic)
     if known is None or known.error is not None or not known.partitions:
         raise SetupError(
             f"topic {topic}: missing; create it with 'streamjobs topics create', run the job once, or correct {setting}."

@@ -1,6 +1,7 @@
 """The Faust app of a job: one input topic, one table with its changelog, one agent that passes batches to delivery."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import BATCH_BYTES, Producer
 from streamjobs.worker.store import MemoryStore, RocksStore, Store
 
+PRIVATE = 0o700  # states say much about whom they are of
 REQUEST_TIMEOUT = 30.0  # seconds, at least; joining a group waits for the others' rebalance
 REBALANCE_TIMEOUT = 20.0  # seconds, at least: revoked partitions take their last checkpoint within it
 
@@ -91,6 +93,22 @@ class AppKafka:
         return accepted
 
 
+def state_folder(settings: Settings) -> Path:
+    """The folder of the job's local stores, which this user alone may read. Raises SetupError where it cannot be created."""
+    folder = Path(settings.state.directory).absolute() / settings.job.name
+    try:
+        folder.parent.mkdir(PRIVATE, parents=True, exist_ok=True)
+        folder.mkdir(PRIVATE, exist_ok=True)
+        with suppress(PermissionError):  # of another owner, who has let this user write to it
+            folder.chmod(PRIVATE)  # earlier releases left it to the umask
+    except OSError as error:
+        raise SetupError(
+            f"[state] directory: {folder} cannot be created ({error.strerror}); set it to a folder that can be written, on "
+            "a disk with free space."
+        ) from None
+    return folder
+
+
 def build(settings: Settings, core: Core, metrics: Metrics, partitions: int, input_id: str = "") -> WorkerApp:
     """The app, ready to be started in the running event loop. partitions: of the input, and of every other topic.
 
@@ -99,14 +117,7 @@ def build(settings: Settings, core: Core, metrics: Metrics, partitions: int, inp
     patches.apply()
     decompression.set_limit(settings.source.max_bytes)
     name, broker = settings.job.name, settings.broker
-    folder = Path(settings.state.directory).absolute() / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SetupError(
-            f"[state] directory: {folder} cannot be created ({error.strerror}); set it to a folder that can be written, on "
-            "a disk with free space."
-        ) from None
+    folder = state_folder(settings)
     in_memory = settings.state.store == "memory"
     app = WorkerApp(
         name,

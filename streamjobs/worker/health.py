@@ -28,7 +28,7 @@ STALLED = 60.0  # seconds behind without a commit, without an answer of a broker
 
 MOST_CONNECTIONS = 64
 HEADER_WITHIN = 10.0  # seconds from the connection to the end of the request's header
-ANSWER_WITHIN = 10.0  # seconds to take the answer
+TAKE_WITHIN = 10.0  # seconds to take the answer
 MOST_HEADER = 8 << 10  # bytes of a request's header
 RESERVE = 64  # file descriptors left to the job
 ACCEPT_AGAIN = 1.0  # seconds, after the system refused a connection
@@ -191,7 +191,7 @@ class Server:
             async with asyncio.timeout(HEADER_WITHIN):
                 header = await self._header(connection)
             if header is not None:
-                async with asyncio.timeout(ANSWER_WITHIN):
+                async with asyncio.timeout(TAKE_WITHIN):
                     await self._loop.sock_sendall(connection, self._response(header))
                 connection.shutdown(socket.SHUT_WR)
         except OSError:

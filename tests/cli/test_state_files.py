@@ -1,6 +1,7 @@
 """`state ...` on copies of states: what the commands print, and a sentence with an exit code for each mistake."""
 
 import json
+import stat
 
 import pytest
 
@@ -85,6 +86,17 @@ def test_an_exported_model_starts_new_keys_of_a_job(there, tmp_path, capsys):
     assert not list(tmp_path.glob("*.part"))
 
 
+@pytest.mark.parametrize("words", [("p1",), ("--all",)])
+def test_only_this_user_can_read_an_export(there, tmp_path, words):
+    file, _, newer = there
+    output = tmp_path / "output"
+    output.write_bytes(b"of an earlier release")
+    for path in (output, tmp_path / "output.part"):
+        path.touch(0o644)
+    assert command("state", "export", file, *words, "--copy", newer, "-o", output) == 0
+    assert stat.S_IMODE(output.stat().st_mode) == 0o600 and output.stat().st_size > 100
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -102,8 +114,8 @@ def test_an_exported_model_starts_new_keys_of_a_job(there, tmp_path, capsys):
     ],
 )
 def test_a_mistake_is_one_sentence_with_its_exit_code(there, words, code, said, tmp_path, capsys, monkeypatch):
-    for module in ("scan", "changelog_edit"):
-        monkeypatch.setattr(f"streamjobs.maintenance.{module}.ANSWER_WITHIN", 0.5)
+    for question in ("ADMIN", "LOOKUP"):
+        monkeypatch.setattr(f"streamjobs.kafka.timeouts.{question}", 0.5)
     monkeypatch.setenv("STREAMJOBS_BROKER__URL", NOBODY)
     monkeypatch.chdir(tmp_path)
     names = {"JOB": there[0], "NEWER": there[2], "OTHER": job_file(tmp_path, JOB.replace("rank = 3", "rank = 2"))}
@@ -113,7 +125,7 @@ def test_a_mistake_is_one_sentence_with_its_exit_code(there, words, code, said, 
 
 
 def test_dead_letters_need_a_broker_and_a_selection(there, capsys, monkeypatch):
-    monkeypatch.setattr("streamjobs.maintenance.scan.ANSWER_WITHIN", 0.5)
+    monkeypatch.setattr("streamjobs.kafka.timeouts.LOOKUP", 0.5)
     monkeypatch.setenv("STREAMJOBS_BROKER__URL", NOBODY)
     assert command("dlq", "list", there[0]) == 3
     assert "broker 127.0.0.1:9" in capsys.readouterr().err
