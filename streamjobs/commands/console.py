@@ -4,16 +4,19 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 WIDTH_ELSEWHERE = 10_000  # columns, if standard output is not a terminal: rows stay whole
+PROGRESS_EVERY = 5.0  # seconds
 
+T = TypeVar("T")
 JobFile = Annotated[Path, typer.Argument(metavar="JOB", help="The job file, such as job.toml.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -26,6 +29,16 @@ def say(text: str = "") -> None:
 def note(text: str) -> None:
     """Print progress or a warning, on standard error."""
     print(text, file=sys.stderr, flush=True)
+
+
+def counted(items: Iterable[T], what: str) -> Iterator[T]:
+    """The items, with a line of progress every few seconds: "120,000 records read ..."."""
+    told = time.monotonic()
+    for number, item in enumerate(items, 1):
+        yield item
+        if time.monotonic() - told > PROGRESS_EVERY:
+            told = time.monotonic()
+            note(f"{number:,} {what} ...")
 
 
 def show(value: Any) -> None:

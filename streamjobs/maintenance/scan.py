@@ -65,12 +65,20 @@ def newest_by_key(
     return newest
 
 
-def newest_snapshots(settings: Settings, fingerprint: bytes, wanted: Callable[[bytes], bool] = lambda key: True) -> Copy:
-    """The newest snapshot of every wanted key, from the changelog. Raises SetupError and SnapshotError."""
+def newest_snapshots(
+    settings: Settings,
+    fingerprint: bytes,
+    wanted: Callable[[bytes], bool] = lambda key: True,
+    told: Callable[[Iterable[Stored], str], Iterable[Stored]] = lambda records, what: records,
+) -> Copy:
+    """The newest snapshot of every wanted key, from the changelog. Raises SetupError and SnapshotError.
+
+    told: passes records on and tells somebody how many these are.
+    """
     ends: dict[int, int] = {}
 
     def counted() -> Iterator[Stored]:
-        for record in changelog_records(settings):
+        for record in told(changelog_records(settings), "records of the changelog read"):
             ends[record.partition] = record.offset + 1
             yield record
 

@@ -5,11 +5,13 @@ import stat
 
 import pytest
 
+from streamjobs.commands import console
 from streamjobs.core.messages import Stored
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.live import Live
 from streamjobs.job_files import job_of
-from streamjobs.maintenance.copies import encode
+from streamjobs.maintenance import summary
+from streamjobs.maintenance.copies import decode, encode
 from tests.cli.jobs import JOB, command, job_file, rows
 from tests.maintenance.copying import copy_of, stored
 
@@ -45,6 +47,39 @@ def test_list_and_top_are_sorted_and_cut(there, capsys):
     assert found["keys"] == 3 and len(errors) == 2 and errors[0] >= errors[1] > 0
     assert command("state", "list", file, "--copy", newer, "--sort", "offset", "--json") == 0
     assert [line["offset"] for line in json.loads(capsys.readouterr().out)["states"]] == [599, 598, 597]
+
+
+@pytest.mark.parametrize(("sort", "limit", "decoded"), [("key", 2, 2), ("bytes", 1, 1), ("offset", 2, 2), ("seen", 1, 3)])
+def test_list_decodes_only_the_states_that_it_lists(there, capsys, monkeypatch, sort, limit, decoded):
+    file, _, newer = there
+    words = ("state", "list", file, "--copy", newer, "--sort", sort, "--json")
+    assert command(*words) == 0
+    everything = json.loads(capsys.readouterr().out)
+    seen, usual = [], summary.decode_entry
+    monkeypatch.setattr(summary, "decode_entry", lambda job, entry: seen.append(entry) or usual(job, entry))
+    assert command(*words, "--limit", limit) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert listed == {**everything, "states": everything["states"][:limit]}
+    assert len(seen) == decoded
+    seen.clear()
+    assert command("state", "show", file, "p1", "--copy", newer) == 0 and len(seen) == 1
+
+
+def test_list_shows_damaged_states_first_as_long_as_one_can_be_used(there, tmp_path, capsys):
+    file, _, newer = there
+    copy = decode(newer.read_bytes())
+    first = min(copy.entries)
+    damaged = copy._replace(entries={**copy.entries, first: copy.entries[first]._replace(data=b"SJ damaged")})
+    (tmp_path / "damaged").write_bytes(b"".join(encode(damaged)))
+    assert command("state", "list", file, "--copy", tmp_path / "damaged", "--limit", "1") == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[-1].startswith("3 keys, ") and err.startswith("key 'p0' in partition 0: ")
+
+
+def test_what_takes_long_tells_how_far_it_is(capsys, monkeypatch):
+    monkeypatch.setattr(console, "PROGRESS_EVERY", -1.0)
+    assert list(console.counted("abc", "letters read")) == ["a", "b", "c"]
+    assert capsys.readouterr().err.splitlines() == ["1 letters read ...", "2 letters read ...", "3 letters read ..."]
 
 
 def test_show_tells_stages_and_classes_of_a_key(there, capsys):
