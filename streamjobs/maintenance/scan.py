@@ -27,19 +27,24 @@ def partitions_of(consumer: Any, topic: str, setting: str) -> list[int]:
     return sorted(known.partitions)
 
 
+def numbers_of(broker: BrokerSection, topic: str, setting: str) -> list[int]:
+    """As `partitions_of`. Raises SetupError if the broker does not answer or the topic is missing."""
+    consumer = Consumer({**client.for_confluent(broker), "group.id": "streamjobs-state"})  # never a member
+    try:
+        return partitions_of(consumer, topic, setting)
+    except KafkaException as error:
+        raise client.unanswered(broker, error) from None
+    finally:
+        consumer.close()
+
+
 def records_of(broker: BrokerSection, topic: str, setting: str, start: Mapping[int, int] | None = None) -> Iterator[Stored]:
     """Every committed record of a topic up to its present end; each partition in order.
 
     start: partition -> first offset, other partitions are left out; None: everything.
     Raises SetupError if the broker does not answer or the topic is missing.
     """
-    consumer = Consumer({**client.for_confluent(broker), "group.id": "streamjobs-state"})  # never a member
-    try:
-        partitions = partitions_of(consumer, topic, setting)
-    except KafkaException as error:
-        raise client.unanswered(broker, error) from None
-    finally:
-        consumer.close()
+    partitions = numbers_of(broker, topic, setting)
     first = dict.fromkeys(partitions, 0) if start is None else start
     yield from reader.read(broker, topic, {number: (first[number], None) for number in partitions if number in first})
 
@@ -75,7 +80,7 @@ def newest_snapshots(
 
     told: passes records on and tells somebody how many these are.
     """
-    ends: dict[int, int] = {}
+    ends = dict.fromkeys(numbers_of(settings.broker, topics.changelog(settings), "[job] name"), 0)
 
     def counted() -> Iterator[Stored]:
         for record in told(changelog_records(settings), "records of the changelog read"):
