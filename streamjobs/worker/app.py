@@ -97,7 +97,8 @@ def state_folder(settings: Settings) -> Path:
     """The folder of the job's local stores, which this user alone may read. Raises SetupError where it cannot be created."""
     folder = Path(settings.state.directory).absolute() / settings.job.name
     try:
-        folder.parent.mkdir(PRIVATE, parents=True, exist_ok=True)
+        if not folder.parent.exists():
+            folder.parent.mkdir(PRIVATE, parents=True, exist_ok=True)
         folder.mkdir(PRIVATE, exist_ok=True)
         with suppress(PermissionError):  # of another owner, who has let this user write to it
             folder.chmod(PRIVATE)  # earlier releases left it to the umask
