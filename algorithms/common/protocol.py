@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from algorithms.common.blas import ONE_THREAD
 from algorithms.common.triangle import packed, unpacked
 
 Array = NDArray[Any]
@@ -234,7 +235,9 @@ class Stage:
                 array[slot, : len(value)] = value
             else:
                 array[slot] = value
-        self.derive(Slot(work, slot))
+        if type(self).derive is not Stage.derive:
+            with ONE_THREAD:
+                self.derive(Slot(work, slot))
 
     def _checked_squares(self, state: State) -> Mapping[str, int]:
         squares = self.squares(state)
@@ -345,7 +348,8 @@ class Learner(Stage, abstract=True):
         """Rows of many keys, in order, through the loop; `out` is filled in place. `learn` None: learn every row."""
         if learn is None:
             learn = np.full(len(X), LEARN, np.int8)
-        self.loop(work, slots, X, Y, learn, out, basis)
+        with ONE_THREAD:
+            self.loop(work, slots, X, Y, learn, out, basis)
         for array in (out.prediction, out.loss):
             array[np.isinf(array)] = np.nan  # an error of 1e154 has no square
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, compile_loops, note, say, show
+from streamjobs.commands.console import AsJson, JobFile, compile_loops, note, say, show, write_private
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.core.messages import Output, Stored
-    from streamjobs.replay.engine import Replay, Tally
+    from streamjobs.replay.engine import Tally
 
 
 KEYS_OF_ONE = 20  # records; where as many have a key each of its own, the key is probably a mistake
@@ -109,7 +109,7 @@ def replay(
         summary["compared"] = expected.finish()
     nothing = _nothing_learned(job, tally, errors)
     if export is not None and nothing is None:
-        summary["exported"] = _export(run, export)
+        summary["exported"] = write_private(export, [run.export()], "--export")
     if as_json:
         show(summary)
     else:
@@ -184,17 +184,6 @@ def _milliseconds(option: str, text: str | None) -> int | None:
     except ValueError:
         raise ConfigError(f"{option} must be a time such as 2026-11-21T12:00 or seconds since 1970; got {text!r}.") from None
     return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def _export(run: "Replay", path: Path) -> int:
-    from streamjobs.errors import ConfigError
-
-    data = run.export()
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise ConfigError(f"--export {path}: cannot be written ({error.strerror}).") from None
-    return len(data)
 
 
 def _summary(task: str, tally: "Tally", seconds: float) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from algorithms import Learner, learner_from
 from algorithms.common.protocol import SettingError
 from streamjobs.errors import ConfigError
 from streamjobs.settings.learners import PREDICTING, TASK, read_learners, with_name
-from streamjobs.settings.sections import HeadSection, MirrorSection, ScalingSection, Settings
+from streamjobs.settings.sections import MOST_WAITING, HeadSection, MirrorSection, ScalingSection, Settings
 from streamjobs.settings.sentences import Places
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.late_labels import LateLabels
@@ -19,7 +19,6 @@ from streamjobs.stages.smoothing import Smoothing
 from streamjobs.stages.stage import describe
 from streamjobs.stages.windows import Windows
 
-MOST_WAITING = 100_000  # rows of a key
 CLIP_TARGET = 10.0  # running deviations, where [head] does not say
 EXTRACTOR, DETECTOR, BESIDE = "drift_extractor", "drift", "beside_"  # stages of [drift]; of a control with its name
 _TAUGHT = ("forgetting", "delta", "intercept")  # settings in which a person's head and the population's must agree

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.types import MOST_NUMBERS, Bytes, Seconds, Section, Side, Topic
 
+MOST_WAITING = 100_000  # rows of a key that wait for labels
+
 
 class JobSection(Section):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] = Field(
@@ -114,7 +116,7 @@ class LabelsSection(Section):
     most: int | None = Field(
         default=None,
         ge=1,
-        le=100_000,
+        le=MOST_WAITING,
         description="most waiting rows of a key; beyond it the oldest stops waiting; absent: as many windows as `wait` or "
         "`delay` covers, 1000 for samples",
     )
