@@ -263,7 +263,7 @@ def _import_all(job_file: Path, file: Path, partitioner: str | None) -> None:
     from streamjobs.maintenance.import_all import place_all
 
     job, copy = job_of(job_file), load_copy(file)
-    changelog_edit.require_no_workers(job.settings)
+    changelog_edit.require_changeable(job.settings)
     read_at = changelog_edit.end_offsets(job.settings, topics.changelog(job.settings), committed_only=False)
     try:
         placed = place_all(job, copy, read_copy(job, None), len(read_at), partitioner, counted)
