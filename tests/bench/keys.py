@@ -6,9 +6,11 @@ the time from start to ready after its disk was wiped, and after a second worker
 """
 
 import argparse
+import itertools
 import json
 import random
 import shutil
+import statistics
 import sys
 import tempfile
 import time
@@ -17,8 +19,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from streamjobs.core.advance import advance
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Stored
+from streamjobs.core.state.live import Live
 from streamjobs.errors import SetupError
 from streamjobs.kafka.devbroker.broker import Broker
+from streamjobs.settings.load import settings_from
 from tests.bench.worker import START, surroundings
 from tests.brokers.fixtures import cleaning_up_on_sigterm
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, until
@@ -47,6 +54,54 @@ def in_turn(keys: int, first: int, count: int) -> Iterator[Sent]:
         key, at = number % keys, START + number // keys
         value = bodies[(number + number // keys) % _POOL] + b',"ts":%d}' % at
         yield Sent(b"key-%d" % key, value, key % PARTITIONS, round(at * 1000))
+
+
+def misses() -> None:
+    """The core alone: processor time of a record whose state is live, is not, and where every tenth is not."""
+    job, stored = Job.from_settings(settings_from({**JOB, "source": {"topic": "t", **JOB["source"]}})), {}
+    keys = 3_000
+    plenty, little = Live(job, stored.get, most_bytes=1 << 32), Live(job, stored.get, most_bytes=4 << 20)
+    offsets = itertools.count()
+
+    def cost(live: Live, chosen: Sequence[int]) -> float:
+        records = [
+            Stored("t", 0, next(offsets), one.timestamp, one.key, one.value) for one in (bodies[key] for key in chosen)
+        ]
+        began = time.process_time()
+        for first in range(0, len(records), 500):
+            advance(job, live, records[first : first + 500])
+            if first % 10_000 == 0:
+                stored.update(live.snapshots())
+        return 1e6 * (time.process_time() - began) / len(records)
+
+    for turn in range(12):  # until every budget is full
+        bodies = list(in_turn(keys, turn * keys, keys))
+        cost(plenty, range(keys))
+    stored.update(plenty.snapshots())
+    times = itertools.count(12)
+    rnd, results = random.Random(2), {"live": [], "not live": [], "a tenth not live": []}
+    hot = little.most_slots // 2
+    often = [rnd.randrange(hot) for _ in range(keys)]
+    mixed = [rnd.randrange(hot) if n % 10 else rnd.randrange(hot, keys) for n in range(keys)]
+    for _ in range(5):
+        for name, live, chosen in (
+            ("", little, often),  # brings them in
+            ("live", little, often),
+            ("not live", little, range(keys)),
+            ("", little, often),
+            ("a tenth not live", little, mixed),
+        ):
+            bodies = list(in_turn(keys, next(times) * keys, keys))
+            results.setdefault(name, []).append(cost(live, chosen))
+    del results[""]
+    told = {name: statistics.median(costs) for name, costs in results.items()}
+    per_key = told["not live"] - told["live"]
+    print(
+        f"core alone, {little.most_slots} slots: "
+        + ", ".join(f"{name} {cost:.1f} us a record ({cost / told['live']:.2f}x)" for name, cost in told.items())
+        + f"; a state read and written costs {per_key:.1f} us  ({surroundings()})",
+        flush=True,
+    )
 
 
 class Figures:
@@ -144,6 +199,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--records", type=int, default=RECORDS, help="of a backlog, at least two of every key")
     parser.add_argument("--quick", action="store_true", help="2,000 keys and 10,000 records")
     options: Any = parser.parse_args(list(arguments))
+    misses()
     numbers, records = options.numbers or list(NUMBERS), options.records
     if options.quick:
         numbers, records = [2_000], 10_000
