@@ -16,6 +16,10 @@ def run(
     context: typer.Context,
     job_file: JobFile,
     once: Annotated[bool, typer.Option("--once", help="Stop after everything that is in the input now.")] = False,
+    drain: Annotated[
+        bool,
+        typer.Option("--drain", help="Like --once, for the partitions that were there before the input grew; others wait."),
+    ] = False,
 ) -> None:
     """Run a worker until SIGTERM or Ctrl-C.
 
@@ -31,7 +35,7 @@ def run(
         from streamjobs.worker.run import run as work
 
         composition = read_job(job_file)
-        code = work(composition.settings, lambda: core_from(composition), once=once, debug=context.obj["debug"])
+        code = work(composition.settings, lambda: core_from(composition), once=once, drain=drain, debug=context.obj["debug"])
     finally:
         gc.enable()
     if code:

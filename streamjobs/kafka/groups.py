@@ -15,6 +15,7 @@ from aiokafka.protocol.admin import DescribeGroupsRequest_v3, DescribeGroupsResp
 from aiokafka.structs import TopicPartition
 
 from streamjobs.kafka import timeouts
+from streamjobs.kafka.layout import Commit
 
 UNKNOWN_OPERATIONS = -(2**31)  # where the broker does not report authorized operations
 
@@ -46,10 +47,16 @@ async def _described(client: Mapping[str, Any], group: str) -> Group:
 
 def committed(client: Mapping[str, Any], group: str, partitions: Sequence[Any]) -> dict[int, int]:
     """The group's next offset of each (topic, partition), by partition; 0 where none is committed. Raises as `described`."""
-    return asyncio.run(_committed(_impatient(client), group, partitions))
+    found = commits(client, group, partitions)
+    return {one.partition: found[one.partition].offset if one.partition in found else 0 for one in partitions}
 
 
-async def _committed(client: Mapping[str, Any], group: str, partitions: Sequence[Any]) -> dict[int, int]:
+def commits(client: Mapping[str, Any], group: str, partitions: Sequence[Any]) -> dict[int, Commit]:
+    """The group's commits of these (topic, partition), by partition, where there are any. Raises as `described`."""
+    return asyncio.run(_commits(_impatient(client), group, partitions))
+
+
+async def _commits(client: Mapping[str, Any], group: str, partitions: Sequence[Any]) -> dict[int, Commit]:
     admin = AIOKafkaAdminClient(**client)
     try:
         await admin.start()
@@ -59,7 +66,11 @@ async def _committed(client: Mapping[str, Any], group: str, partitions: Sequence
         await admin.close()
     if len(offsets) < len(wanted):  # aiokafka ignores an error of the whole answer
         raise CoordinatorNotAvailableError(f"group {group}")
-    return {place.partition: max(0, committed.offset) for place, committed in offsets.items()}
+    return {
+        place.partition: Commit(committed.offset, committed.metadata or "")
+        for place, committed in offsets.items()
+        if committed.offset >= 0
+    }
 
 
 def _impatient(client: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,12 +4,13 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from aiokafka.errors import KafkaError
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamjobs.core.interface import JobLike
 from streamjobs.errors import SetupError
-from streamjobs.kafka import client, timeouts, topics
+from streamjobs.kafka import client, groups, layout, timeouts, topics
 from streamjobs.kafka.authorization import missing_rights
 from streamjobs.kafka.certificates import days_left
 from streamjobs.kafka.topic_id import topic_id
@@ -17,6 +18,7 @@ from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
 
 ENDS_WITHIN = 30.0  # seconds; electing a leader takes some of them
+COMMITS_WITHIN = 20.0  # seconds; finding the group's coordinator takes some of them
 RETRY_EVERY = 0.5  # seconds
 EXPIRES_SOON = 30.0  # days
 
@@ -27,22 +29,35 @@ class InputTopic(NamedTuple):
     partitions: int
     ends: dict[int, int]  # the offset each partition ended at
     input_id: str = ""
+    growth: layout.Growth | None = None  # with `drain`
 
 
-def probe(settings: Settings, job: JobLike) -> InputTopic:
+def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopic:
     """Check everything a worker needs, and create the changelog where it is missing.
 
+    drain: for a worker that finishes the partitions that were there before the input grew.
     Raises SetupError with a sentence for each obstacle.
     """
     source = settings.source.topic
     admin, counts = topics.connect(settings.broker, [source, *job.sinks.values()])
-    if source in counts and topics.changelog(settings) not in counts and not _is_changelog_hidden(settings, admin):
+    behind = topics.behind_input(settings, job.sinks, counts)
+    hidden = behind or _is_changelog_hidden(settings, admin)
+    if source in counts and topics.changelog(settings) not in counts and not hidden:
         topics.create(settings, job_sinks=job.sinks, state_bytes=job.state_bytes, roles=("state",))
         admin, counts = topics.connect(settings.broker, _roles(settings, job))
     problems = _obstacles(settings, job, admin, counts)
     if problems:
         raise SetupError("\n".join(problems))
-    return InputTopic(counts[source], _ends(admin, settings, counts[source]), topic_id(admin, source))
+    commits = _commits(settings, admin, counts[source])
+    pending = layout.growth(commits, counts[source])
+    if not drain:
+        layout.require_laid_out(source, commits, counts[source])
+    elif pending is None:
+        raise SetupError(
+            f"topic {source} (input): nothing to drain, this job's states are laid out for its {counts[source]} partitions. "
+            "Leave --drain out."
+        )
+    return InputTopic(counts[source], _ends(admin, settings, counts[source]), topic_id(admin, source), pending)
 
 
 def obstacles(settings: Settings, job: JobLike) -> list[str]:
@@ -54,7 +69,29 @@ def obstacles(settings: Settings, job: JobLike) -> list[str]:
         admin, counts = topics.connect(settings.broker, _roles(settings, job))
     except SetupError as error:
         return [str(error)]
-    return _obstacles(settings, job, admin, counts)
+    problems = _obstacles(settings, job, admin, counts)
+    if not problems:
+        source = settings.source.topic
+        try:
+            layout.require_laid_out(source, _commits(settings, admin, counts[source]), counts[source])
+        except SetupError as error:
+            return [str(error)]
+    return problems
+
+
+def _commits(settings: Settings, admin: Any, partitions: int) -> dict[int, layout.Commit]:
+    """What the job's group has committed. Raises SetupError where the broker does not tell."""
+    if topics.is_mock(admin):
+        return {}
+    wanted = [TopicPartition(settings.source.topic, number) for number in range(partitions)]
+    started = time.monotonic()
+    while True:
+        try:
+            return groups.commits(client.for_aiokafka(settings.broker), settings.job.name, wanted)
+        except (KafkaError, TimeoutError) as error:
+            if not getattr(error, "retriable", True) or time.monotonic() - started > COMMITS_WITHIN:
+                raise client.unanswered(settings.broker, error) from None
+        time.sleep(RETRY_EVERY)
 
 
 def _obstacles(settings: Settings, job: JobLike, admin: Any, counts: dict[str, int]) -> list[str]:

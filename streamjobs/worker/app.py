@@ -9,7 +9,7 @@ from faust.types import TP
 
 from streamjobs.core.interface import Core
 from streamjobs.errors import SetupError
-from streamjobs.kafka import client, patches, topics
+from streamjobs.kafka import client, layout, patches, topics
 from streamjobs.kafka.patches import decompression
 from streamjobs.settings.sections import Settings
 from streamjobs.worker import recovery
@@ -43,6 +43,8 @@ class WorkerApp(faust.App):  # type: ignore[misc]
 
     delivery: Delivery
     source: str  # input topic
+    layout: str  # metadata of its commits, see `kafka.layout`
+    waiting: frozenset[int]  # input partitions that are not processed here, see `build`
     changelog: str
     store: Store
     metrics: Metrics
@@ -84,16 +86,25 @@ class AppKafka:
 
     def changelog(self, partition: int) -> Changelog:
         app = self._app
-        return Changelog(app.client, self._name, app.changelog, partition, app.source, app.delivery.input_id)
+        place = self._name, app.changelog, partition, app.source
+        return Changelog(app.client, *place, app.delivery.input_id, layout=app.layout)
 
     async def commit(self, partition: int, offset: int) -> bool:
         accepted: bool = await self._app.consumer.commit_offset(partition, offset)
         return accepted
 
 
-def build(settings: Settings, core: Core, metrics: Metrics, partitions: int, input_id: str = "") -> WorkerApp:
+def build(
+    settings: Settings,
+    core: Core,
+    metrics: Metrics,
+    partitions: int,
+    input_id: str = "",
+    drained: layout.Growth | None = None,
+) -> WorkerApp:
     """The app, ready to be started in the running event loop. partitions: of the input, and of every other topic.
 
+    drained: process only the partitions of an input that has grown that states have still to leave.
     Raises SetupError where [state] directory cannot be created.
     """
     patches.apply()
@@ -135,6 +146,8 @@ def build(settings: Settings, core: Core, metrics: Metrics, partitions: int, inp
     app.boot_strategy.enable_sensors = False  # our own metrics instead
     app.transport = app.producer_transport = WorkerTransport(app.conf.broker_consumer, app)
     app.source, app.changelog, app.metrics = settings.source.topic, topics.changelog(settings), metrics
+    app.layout = layout.mark(partitions if drained is None else drained.before)
+    app.waiting = frozenset() if drained is None else frozenset(range(partitions)) - drained.waiting
     app.client = client.for_aiokafka(broker)
 
     raw = RawSchema(key_type=bytes, value_type=bytes)

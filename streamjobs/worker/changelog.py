@@ -28,14 +28,23 @@ TRANSACTION_TIMEOUT = 180.0
 class Changelog:
     """Open it before reading the changelog and the committed offset: opening aborts what the previous owner left open.
 
-    source: the input topic, where its offsets are committed here; input_id: its topic's id, stored with every record.
+    source: the input topic, where its offsets are committed here; input_id: its topic's id, stored with every record;
+    layout: the metadata of its offsets' commits, see `kafka.layout`.
     """
 
     def __init__(
-        self, client: Mapping[str, Any], name: str, topic: str, partition: int, source: str = "", input_id: str = ""
+        self,
+        client: Mapping[str, Any],
+        name: str,
+        topic: str,
+        partition: int,
+        source: str = "",
+        input_id: str = "",
+        *,
+        layout: str = "",
     ) -> None:
         self.name, self.topic, self.partition, self.source = name, topic, partition, source
-        self._marks = marks(input_id)
+        self._marks, self.layout = marks(input_id), layout
         self._producer = extend_batch_ttl(
             AIOKafkaProducer(
                 **client,
@@ -87,7 +96,7 @@ class Changelog:
     async def join(self, offset: int) -> None:
         """Add the next input offset to the open transaction."""
         with self._translated_errors():
-            place = {TopicPartition(self.source, self.partition): OffsetAndMetadata(offset, "")}
+            place = {TopicPartition(self.source, self.partition): OffsetAndMetadata(offset, self.layout)}
             await self._producer.send_offsets_to_transaction(place, self.name)
 
     async def commit(self) -> None:

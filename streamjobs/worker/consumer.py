@@ -22,6 +22,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from streamjobs.errors import SetupError
+from streamjobs.kafka.layout import Commit, require_laid_out
 from streamjobs.kafka.topic_id import require_same_topic
 from streamjobs.worker.backpressure import MAX_RECORDS
 from streamjobs.worker.delivery import Delivery
@@ -82,11 +83,17 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         """Commit these offsets; False when the group is rebalancing, other refusals raise."""
         try:
             await self._ensure_consumer().commit(
-                {TopicPartition(*tp): OffsetAndMetadata(offset, "") for tp, offset in offsets.items()}
+                {TopicPartition(*tp): OffsetAndMetadata(offset, self.app.layout) for tp, offset in offsets.items()}
             )
         except (CommitFailedError, IllegalStateError):
             return False
         return True
+
+    async def commits_of_group(self, topic: str, partitions: int) -> dict[int, Commit]:
+        """What the group has committed, also in partitions of other members."""
+        wanted = [TopicPartition(topic, number) for number in range(partitions)]
+        found = await self._ensure_consumer()._coordinator.fetch_committed_offsets(wanted)
+        return {tp.partition: Commit(one.offset, one.metadata or "") for tp, one in found.items() if one.offset >= 0}
 
     async def pause_fetching(self, partitions: set[TP]) -> None:
         """Never fetch these assigned partitions here: the changelog's, which recovery reads with its own consumer."""
@@ -157,10 +164,13 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         """The offset each input partition starts at. Commits the first offset of partitions without a commit.
 
         Raises SetupError when the topic is not the one the states have learned from: its id differs, or a committed offset
-        lies beyond its end.
+        lies beyond its end; or when it has grown and states have not moved.
         """
         thread, consumer = self._thread, self._thread._ensure_consumer()
-        partitions = sorted(self._source(self.assignment()))
+        commits = await thread.call_thread(thread.commits_of_group, self.app.source, self.app.conf.topic_partitions)
+        if not self.app.waiting:
+            require_laid_out(self.app.source, commits, self.app.conf.topic_partitions)
+        partitions = sorted(tp for tp in self._source(self.assignment()) if tp.partition not in self.app.waiting)
         if not partitions:
             return {}
         wanted = [TopicPartition(*tp) for tp in partitions]
@@ -171,7 +181,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         for tp, partition in zip(partitions, wanted, strict=True):
             known = self._delivery.store.input_id(tp.partition)
             require_same_topic(tp.topic, known, self._delivery.input_id)
-            committed = await thread.call_thread(consumer.committed, partition)
+            committed = commits[tp.partition].offset if tp.partition in commits else None
             if committed is None:
                 starts[tp] = uncommitted[tp] = first[partition]
                 if self._delivery.store.reached(tp.partition) is not None:
@@ -202,6 +212,11 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> dict[TP, Any]:
         delivery = self._delivery
         active = set(active_partitions or ())  # a copy: it is the consumer's own set
+        if self.app.waiting:
+            active = {tp for tp in active if tp.topic != self.app.source or tp.partition not in self.app.waiting}
+            if not active:
+                await asyncio.sleep(WAIT)
+                return {}
         source = self._source(active)
         if source and (delivery.barrier or not delivery.backpressure.may_fetch.is_set()):
             active -= source

@@ -37,15 +37,18 @@ GC_THRESHOLDS = (50_000, 20, 50)  # a fetched batch is thousands of tuples, and 
 CHECK_EVERY = 0.1  # seconds between two checks of the worker, see `_Worker._monitor`
 
 
-def run(settings: Settings, make_core: Callable[[], Core], *, once: bool = False, debug: bool = False) -> int:
+def run(
+    settings: Settings, make_core: Callable[[], Core], *, once: bool = False, drain: bool = False, debug: bool = False
+) -> int:
     """Run a worker until SIGTERM or SIGINT (exit 0), a failure (1 to 3), or with `once` until it has caught up (0).
 
-    `once`: until every assigned partition has reached the end it had at the start. What `make_core` raises ends it too.
+    `once`: until every assigned partition has reached the end it had at the start. `drain`: the same for the partitions that
+    were there before the input grew; the others wait. What `make_core` raises ends it too.
     """
     exit_at_once_on_signals()  # also while compiling; the event loop takes the signals over when it runs
     logs.configure(debug=debug)
     try:
-        _run(settings, make_core(), once=once)
+        _run(settings, make_core(), once=once or drain, drain=drain)
     except Exception as error:  # noqa: BLE001 - the last line before the exit code
         return _failed(error, debug)
     return 0
@@ -58,7 +61,7 @@ def _failed(error: BaseException, debug: bool) -> int:
     return exit_code(error)
 
 
-def _run(settings: Settings, core: Core, *, once: bool) -> None:
+def _run(settings: Settings, core: Core, *, once: bool, drain: bool) -> None:
     from streamjobs.kafka.preflight import probe
 
     drift = settings.drift
@@ -74,7 +77,7 @@ def _run(settings: Settings, core: Core, *, once: bool) -> None:
     port = server.start()
     log.info("serving /metrics and /health", host=settings.metrics.host, port=port)
     try:
-        source = probe(settings, core.job)
+        source = probe(settings, core.job, drain=drain)
         started = time.perf_counter()
         load_lapack()
         log.info("compiling learner loops", hint="takes a while on the first run, cached afterwards")
@@ -112,7 +115,7 @@ class _Worker:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
-        app = build(self.settings, self.core, self.metrics, source.partitions, source.input_id)
+        app = build(self.settings, self.core, self.metrics, source.partitions, source.input_id, source.growth)
         app.consumer.track_positions = ends is not None
         starting = asyncio.ensure_future(app.start())
         reasons = (self._monitor(app, ends), self.stop_requested.wait(), app._crashed.wait(), app.delivery.failing.wait())
@@ -151,13 +154,20 @@ class _Worker:
         Raises what the watchdog raises.
         """
         delivery = app.delivery
-        watchdog = Watchdog(self.settings, delivery, self.metrics, input_id=delivery.input_id)
+        watchdog = Watchdog(
+            self.settings, delivery, self.metrics, input_id=delivery.input_id, partitions=app.conf.topic_partitions
+        )
         while True:
             await watchdog.check()
             self.health.last_turn, self.health.last_answer = time.monotonic(), LastAnswer.at
             if self.health.state in ("recovering", "running"):
                 self.health.state = "recovering" if delivery.barrier else "running"
-            if ends is not None and not delivery.barrier and delivery.caught_up(ends, app.consumer.fetched_to):
+            nothing_here = bool(app.waiting) and not delivery.held  # another worker drains all that is to be drained
+            if (
+                ends is not None
+                and not delivery.barrier
+                and (nothing_here or delivery.caught_up(ends, app.consumer.fetched_to))
+            ):
                 log.info("caught up")
                 return
             await asyncio.sleep(CHECK_EVERY)

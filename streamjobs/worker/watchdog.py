@@ -2,7 +2,7 @@
 
 Joining a group, fencing and recovery each finish by themselves or raise an error. If a library swallows that error, the
 worker never reads a record again. The watchdog also ends a worker whose credentials are refused for good, and one whose
-input topic was deleted and recreated: a consumer does not notice, or goes on in the middle.
+input topic was deleted and recreated, or has new partitions: a consumer does not notice, or goes on in the middle.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 from streamjobs.errors import SetupError, StreamjobsError
 from streamjobs.kafka import client, topics
 from streamjobs.kafka.handshake import refusal
+from streamjobs.kafka.layout import require_same_count
 from streamjobs.kafka.patches.connections import LastAnswer, Refusals
 from streamjobs.kafka.topic_id import require_same_topic, topic_id
 from streamjobs.settings.sections import Settings
@@ -24,7 +25,7 @@ from streamjobs.worker.health import STALLED
 
 log = structlog.get_logger("streamjobs")
 
-INPUT_EVERY = 20.0  # seconds between two requests for the input topic's id
+INPUT_EVERY = 20.0  # seconds between two requests for the input topic's id and partitions
 REFUSED_FOR = 60.0  # seconds; a password is changed at the broker and in the worker's file one after the other
 TAKEN_OVER_FOR = 60.0  # seconds; a dead connection to the group's coordinator is noticed in a quarter of it
 STUCK_FOR = 120.0  # seconds behind the barrier without progress; a rebalance takes at most a third of it
@@ -34,7 +35,14 @@ class Watchdog:
     """Checks delivery's barrier, and while it is up what should move: epochs (rebalances) and recovered records."""
 
     def __init__(
-        self, settings: Settings, delivery: Any, metrics: Any, *, patience: float | None = None, input_id: str = ""
+        self,
+        settings: Settings,
+        delivery: Any,
+        metrics: Any,
+        *,
+        patience: float | None = None,
+        input_id: str = "",
+        partitions: int = 0,
     ) -> None:
         rebalance = 2 * settings.broker.session_timeout
         self.patience = patience if patience is not None else max(STUCK_FOR, 3 * rebalance)
@@ -42,6 +50,8 @@ class Watchdog:
         self._progress: tuple[Any, ...] = ()
         self._progress_at = self._input_asked_at = time.monotonic()
         self._broker, self._topic, self._input_id = settings.broker, settings.source.topic, input_id
+        self._partitions = partitions  # of the input, 0: not watched
+        self._partitions_now: int | None = None
         self._asking: asyncio.Future[str] | None = None
         self._silent = False
 
@@ -51,7 +61,7 @@ class Watchdog:
         DeliveryError: the broker answers, and still nothing has moved for `patience` seconds; or for TAKEN_OVER_FOR seconds
         the group has not revoked a partition that another worker writes.
         SetupError: for REFUSED_FOR seconds every connection was refused for TLS or credentials, or the input is another
-        topic than it was.
+        topic than it was, or has more partitions.
         """
         self._check_credentials()
         now, delivery = time.monotonic(), self._delivery
@@ -101,11 +111,15 @@ class Watchdog:
         if self._asking is not None and self._asking.done():
             answer, self._asking = self._asking.result(), None
             require_same_topic(self._topic, self._input_id, answer)
-        if self._input_id and self._asking is None and now - self._input_asked_at > INPUT_EVERY:
+            require_same_count(self._topic, self._partitions, self._partitions_now)
+        if (self._input_id or self._partitions) and self._asking is None and now - self._input_asked_at > INPUT_EVERY:
             self._input_asked_at = now
             self._asking = asyncio.ensure_future(asyncio.to_thread(self._ask_input_id))
 
     def _ask_input_id(self) -> str:
         with suppress(StreamjobsError):  # a password file that is just being replaced: asked again later
-            return topic_id(AdminClient(client.for_confluent(self._broker)), self._topic)
+            admin = AdminClient(client.for_confluent(self._broker))
+            if self._partitions:
+                self._partitions_now = topics.count_partitions(admin, self._topic)
+            return topic_id(admin, self._topic)
         return ""
