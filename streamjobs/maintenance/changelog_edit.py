@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, groups, topics
+from streamjobs.kafka.layout import Commit
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.failures import FencedError
@@ -109,6 +110,19 @@ def committed_offsets(settings: Settings, partitions: Iterable[int]) -> dict[int
     return offsets
 
 
+def commits(settings: Settings, partitions: Iterable[int]) -> dict[int, Commit]:
+    """The group's commits of these input partitions, where there are any. Raises SetupError if the broker does not tell."""
+    wanted = [TopicPartition(settings.source.topic, number) for number in partitions]
+    kafka = client.for_aiokafka(settings.broker)
+    found: dict[int, Commit] = _ask(settings, lambda: groups.commits(kafka, settings.job.name, wanted))
+    return found
+
+
+def quiet() -> None:
+    """aiokafka's problems are raised here, in one sentence."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+
+
 def write(settings: Settings, changes: Changes, read_at: Mapping[int, int], *, input_id: str | None = None) -> None:
     """Write the changes, one transaction per partition.
 
@@ -118,7 +132,7 @@ def write(settings: Settings, changes: Changes, read_at: Mapping[int, int], *, i
     worker took over during the write; that partition's changes are then not written.
     """
     require_no_workers(settings)
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # its problems are raised here, in one sentence
+    quiet()
     asyncio.run(_write(settings, changes, read_at, input_id))
 
 
