@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from aiokafka.partitioner import murmur2
-from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewPartitions
 
 from streamjobs.core.advance import advance
@@ -100,13 +99,7 @@ class GrowingLoad(threading.Thread):
     def _send(self, record: Sent, partitions: int) -> None:
         assert record.key is not None and record.value is not None
         self.sent[record.key].append(record.value)
-        placed = record._replace(partition=place(record.key, partitions))
-        while True:
-            try:
-                return send(self._producer, self.job.input, placed, self._acknowledged)
-            except KafkaException as error:  # it knows of the new partitions a moment later
-                assert error.args[0].code() == KafkaError._UNKNOWN_PARTITION, error
-            self._producer.poll(0.05)
+        send(self._producer, self.job.input, record._replace(partition=place(record.key, partitions)), self._acknowledged)
 
     def _acknowledged(self, error: Any, _: Any) -> None:
         if error is not None:
@@ -173,11 +166,11 @@ def _verify_states(job: KafkaJob, wanted: dict[bytes, bytes]) -> None:
     assert sorted(stored) == sorted((place(key, AFTER), key) for key in wanted), (
         "a key's state is missing, twice or elsewhere"
     )
-    differing = [key for (_, key), data in stored.items() if _without_offsets(data) != _without_offsets(wanted[key])]
+    differing = [key for (_, key), data in stored.items() if without_offsets(data) != without_offsets(wanted[key])]
     assert not differing, f"{len(differing)} of {len(wanted)} states differ from those of their whole sequences"
 
 
-def _without_offsets(data: bytes) -> bytes:
+def without_offsets(data: bytes) -> bytes:
     return snapshot.encode(snapshot.decode(data)._replace(offsets={}))
 
 

@@ -240,6 +240,10 @@ def send(producer: Producer, topic: str, record: Sent, acknowledged: Callable[[A
             )
         except BufferError:
             producer.poll(0.05)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
+                raise
+            producer.poll(0.05)  # of a topic that has grown: its metadata comes
         else:
             producer.poll(0)
             return

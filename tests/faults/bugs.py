@@ -6,6 +6,7 @@ from tests.brokers.fault_injection import program
 from tests.brokers.kafka_job import until
 from tests.brokers.workers import Worker
 from tests.faults.case import Case
+from tests.faults.growth import tombstones_first
 from tests.faults.inputs import MOST, poisoned
 from tests.faults.processes import kill, uncommitted
 
@@ -105,6 +106,7 @@ AT_LEAST_ONCE: dict[str, Do] = {
     "drops-on-revoke": drops_on_revoke,
     "letters-last": letters_after_commit,
     "unfenced": writes_unfenced,
+    "tombstones-first": tombstones_first,
 }
 # A transaction leaves no state ahead of its offset: nothing is skipped, and nobody notices who forgets to.
 EXACTLY_ONCE: dict[str, Do] = {
@@ -112,5 +114,6 @@ EXACTLY_ONCE: dict[str, Do] = {
     "drops-on-revoke": drops_on_revoke,
     "letters-last": letters_after_commit,
     "unfenced": writes_unfenced,
+    "tombstones-first": tombstones_first,
 }
 BUGS = {"at_least_once": AT_LEAST_ONCE, "exactly_once": EXACTLY_ONCE}
