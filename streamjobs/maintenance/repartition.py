@@ -149,11 +149,35 @@ class _Work:
                     if target != number:
                         moves[number, target] = moves.get((number, target), 0) + 1
         plan = Plan(before, self.partitions, name, total, dict(sorted(moves.items())), elsewhere)
-        if self.start_over:
-            self._require_no_copies()
-        else:
+        new = [self._copies(number) for number in range(before, self.partitions)]
+        copied, learned = sum(len(copies) for copies, _ in new), sum(count for _, count in new)
+        if self.start_over and copied:
+            raise ConfigError(
+                f"state repartition: an earlier run has copied {copied:,} states, so keys cannot start over now; run it "
+                "without --start-over."
+            )
+        if learned and not self.start_over:
+            raise SetupError(
+                f"topic {self.changelog}: {learned:,} states in partitions from {before} on have learned from their own "
+                "records, so workers have processed these partitions; nothing was written. If its commits were lost, "
+                "write them again with --start-over."
+            )
+        if not self.start_over:
             self._require_applied(waiting)
         return plan
+
+    def _copies(self, target: int) -> tuple[set[bytes], int]:
+        """Of a new partition: keys whose states are copies, and how many states have learned there, which no copy has."""
+
+        def is_copy(record: Stored) -> bool:
+            try:
+                return not snapshot.decode(record.value or b"").offsets
+            except SnapshotError:
+                return True
+
+        held = self._newest(target, is_copy)
+        copies = {key for key, copied in held.items() if copied}
+        return copies, len(held) - len(copies)
 
     def _newest(self, number: int, keep: Callable[[Stored], Any]) -> dict[bytes, Any]:
         """What `keep` makes of every key's newest record in a partition of the changelog.
@@ -238,14 +262,6 @@ class _Work:
                 "their producers, which have not noticed the new partitions."
             )
 
-    def _require_no_copies(self) -> None:
-        held = sum(len(self._newest(number, lambda record: None)) for number in range(self.pending.before, self.partitions))
-        if held:
-            raise ConfigError(
-                f"state repartition: an earlier run has moved {held:,} states, so keys cannot start over any more; run it "
-                "without --start-over."
-            )
-
     # Writing.
 
     async def run(self) -> Plan:
@@ -293,8 +309,8 @@ class _Work:
         """Step 4. Returns the keys that move, by old partition."""
         ended: dict[int, set[bytes]] = {}  # new partition -> copies of an earlier attempt without a state any more
         for target in range(self.pending.before, self.partitions):
-            held = await asyncio.to_thread(self._newest, target, lambda record: None)
-            ended[target] = {key for key in held if self.choose(key, self.pending.before) in self.pending.waiting}
+            copies, _ = await asyncio.to_thread(self._copies, target)
+            ended[target] = {key for key in copies if self.choose(key, self.pending.before) in self.pending.waiting}
         moved: dict[int, list[bytes]] = {}
         for number in sorted(self.pending.waiting):
             states = await asyncio.to_thread(self._moving, number)
@@ -321,8 +337,10 @@ class _Work:
 
     async def _commit_new(self, writers: Mapping[int, Changelog]) -> None:
         """Step 5."""
-        for number in range(self.pending.before, self.partitions):
-            await writers[number].join(0)
+        new = range(self.pending.before, self.partitions)
+        commits = await asyncio.to_thread(changelog_edit.commits, self.settings, new)
+        for number in new:
+            await writers[number].join(commits[number].offset if number in commits else 0)
             await writers[number].commit()
 
     async def _leave(self, writers: Mapping[int, Changelog], moved: Mapping[int, Sequence[bytes]]) -> None:

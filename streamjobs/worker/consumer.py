@@ -22,7 +22,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from streamjobs.errors import SetupError
-from streamjobs.kafka.layout import Commit, require_laid_out
+from streamjobs.kafka.layout import Commit, require_laid_out, require_same_count
 from streamjobs.kafka.topic_id import require_same_topic
 from streamjobs.worker.backpressure import MAX_RECORDS
 from streamjobs.worker.delivery import Delivery
@@ -168,6 +168,8 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         """
         thread, consumer = self._thread, self._thread._ensure_consumer()
         commits = await thread.call_thread(thread.commits_of_group, self.app.source, self.app.conf.topic_partitions)
+        numbers = [tp.partition for tp in self._source(self.assignment())]
+        require_same_count(self.app.source, self.app.conf.topic_partitions, max(numbers, default=-1) + 1)
         if not self.app.waiting:
             require_laid_out(self.app.source, commits, self.app.conf.topic_partitions)
         partitions = sorted(tp for tp in self._source(self.assignment()) if tp.partition not in self.app.waiting)
