@@ -1,10 +1,13 @@
-"""`state ...`: the states of a job's keys, from the changelog or a copy of it; never from a worker's local store.
+"""`state ...`: the states of a job's keys, from the changelog or a copy of it.
 
-This file has `state migrate` and `state repartition`; the others are in `state_read` and `state_change`.
+This file has `state migrate`, `state repartition` and `state restore`; the others are in `state_read` and `state_change`.
+Only `state restore` reads local stores.
 """
 
+import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +18,9 @@ from streamjobs.commands.console import AsJson, JobFile, note, say, show
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.maintenance.repartition import Plan
+    from streamjobs.maintenance.restore import Restored
+
+PROGRESS_EVERY = 10.0  # seconds
 
 
 def add_to(app: typer.Typer) -> None:
@@ -26,6 +32,7 @@ def add_to(app: typer.Typer) -> None:
     state_change.add_to(group)
     group.command("migrate")(migrate)
     group.command("repartition")(repartition)
+    group.command("restore")(restore)
     app.add_typer(group, name="state")
 
 
@@ -167,3 +174,67 @@ def _print_start_over(plan: "Plan", start: str) -> None:
         f"{plan.before} -> {plan.partitions} partitions: those of {plan.keys:,} keys that move {start} over (how many is "
         "not known: no partitioner explains where they are); their old states stay in the changelog until they expire"
     )
+
+
+def restore(
+    job_file: JobFile,
+    from_local: Annotated[
+        bool, typer.Option("--from-local", help="Write the states of the workers' local stores into the changelog.")
+    ] = False,
+    directory: Annotated[
+        list[Path] | None,
+        typer.Option(help="A [state] directory to read, may be repeated; absent: that of the job file."),
+    ] = None,
+    reread: Annotated[
+        bool,
+        typer.Option(
+            "--reread", help="Where a local store is behind the committed offset, read the input again from there."
+        ),
+    ] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Go on with what the changelog holds; keys that are not in it start over.")
+    ] = False,
+) -> None:
+    """Let workers go on after the changelog topic was deleted and recreated.
+
+    No worker may run. Local stores are only read. Each partition is restored from the store that is furthest; run it on each
+    machine whose workers had partitions. With --reread outputs of the records that are read again come again.
+    """
+    from streamjobs.errors import ConfigError, SetupError
+    from streamjobs.job_files import job_of
+    from streamjobs.maintenance import restore as restoring
+
+    if from_local == accept:
+        raise ConfigError("state restore: give either --from-local or --accept.")
+    if accept and (directory or reread):
+        raise ConfigError("state restore: --directory and --reread belong to --from-local, which reads local stores.")
+    job = job_of(job_file)
+    if accept:
+        result = restoring.accept(job)
+    else:
+        folders = directory or [Path(job.settings.state.directory)]
+        result = restoring.from_local(job, folders, reread=reread, on_state=_progress())
+    _print_restored(result, "states in it stay" if accept else "states written back")
+    if result.problems:
+        raise SetupError("\n".join(result.problems))
+
+
+def _progress() -> "Callable[[int, int], None]":
+    """Print a line every few seconds."""
+    told = time.monotonic()
+
+    def tell(partition: int, states: int) -> None:
+        nonlocal told
+        if time.monotonic() - told > PROGRESS_EVERY:
+            told = time.monotonic()
+            note(f"partition {partition}: {states:,} states read ...")
+
+    return tell
+
+
+def _print_restored(result: "Restored", what: str) -> None:
+    if not result.done and not result.problems:
+        say("nothing to restore: the changelog is the one that the states were written to")
+    for number, done in sorted(result.done.items()):
+        again = f", {done.reread:,} records again" if done.reread else ""
+        say(f"partition {number}: {done.keys:,} {what}; the input goes on at offset {done.next_offset}{again}")

@@ -122,7 +122,7 @@ def reset(
     if (key is not None) == every:
         raise ConfigError("state reset: give either KEY or --all.")
     job = job_of(job_file)
-    changelog_edit.require_no_workers(job.settings)
+    changelog_edit.require_changeable(job.settings)
     read_at = changelog_edit.end_offsets(job.settings, topics.changelog(job.settings), committed_only=False)
     states = read_copy(job, None, key)
     entries = entries_of(states, key) if key is not None else list(states.entries.values())
@@ -162,7 +162,7 @@ def forget(
     from streamjobs.maintenance.retention import DAY, holdings
 
     job = job_of(job_file)
-    changelog_edit.require_no_workers(job.settings)
+    changelog_edit.require_changeable(job.settings)
     changelog = topics.changelog(job.settings)
     read_at = changelog_edit.end_offsets(job.settings, changelog, committed_only=False)
     entries = read_copy(job, None, key).of(key)
@@ -237,7 +237,7 @@ def import_command(
     from streamjobs.maintenance.renew import restored_snapshot, snapshot_from_model
 
     job, given = job_of(job_file), _given(file, saved or key)
-    changelog_edit.require_no_workers(job.settings)
+    changelog_edit.require_changeable(job.settings)
     read_at = changelog_edit.end_offsets(job.settings, topics.changelog(job.settings), committed_only=False)
     place, name, present = _place(job, key, partition, read_at)
     try:
@@ -282,37 +282,46 @@ def forget_offsets(job_file: JobFile) -> None:
     """Let all states continue with an input topic that was recreated, from its beginning.
 
     Models stay as they are. No worker may run. Refused while the input is the same topic: every record would be learned
-    twice.
+    twice. Refused for a topic of another name: states must not mix two topics.
     """
     from streamjobs.errors import ConfigError, SetupError
     from streamjobs.job_files import job_of
-    from streamjobs.kafka import topic_id, topics
+    from streamjobs.kafka import preflight, topics
+    from streamjobs.kafka.layout import marked
+    from streamjobs.kafka.topic_id import another_input
     from streamjobs.maintenance import changelog_edit, scan
-    from streamjobs.maintenance.renew import without_offsets
+    from streamjobs.maintenance.renew import offsets_of, without_offsets
 
     job = job_of(job_file)
     settings = job.settings
-    changelog_edit.require_no_workers(settings)
+    changelog_edit.require_changeable(settings)
     changelog, source = topics.changelog(settings), settings.source.topic
     read_at = changelog_edit.end_offsets(settings, changelog, committed_only=False)
-    present = topic_id.topic_id(changelog_edit.admin_of(settings), source)
-    if not present:
+    present = preflight.origin_of(settings, changelog_edit.admin_of(settings))
+    if not present.input_id:
         raise SetupError(f"topic {source}: missing, or the broker does not tell its id; nothing was changed.")
-    known = scan.input_topic_ids(settings)
+    known, states = scan.inputs_of(settings), read_copy(job, None).entries.values()
+    names = {topic for entry in states for topic, _ in offsets_of(entry) or ()} | {one.topic for one in known.values()}
+    if others := names - {source, ""}:  # snapshots of older releases have the name too
+        raise ConfigError(another_input(settings.job.name, min(others), source))
     if not known:
         raise ConfigError(
             f"topic {changelog}: does not tell which topic these states have learned from (an older release wrote them); "
             "nothing was changed. If the input was recreated, give the job a new [job] name."
         )
-    if set(known.values()) == {present}:
+    if {one.input_id for one in known.values()} == {present.input_id}:
         raise ConfigError(f"topic {source}: is the topic that these states have learned from; nothing was changed.")
+    todo = [number for number in read_at if number not in known or known[number].input_id != present.input_id]
     changes: dict[int, list[tuple[bytes, bytes | None]]]
-    changes = {number: [] for number in read_at if known.get(number) != present}  # an interrupted run may have done some
-    entries = [entry for entry in read_copy(job, None).entries.values() if entry.partition in changes]
+    changes = {number: [] for number in todo}  # an interrupted run may have done some
+    entries = [entry for entry in states if entry.partition in changes]
     for entry in entries:
         changes[entry.partition].append((entry.key, without_offsets(entry)))
     for changed in changes.values():
         if not changed:
             changed.append((b"", None))  # of no key: it tells the partition's local store about the new topic
-    changelog_edit.write(settings, changes, read_at, input_id=present)
+    commits = changelog_edit.commits(settings, changes)
+    laid_out = {number: marked(one.metadata) or 0 for number, one in commits.items()}
+    origins = {number: present._replace(partitions=laid_out.get(number, 0)) for number in changes}
+    changelog_edit.write(settings, changes, read_at, offsets=dict.fromkeys(changes, 0), origins=origins)
     say(f"{len(entries):,} states go on with topic {source} as it is now, from its beginning")

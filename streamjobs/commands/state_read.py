@@ -264,6 +264,7 @@ def verify(
     """
     from streamjobs.errors import MismatchError
     from streamjobs.job_files import job_of
+    from streamjobs.kafka import preflight
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.compare import verified
 
@@ -275,6 +276,9 @@ def verify(
         ends = changelog_edit.end_offsets(job.settings, job.settings.source.topic, committed_only=False)
         committed = changelog_edit.committed_offsets(job.settings, ends)
     result = verified(job, present, ends, committed, older)
+    if copy is None:
+        known = preflight.origin_of(job.settings, changelog_edit.admin_of(job.settings))
+        result = result._replace(problems=[*preflight.changelog_problems(job.settings, known), *result.problems])
     if as_json:
         show(result._asdict())
     if result.problems:

@@ -12,10 +12,10 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.errors import CoordinatorNotAvailableError, for_code
 from aiokafka.protocol.admin import DescribeGroupsRequest_v3, DescribeGroupsResponse_v3
-from aiokafka.structs import TopicPartition
+from aiokafka.protocol.commit import OffsetFetchRequest
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from streamjobs.kafka import timeouts
-from streamjobs.kafka.layout import Commit
 
 UNKNOWN_OPERATIONS = -(2**31)  # where the broker does not report authorized operations
 
@@ -47,16 +47,10 @@ async def _described(client: Mapping[str, Any], group: str) -> Group:
 
 def committed(client: Mapping[str, Any], group: str, partitions: Sequence[Any]) -> dict[int, int]:
     """The group's next offset of each (topic, partition), by partition; 0 where none is committed. Raises as `described`."""
-    found = commits(client, group, partitions)
-    return {one.partition: found[one.partition].offset if one.partition in found else 0 for one in partitions}
+    return asyncio.run(_committed(_impatient(client), group, partitions))
 
 
-def commits(client: Mapping[str, Any], group: str, partitions: Sequence[Any]) -> dict[int, Commit]:
-    """The group's commits of these (topic, partition), by partition, where there are any. Raises as `described`."""
-    return asyncio.run(_commits(_impatient(client), group, partitions))
-
-
-async def _commits(client: Mapping[str, Any], group: str, partitions: Sequence[Any]) -> dict[int, Commit]:
+async def _committed(client: Mapping[str, Any], group: str, partitions: Sequence[Any]) -> dict[int, int]:
     admin = AIOKafkaAdminClient(**client)
     try:
         await admin.start()
@@ -66,11 +60,31 @@ async def _commits(client: Mapping[str, Any], group: str, partitions: Sequence[A
         await admin.close()
     if len(offsets) < len(wanted):  # aiokafka ignores an error of the whole answer
         raise CoordinatorNotAvailableError(f"group {group}")
-    return {
-        place.partition: Commit(committed.offset, committed.metadata or "")
-        for place, committed in offsets.items()
-        if committed.offset >= 0
-    }
+    return {place.partition: max(0, committed.offset) for place, committed in offsets.items()}
+
+
+def commits(client: Mapping[str, Any], group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Everything that the group has committed, of any topic. Raises as `described`."""
+    return asyncio.run(_commits(_impatient(client), group))
+
+
+async def _commits(client: Mapping[str, Any], group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+    admin = AIOKafkaAdminClient(**client)
+    try:
+        await admin.start()
+        coordinator = await admin.find_coordinator(group)
+        answer = await admin._send_request(OffsetFetchRequest(group, None), coordinator)
+    finally:
+        await admin.close()
+    if answer.error_code:  # `list_consumer_group_offsets` ignores it
+        raise for_code(answer.error_code)(f"group {group}")
+    found = {}
+    for topic, partitions in answer.topics:
+        for partition, offset, metadata, error in partitions:
+            if error:
+                raise for_code(error)(f"group {group}, {topic}[{partition}]")
+            found[TopicPartition(topic, partition)] = OffsetAndMetadata(offset, metadata)
+    return found
 
 
 def _impatient(client: Mapping[str, Any]) -> dict[str, Any]:

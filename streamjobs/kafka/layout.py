@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from streamjobs.errors import SetupError
 
-MARK = "partitions="  # of a commit's metadata, before the number
+MARK = "partitions="  # in a commit's metadata, before the number
 STEPS = (
     "No state is lost. Stop all workers, run 'streamjobs topics grow JOB', 'streamjobs run JOB --drain' and 'streamjobs "
     "state repartition JOB', then start them again."
@@ -31,9 +31,9 @@ class Growth(NamedTuple):
 
 
 def mark(partitions: int) -> str:
-    """The metadata of a commit.
+    """A word of a commit's metadata.
 
-    >>> mark(4), marked(mark(4)), marked("")
+    >>> mark(4), marked(f"changelog=x {mark(4)}"), marked("")
     ('partitions=4', 4, None)
     """
     return f"{MARK}{partitions}"
@@ -41,8 +41,8 @@ def mark(partitions: int) -> str:
 
 def marked(metadata: str | None) -> int | None:
     """The number of partitions in a commit's metadata; None in a commit of release 0.2.0 or earlier."""
-    number = (metadata or "").removeprefix(MARK)
-    return int(number) if metadata and metadata.startswith(MARK) and number.isdecimal() else None
+    numbers = [word.removeprefix(MARK) for word in (metadata or "").split() if word.startswith(MARK)]
+    return int(numbers[0]) if numbers and numbers[0].isdecimal() else None
 
 
 def growth(commits: Mapping[int, Commit], partitions: int) -> Growth | None:
@@ -68,9 +68,8 @@ def growth(commits: Mapping[int, Commit], partitions: int) -> Growth | None:
     return Growth(before, frozenset(number for number in range(before) if marks.get(number) != partitions))
 
 
-def require_laid_out(topic: str, commits: Mapping[int, Commit], partitions: int) -> None:
+def require_laid_out(topic: str, pending: Growth | None, partitions: int) -> None:
     """Raises SetupError while states have not moved to the partitions that their keys belong to."""
-    pending = growth(commits, partitions)
     if pending is not None:
         raise SetupError(
             f"topic {topic} (input): it has {partitions} partitions, and this job's states are laid out for "

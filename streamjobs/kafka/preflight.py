@@ -1,10 +1,12 @@
 """Checks before anything is consumed: is there a broker, do the topics and their partitions fit, are all rights granted."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from aiokafka.errors import KafkaError
+from aiokafka.structs import OffsetAndMetadata
+from aiokafka.structs import TopicPartition as AioPartition
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
@@ -13,12 +15,12 @@ from streamjobs.errors import SetupError
 from streamjobs.kafka import client, groups, layout, timeouts, topics
 from streamjobs.kafka.authorization import missing_rights
 from streamjobs.kafka.certificates import days_left
-from streamjobs.kafka.topic_id import topic_id
+from streamjobs.kafka.topic_id import MISSING, Origin, another_input, changelog_of, recreated_changelog, topic_ids
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
 
 ENDS_WITHIN = 30.0  # seconds; electing a leader takes some of them
-COMMITS_WITHIN = 20.0  # seconds; finding the group's coordinator takes some of them
+IDS_WITHIN = 3.0  # seconds until every node knows a topic that was just created
 RETRY_EVERY = 0.5  # seconds
 EXPIRES_SOON = 30.0  # days
 
@@ -28,7 +30,7 @@ class InputTopic(NamedTuple):
 
     partitions: int
     ends: dict[int, int]  # the offset each partition ended at
-    input_id: str = ""
+    origin: Origin
     growth: layout.Growth | None = None  # with `drain`
 
 
@@ -48,16 +50,16 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
     problems = _obstacles(settings, job, admin, counts)
     if problems:
         raise SetupError("\n".join(problems))
-    commits = _commits(settings, admin, counts[source])
-    pending = layout.growth(commits, counts[source])
-    if not drain:
-        layout.require_laid_out(source, commits, counts[source])
-    elif pending is None:
+    pending = growth_of(settings, admin, counts[source])
+    if drain and pending is None:
         raise SetupError(
             f"topic {source} (input): nothing to drain, this job's states are laid out for its {counts[source]} partitions. "
             "Leave --drain out."
         )
-    return InputTopic(counts[source], _ends(admin, settings, counts[source]), topic_id(admin, source), pending)
+    if not drain:
+        layout.require_laid_out(source, pending, counts[source])
+    origin = origin_of(settings, admin)._replace(partitions=counts[source] if pending is None else pending.before)
+    return InputTopic(counts[source], _ends(admin, settings, counts[source]), origin, pending)
 
 
 def obstacles(settings: Settings, job: JobLike) -> list[str]:
@@ -73,25 +75,17 @@ def obstacles(settings: Settings, job: JobLike) -> list[str]:
     if not problems:
         source = settings.source.topic
         try:
-            layout.require_laid_out(source, _commits(settings, admin, counts[source]), counts[source])
+            layout.require_laid_out(source, growth_of(settings, admin, counts[source]), counts[source])
         except SetupError as error:
             return [str(error)]
     return problems
 
 
-def _commits(settings: Settings, admin: Any, partitions: int) -> dict[int, layout.Commit]:
-    """What the job's group has committed. Raises SetupError where the broker does not tell."""
+def growth_of(settings: Settings, admin: Any, partitions: int) -> layout.Growth | None:
+    """What the group's commits tell of partitions that are new to the states. Raises SetupError if the broker does not."""
     if topics.is_mock(admin):
-        return {}
-    wanted = [TopicPartition(settings.source.topic, number) for number in range(partitions)]
-    started = time.monotonic()
-    while True:
-        try:
-            return groups.commits(client.for_aiokafka(settings.broker), settings.job.name, wanted)
-        except (KafkaError, TimeoutError) as error:
-            if not getattr(error, "retriable", True) or time.monotonic() - started > COMMITS_WITHIN:
-                raise client.unanswered(settings.broker, error) from None
-        time.sleep(RETRY_EVERY)
+        return None
+    return layout.growth(commits_of(settings), partitions)
 
 
 def _obstacles(settings: Settings, job: JobLike, admin: Any, counts: dict[str, int]) -> list[str]:
@@ -101,7 +95,58 @@ def _obstacles(settings: Settings, job: JobLike, admin: Any, counts: dict[str, i
         return problems
     ids = [topics.writer_of(settings.job.name, number) for number in range(counts[settings.source.topic])]
     asking = client.for_aiokafka(broker)
-    return missing_rights(admin, asking, _roles(settings, job), settings.job.name, ids, principal)
+    lacking = missing_rights(admin, asking, _roles(settings, job), settings.job.name, ids, principal)
+    return lacking or changelog_problems(settings, origin_of(settings, admin))
+
+
+def origin_of(settings: Settings, admin: Any) -> Origin:
+    """The topics that the job's states belong to, as they are now. Asks again for a while: a node may be behind."""
+    source, changelog = settings.source.topic, topics.changelog(settings)
+    started = time.monotonic()
+    while True:
+        ids = topic_ids(admin, [source, changelog])
+        if set(ids.values()).isdisjoint(("", MISSING)) or time.monotonic() - started > IDS_WITHIN or topics.is_mock(admin):
+            known = {name: "" if one == MISSING else one for name, one in ids.items()}
+            return Origin(source, known[source], known[changelog])
+        time.sleep(RETRY_EVERY)
+
+
+def changelog_problems(settings: Settings, present: Origin) -> list[str]:
+    """A sentence if the group's offsets show that the changelog was recreated, or belongs to another input's states.
+
+    Raises SetupError if the broker does not tell.
+    """
+    if not present.changelog_id:
+        return []
+    changelogs = {place: changelog_of(one.metadata) for place, one in _commits(settings).items()}
+    for (topic, _), known in changelogs.items():
+        if topic == present.topic and known not in ("", present.changelog_id):
+            return [recreated_changelog(topics.changelog(settings), known, present.changelog_id)]
+    for (topic, _), known in changelogs.items():
+        if topic != present.topic and known == present.changelog_id:
+            return [another_input(settings.job.name, topic, present.topic)]
+    return []
+
+
+def commits_of(settings: Settings) -> dict[int, layout.Commit]:
+    """The group's next input offset of each partition that has one. Raises SetupError if the broker does not tell."""
+    return {
+        number: layout.Commit(one.offset, one.metadata or "")
+        for (topic, number), one in _commits(settings).items()
+        if topic == settings.source.topic and one.offset >= 0
+    }
+
+
+def _commits(settings: Settings) -> Mapping[AioPartition, OffsetAndMetadata]:
+    """All offsets of the group. Retries for a while: the group's coordinator may be loading."""
+    started = time.monotonic()
+    while True:
+        try:
+            return groups.commits(client.for_aiokafka(settings.broker), settings.job.name)
+        except KafkaError as error:
+            if not error.retriable or time.monotonic() - started > ENDS_WITHIN:
+                raise client.unanswered(settings.broker, error) from None
+        time.sleep(RETRY_EVERY)
 
 
 def _is_changelog_hidden(settings: Settings, admin: Any) -> bool:

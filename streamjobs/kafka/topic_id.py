@@ -1,53 +1,148 @@
-"""The id of the input topic that the states have learned from, stored in the changelog's headers and the local store.
+"""The ids of the topics that states belong to: the input they learn from, and the changelog that holds them.
 
-A topic that was deleted and recreated under its name counts its offsets from 0 again. Its records would be taken for ones
-already applied, and skipped. The group's offsets do not show it: the broker deletes them with the topic.
+A topic that was deleted and recreated under its name has another id. A recreated input counts its offsets from 0 again:
+its records would be taken for ones already applied, and skipped. A recreated changelog has lost states, and their keys
+would start over in the middle of the input.
+
+The input's id and name are stored in the changelog's headers and the local store; the group's offsets do not show them,
+because the broker deletes them with the topic. The changelog's id is stored in the local store and in the metadata of the
+group's offsets, so a worker without a local store finds it too.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
 
 from streamjobs.core.messages import Headers
-from streamjobs.errors import SetupError
-from streamjobs.kafka import timeouts
+from streamjobs.errors import SetupError, StreamjobsError
+from streamjobs.kafka import client, timeouts
+from streamjobs.kafka.layout import mark
 from streamjobs.kafka.topics import is_mock
+from streamjobs.settings.broker import BrokerSection
 
 HEADER = "streamjobs-input"  # of a changelog record: id of the input's topic
+NAME_HEADER = "streamjobs-input-topic"  # of a changelog record: its name
+MISSING = "missing"  # instead of an id: the broker knows no such topic
+METADATA = "changelog="  # in the metadata of a committed offset, before the changelog's id
+RESTORE = (
+    "Stop all workers, then run 'streamjobs state restore JOB --from-local' where their [state] directories are; without "
+    "these, 'streamjobs state restore JOB --accept' goes on with what the changelog holds."
+)
 
 
-def topic_id(admin: Any, topic: str) -> str:
-    """The id the broker gave the topic when it was created; "" where it does not report one."""
+class Origin(NamedTuple):
+    """The topics that states belong to; "" where unknown."""
+
+    topic: str = ""  # the input's name
+    input_id: str = ""
+    changelog_id: str = ""
+    partitions: int = 0  # of the input, that the states are laid out for, see `layout`; 0: unknown
+
+    @classmethod
+    def of(cls, marks: Mapping[str, str]) -> "Origin":
+        """From the marks of a local store."""
+        return cls(marks.get("topic", ""), marks.get("source", ""), marks.get("changelog", ""))
+
+    @property
+    def marks(self) -> dict[str, str | None]:
+        """For a local store; what is unknown is left as it is there."""
+        named = {"topic": self.topic, "source": self.input_id, "changelog": self.changelog_id}
+        return {name: value for name, value in named.items() if value}
+
+    @property
+    def headers(self) -> list[tuple[str, bytes]]:
+        """Of a changelog record: id and name of the input; none where the id is not known."""
+        if not self.input_id:
+            return []
+        return [(HEADER, self.input_id.encode()), *([(NAME_HEADER, self.topic.encode())] if self.topic else [])]
+
+    @property
+    def metadata(self) -> str:
+        """Of a committed offset."""
+        known = (METADATA + self.changelog_id if self.changelog_id else "", mark(self.partitions) if self.partitions else "")
+        return " ".join(filter(None, known))
+
+
+def topic_ids(admin: Any, topics: Collection[str]) -> dict[str, str]:
+    """The id the broker gave each topic when it was created; "" where it does not tell, MISSING where there is none."""
+    unknown = dict.fromkeys(topics, "")
     try:
         if is_mock(admin):
-            return ""
-        answers = admin.describe_topics(TopicCollection([topic]), request_timeout=timeouts.ADMIN)
-        return str(answers[topic].result(timeouts.ADMIN).topic_id or "")
+            return unknown
+        answers = admin.describe_topics(TopicCollection(list(topics)), request_timeout=timeouts.ADMIN)
+        return {name: _id(answer) for name, answer in answers.items()}
     except (KafkaException, TimeoutError):
+        return unknown
+
+
+def _id(answer: Any) -> str:
+    try:
+        return str(answer.result(timeouts.ADMIN).topic_id or "")
+    except KafkaException as error:
+        return MISSING if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART else ""
+    except TimeoutError:
         return ""
 
 
-def marks(input_id: str) -> list[tuple[str, bytes]]:
-    """The headers of a changelog record that hold the input's id; none where it is not known."""
-    return [(HEADER, input_id.encode())] if input_id else []
+def present_ids(broker: BrokerSection, topics: Collection[str]) -> dict[str, str]:
+    """`topic_ids` by a client of its own; "" where it cannot be made. Never call it in an event loop."""
+    with suppress(StreamjobsError):  # a password file that is just being replaced: asked again later
+        return topic_ids(AdminClient(client.for_confluent(broker)), topics)
+    return dict.fromkeys(topics, "")
 
 
-def newest_mark(headers: Iterable[Headers]) -> str | None:
-    """The input's id in the last of these records that has one; None where none has."""
-    newest = None
+def newest_input(headers: Iterable[Headers], known: Origin | None = None) -> Origin | None:
+    """The input's name and id in the last of these records that has them, or else `known`."""
     for of_record in headers:
-        for name, value in of_record:
-            if name == HEADER:
-                newest = value.decode()
-    return newest
+        marks = {name: value for name, value in of_record if name in (HEADER, NAME_HEADER)}
+        if HEADER in marks:
+            input_id = marks[HEADER].decode()
+            same = known is not None and known.input_id == input_id  # an older release writes no name
+            named = marks.get(NAME_HEADER, b"").decode() or (known.topic if known is not None and same else "")
+            known = Origin(named, input_id)
+    return known
 
 
-def require_same_topic(topic: str, known: str | None, present: str) -> None:
-    """Raises SetupError when the states have learned from another topic. known: the id stored with them, if any."""
-    if known and present and known != present:
+def changelog_of(metadata: str | None) -> str:
+    """The changelog's id in the metadata of a committed offset; "" where an older release or a tool committed it."""
+    return next((word.removeprefix(METADATA) for word in (metadata or "").split() if word.startswith(METADATA)), "")
+
+
+def require_same_input(job: str, present: Origin, known: Origin) -> None:
+    """Raises SetupError if the states have learned from another topic, or from one that was recreated since."""
+    if known.topic and known.topic != present.topic:
+        raise SetupError(another_input(job, known.topic, present.topic))
+    if known.input_id and present.input_id and known.input_id != present.input_id:
         raise SetupError(
-            f"topic {topic}: it was deleted and recreated since this job's states learned from it (expected id {known}, got "
-            f"{present}); its records would be taken for ones already applied. Run 'streamjobs state forget-offsets JOB' to "
-            "let the states continue with the new topic, restore the topic, or give the job a new [job] name."
+            f"topic {present.topic}: it was deleted and recreated since this job's states learned from it (expected id "
+            f"{known.input_id}, got {present.input_id}); its records would be taken for ones already applied. Run "
+            "'streamjobs state forget-offsets JOB' to let the states continue with the new topic, restore the topic, or "
+            "give the job a new [job] name."
         )
+
+
+def another_input(job: str, known: str, present: str) -> str:
+    """The sentence for a job name whose states belong to another topic."""
+    return (
+        f"job {job}: its states have learned from topic {known}, but [source] topic is {present}, and states must not mix "
+        f"two topics. Give this job another [job] name, or set [source] topic back to {known}."
+    )
+
+
+def require_same_changelog(topic: str, known: str, present: str) -> None:
+    """Raises SetupError if the changelog is not the one the states were written to. Ids; "" where unknown."""
+    if known and present == MISSING:
+        raise SetupError(f"topic {topic}: it was deleted, and this job's states with it (expected id {known}). {RESTORE}")
+    if known and present and known != present:
+        raise SetupError(recreated_changelog(topic, known, present))
+
+
+def recreated_changelog(topic: str, known: str, present: str) -> str:
+    """The sentence for a changelog that was deleted and recreated."""
+    return (
+        f"topic {topic}: it was deleted and recreated since this job's states were written to it (expected id {known}, got "
+        f"{present}); keys whose states it lacks would start over. {RESTORE}"
+    )

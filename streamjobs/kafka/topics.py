@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
-from streamjobs.errors import SetupError
+from streamjobs.errors import SetupError, StreamjobsError
 from streamjobs.kafka import client, layout, timeouts
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
@@ -169,14 +169,15 @@ def _partition_counts(admin: Any) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in admin.list_topics(timeout=timeouts.ADMIN).topics.items()}
 
 
-def count_partitions(admin: Any, topic: str) -> int | None:
-    """The topic's partitions; None where it is missing or the broker does not tell."""
+def count_partitions(broker: BrokerSection, topic: str) -> int | None:
+    """The topic's partitions; None where it is missing or the broker does not tell. Never call it in an event loop."""
     try:
+        admin = AdminClient(client.for_confluent(broker))
         if is_mock(admin):
             return None
         answers = admin.describe_topics(TopicCollection([topic]), request_timeout=timeouts.ADMIN)
         return len(answers[topic].result(timeouts.ADMIN).partitions)
-    except (KafkaException, TimeoutError):
+    except (KafkaException, TimeoutError, StreamjobsError):  # also a password file that is just being replaced
         return None
 
 

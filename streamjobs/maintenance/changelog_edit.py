@@ -8,7 +8,7 @@ ends, so it applies what is written here, whatever its store holds.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from aiokafka.errors import KafkaError
@@ -16,8 +16,9 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamjobs.errors import SetupError
-from streamjobs.kafka import client, groups, topics
+from streamjobs.kafka import client, groups, preflight, topics
 from streamjobs.kafka.layout import Commit
+from streamjobs.kafka.topic_id import Origin
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.failures import FencedError
@@ -30,7 +31,9 @@ TRANSIENT = (  # error names, shortly after a broker or topic has started or a l
 )
 MARKERS_WITHIN = 10.0  # seconds until readers see a committed transaction
 
-Changes = Mapping[int, Sequence[tuple[bytes, bytes | None]]]  # partition -> (key, snapshot; None is a tombstone)
+Change = tuple[bytes, bytes | None]  # key, snapshot; None is a tombstone
+Changes = Mapping[int, Iterable[Change]]  # by partition
+NOTHING: Mapping[int, Any] = {}
 
 
 def admin_of(settings: Settings) -> AdminClient:
@@ -84,22 +87,39 @@ def require_no_workers(settings: Settings) -> None:
         )
 
 
+def require_changeable(settings: Settings) -> None:
+    """Raises SetupError while the job has workers, or if its changelog was recreated and not restored."""
+    require_no_workers(settings)
+    problems = preflight.changelog_problems(settings, preflight.origin_of(settings, admin_of(settings)))
+    if problems:
+        raise SetupError("\n".join(problems))
+
+
 def end_offsets(settings: Settings, topic: str, *, committed_only: bool = True) -> dict[int, int]:
     """The end offset of each partition; {} if the topic is missing. Raises SetupError if the broker does not tell."""
-    admin = admin_of(settings)
     level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
+    return _offsets(settings, topic, OffsetSpec.latest(), level)
+
+
+def first_offsets(settings: Settings, topic: str) -> dict[int, int]:
+    """The first offset of each partition, which retention raises; {} if the topic is missing. Raises as `end_offsets`."""
+    return _offsets(settings, topic, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
+
+
+def _offsets(settings: Settings, topic: str, spec: Any, level: Any) -> dict[int, int]:
+    admin = admin_of(settings)
     known = list_topics(settings, admin).get(topic)
-    ends = {}
+    found = {}
     for number in known.partitions if known is not None else ():
         place = TopicPartition(topic, number)
-        wanted = {place: OffsetSpec.latest()}
+        wanted = {place: spec}
 
         def ask(wanted: Any = wanted, place: Any = place) -> Any:
             answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=ANSWER_WITHIN)
             return answers[place].result(2 * ANSWER_WITHIN).offset
 
-        ends[number] = _ask(settings, ask)
-    return ends
+        found[number] = _ask(settings, ask)
+    return found
 
 
 def committed_offsets(settings: Settings, partitions: Iterable[int]) -> dict[int, int]:
@@ -112,10 +132,8 @@ def committed_offsets(settings: Settings, partitions: Iterable[int]) -> dict[int
 
 def commits(settings: Settings, partitions: Iterable[int]) -> dict[int, Commit]:
     """The group's commits of these input partitions, where there are any. Raises SetupError if the broker does not tell."""
-    wanted = [TopicPartition(settings.source.topic, number) for number in partitions]
-    kafka = client.for_aiokafka(settings.broker)
-    found: dict[int, Commit] = _ask(settings, lambda: groups.commits(kafka, settings.job.name, wanted))
-    return found
+    found = preflight.commits_of(settings)
+    return {number: found[number] for number in partitions if number in found}
 
 
 def quiet() -> None:
@@ -123,34 +141,48 @@ def quiet() -> None:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 
-def write(settings: Settings, changes: Changes, read_at: Mapping[int, int], *, input_id: str | None = None) -> None:
+def write(
+    settings: Settings,
+    changes: Changes,
+    read_at: Mapping[int, int],
+    *,
+    offsets: Mapping[int, int] = NOTHING,
+    origins: Mapping[int, Origin] = NOTHING,
+    piece_bytes: int = 0,
+) -> None:
     """Write the changes, one transaction per partition.
 
     read_at: end offsets of the changelog before the states were read that the changes are made from.
-    input_id: id of the topic that is the input from now on; the group's offsets of these partitions start at 0.
+    offsets: next input offsets that the group commits with a partition's changes.
+    origins: the topics that a partition's states belong to from now on; absent: as before.
+    piece_bytes: if positive, a transaction for each so many bytes; the offset joins the last one.
     Raises SetupError if a worker runs or has written meanwhile, DeliveryError if the broker refuses, FencedError if a
-    worker took over during the write; that partition's changes are then not written.
+    worker took over during the write; that partition's changes, or last piece, are then not written.
     """
     require_no_workers(settings)
     quiet()
-    asyncio.run(_write(settings, changes, read_at, input_id))
+    asyncio.run(_write(settings, changes, read_at, offsets, origins, piece_bytes))
 
 
-async def _write(settings: Settings, changes: Changes, read_at: Mapping[int, int], input_id: str | None) -> None:
+async def _write(
+    settings: Settings,
+    changes: Changes,
+    read_at: Mapping[int, int],
+    offsets: Mapping[int, int],
+    origins: Mapping[int, Origin],
+    piece_bytes: int,
+) -> None:
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)  # a fenced producer leaves failed futures
     topic, kafka = topics.changelog(settings), client.for_aiokafka(settings.broker)
-    place = settings.job.name, topic
-    writers = {number: Changelog(kafka, *place, number, settings.source.topic, input_id or "") for number in changes}
+    name, as_before = settings.job.name, Origin(settings.source.topic)
+    writers = {number: Changelog(kafka, name, topic, number, origins.get(number, as_before)) for number in changes}
     reached: dict[int, int] = {}
     try:
         for writer in writers.values():
             await writer.open()
         await asyncio.to_thread(_require_unchanged, settings, topic, changes, read_at)
         for number, writer in writers.items():
-            reached[number] = await writer.send(changes[number])
-            if input_id is not None:
-                await writer.join(0)
-            await writer.commit()
+            reached[number] = await _write_partition(writer, changes[number], offsets.get(number), piece_bytes)
     except FencedError:
         done = f"only partitions {', '.join(map(str, reached))} were written" if reached else "nothing was written"
         raise FencedError(
@@ -160,6 +192,25 @@ async def _write(settings: Settings, changes: Changes, read_at: Mapping[int, int
         for writer in writers.values():
             await writer.close()
     await asyncio.to_thread(_wait_for_markers, settings, topic, reached)
+
+
+async def _write_partition(writer: Changelog, changes: Iterable[Change], offset: int | None, piece_bytes: int) -> int:
+    """The changelog offset of the last commit marker, -1 without one."""
+    piece: list[Change] = []
+    size, reached = 0, -1
+    for change in changes:
+        piece.append(change)
+        size += len(change[1] or b"")
+        if piece_bytes and size >= piece_bytes:
+            reached = await writer.write(piece)
+            piece, size = [], 0
+    if piece:
+        reached = await writer.send(piece)
+    if offset is not None:
+        await writer.join(offset)
+    if piece or offset is not None:
+        await writer.commit()
+    return reached
 
 
 def _require_unchanged(settings: Settings, topic: str, changes: Changes, read_at: Mapping[int, int]) -> None:

@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, layout, timeouts, topics
+from streamjobs.kafka.topic_id import Origin, changelog_of
 from streamjobs.maintenance import changelog_edit
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import Changelog
@@ -70,7 +71,7 @@ def grow(settings: Settings, todo: GrowthPlan) -> None:
 
     Raises SetupError if a worker runs or the broker refuses, DeliveryError if it refuses the marks.
     """
-    changelog_edit.require_no_workers(settings)
+    changelog_edit.require_changeable(settings)
     if todo.before is not None:
         changelog_edit.quiet()
         asyncio.run(_mark(settings, todo.before, todo.partitions))
@@ -91,19 +92,23 @@ async def _mark(settings: Settings, before: int, partitions: int) -> None:
     """Commit the offsets of the old partitions again, each with its mark; offset 0 where none is committed."""
     kafka = client.for_aiokafka(settings.broker)
     for number in range(before):
-        writer = Changelog(
-            kafka, settings.job.name, topics.changelog(settings), number, settings.source.topic, layout=layout.mark(before)
-        )
+        writer = Changelog(kafka, settings.job.name, topics.changelog(settings), number)
         try:
             await writer.open()  # whoever was here before has committed, or never will
             commits = await asyncio.to_thread(changelog_edit.commits, settings, [number])
             commit = commits.get(number, layout.Commit(0, ""))
             if layout.marked(commit.metadata) not in (before, partitions):
-                await writer.join(commit.offset)
-                await writer.commit()
+                await commit_marked(settings, writer, commit, before)
         finally:
             await writer.close()
     await asyncio.to_thread(await_marks, settings, {number: {before, partitions} for number in range(before)})
+
+
+async def commit_marked(settings: Settings, writer: Changelog, commit: layout.Commit, partitions: int) -> None:
+    """End the writer's transaction with the offset of a commit and a new mark; what it says of the changelog stays."""
+    writer.origin = Origin(settings.source.topic, "", changelog_of(commit.metadata), partitions)
+    await writer.join(commit.offset)
+    await writer.commit()
 
 
 def await_marks(settings: Settings, wanted: Mapping[int, set[int]]) -> None:

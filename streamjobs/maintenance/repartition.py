@@ -36,10 +36,10 @@ from typing import Any, NamedTuple
 from streamjobs.core.messages import Stored
 from streamjobs.core.state import snapshot
 from streamjobs.errors import ConfigError, SetupError, SnapshotError
-from streamjobs.kafka import client, layout, reader, topics
-from streamjobs.kafka.topic_id import newest_mark, require_same_topic, topic_id
+from streamjobs.kafka import client, layout, preflight, reader, topics
+from streamjobs.kafka.topic_id import Origin, newest_input, require_same_input
 from streamjobs.maintenance import changelog_edit
-from streamjobs.maintenance.grow import await_marks
+from streamjobs.maintenance.grow import await_marks, commit_marked
 from streamjobs.maintenance.partitioners import PARTITIONERS, Partitioner, misplaced
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import Changelog
@@ -91,7 +91,7 @@ def repartition(
             "multiple: keys also move between partitions that were there before, where newer records may be applied. "
             "Nothing was written; let keys that move start over with --start-over."
         )
-    changelog_edit.require_no_workers(settings)
+    changelog_edit.require_changeable(settings)
     work = _Work(settings, partitions, pending, partitioner, start_over)
     if dry_run:
         return work.plan()
@@ -128,7 +128,7 @@ class _Work:
         self.settings, self.partitions, self.pending = settings, partitions, pending
         self.partitioner, self.start_over = partitioner, start_over
         self.changelog = topics.changelog(settings)
-        self.input_id = topic_id(changelog_edit.admin_of(settings), settings.source.topic)
+        self.origin = preflight.origin_of(settings, changelog_edit.admin_of(settings))
         self.choose: Partitioner = _unknown
 
     # Reading.
@@ -185,14 +185,14 @@ class _Work:
         Raises SetupError, and SnapshotError for a record that nobody can read.
         """
         newest: dict[bytes, Any] = {}
-        learned_from = None
+        learned_from: Origin | None = None
         for record in map(reader.readable, reader.read(self.settings.broker, self.changelog, {number: (0, None)})):
-            learned_from = newest_mark([record.headers]) or learned_from
+            learned_from = newest_input([record.headers], learned_from)
             if record.value:
                 newest[record.key] = keep(record)
             else:
                 newest.pop(record.key, None)
-        require_same_topic(self.settings.source.topic, learned_from, self.input_id)
+        require_same_input(self.settings.job.name, self.origin, learned_from or Origin())
         return newest
 
     def _chosen(self, keys: Mapping[int, Sequence[bytes]], total: int) -> tuple[str, int]:
@@ -267,9 +267,8 @@ class _Work:
     async def run(self) -> Plan:
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)  # as in `changelog_edit`
         settings, kafka = self.settings, client.for_aiokafka(self.settings.broker)
-        place, mark = (settings.job.name, self.changelog), layout.mark(self.partitions)
         writers = {
-            number: Changelog(kafka, *place, number, settings.source.topic, self.input_id, layout=mark)
+            number: Changelog(kafka, settings.job.name, self.changelog, number, self.origin)
             for number in range(self.partitions)
         }
         try:
@@ -298,10 +297,7 @@ class _Work:
         for number in sorted(self.pending.waiting):
             commit = commits.get(number, layout.Commit(0, ""))
             if layout.marked(commit.metadata) is None:
-                writers[number].layout = layout.mark(self.pending.before)
-                await writers[number].join(commit.offset)
-                await writers[number].commit()
-                writers[number].layout = layout.mark(self.partitions)
+                await commit_marked(self.settings, writers[number], commit, self.pending.before)
         old = {number: {self.pending.before} for number in self.pending.waiting}
         await asyncio.to_thread(await_marks, self.settings, old)
 
@@ -340,8 +336,8 @@ class _Work:
         new = range(self.pending.before, self.partitions)
         commits = await asyncio.to_thread(changelog_edit.commits, self.settings, new)
         for number in new:
-            await writers[number].join(commits[number].offset if number in commits else 0)
-            await writers[number].commit()
+            commit = commits.get(number, layout.Commit(0, self.origin.metadata))
+            await commit_marked(self.settings, writers[number], commit, self.partitions)
 
     async def _leave(self, writers: Mapping[int, Changelog], moved: Mapping[int, Sequence[bytes]]) -> None:
         """Step 6."""
@@ -351,8 +347,8 @@ class _Work:
             commits = await asyncio.to_thread(changelog_edit.commits, self.settings, [number])
             if moved.get(number):
                 await writers[number].send([(key, None) for key in moved[number]])
-            await writers[number].join(commits[number].offset if number in commits else 0)
-            await writers[number].commit()
+            commit = commits.get(number, layout.Commit(0, ""))
+            await commit_marked(self.settings, writers[number], commit, self.partitions)
 
 
 def _without_offsets(data: bytes) -> bytes:

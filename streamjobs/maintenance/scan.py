@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException
 from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, reader, topics
-from streamjobs.kafka.topic_id import newest_mark
+from streamjobs.kafka.topic_id import Origin, newest_input
 from streamjobs.maintenance.copies import Copy, Entry, Place
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
@@ -86,11 +86,11 @@ def _entry(record: Stored) -> Entry:
     return Entry(record.partition, record.key, record.value, record.offset, record.timestamp)
 
 
-def input_topic_ids(settings: Settings) -> dict[int, str]:
-    """partition -> id of the input topic that its states have learned from, if the changelog tells. Raises SetupError."""
-    ids: dict[int, str] = {}
+def inputs_of(settings: Settings) -> dict[int, Origin]:
+    """partition -> the input topic that its states have learned from, where the changelog tells. Raises SetupError."""
+    inputs: dict[int, Origin] = {}
     for record in changelog_records(settings):
-        topic_id = newest_mark([record.headers])
-        if topic_id is not None:
-            ids[record.partition] = topic_id
-    return ids
+        newest = newest_input([record.headers], inputs.get(record.partition))
+        if newest is not None:
+            inputs[record.partition] = newest
+    return inputs

@@ -1,24 +1,30 @@
 """The Faust app of a job: one input topic, one table with its changelog, one agent that passes batches to delivery."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import faust
+import structlog
 from faust.types import TP
 
 from streamjobs.core.interface import Core
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, layout, patches, topics
 from streamjobs.kafka.patches import decompression
+from streamjobs.kafka.topic_id import MISSING, Origin, present_ids, require_same_changelog
+from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
 from streamjobs.worker import recovery
-from streamjobs.worker.changelog import Changelog
+from streamjobs.worker.changelog import NO_ORIGIN, Changelog
 from streamjobs.worker.consumer import Transport
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import BATCH_BYTES, Producer
 from streamjobs.worker.store import MemoryStore, RocksStore, Store
+
+log = structlog.get_logger("streamjobs")
 
 REQUEST_TIMEOUT = 30.0  # seconds, at least; joining a group waits for the others' rebalance
 REBALANCE_TIMEOUT = 20.0  # seconds, at least: revoked partitions take their last checkpoint within it
@@ -43,29 +49,54 @@ class WorkerApp(faust.App):  # type: ignore[misc]
 
     delivery: Delivery
     source: str  # input topic
-    layout: str  # metadata of its commits, see `kafka.layout`
-    waiting: frozenset[int]  # input partitions that are not processed here, see `build`
     changelog: str
     store: Store
     metrics: Metrics
     client: Mapping[str, Any]  # for aiokafka
+    broker_section: BrokerSection
+    waiting: frozenset[int]  # input partitions that are not processed here, see `build`
 
     async def fence_and_restore(self, partitions: set[int]) -> bool:
         """Fence and restore these partitions; False when that failed, or when the worker is stopping."""
         try:
             fenced = await self.delivery.fence(sorted(partitions))
+            await self._require_same_changelog(partitions)
             tps = [TP(self.changelog, partition) for partition in partitions]
             if tps:
                 ends = await self.consumer.highwaters(*tps)
                 first = await self.consumer.earliest_offsets(*tps)
                 bounds = {tp.partition: (first[tp], ends[tp]) for tp in tps}
-                await recovery.restore(self.client, self.changelog, bounds, self.store, self.metrics)
+                changelog_id = self.delivery.origin.changelog_id
+                await recovery.restore(self.client, self.changelog, bounds, self.store, self.metrics, changelog_id)
             self.delivery.mark_restored(fenced)
         except Exception as error:  # noqa: BLE001 - raised, it would end a Faust service and leave the worker idle
             if not self.delivery.stopping:  # stopping closes what is being opened here
                 self.delivery.fail(error)
             return False
         return True
+
+    async def _require_same_changelog(self, partitions: set[int]) -> None:
+        """Before recovery: it would mix the stores with a changelog that was recreated meanwhile.
+
+        Raises SetupError, unless the group's offsets were committed with the present changelog: then its states are known
+        to be whole, and a store of a former one is only an old copy. It begins empty.
+        """
+        present = self.delivery.origin.changelog_id
+        asked = await asyncio.to_thread(present_ids, self.broker_section, [self.changelog])
+        if asked[self.changelog] != MISSING:  # which a node that is behind may say: the watchdog asks again
+            require_same_changelog(self.changelog, present, asked[self.changelog])
+        holding = [number for number in sorted(partitions) if self.store.reached(number) is not None]
+        known = {number: Origin.of(self.store.marks(number)).changelog_id for number in holding}
+        others = {number: changelog_id for number, changelog_id in known.items() if changelog_id != present}
+        if not present or not others:
+            return
+        committed = await self.consumer.committed_changelogs(others)
+        for number, changelog_id in others.items():
+            if committed.get(number) == present:
+                log.warning("local store belongs to a former changelog, rebuilding it from the changelog", partition=number)
+                self.store.clear(number)
+            else:
+                require_same_changelog(self.changelog, changelog_id, present)
 
     async def on_stop(self) -> None:
         """Take the last checkpoints before the consumer leaves its group."""
@@ -86,8 +117,7 @@ class AppKafka:
 
     def changelog(self, partition: int) -> Changelog:
         app = self._app
-        place = self._name, app.changelog, partition, app.source
-        return Changelog(app.client, *place, app.delivery.input_id, layout=app.layout)
+        return Changelog(app.client, self._name, app.changelog, partition, app.delivery.origin)
 
     async def commit(self, partition: int, offset: int) -> bool:
         accepted: bool = await self._app.consumer.commit_offset(partition, offset)
@@ -99,7 +129,7 @@ def build(
     core: Core,
     metrics: Metrics,
     partitions: int,
-    input_id: str = "",
+    origin: Origin = NO_ORIGIN,
     drained: layout.Growth | None = None,
 ) -> WorkerApp:
     """The app, ready to be started in the running event loop. partitions: of the input, and of every other topic.
@@ -146,9 +176,8 @@ def build(
     app.boot_strategy.enable_sensors = False  # our own metrics instead
     app.transport = app.producer_transport = WorkerTransport(app.conf.broker_consumer, app)
     app.source, app.changelog, app.metrics = settings.source.topic, topics.changelog(settings), metrics
-    app.layout = layout.mark(partitions if drained is None else drained.before)
+    app.client, app.broker_section = client.for_aiokafka(broker), broker
     app.waiting = frozenset() if drained is None else frozenset(range(partitions)) - drained.waiting
-    app.client = client.for_aiokafka(broker)
 
     raw = RawSchema(key_type=bytes, value_type=bytes)
     source = app.topic(app.source, schema=raw, partitions=partitions)
@@ -157,7 +186,7 @@ def build(
     app.store = MemoryStore() if in_memory else RocksStore(table.data)
     exactly_once = settings.job.guarantee == "exactly_once"
     app.delivery = Delivery(
-        core, settings.state, app.store, AppKafka(app, name), metrics, exactly_once=exactly_once, input_id=input_id
+        core, settings.state, app.store, AppKafka(app, name), metrics, exactly_once=exactly_once, origin=origin
     )
 
     def end_of(partition: int) -> int | None:  # app.consumer is made when it starts

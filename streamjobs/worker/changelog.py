@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
-from streamjobs.kafka.topic_id import marks
+from streamjobs.kafka.topic_id import Origin
 from streamjobs.kafka.topics import writer_of
 from streamjobs.worker.failures import FENCED, DeliveryError, FencedError, reason
 from streamjobs.worker.outbox import BATCH_BYTES, Fields, extend_batch_ttl, send_records
@@ -23,28 +23,18 @@ CLOSE_WITHIN = 5.0  # seconds; a producer that lost its broker would wait for ev
 # Seconds until the broker aborts an open transaction. Longer than a batch waits for its leader, so a worker survives the
 # same outages as without transactions. The transaction of a dead worker stays open that long, or until the next start.
 TRANSACTION_TIMEOUT = 180.0
+NO_ORIGIN = Origin()
 
 
 class Changelog:
     """Open it before reading the changelog and the committed offset: opening aborts what the previous owner left open.
 
-    source: the input topic, where its offsets are committed here; input_id: its topic's id, stored with every record;
-    layout: the metadata of its offsets' commits, see `kafka.layout`.
+    origin: the input topic, stored with every record, whose offsets are committed here, and the changelog's id.
     """
 
-    def __init__(
-        self,
-        client: Mapping[str, Any],
-        name: str,
-        topic: str,
-        partition: int,
-        source: str = "",
-        input_id: str = "",
-        *,
-        layout: str = "",
-    ) -> None:
-        self.name, self.topic, self.partition, self.source = name, topic, partition, source
-        self._marks, self.layout = marks(input_id), layout
+    def __init__(self, client: Mapping[str, Any], name: str, topic: str, partition: int, origin: Origin = NO_ORIGIN) -> None:
+        self.name, self.topic, self.partition, self.origin = name, topic, partition, origin
+        self._headers = origin.headers
         self._producer = extend_batch_ttl(
             AIOKafkaProducer(
                 **client,
@@ -86,7 +76,7 @@ class Changelog:
         `commit`.
         """
         with self._translated_errors(snapshots):
-            records: list[Fields] = [("state", key, data, None, self._marks) for key, data in snapshots]
+            records: list[Fields] = [("state", key, data, None, self._headers) for key, data in snapshots]
             sent = await send_records(self._producer, self.topic, self.partition, records)
             last = -1
             for batch in sent:
@@ -96,8 +86,9 @@ class Changelog:
     async def join(self, offset: int) -> None:
         """Add the next input offset to the open transaction."""
         with self._translated_errors():
-            place = {TopicPartition(self.source, self.partition): OffsetAndMetadata(offset, self.layout)}
-            await self._producer.send_offsets_to_transaction(place, self.name)
+            place = TopicPartition(self.origin.topic, self.partition)
+            committed = {place: OffsetAndMetadata(offset, self.origin.metadata)}
+            await self._producer.send_offsets_to_transaction(committed, self.name)
 
     async def commit(self) -> None:
         """Commit the open transaction and begin the next one."""

@@ -6,12 +6,12 @@ waits for the one before it.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
 from streamjobs.worker.partition import Cut, Partition
-from streamjobs.worker.store import Store
+from streamjobs.worker.store import NO_MARKS, Store
 
 SPREAD = 0.618  # times a partition's number: the golden ratio keeps any number of partitions apart
 
@@ -39,6 +39,7 @@ class Checkpoints:
     """The checkpoints of one partition, one at a time.
 
     commit_offset: commits the input offset to the group; None means exactly_once, where it joins the transaction.
+    marks: for the store.
     """
 
     def __init__(
@@ -52,12 +53,12 @@ class Checkpoints:
         on_step: ObserveStep = lambda step, seconds: None,
         on_snapshots: Callable[[int, int], None] = lambda records, size: None,
         on_commit: Callable[[], None] = lambda: None,
-        input_id: str = "",
+        marks: Mapping[str, str | None] = NO_MARKS,
     ) -> None:
         self.partition, self.outbox, self.changelog, self.store = partition, outbox, changelog, store
         self._commit_offset, self._on_step = commit_offset, on_step
         self._on_snapshots, self._on_commit = on_snapshots, on_commit
-        self._input_id = input_id
+        self._marks = marks
         self._one_at_a_time = asyncio.Lock()
 
     async def run(self, every: float) -> None:
@@ -149,7 +150,7 @@ class Checkpoints:
         partition.mark_stored()
 
     def _write_store(self, cut: Cut, reached: int, started: float) -> float:
-        self.store.write(self.partition.number, cut.snapshots, reached, input_id=self._input_id)
+        self.store.write(self.partition.number, cut.snapshots, reached, marks=self._marks)
         self._on_snapshots(len(cut.snapshots), sum([len(data or b"") for _, data in cut.snapshots]))
         return self._end_step("store", started)
 

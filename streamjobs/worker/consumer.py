@@ -11,7 +11,7 @@ What Faust 0.15.3 and aiokafka 0.14.0 do that loses or repeats records here, and
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -21,9 +21,10 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
-from streamjobs.errors import SetupError
-from streamjobs.kafka.layout import Commit, require_laid_out, require_same_count
-from streamjobs.kafka.topic_id import require_same_topic
+from streamjobs.core.state import snapshot
+from streamjobs.errors import SetupError, SnapshotError
+from streamjobs.kafka.layout import Commit, growth, require_laid_out, require_same_count
+from streamjobs.kafka.topic_id import Origin, changelog_of, require_same_input
 from streamjobs.worker.backpressure import MAX_RECORDS
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.failures import DeliveryError
@@ -81,9 +82,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     async def commit_exactly(self, offsets: Mapping[TP, int]) -> bool:
         """Commit these offsets; False when the group is rebalancing, other refusals raise."""
+        metadata = self.app.delivery.origin.metadata
         try:
             await self._ensure_consumer().commit(
-                {TopicPartition(*tp): OffsetAndMetadata(offset, self.app.layout) for tp, offset in offsets.items()}
+                {TopicPartition(*tp): OffsetAndMetadata(offset, metadata) for tp, offset in offsets.items()}
             )
         except (CommitFailedError, IllegalStateError):
             return False
@@ -94,6 +96,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         wanted = [TopicPartition(topic, number) for number in range(partitions)]
         found = await self._ensure_consumer()._coordinator.fetch_committed_offsets(wanted)
         return {tp.partition: Commit(one.offset, one.metadata or "") for tp, one in found.items() if one.offset >= 0}
+
+    async def committed_metadata(self, partitions: list[TopicPartition]) -> dict[int, str]:
+        """The metadata of the group's offsets, by partition."""
+        committed = await self._ensure_consumer()._coordinator.fetch_committed_offsets(partitions)
+        return {place.partition: one.metadata for place, one in committed.items() if one.offset >= 0}
 
     async def pause_fetching(self, partitions: set[TP]) -> None:
         """Never fetch these assigned partitions here: the changelog's, which recovery reads with its own consumer."""
@@ -167,11 +174,12 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         lies beyond its end; or when it has grown and states have not moved.
         """
         thread, consumer = self._thread, self._thread._ensure_consumer()
-        commits = await thread.call_thread(thread.commits_of_group, self.app.source, self.app.conf.topic_partitions)
+        count: int = self.app.conf.topic_partitions
+        commits = await thread.call_thread(thread.commits_of_group, self.app.source, count)
         numbers = [tp.partition for tp in self._source(self.assignment())]
-        require_same_count(self.app.source, self.app.conf.topic_partitions, max(numbers, default=-1) + 1)
+        require_same_count(self.app.source, count, max(numbers, default=-1) + 1)
         if not self.app.waiting:
-            require_laid_out(self.app.source, commits, self.app.conf.topic_partitions)
+            require_laid_out(self.app.source, growth(commits, count), count)
         partitions = sorted(tp for tp in self._source(self.assignment()) if tp.partition not in self.app.waiting)
         if not partitions:
             return {}
@@ -180,9 +188,9 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         ends = await thread.call_thread(consumer.end_offsets, wanted)
         starts: dict[TP, int] = {}
         uncommitted: dict[TP, int] = {}
+        stateless: dict[int, int] = {}  # partitions with committed offsets and without states
         for tp, partition in zip(partitions, wanted, strict=True):
-            known = self._delivery.store.input_id(tp.partition)
-            require_same_topic(tp.topic, known, self._delivery.input_id)
+            require_same_input(self.app.conf.id, self._delivery.origin, self._learned_from(tp.partition))
             committed = commits[tp.partition].offset if tp.partition in commits else None
             if committed is None:
                 starts[tp] = uncommitted[tp] = first[partition]
@@ -202,10 +210,45 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                 )
             if committed < first[partition]:
                 _log_deleted(tp, first[partition] - committed)
+            if committed > first[partition] and self._delivery.store.reached(tp.partition) is None:
+                stateless[tp.partition] = committed
             starts[tp] = max(committed, first[partition])
         if uncommitted:
             await thread.call_thread(thread.commit_exactly, uncommitted)
+        await self._log_stateless(stateless)
         return starts
+
+    async def _log_stateless(self, committed: Mapping[int, int]) -> None:
+        """An offset that tells the changelog's id is one of records that gave no states, such as dead letters."""
+        known = await self.committed_changelogs(committed) if committed else {}
+        for number, offset in committed.items():
+            if not known.get(number):
+                log.warning(
+                    "offsets are committed but there are no states",
+                    topic=self.app.source,
+                    partition=number,
+                    offset=offset,
+                    action="keys start over from there",
+                    hint="if the changelog was deleted, stop the workers and restore it: 'streamjobs state restore'",
+                )
+
+    def _learned_from(self, partition: int) -> Origin:
+        """The input that the local store's states have learned from. Stores of older releases do not know its name."""
+        store = self._delivery.store
+        known = Origin.of(store.marks(partition))
+        if known.topic or known.input_id == self._delivery.origin.input_id:
+            return known
+        for _, data in store.scan(partition, None, 1):
+            with suppress(SnapshotError):
+                names = {topic for topic, _ in snapshot.decode(data).offsets}
+                known = known._replace(topic=min(names, default=""))
+        return known
+
+    async def committed_changelogs(self, partitions: Collection[int]) -> dict[int, str]:
+        """The ids of the changelog that the group's offsets of these partitions were committed with, where known."""
+        wanted = [TopicPartition(self.app.source, number) for number in partitions]
+        metadata = await self._thread.call_thread(self._thread.committed_metadata, wanted)
+        return {number: changelog_of(text) for number, text in metadata.items()}
 
     async def seek_wait(self, partitions: Mapping[TP, int]) -> None:
         async with self._fetching:

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple, Protocol
 import structlog
 
 from streamjobs.core.interface import Core
+from streamjobs.kafka.topic_id import Origin
 from streamjobs.settings.sections import StateSection
 from streamjobs.worker.backpressure import Backpressure
+from streamjobs.worker.changelog import NO_ORIGIN
 from streamjobs.worker.checkpoint import ChangelogLike, Checkpoints, CommitOffset
 from streamjobs.worker.failures import DeliveryError, FencedError
 from streamjobs.worker.idle_keys import Expiry
@@ -65,12 +67,12 @@ class Delivery:
         backpressure: Backpressure | None = None,
         topics: Mapping[str, str] | None = None,
         exactly_once: bool = False,
-        input_id: str = "",
+        origin: Origin = NO_ORIGIN,
     ) -> None:
         self.core, self.state, self.store, self.kafka, self.metrics = core, state, store, kafka, metrics
         self.backpressure = backpressure or Backpressure()
         self.topics = topics or core.job.sinks
-        self.exactly_once, self.input_id = exactly_once, input_id
+        self.exactly_once, self.origin = exactly_once, origin
         self.held: dict[int, HeldPartition] = {}
         self.epoch, self.barrier = 0, True
         self.stopping = False
@@ -174,7 +176,7 @@ class Delivery:
             on_step=metrics.observe_step,
             on_snapshots=metrics.count_snapshots,
             on_commit=lambda: metrics.record_commit(time.time()),
-            input_id=self.input_id,
+            marks=self.origin.marks,
         )
         tasks = [self._supervise(partition, work) for work in (partition.pump(), checkpoints.run(state.checkpoint))]
         return HeldPartition(partition, checkpoints, tasks)

@@ -19,7 +19,7 @@ from mode import Service
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka.reader import position_of, readable
-from streamjobs.kafka.topic_id import newest_mark
+from streamjobs.kafka.topic_id import RESTORE, Origin, newest_input
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.store import Store
 
@@ -37,10 +37,10 @@ class _Chunk:
     def __init__(self, end: int) -> None:
         self.end, self.upto, self.bytes = end, -1, 0
         self.values: dict[bytes, bytes | None] = {}
-        self.input_id: str | None = None
+        self.input: Origin | None = None
 
     def add(self, records: Sequence[Any]) -> None:
-        self.input_id = newest_mark(record.headers for record in records) or self.input_id
+        self.input = newest_input((record.headers for record in records), self.input)
         for record in records:
             if record.key is None:
                 readable(record)
@@ -48,9 +48,12 @@ class _Chunk:
             self.bytes += len(record.value or b"")
             self.upto = record.offset
 
-    def write(self, partition: int, store: Store) -> int:
+    def write(self, partition: int, store: Store, changelog_id: str) -> int:
         written = len(self.values)
-        store.write(partition, self.values.items(), self.upto, logged=False, input_id=self.input_id)
+        marks: dict[str, str | None] = {"changelog": changelog_id or None}
+        if self.input is not None:  # a name that is not known must not stay beside another topic's id
+            marks |= {"source": self.input.input_id, "topic": self.input.topic or None}
+        store.write(partition, self.values.items(), self.upto, logged=False, marks=marks)
         self.values.clear()
         self.bytes = 0
         return written
@@ -62,9 +65,11 @@ async def restore(
     bounds: Mapping[int, tuple[int, int]],
     store: Store,
     metrics: Metrics,
+    changelog_id: str = "",
 ) -> None:
     """Bring the store up to the changelog's end. bounds: partition -> (first offset, end) of the changelog.
 
+    changelog_id: the topic's id, which the store keeps.
     Raises SetupError when the store is ahead of the changelog: they do not belong together.
     """
     started, todo = time.perf_counter(), _unread(topic, bounds, store)
@@ -93,12 +98,12 @@ async def restore(
                 chunk.add(records)
                 read += len(records)
                 if chunk.bytes >= CHUNK_BYTES:
-                    written += chunk.write(tp.partition, store)
+                    written += chunk.write(tp.partition, store, changelog_id)
                 await asyncio.sleep(0)
             for tp in [tp for tp, (_, chunk) in todo.items() if position_of(consumer, tp) >= chunk.end]:
                 chunk = todo.pop(tp)[1]
                 chunk.upto = chunk.end - 1
-                written += chunk.write(tp.partition, store)
+                written += chunk.write(tp.partition, store, changelog_id)
                 store.flush(tp.partition)  # before any logged write: see store.py
                 consumer.pause(tp)
             metrics.set_recovery(max(0, remaining - read))
@@ -118,8 +123,7 @@ def _unread(topic: str, bounds: Mapping[int, tuple[int, int]], store: Store) -> 
         if reached is not None and reached >= end:
             raise SetupError(
                 f"topic {topic}[{partition}]: the local store holds changelog offset {reached}, but the changelog ends at "
-                f"{end}; it was deleted or recreated. Restore the topic, or remove the [state] directory to start over "
-                "without states."
+                f"{end}; it was deleted or recreated, and the store has states that it lacks. {RESTORE}"
             )
         at = first if reached is None else max(reached + 1, first)
         if at < end:

@@ -115,15 +115,20 @@ class _Worker:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
-        app = build(self.settings, self.core, self.metrics, source.partitions, source.input_id, source.growth)
+        app = build(self.settings, self.core, self.metrics, source.partitions, source.origin, source.growth)
         app.consumer.track_positions = ends is not None
+        watchdog = Watchdog(
+            self.settings, app.delivery, self.metrics, origin=app.delivery.origin, partitions=source.partitions
+        )
         starting = asyncio.ensure_future(app.start())
-        reasons = (self._monitor(app, ends), self.stop_requested.wait(), app._crashed.wait(), app.delivery.failing.wait())
+        monitoring = self._monitor(app, watchdog, ends)
+        reasons = (monitoring, self.stop_requested.wait(), app._crashed.wait(), app.delivery.failing.wait())
         ending = [starting, *map(asyncio.ensure_future, reasons)]
         try:
             failed = await self._first_ended(ending, starting) or app.delivery.failed or app.crash_reason
             if failed is not None:
                 app.delivery.fail(failed)
+                failed = await watchdog.cause_of(failed)
                 self.health.state, self.health.reason, self.code = "failed", failure_line(failed), exit_code(failed)
             else:
                 self.health.state = "stopping"
@@ -148,15 +153,12 @@ class _Worker:
             if done != {starting}:
                 return None
 
-    async def _monitor(self, app: Any, ends: dict[int, int] | None) -> None:
+    async def _monitor(self, app: Any, watchdog: Watchdog, ends: dict[int, int] | None) -> None:
         """Keep /health up to date and run the watchdog; returns when the worker has caught up with `ends`, if given.
 
         Raises what the watchdog raises.
         """
         delivery = app.delivery
-        watchdog = Watchdog(
-            self.settings, delivery, self.metrics, input_id=delivery.input_id, partitions=app.conf.topic_partitions
-        )
         while True:
             await watchdog.check()
             self.health.last_turn, self.health.last_answer = time.monotonic(), LastAnswer.at

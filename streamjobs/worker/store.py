@@ -2,11 +2,12 @@
 
 The changelog is the truth, and the store a copy of its beginning. A write contains the snapshots and the changelog offset
 they reach, so both are there or neither is. Writes without the write-ahead log (recovery) break that at the next logged
-write: call `flush` in between, or a crash would keep the newer offset and lose the restored snapshots.
+write: call `flush` in between, or a crash would keep the newer offset and lose the restored snapshots. Marks say which
+topics the snapshots belong to.
 """
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 import rocksdict
 import structlog
 from faust.stores.rocksdb import RocksDBOptions
+from faust.stores.rocksdb import Store as FaustStore
 
 from streamjobs.errors import StreamjobsError
 
@@ -21,8 +23,10 @@ log = structlog.get_logger("streamjobs")
 
 Items = Iterable[tuple[bytes, bytes | None]]  # key, snapshot; None deletes
 
-KEY_PREFIX = b"k"  # before every record key, so that none can be INPUT_ID or Faust's key of the offset
-INPUT_ID = b"source"  # key of the id of the topic the states have learned from
+KEY_PREFIX = b"k"  # before every record key, so that none can be a mark or Faust's key of the offset
+MARKS = ("source", "topic", "changelog")  # keys: the input's id (so named since 0.1.0), its name, and the changelog's id
+NO_MARKS: Mapping[str, str | None] = {}
+EVERY_KEY = b"\0", b"\xff"  # all keys of a store begin with a letter or "_"
 BLOCK_CACHE = 64 << 20  # bytes, shared by all partitions; Faust's default is 2 GiB for each
 WRITE_BUFFER = 16 << 20  # bytes of a partition
 ALL_WRITE_BUFFERS = 64 << 20  # bytes of all partitions together
@@ -35,11 +39,12 @@ DAMAGED = "DAMAGED"  # name of a file that marks a store found damaged while in 
 class Store(Protocol):
     def get(self, partition: int, key: bytes) -> bytes | None: ...
     def write(
-        self, partition: int, items: Items, offset: int, *, logged: bool = True, input_id: str | None = None
-    ) -> None: ...  # input_id: of the topic they have learned from, None: as before
+        self, partition: int, items: Items, offset: int, *, logged: bool = True, marks: Mapping[str, str | None] = NO_MARKS
+    ) -> None: ...  # marks: new values of some; None removes
     def flush(self, partition: int) -> None: ...
     def reached(self, partition: int) -> int | None: ...  # changelog offset of the last write, None: empty
-    def input_id(self, partition: int) -> str | None: ...
+    def marks(self, partition: int) -> dict[str, str]: ...
+    def clear(self, partition: int) -> None: ...
     def scan(self, partition: int, after: bytes | None, count: int) -> list[tuple[bytes, bytes]]: ...  # in key order
     def keep(self, partitions: Sequence[int]) -> None: ...  # forget all others
 
@@ -50,12 +55,14 @@ class MemoryStore:
     def __init__(self) -> None:
         self.data: dict[int, dict[bytes, bytes]] = {}
         self.offsets: dict[int, int] = {}
-        self.input_ids: dict[int, str] = {}
+        self.marked: dict[int, dict[str, str]] = {}
 
     def get(self, partition: int, key: bytes) -> bytes | None:
         return self.data.get(partition, {}).get(key)
 
-    def write(self, partition: int, items: Items, offset: int, *, logged: bool = True, input_id: str | None = None) -> None:
+    def write(
+        self, partition: int, items: Items, offset: int, *, logged: bool = True, marks: Mapping[str, str | None] = NO_MARKS
+    ) -> None:
         table = self.data.setdefault(partition, {})
         for key, snapshot in items:
             if snapshot is None:
@@ -63,8 +70,8 @@ class MemoryStore:
             else:
                 table[key] = snapshot
         self.offsets[partition] = offset
-        if input_id:
-            self.input_ids[partition] = input_id
+        marked = {**self.marks(partition), **marks}
+        self.marked[partition] = {name: value for name, value in marked.items() if value is not None}
 
     def flush(self, partition: int) -> None:
         """Nothing is buffered."""
@@ -72,8 +79,11 @@ class MemoryStore:
     def reached(self, partition: int) -> int | None:
         return self.offsets.get(partition)
 
-    def input_id(self, partition: int) -> str | None:
-        return self.input_ids.get(partition)
+    def marks(self, partition: int) -> dict[str, str]:
+        return self.marked.get(partition, {})
+
+    def clear(self, partition: int) -> None:
+        self.keep([number for number in self.offsets if number != partition])
 
     def scan(self, partition: int, after: bytes | None, count: int) -> list[tuple[bytes, bytes]]:
         table = self.data.get(partition, {})
@@ -82,7 +92,7 @@ class MemoryStore:
     def keep(self, partitions: Sequence[int]) -> None:
         self.data = {partition: table for partition, table in self.data.items() if partition in partitions}
         self.offsets = {partition: offset for partition, offset in self.offsets.items() if partition in partitions}
-        self.input_ids = {partition: known for partition, known in self.input_ids.items() if partition in partitions}
+        self.marked = {partition: marked for partition, marked in self.marked.items() if partition in partitions}
 
 
 class StoreError(StreamjobsError):
@@ -104,7 +114,9 @@ class RocksStore:
             value: bytes | None = self._faust._db_for_partition(partition).get(KEY_PREFIX + key)
         return value
 
-    def write(self, partition: int, items: Items, offset: int, *, logged: bool = True, input_id: str | None = None) -> None:
+    def write(
+        self, partition: int, items: Items, offset: int, *, logged: bool = True, marks: Mapping[str, str | None] = NO_MARKS
+    ) -> None:
         batch = rocksdict.WriteBatch(raw_mode=True)
         for key, snapshot in items:
             if snapshot is None:
@@ -112,8 +124,11 @@ class RocksStore:
             else:
                 batch.put(KEY_PREFIX + key, snapshot)
         batch.put(self._faust.offset_key, b"%d" % offset)
-        if input_id:
-            batch.put(INPUT_ID, input_id.encode())
+        for name, mark in marks.items():
+            if mark is None:
+                batch.delete(name.encode())
+            else:
+                batch.put(name.encode(), mark.encode())
         options = rocksdict.WriteOptions()
         options.disable_wal = not logged
         with self._translated_errors(partition):
@@ -128,10 +143,16 @@ class RocksStore:
             value = self._faust._db_for_partition(partition).get(self._faust.offset_key)
         return None if value is None else int(value)
 
-    def input_id(self, partition: int) -> str | None:
+    def marks(self, partition: int) -> dict[str, str]:
         with self._translated_errors(partition):
-            value = self._faust._db_for_partition(partition).get(INPUT_ID)
-        return None if value is None else bytes(value).decode()
+            return _marks_of(self._faust._db_for_partition(partition))
+
+    def clear(self, partition: int) -> None:
+        """Remove everything at once; what a crash leaves is all or nothing."""
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        batch.delete_range(*EVERY_KEY)
+        with self._translated_errors(partition):
+            self._faust._db_for_partition(partition).write(batch)
 
     def scan(self, partition: int, after: bytes | None, count: int) -> list[tuple[bytes, bytes]]:
         begin = KEY_PREFIX + (after or b"")
@@ -211,3 +232,53 @@ class SharedOptions(RocksDBOptions):  # type: ignore[misc]
         table.set_block_cache(self._cache)
         options.set_block_based_table_factory(table)
         return options
+
+
+def _marks_of(database: Any) -> dict[str, str]:
+    values = {name: database.get(name.encode()) for name in MARKS}
+    return {name: bytes(value).decode() for name, value in values.items() if value is not None}
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+class LocalCopy:
+    """A store on disk that no worker has open, for reading only."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises StoreError if it cannot be opened."""
+        try:
+            self._database = rocksdict.Rdict(
+                str(path), options=rocksdict.Options(raw_mode=True), access_type=rocksdict.AccessType.read_only()
+            )
+        except Exception as error:
+            raise StoreError(f"local store {path}: cannot be opened ({_first_line(error)}).") from error
+        self.path, self.marks = path, _marks_of(self._database)
+        reached = self._database.get(FaustStore.offset_key)
+        self.reached = -1 if reached is None else int(reached)  # changelog offset of the last write
+
+    @classmethod
+    def all_below(cls, folder: Path) -> Iterator[tuple[int, "LocalCopy"]]:
+        """The stores of a job, with their partitions. folder: the job's, in a [state] directory."""
+        for path in sorted(folder.rglob("*.db")):
+            number = path.stem.rpartition("-")[2]
+            if number.isdecimal():
+                yield int(number), cls(path)
+
+    def get(self, key: bytes) -> bytes | None:
+        value: bytes | None = self._database.get(KEY_PREFIX + key)
+        return value
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and snapshots, in key order. Raises StoreError where the files are damaged."""
+        try:
+            for key, snapshot in self._database.items(from_key=KEY_PREFIX):
+                if not key.startswith(KEY_PREFIX):
+                    return
+                yield key[len(KEY_PREFIX) :], snapshot
+        except Exception as error:
+            raise StoreError(f"local store {self.path}: cannot be read ({_first_line(error)}).") from error
+
+    def close(self) -> None:
+        self._database.close()

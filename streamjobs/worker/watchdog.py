@@ -2,30 +2,31 @@
 
 Joining a group, fencing and recovery each finish by themselves or raise an error. If a library swallows that error, the
 worker never reads a record again. The watchdog also ends a worker whose credentials are refused for good, and one whose
-input topic was deleted and recreated, or has new partitions: a consumer does not notice, or goes on in the middle.
+input or changelog topic was deleted and recreated: a consumer does not notice, or goes on in the middle, and a producer
+writes to the new topic, which lacks all older states. The same for an input that has new partitions.
 """
 
 import asyncio
 import time
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
-from confluent_kafka.admin import AdminClient
 
-from streamjobs.errors import SetupError, StreamjobsError
-from streamjobs.kafka import client, topics
+from streamjobs.errors import SetupError
+from streamjobs.kafka import topics
 from streamjobs.kafka.handshake import refusal
 from streamjobs.kafka.layout import require_same_count
 from streamjobs.kafka.patches.connections import LastAnswer, Refusals
-from streamjobs.kafka.topic_id import require_same_topic, topic_id
+from streamjobs.kafka.topic_id import MISSING, Origin, present_ids, require_same_changelog, require_same_input
 from streamjobs.settings.sections import Settings
+from streamjobs.worker.changelog import NO_ORIGIN
 from streamjobs.worker.failures import DeliveryError
 from streamjobs.worker.health import STALLED
 
 log = structlog.get_logger("streamjobs")
 
-INPUT_EVERY = 20.0  # seconds between two requests for the input topic's id and partitions
+IDS_EVERY = 20.0  # seconds between two requests for the ids of input and changelog, and the input's partitions
 REFUSED_FOR = 60.0  # seconds; a password is changed at the broker and in the worker's file one after the other
 TAKEN_OVER_FOR = 60.0  # seconds; a dead connection to the group's coordinator is noticed in a quarter of it
 STUCK_FOR = 120.0  # seconds behind the barrier without progress; a rebalance takes at most a third of it
@@ -41,18 +42,18 @@ class Watchdog:
         metrics: Any,
         *,
         patience: float | None = None,
-        input_id: str = "",
+        origin: Origin = NO_ORIGIN,
         partitions: int = 0,
     ) -> None:
         rebalance = 2 * settings.broker.session_timeout
         self.patience = patience if patience is not None else max(STUCK_FOR, 3 * rebalance)
         self._delivery, self._metrics = delivery, metrics
         self._progress: tuple[Any, ...] = ()
-        self._progress_at = self._input_asked_at = time.monotonic()
-        self._broker, self._topic, self._input_id = settings.broker, settings.source.topic, input_id
-        self._partitions = partitions  # of the input, 0: not watched
-        self._partitions_now: int | None = None
-        self._asking: asyncio.Future[str] | None = None
+        self._progress_at = self._ids_asked_at = time.monotonic()
+        self._broker, self._job, self._origin = settings.broker, settings.job.name, origin
+        self._changelog, self._changelog_missing = topics.changelog(settings), False
+        self._source, self._partitions = settings.source.topic, partitions  # 0: not watched
+        self._asking: asyncio.Future[tuple[dict[str, str], int | None]] | None = None
         self._silent = False
 
     async def check(self) -> None:
@@ -60,13 +61,13 @@ class Watchdog:
 
         DeliveryError: the broker answers, and still nothing has moved for `patience` seconds; or for TAKEN_OVER_FOR seconds
         the group has not revoked a partition that another worker writes.
-        SetupError: for REFUSED_FOR seconds every connection was refused for TLS or credentials, or the input is another
-        topic than it was, or has more partitions.
+        SetupError: for REFUSED_FOR seconds every connection was refused for TLS or credentials, or the input or
+        the changelog is another topic than it was, or the input has more partitions.
         """
         self._check_credentials()
         now, delivery = time.monotonic(), self._delivery
         self._check_silence(now)
-        self._check_input(now)
+        self._check_ids(now)
         for taken_over in delivery.taken_over.values():
             if now - taken_over.since > TAKEN_OVER_FOR:
                 raise taken_over.error
@@ -106,20 +107,40 @@ class Watchdog:
             "continues from the last checkpoint."
         )
 
-    def _check_input(self, now: float) -> None:
+    def _check_ids(self, now: float) -> None:
         """Never waits: an answer is checked when it is there."""
         if self._asking is not None and self._asking.done():
             answer, self._asking = self._asking.result(), None
-            require_same_topic(self._topic, self._input_id, answer)
-            require_same_count(self._topic, self._partitions, self._partitions_now)
-        if (self._input_id or self._partitions) and self._asking is None and now - self._input_asked_at > INPUT_EVERY:
-            self._input_asked_at = now
-            self._asking = asyncio.ensure_future(asyncio.to_thread(self._ask_input_id))
+            ids, partitions = answer
+            self._require_same_topics(ids)
+            require_same_count(self._source, self._partitions, partitions)
+        known = self._origin.input_id or self._origin.changelog_id or self._partitions
+        if known and self._asking is None and now - self._ids_asked_at > IDS_EVERY:
+            self._ids_asked_at = now
+            self._asking = asyncio.ensure_future(self._ask())
 
-    def _ask_input_id(self) -> str:
-        with suppress(StreamjobsError):  # a password file that is just being replaced: asked again later
-            admin = AdminClient(client.for_confluent(self._broker))
-            if self._partitions:
-                self._partitions_now = topics.count_partitions(admin, self._topic)
-            return topic_id(admin, self._topic)
-        return ""
+    async def _ask(self) -> tuple[dict[str, str], int | None]:
+        count = asyncio.to_thread(topics.count_partitions, self._broker, self._source) if self._partitions else None
+        return await self._ask_ids(), await count if count is not None else None
+
+    async def _ask_ids(self) -> dict[str, str]:
+        return await asyncio.to_thread(present_ids, self._broker, [self._origin.topic, self._changelog])
+
+    def _require_same_topics(self, ids: Mapping[str, str]) -> None:
+        """Raises SetupError if they differ. One answer without the changelog may be a node's that is behind."""
+        input_id, changelog_id = ids[self._origin.topic], ids[self._changelog]
+        if input_id != MISSING:
+            require_same_input(self._job, Origin(self._origin.topic, input_id), self._origin)
+        missing, self._changelog_missing = self._changelog_missing, changelog_id == MISSING
+        if missing or not self._changelog_missing:
+            require_same_changelog(self._changelog, self._origin.changelog_id, changelog_id)
+
+    async def cause_of(self, failure: BaseException) -> BaseException:
+        """What a worker's failure comes from: a recreated topic, where there is one, or the failure itself."""
+        if not isinstance(failure, DeliveryError):
+            return failure
+        try:
+            self._require_same_topics(await self._ask_ids())
+        except SetupError as error:
+            return error
+        return failure

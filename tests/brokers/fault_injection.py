@@ -9,6 +9,8 @@ letters-last      dead letters are sent after the offset is committed, and it di
 outside           its outputs are no part of its transactions.
 unfenced          its changelog is written by producers that do not exclude another worker's.
 clock-jumps       its wall clock jumps by days.
+unwatched         nobody looks whether the changelog is still the topic that the states were written to.
+no-ids            keeps no ids of topics, as older releases did.
 impatient         credentials may be refused for seconds only, instead of a minute.
 """
 
@@ -24,6 +26,8 @@ from streamjobs.core.messages import Output
 from streamjobs.core.state.live import Live
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.job_files import core_from, read_job
+from streamjobs.kafka import preflight
+from streamjobs.kafka.topic_id import Origin
 from streamjobs.worker import app, watchdog
 from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.checkpoint import Checkpoints
@@ -134,6 +138,19 @@ def clock_jumps(_: int) -> None:
     time.time = lambda: real() + (0.0, 172_800.0, -172_800.0)[int(time.monotonic() - begun) % 3]
 
 
+def unwatched(_: int) -> None:
+    def require_same_changelog(topic: str, known: str, present: str) -> None:
+        """Asks nothing."""
+
+    for module in (app, watchdog):
+        module.require_same_changelog = require_same_changelog  # type: ignore[attr-defined]
+    preflight.changelog_problems = lambda settings, present: []
+
+
+def no_ids(_: int) -> None:
+    preflight.origin_of = lambda settings, admin: Origin(settings.source.topic)
+
+
 def impatient(seconds: int) -> None:
     watchdog.REFUSED_FOR = float(seconds)
 
@@ -148,6 +165,8 @@ FAULTS: dict[str, Injection] = {
     "drops-on-revoke": drops_on_revoke,
     "letters-last": letters_last,
     "clock-jumps": clock_jumps,
+    "unwatched": unwatched,
+    "no-ids": no_ids,
     "impatient": impatient,
 }
 

@@ -16,7 +16,8 @@ import rocksdict
 from streamjobs.core.advance import advance
 from streamjobs.core.messages import Report, Stored
 from streamjobs.core.state.live import Live
-from streamjobs.worker.store import INPUT_ID, KEY_PREFIX
+from streamjobs.kafka.topic_id import topic_ids
+from streamjobs.worker.store import KEY_PREFIX, MARKS
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent
 from tests.brokers.verification import AT_ONCE, Answer, Comparison, compared, identity
 from tests.brokers.workers import Worker
@@ -170,8 +171,11 @@ class Audit:
     def stores(self, folders: Iterable[Path]) -> list[str]:
         """The local stores of stopped workers beside the changelog: of each partition the one that is furthest."""
         furthest: dict[int, tuple[int, dict[bytes, bytes]]] = {}
+        present = topic_ids(self.job.admin, [self.job.changelog])[self.job.changelog]
         for folder in folders:
-            for number, (offset, held) in opened(folder).items():
+            for number, (offset, held, changelog) in opened(folder).items():
+                if changelog not in (None, present):
+                    continue  # left where it is when the partition went elsewhere, before the changelog was recreated
                 if number not in furthest or offset > furthest[number][0]:
                     furthest[number] = offset, held
         if not furthest:
@@ -202,20 +206,22 @@ def add(total: Report, one: Report) -> None:
             counts[reason] = counts.get(reason, 0) + count
 
 
-def opened(folder: Path) -> dict[int, tuple[int, dict[bytes, bytes]]]:
-    """partition -> (changelog offset it reaches, snapshots by key) of a stopped worker's state directory."""
+def opened(folder: Path) -> dict[int, tuple[int, dict[bytes, bytes], str | None]]:
+    """partition -> (changelog offset it reaches, snapshots by key, the changelog's id) of a stopped worker's directory."""
     found = {}
     for path in folder.rglob("*.db"):
         number = int(path.stem.rpartition("-")[2])
         store = rocksdict.Rdict(str(path), rocksdict.Options(raw_mode=True), access_type=rocksdict.AccessType.read_only())
         try:
-            held, offset = {}, -1
+            held, offset, changelog = {}, -1, None
             for key, value in store.items():
                 if key.startswith(KEY_PREFIX):
                     held[key[len(KEY_PREFIX) :]] = value
-                elif key != INPUT_ID:
+                elif key == b"changelog":
+                    changelog = value.decode()
+                elif key.decode() not in MARKS:
                     offset = int(value)
-            found[number] = offset, held
+            found[number] = offset, held, changelog
         finally:
             store.close()
     return found

@@ -1,11 +1,13 @@
 """Workers with planted bugs, each in a case that must end with problems found by the audit."""
 
+import shutil
 from collections.abc import Callable
 
 from tests.brokers.fault_injection import program
 from tests.brokers.kafka_job import until
 from tests.brokers.workers import Worker
 from tests.faults.case import Case
+from tests.faults.changelogs import recreate, send_first
 from tests.faults.growth import tombstones_first
 from tests.faults.inputs import MOST, poisoned
 from tests.faults.processes import kill, uncommitted
@@ -90,6 +92,19 @@ def outputs_outside(case: Case) -> None:
     case.prove("2 kills of outside")
 
 
+def overlooks_a_recreated_changelog(case: Case) -> None:
+    case.make_job()
+    send_first(case)
+    case.start_load(30)
+    worker = case.run_worker("a", static=True, program=program("unwatched"))
+    case.wait_for_commits(len(case.records) // 2)
+    before, after = recreate(case)
+    kill(case, worker)
+    shutil.rmtree(worker.state)
+    case.run_worker("a", static=True, program=program("unwatched"))
+    case.prove(f"unwatched went on with {after} instead of {before}, without a local store")
+
+
 def answered(case: Case) -> int:
     return sum(case.job.ends(case.job.core.sinks["predictions"], committed_only=False).values())
 
@@ -107,6 +122,7 @@ AT_LEAST_ONCE: dict[str, Do] = {
     "letters-last": letters_after_commit,
     "unfenced": writes_unfenced,
     "tombstones-first": tombstones_first,
+    "unwatched": overlooks_a_recreated_changelog,
 }
 # A transaction leaves no state ahead of its offset: nothing is skipped, and nobody notices who forgets to.
 EXACTLY_ONCE: dict[str, Do] = {
@@ -115,5 +131,6 @@ EXACTLY_ONCE: dict[str, Do] = {
     "letters-last": letters_after_commit,
     "unfenced": writes_unfenced,
     "tombstones-first": tombstones_first,
+    "unwatched": overlooks_a_recreated_changelog,
 }
 BUGS = {"at_least_once": AT_LEAST_ONCE, "exactly_once": EXACTLY_ONCE}

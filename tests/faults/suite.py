@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.brokers.kafka_job import Sent
-from tests.faults import brokers, credentials, disks, growth, inputs, network, processes, refusals, releases
+from tests.faults import brokers, changelogs, credentials, disks, growth, inputs, network, processes, refusals, releases
 from tests.faults.case import Case, Environment
 
 Do = Callable[[Case], None]
@@ -30,6 +30,7 @@ CASES: dict[str, Do] = {
     "wiped": disks.wiped,
     "truncated": disks.truncated,
     "full": disks.full,
+    "changelog": changelogs.recreated,
     "poison": inputs.poison,
     "clocks": inputs.clocks,
     "disorder": inputs.disorder,

@@ -48,7 +48,7 @@ def test_commits_of_earlier_releases_tell_by_what_is_missing() -> None:
 
 def test_a_pending_growth_names_the_commands() -> None:
     with pytest.raises(SetupError, match=r"4 partitions, .* laid out for 2; .*run JOB --drain.*state repartition JOB"):
-        require_laid_out("in", commits(p0=mark(2), p1=mark(2)), 4)
+        require_laid_out("in", growth(commits(p0=mark(2), p1=mark(2)), 4), 4)
 
 
 def test_topics_with_fewer_partitions_than_the_input_give_one_sentence_that_destroys_nothing() -> None:

@@ -16,7 +16,7 @@ from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import BATCH_BYTES
 from streamjobs.worker.partition import FetchedRecords
-from streamjobs.worker.store import MemoryStore, Store
+from streamjobs.worker.store import NO_MARKS, MemoryStore, Store
 from tests.worker.fake_core import hash_core
 
 
@@ -162,9 +162,9 @@ class WatchedStore(MemoryStore):
         super().__init__()
         self.broker = broker
 
-    def write(self, partition: int, items: Any, offset: int, *, logged: bool = True, input_id: str | None = None) -> None:
+    def write(self, partition: int, items: Any, offset: int, *, logged: bool = True, marks: Any = NO_MARKS) -> None:
         self.broker.step("before store")
-        super().write(partition, items, offset, logged=logged, input_id=input_id)
+        super().write(partition, items, offset, logged=logged, marks=marks)
         self.broker.step("after store")
 
 

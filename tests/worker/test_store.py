@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from streamjobs.worker.store import MemoryStore, RocksStore, SharedOptions, StoreError
+from streamjobs.worker.store import LocalCopy, MemoryStore, RocksStore, SharedOptions, StoreError
 from tests.sizes import first_fast
 from tests.worker.faust_store import OFFSET_KEY, FaustStore, filled
 
@@ -32,6 +32,39 @@ def test_partitions_do_not_see_each_other(store):
 def test_no_record_key_can_overwrite_the_offset(store):
     store.write(0, [(OFFSET_KEY, b"hostile")], 7)
     assert store.reached(0) == 7 and store.get(0, OFFSET_KEY) == b"hostile"
+
+
+def test_marks_are_kept_until_they_are_replaced_or_removed(store):
+    assert store.marks(0) == {}
+    store.write(0, [], 7, marks={"source": "i1", "topic": "in", "changelog": "c1"})
+    store.write(0, [(b"a", b"1")], 8)
+    store.write(0, [], 9, marks={"source": "i2", "topic": None})
+    assert store.marks(0) == {"source": "i2", "changelog": "c1"} and store.marks(1) == {}
+
+
+def test_no_record_key_can_overwrite_a_mark(store):
+    store.write(0, [(b"changelog", b"hostile")], 7, marks={"changelog": "c1"})
+    assert store.marks(0) == {"changelog": "c1"} and store.scan(0, None, 5) == [(b"changelog", b"hostile")]
+
+
+def test_a_cleared_partition_begins_empty_and_others_stay(store):
+    for partition in (0, 1):
+        store.write(partition, [(b"", b"1"), (b"\xff" * 9, b"2")], 7, marks={"changelog": "c1"})
+    store.clear(0)
+    assert (store.reached(0), store.marks(0), store.scan(0, None, 5)) == (None, {}, [])
+    assert (store.reached(1), store.marks(1), len(store.scan(1, None, 5))) == (7, {"changelog": "c1"}, 2)
+
+
+def test_a_store_is_read_without_changing_it_also_after_a_kill(tmp_path):
+    died = subprocess.run([sys.executable, "-c", RESTORE_THEN_CRASH, str(tmp_path), "flushed"], check=False)
+    assert died.returncode == -9
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    ((number, copy),) = LocalCopy.all_below(tmp_path)
+    assert (number, copy.reached, copy.marks) == (0, 6, {})
+    assert list(copy.items()) == [(b"checkpoint", b"2"), (b"restored", b"1")]
+    assert copy.get(b"restored") == b"1" and copy.get(b"other") is None
+    copy.close()
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path in before} == before
 
 
 def test_memory_forgets_partitions_that_went_elsewhere():

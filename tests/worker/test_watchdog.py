@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from streamjobs.errors import SetupError
 from streamjobs.kafka import topics
 from streamjobs.kafka.patches.connections import LastAnswer
+from streamjobs.kafka.topic_id import MISSING, Origin
 from streamjobs.settings.sections import Settings
 from streamjobs.worker import watchdog
 from streamjobs.worker.delivery import TakenOver
@@ -22,6 +23,8 @@ from streamjobs.worker.watchdog import Watchdog
 SETTINGS = Settings.model_validate(
     {"broker": {"url": "kafka://nowhere:1"}, "source": {"topic": "in", "dim": 1}, "learner": {"name": "okfeb"}}
 )
+
+CHANGELOG = topics.changelog(SETTINGS)
 
 
 def watched(
@@ -112,25 +115,67 @@ def test_without_a_broker_it_goes_on_waiting(monkeypatch: pytest.MonkeyPatch) ->
     assert len(asked) == 4
 
 
-@pytest.mark.parametrize(("answer", "ends"), [("other", True), ("same", False), ("", False)])
-def test_a_worker_whose_input_was_recreated_under_it_ends(monkeypatch: pytest.MonkeyPatch, answer: str, ends: bool) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(watchdog, "INPUT_EVERY", 0.0)
-    monkeypatch.setattr(watchdog, "topic_id", lambda admin, topic: asked.append(topic) or answer)
+def asked_for_ids(monkeypatch: pytest.MonkeyPatch, *answers: dict[str, str]) -> None:
+    """A watchdog that learned the ids "same" at its start gets these answers, the last one again and again."""
+    left, asked = list(answers), []
+    monkeypatch.setattr(watchdog, "IDS_EVERY", 0.0)
+
+    def present_ids(broker: Any, names: list[str]) -> dict[str, str]:
+        asked.append(names)
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    monkeypatch.setattr(watchdog, "present_ids", present_ids)
 
     async def look() -> None:
         delivery = SimpleNamespace(barrier=False, epoch=1, taken_over={})
-        one = Watchdog(SETTINGS, delivery, SimpleNamespace(remaining=0), input_id="same")
-        while len(asked) < 3:
+        origin = Origin("in", "same", "same")
+        one = Watchdog(SETTINGS, delivery, SimpleNamespace(remaining=0), origin=origin)
+        while len(asked) < len(answers) + 2:
             await one.check()
             await asyncio.sleep(0.01)
 
-    if ends:
-        with pytest.raises(SetupError, match=r"recreated since .*expected id same, got other"):
-            asyncio.run(look())
-    else:
+    try:
         asyncio.run(look())
-    assert set(asked) == {"in"}
+    finally:
+        assert asked and all(names == ["in", CHANGELOG] for names in asked)
+
+
+@pytest.mark.parametrize("answer", ["other", "same", ""])
+def test_a_worker_whose_input_was_recreated_under_it_ends(monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    ids = {"in": answer, CHANGELOG: "same"}
+    if answer == "other":
+        with pytest.raises(SetupError, match=r"recreated since .*expected id same, got other.*forget-offsets"):
+            asked_for_ids(monkeypatch, ids)
+    else:
+        asked_for_ids(monkeypatch, ids)
+
+
+@pytest.mark.parametrize("answer", ["other", "same", ""])
+def test_a_worker_whose_changelog_was_recreated_under_it_ends(monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    ids = {"in": "same", CHANGELOG: answer}
+    if answer == "other":
+        with pytest.raises(
+            SetupError, match=r"recreated since .*expected id same, got other.*state restore JOB --from-local"
+        ):
+            asked_for_ids(monkeypatch, ids)
+    else:
+        asked_for_ids(monkeypatch, ids)
+
+
+def test_a_deleted_changelog_ends_the_worker_if_the_next_answer_confirms_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    there, gone = {"in": "same", CHANGELOG: "same"}, {"in": "same", CHANGELOG: MISSING}
+    asked_for_ids(monkeypatch, gone, there, gone, there)
+    with pytest.raises(SetupError, match=r"it was deleted, and this job's states with it .*state restore JOB --from-local"):
+        asked_for_ids(monkeypatch, there, gone)
+
+
+@pytest.mark.parametrize(("answer", "says"), [("other", "state restore"), ("same", "refused"), ("", "refused")])
+def test_a_refused_snapshot_is_the_recreated_changelogs_fault_if_it_was(
+    monkeypatch: pytest.MonkeyPatch, answer: str, says: str
+) -> None:
+    monkeypatch.setattr(watchdog, "present_ids", lambda broker, names: {"in": "same", CHANGELOG: answer})
+    one = Watchdog(SETTINGS, SimpleNamespace(), SimpleNamespace(), origin=Origin("in", "same", "same"))
+    assert says in str(asyncio.run(one.cause_of(DeliveryError("the broker refused snapshots"))))
 
 
 @pytest.mark.parametrize(("now", "ends"), [(4, True), (2, False), (None, False)])
@@ -138,9 +183,9 @@ def test_a_worker_whose_input_got_partitions_ends_with_the_commands_to_run(
     monkeypatch: pytest.MonkeyPatch, now: int | None, ends: bool
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(watchdog, "INPUT_EVERY", 0.0)
-    monkeypatch.setattr(topics, "count_partitions", lambda admin, topic: asked.append(topic) or now)
-    monkeypatch.setattr(watchdog, "topic_id", lambda admin, topic: "")
+    monkeypatch.setattr(watchdog, "IDS_EVERY", 0.0)
+    monkeypatch.setattr(topics, "count_partitions", lambda broker, topic: asked.append(topic) or now)
+    monkeypatch.setattr(watchdog, "present_ids", lambda broker, names: dict.fromkeys(names, ""))
 
     async def look() -> None:
         delivery = SimpleNamespace(barrier=False, epoch=1, taken_over={})
@@ -159,4 +204,4 @@ def test_a_worker_whose_input_got_partitions_ends_with_the_commands_to_run(
 
 
 def test_new_partitions_are_asked_after_more_often_than_every_half_minute() -> None:
-    assert watchdog.INPUT_EVERY <= 30.0
+    assert watchdog.IDS_EVERY <= 30.0

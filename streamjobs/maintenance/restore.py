@@ -1,0 +1,224 @@
+"""Writes the states of local stores back into a changelog that was deleted and recreated; or accepts it as it is.
+
+The group's offsets say which changelog they were committed with. As long as that is not the present one, no worker starts.
+Each partition ends with an offset that is committed with the present one, after its states are written. So an interrupted
+run can be repeated, and each machine can restore the partitions that its workers had.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from streamjobs.core.job import Job
+from streamjobs.core.state import snapshot
+from streamjobs.errors import ConfigError, SetupError, SnapshotError
+from streamjobs.kafka import preflight, topics
+from streamjobs.kafka.layout import marked
+from streamjobs.kafka.topic_id import Origin, another_input, changelog_of
+from streamjobs.maintenance import changelog_edit, scan
+from streamjobs.maintenance.copies import printable
+from streamjobs.settings.sections import Settings
+from streamjobs.worker.store import LocalCopy
+
+PIECE_BYTES = 16 << 20  # of one transaction: the broker aborts one that stays open for minutes
+
+OnState = Callable[[int, int], None]  # partition, states of it written so far
+
+
+class Source(NamedTuple):
+    """A local store to restore a partition from; None: there is none, as for a partition without a record."""
+
+    copy: LocalCopy | None
+    keys: int
+    next_offset: int  # of the input: nothing from there on is in the states
+
+
+class Done(NamedTuple):
+    """A partition that workers can go on with."""
+
+    keys: int
+    next_offset: int  # of the input
+    reread: int  # records before the offset that was committed
+
+
+class Restored(NamedTuple):
+    done: dict[int, Done]
+    settled: list[int]  # partitions that needed nothing
+    problems: list[str]  # one sentence for each partition that was left as it is
+
+
+class _Situation(NamedTuple):
+    present: Origin
+    read_at: dict[int, int]  # end offsets of the changelog
+    committed: dict[int, int]  # the group's next input offsets
+    laid_out: dict[int, int]  # for how many partitions the commits say that states are laid out, 0: unknown
+    settled: list[int]  # partitions whose offset was committed with the present changelog
+    first: dict[int, int]  # first offsets of the input
+
+    def origin(self, number: int) -> Origin:
+        return self.present._replace(partitions=self.laid_out.get(number, 0))
+
+    @property
+    def unsettled(self) -> list[int]:
+        return [number for number in sorted(self.read_at) if number not in self.settled]
+
+
+def _situation(settings: Settings) -> _Situation:
+    """Raises SetupError if a worker runs, or the changelog is missing."""
+    changelog_edit.require_no_workers(settings)
+    changelog, admin = topics.changelog(settings), changelog_edit.admin_of(settings)
+    present = preflight.origin_of(settings, admin)
+    if not present.changelog_id:
+        raise SetupError(
+            f"topic {changelog}: missing, or the broker does not tell its id; 'streamjobs topics create' creates it."
+        )
+    read_at = changelog_edit.end_offsets(settings, changelog, committed_only=False)
+    commits = preflight.commits_of(settings)
+    known = {number: changelog_of(one.metadata) for number, one in commits.items()}
+    return _Situation(
+        present,
+        read_at,
+        {number: one.offset for number, one in commits.items()},
+        {number: marked(one.metadata) or 0 for number, one in commits.items()},
+        [number for number in sorted(read_at) if known.get(number) == present.changelog_id],
+        changelog_edit.first_offsets(settings, settings.source.topic),
+    )
+
+
+def accept(job: Job) -> Restored:
+    """Let workers go on with what the changelog holds; keys that are not in it start over.
+
+    Raises SetupError if a worker runs, FencedError if one started meanwhile.
+    """
+    situation, held = _situation(job.settings), scan.newest_snapshots(job.settings, job.fingerprint).entries
+    keys = {number: sum(entry.partition == number for entry in held.values()) for number in situation.unsettled}
+    offsets = {number: situation.committed.get(number, situation.first.get(number, 0)) for number in situation.unsettled}
+    changelog_edit.write(
+        job.settings,
+        {number: () for number in offsets},
+        situation.read_at,
+        offsets=offsets,
+        origins={number: situation.origin(number) for number in offsets},
+    )
+    done = {number: Done(keys[number], offset, 0) for number, offset in offsets.items()}
+    return Restored(done, situation.settled, [])
+
+
+def from_local(job: Job, folders: Iterable[Path], *, reread: bool = False, on_state: OnState) -> Restored:
+    """Write the states of local stores back, of each partition from the store that is furthest.
+
+    A store holds the states of all its keys as of one input offset, so the input has to go on from there or before. Where
+    the changelog has a key's newer state, the store's replaces it, and the key learns the records in between again.
+    folders: [state] directories. reread: let the input go back to where a store ends, if the committed offset is beyond.
+    Raises SetupError if a worker runs or there is no store, ConfigError for stores of another input, SnapshotError and
+    StoreError for damaged ones, FencedError if a worker started meanwhile.
+    """
+    situation = _situation(job.settings)
+    newest = {(record.partition, record.key): record.value for record in scan.changelog_records(job.settings)}
+    paths = [folder / job.settings.job.name for folder in folders]
+    copies = [(number, copy) for path in paths for number, copy in LocalCopy.all_below(path)]
+    try:
+        if not copies:
+            raise SetupError(f"{', '.join(map(str, paths))}: no local store; give the workers' [state] directories.")
+        return _written_back(job, situation, newest, copies, reread, on_state)
+    finally:
+        for _, copy in copies:
+            copy.close()
+
+
+def _written_back(
+    job: Job,
+    situation: _Situation,
+    newest: Mapping[Any, bytes | None],
+    copies: list[tuple[int, LocalCopy]],
+    reread: bool,
+    on_state: OnState,
+) -> Restored:
+    settled, problems = list(situation.settled), list[str]()
+    sources: dict[int, Source] = {}
+    done: dict[int, Done] = {}
+    for number in situation.unsettled:
+        mine = [copy for partition, copy in copies if partition == number]
+        former = [copy for copy in mine if _is_former(copy, situation, number)]
+        if mine and not former:
+            settled.append(number)  # the changelog is the one that the store follows
+            continue
+        candidates = [_source(job, number, copy) for copy in former]
+        source = max(candidates, key=lambda one: one.next_offset, default=Source(None, 0, 0))
+        committed = situation.committed.get(number, source.next_offset)
+        behind = max(0, committed - source.next_offset)
+        problem = _problem(number, source, behind, situation.first.get(number, 0), reread)
+        if problem is not None:
+            problems.append(problem)
+            continue
+        sources[number] = source
+        done[number] = Done(source.keys, committed - behind, behind)
+    changes = {number: _states(source.copy, number, newest, on_state) for number, source in sources.items()}
+    origins = {number: _origin(source, situation.origin(number)) for number, source in sources.items()}
+    offsets = {number: one.next_offset for number, one in done.items()}
+    if done:
+        changelog_edit.write(
+            job.settings, changes, situation.read_at, offsets=offsets, origins=origins, piece_bytes=PIECE_BYTES
+        )
+    return Restored(done, settled, problems)
+
+
+def _is_former(copy: LocalCopy, situation: _Situation, number: int) -> bool:
+    """Whether the store follows another changelog than the present one; one of an older release does not know its id."""
+    known = copy.marks.get("changelog", "")
+    if known:
+        return known != situation.present.changelog_id
+    return copy.reached >= situation.read_at[number]
+
+
+def _origin(source: Source, present: Origin) -> Origin:
+    """Of the records: the input that the store's states have learned from, which may have been recreated too."""
+    if source.copy is None:
+        return present
+    return present._replace(input_id=Origin.of(source.copy.marks).input_id)
+
+
+def _source(job: Job, number: int, copy: LocalCopy) -> Source:
+    """Reads the whole store. Raises SnapshotError for a damaged snapshot, ConfigError for another input's."""
+    place, keys, end = (job.settings.source.topic, number), 0, 0
+    names = {Origin.of(copy.marks).topic} - {""}
+    for key, data in copy.items():
+        try:
+            offsets = snapshot.decode(data).offsets
+        except SnapshotError as error:
+            raise SnapshotError(f"local store {copy.path}, key {printable(key)!r}: {error}") from None
+        names.update(topic for topic, _ in offsets)
+        end = max(end, offsets.get(place, -1) + 1)
+        keys += 1
+    if others := names - {place[0]}:
+        raise ConfigError(another_input(job.settings.job.name, min(others), place[0]))
+    return Source(copy, keys, end)
+
+
+def _problem(number: int, source: Source, behind: int, first: int, reread: bool) -> str | None:
+    """Why the partition cannot be restored from this store, which ends so many records behind the committed offset."""
+    if not behind:
+        return None
+    store = "there is no local store of it here" if source.copy is None else f"the local store {source.copy.path} is behind"
+    ends = f"partition {number}: {store}, {behind:,} records before the committed input offset"
+    if not reread:
+        return (
+            f"{ends}; nothing was changed. Restore it from the [state] directory of the worker that had it last, or let its "
+            "input be read again from there with --reread."
+        )
+    if source.next_offset < first:
+        return (
+            f"{ends}, and the input has deleted {first - source.next_offset:,} of them; nothing was changed. Restore it "
+            "from another [state] directory, or go on without its states with --accept."
+        )
+    return None
+
+
+def _states(
+    copy: LocalCopy | None, number: int, newest: Mapping[Any, bytes | None], on_state: OnState
+) -> Iterator[tuple[bytes, bytes]]:
+    """All states of the store but those that were ended since, such as by `state forget`."""
+    for count, (key, data) in enumerate(copy.items() if copy is not None else (), 1):
+        if newest.get((number, key), data) is not None:
+            yield key, data
+        on_state(number, count)

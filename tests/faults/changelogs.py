@@ -1,0 +1,67 @@
+"""The changelog deleted and recreated under its name."""
+
+import subprocess
+import sys
+from collections import Counter
+
+from streamjobs.kafka import topics
+from streamjobs.kafka.topic_id import topic_ids
+from tests.brokers.kafka_job import Sent, until
+from tests.brokers.workers import CHECKOUT
+from tests.faults.case import Case, retried
+from tests.faults.load import KEYS
+
+QUIET = 20  # keys whose last record is sent before the fault
+
+
+def recreated(case: Case) -> None:
+    """The changelog recreated under two workers: they end, and their local stores give every state back."""
+    job = case.make_job()
+    quiet = send_first(case)
+    workers = case.run_two_workers()
+    case.start_load(60)
+    until(lambda: all(job.committed()[number] >= count for number, count in quiet.items()), "the quiet keys' states", 180)
+    before, after = recreate(case)
+    for worker in workers:
+        case.wait_for_exit(worker, 3, "state restore JOB --from-local")
+    case.wait_for_exit(case.start_worker("a"), 3, "state restore JOB --from-local")
+    held = len(job.snapshots())
+    assert held <= KEYS - QUIET, f"the recreated changelog has {held} states of {KEYS}: nothing was lost"
+    stores = [word for worker in workers for word in ("--directory", str(worker.state))]
+    command = [sys.executable, "-m", "streamjobs", "state", "restore", str(job.path), "--from-local", *stores]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    restored = len(job.snapshots())
+    assert restored >= QUIET, f"{restored} states after the restore"
+    case.prove(f"{before} became {after}; both workers ended; {held} states before, {restored} after they were restored")
+    for worker in workers:
+        case.start_worker(worker.name)
+    for worker in case.running_workers:
+        worker.ready()
+    case.wait_for_two_members()
+    case.wait_for_commits()
+
+
+def send_first(case: Case) -> dict[int, int]:
+    """Let some keys' records come first, so that nothing writes their states again; gives how many in each partition."""
+
+    def is_quiet(record: Sent) -> bool:
+        return int((record.key or b"").rpartition(b"-")[2]) < QUIET
+
+    case.records = sorted(case.records, key=lambda record: not is_quiet(record))
+    return Counter(record.partition for record in case.records if is_quiet(record))
+
+
+def recreate(case: Case) -> tuple[str, str]:
+    """The changelog's ids before and after."""
+    job = case.job
+    before = topic_ids(job.admin, [job.changelog])[job.changelog]
+    (deleted,) = job.admin.delete_topics([job.changelog]).values()
+    deleted.result(30)
+    until(lambda: job.changelog not in job.admin.list_topics(timeout=10).topics, f"{job.changelog} gone", 60)
+    retried(
+        lambda: topics.create(job.settings, job_sinks=job.core.sinks, state_bytes=job.core.state_bytes, roles=("state",))
+    )
+    after = topic_ids(job.admin, [job.changelog])[job.changelog]
+    assert before and after and before != after, f"the changelog's id was {before!r} and is {after!r}"
+    return before, after

@@ -1,0 +1,56 @@
+"""Which topics states belong to: what is kept with them, and the sentences where they differ."""
+
+import pytest
+
+from streamjobs.errors import SetupError
+from streamjobs.kafka.topic_id import (
+    MISSING,
+    Origin,
+    changelog_of,
+    newest_input,
+    require_same_changelog,
+    require_same_input,
+)
+
+
+def test_an_offsets_metadata_gives_the_changelogs_id_back() -> None:
+    assert changelog_of(Origin("in", "i1", "c1").metadata) == "c1"
+    assert [changelog_of(text) for text in (None, "", "of another tool")] == [""] * 3
+    assert Origin("in", "i1").metadata == ""
+
+
+def test_a_records_headers_give_the_input_back() -> None:
+    first, second = Origin("in", "i1").headers, Origin("in", "i2").headers
+    assert newest_input([first, [], second, []]) == Origin("in", "i2")
+    assert newest_input([[], [("trace", b"1")]]) is None and Origin("in").headers == []
+
+
+def test_an_older_releases_header_without_a_name_keeps_that_of_the_same_input_only() -> None:
+    (unnamed,) = Origin("", "i1").headers
+    assert newest_input([[unnamed]], Origin("in", "i1")) == Origin("in", "i1")
+    assert newest_input([[unnamed]], Origin("other", "i2")) == Origin("", "i1")
+
+
+@pytest.mark.parametrize("known", [Origin(), Origin("in"), Origin("in", "i1"), Origin("", "i1")])
+def test_the_same_input_or_one_nothing_is_known_of_is_accepted(known: Origin) -> None:
+    require_same_input("wrist", Origin("in", "i1"), known)
+
+
+def test_another_inputs_sentence_never_advises_to_forget_offsets() -> None:
+    with pytest.raises(SetupError) as raised:
+        require_same_input("wrist", Origin("in2", "i2"), Origin("in", "i1"))
+    assert str(raised.value) == (
+        "job wrist: its states have learned from topic in, but [source] topic is in2, and states must not mix two topics. "
+        "Give this job another [job] name, or set [source] topic back to in."
+    )
+
+
+@pytest.mark.parametrize(("known", "present"), [("", "c1"), ("c1", ""), ("c1", "c1"), ("", MISSING)])
+def test_the_same_changelog_or_one_nothing_is_known_of_is_accepted(known: str, present: str) -> None:
+    require_same_changelog("wrist-state-changelog", known, present)
+
+
+@pytest.mark.parametrize("present", ["c2", MISSING])
+def test_another_or_no_changelog_names_the_command(present: str) -> None:
+    with pytest.raises(SetupError, match=r"^topic wrist-state-changelog: it was deleted.*state restore JOB --from-local"):
+        require_same_changelog("wrist-state-changelog", "c1", present)
