@@ -79,7 +79,7 @@ class WorkerApp(faust.App):  # type: ignore[misc]
         """Before recovery: it would mix the stores with a changelog that was recreated meanwhile.
 
         Raises SetupError, unless the group's offsets were committed with the present changelog: then its states are known
-        to be whole, and a store of a former one is only an old copy. It begins empty.
+        to be whole, and a store of a former one, or of an older release, is only an old copy. It begins empty.
         """
         present = self.delivery.origin.changelog_id
         asked = await asyncio.to_thread(present_ids, self.broker_section, [self.changelog])
@@ -93,7 +93,8 @@ class WorkerApp(faust.App):  # type: ignore[misc]
         committed = await self.consumer.committed_changelogs(others)
         for number, changelog_id in others.items():
             if committed.get(number) == present:
-                log.warning("local store belongs to a former changelog, rebuilding it from the changelog", partition=number)
+                why = "it belongs to a former changelog" if changelog_id else "an older release wrote it"
+                log.warning("rebuilding the local store from the changelog", partition=number, why=why)
                 self.store.clear(number)
             else:
                 require_same_changelog(self.changelog, changelog_id, present)

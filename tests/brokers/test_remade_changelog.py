@@ -23,7 +23,7 @@ from tests.brokers.workers import Worker, run_until_done, running_worker, wait_f
 from tests.cli.jobs import command
 
 RECORDS = list(samples(900, keys=40))
-FORMER = "local store belongs to a former changelog, rebuilding it from the changelog"
+FORMER = "rebuilding the local store from the changelog"
 
 
 def delete(job: KafkaJob, topic: str) -> None:
@@ -134,7 +134,8 @@ def test_of_several_directories_the_furthest_store_counts(make_job: MakeJob, for
     job.produce(RECORDS[400:])
     run_until_done(job, fork_server=fork_server)
     recreate_changelog(job)
-    assert restored(job, stale, worker.state)[0] == 0
+    code, text = restored(job, stale, worker.state)
+    assert code == 0, text
     run_until_done(job, "c", fork_server=fork_server)
     verify(job, repeats=False)
 
@@ -153,7 +154,8 @@ def test_commands_leave_a_recreated_changelog_alone_and_an_ended_state_stays_end
     assert job.snapshots() == {}
     ((number, key), _) = min(before.items())
     changelog_edit.write(job.settings, {number: [(key, None)]}, dict.fromkeys(range(PARTITIONS), 0))
-    assert restored(job, worker.state)[0] == 0
+    code, text = restored(job, worker.state)
+    assert code == 0, text
     assert job.snapshots() == before | {(number, key): None}
 
 
@@ -181,7 +183,8 @@ def test_an_older_releases_store_beyond_the_changelog_is_refused_and_restored(
     worker = run_until_done(job, program=program("no-ids"), fork_server=fork_server)
     recreate_changelog(job)
     assert_refused(Worker(job, fork_server=fork_server))
-    assert restored(job, worker.state)[0] == 0
+    code, text = restored(job, worker.state)
+    assert code == 0, text
     job.produce(RECORDS[400:])
     run_until_done(job, fork_server=fork_server)
     verify(job, repeats=False)
@@ -205,7 +208,9 @@ def test_a_worker_ends_if_its_changelog_is_deleted(make_job: MakeJob, fork_serve
         job.produce(RECORDS[400:])
         assert_refused(worker)
     assert_refused(Worker(job, fork_server=fork_server))  # which creates it
-    assert restored(job, worker.state)[0] == 0
+    until(lambda: job.members() == [], "the session of a worker that could not leave", 60)
+    code, text = restored(job, worker.state)
+    assert code == 0, text
     run_until_done(job, fork_server=fork_server)
     verify(job, repeats=True)
 
