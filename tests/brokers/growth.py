@@ -39,8 +39,12 @@ def place(key: bytes | None, partitions: int) -> int:
 
 
 def grow_input(job: KafkaJob, partitions: int = AFTER) -> None:
-    job.admin.create_partitions([NewPartitions(job.input, partitions)])[job.input].result(ANSWER)
-    until(lambda: len(job.ends()) == partitions, f"{job.input} with {partitions} partitions")
+    grow_topic(job, job.input, partitions)
+
+
+def grow_topic(job: KafkaJob, name: str, partitions: int = AFTER) -> None:
+    job.admin.create_partitions([NewPartitions(name, partitions)])[name].result(ANSWER)
+    until(lambda: len(job.ends(name)) == partitions, f"{name} with {partitions} partitions")
 
 
 class GrowingLoad(threading.Thread):

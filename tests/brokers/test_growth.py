@@ -4,10 +4,11 @@ import subprocess
 import sys
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from tests.brokers.fixtures import LEARNING, MakeJob
 from tests.brokers.fork_server import ForkServer
-from tests.brokers.growth import AFTER, BEFORE, GrowingLoad, grow_input, place, program, verify_sequences
+from tests.brokers.growth import AFTER, BEFORE, GrowingLoad, grow_input, grow_topic, place, program, verify_sequences
 from tests.brokers.kafka_job import KafkaJob, Sent, until
 from tests.brokers.load import samples
 from tests.brokers.workers import CHECKOUT, Worker, run_until_done, running_worker, wait_for_exit
@@ -103,6 +104,28 @@ def test_states_that_leave_before_they_are_copied_are_noticed(make_job: MakeJob,
         verify_sequences(job, sent, repeats=True)
 
 
+def test_topics_grown_by_hand_after_an_earlier_release_are_noticed_and_states_move(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
+    """Every topic has as many partitions as the input, and the commits have no marks."""
+    job = make_job("hand", partitions=BEFORE, **LEARNING)
+    records = list(samples(1500))
+    sent = send_by(job, BEFORE, records[:1000])
+    run_until_done(job, fork_server=fork_server)
+    unmark(job)
+    for name in (job.changelog, *job.core.sinks.values()):
+        grow_topic(job, name)
+    grow_input(job)
+    send_by(job, AFTER, records[1000:], sent)
+    require_refusal(job, fork_server, "laid out for 2", "state repartition")
+    assert repartition(job, program("crash", 12))[0] == -9  # new partitions are committed, old ones still hold the states
+    require_refusal(job, fork_server, "laid out for 2", "state repartition")
+    assert repartition(job)[0] == 0
+    run_until_done(job, fork_server=fork_server)
+    counts = verify_sequences(job, sent, repeats=True)
+    assert counts["predictions"] == len(records)
+
+
 def test_keys_start_over_only_where_that_is_asked_for_and_their_number_is_said(
     make_job: MakeJob, fork_server: ForkServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,6 +143,13 @@ def test_keys_start_over_only_where_that_is_asked_for_and_their_number_is_said(
     assert f"by murmur2: {moving} of {len(before)} keys start over" in capsys.readouterr().out
     run_until_done(job, fork_server=fork_server)
     assert job.snapshots() == before
+
+
+def unmark(job: KafkaJob) -> None:
+    """As an earlier release left its commits."""
+    offsets = [TopicPartition(job.input, number, offset) for number, offset in job.ends().items()]
+    (done,) = job.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(job.name, offsets)]).values()
+    assert all(one.error is None for one in done.result(10).topic_partitions)
 
 
 def send_by(job: KafkaJob, partitions: int, records: list[Sent], sent: dict | None = None) -> dict:
