@@ -219,15 +219,15 @@ def restore(
         raise SetupError("\n".join(result.problems))
 
 
-def _progress() -> "Callable[[int, int], None]":
+def _progress() -> "Callable[[str, int, int], None]":
     """Print a line every few seconds."""
     told = time.monotonic()
 
-    def tell(partition: int, states: int) -> None:
+    def tell(done: str, partition: int, states: int) -> None:
         nonlocal told
         if time.monotonic() - told > PROGRESS_EVERY:
             told = time.monotonic()
-            note(f"partition {partition}: {states:,} states read ...")
+            note(f"partition {partition}: {states:,} states {done} ...")
 
     return tell
 

@@ -22,7 +22,7 @@ from streamjobs.worker.store import LocalCopy
 
 PIECE_BYTES = 16 << 20  # of one transaction: the broker aborts one that stays open for minutes
 
-OnState = Callable[[int, int], None]  # partition, states of it written so far
+OnState = Callable[[str, int, int], None]  # what is done, partition, states of it so far
 
 
 class Source(NamedTuple):
@@ -143,7 +143,7 @@ def _written_back(
         if mine and not former:
             settled.append(number)  # the changelog is the one that the store follows
             continue
-        candidates = [_source(job, number, copy) for copy in former]
+        candidates = [_source(job, number, copy, on_state) for copy in former]
         source = max(candidates, key=lambda one: one.next_offset, default=Source(None, 0, 0))
         committed = situation.committed.get(number, source.next_offset)
         behind = max(0, committed - source.next_offset)
@@ -178,7 +178,7 @@ def _origin(source: Source, present: Origin) -> Origin:
     return present._replace(input_id=Origin.of(source.copy.marks).input_id)
 
 
-def _source(job: Job, number: int, copy: LocalCopy) -> Source:
+def _source(job: Job, number: int, copy: LocalCopy, on_state: OnState) -> Source:
     """Reads the whole store. Raises SnapshotError for a damaged snapshot, ConfigError for another input's."""
     place, keys, end = (job.settings.source.topic, number), 0, 0
     names = {Origin.of(copy.marks).topic} - {""}
@@ -190,6 +190,7 @@ def _source(job: Job, number: int, copy: LocalCopy) -> Source:
         names.update(topic for topic, _ in offsets)
         end = max(end, offsets.get(place, -1) + 1)
         keys += 1
+        on_state("checked", number, keys)
     if others := names - {place[0]}:
         raise ConfigError(another_input(job.settings.job.name, min(others), place[0]))
     return Source(copy, keys, end)
@@ -221,4 +222,4 @@ def _states(
     for count, (key, data) in enumerate(copy.items() if copy is not None else (), 1):
         if newest.get((number, key), data) is not None:
             yield key, data
-        on_state(number, count)
+        on_state("written", number, count)

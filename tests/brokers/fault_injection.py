@@ -11,6 +11,7 @@ unfenced          its changelog is written by producers that do not exclude anot
 clock-jumps       its wall clock jumps by days.
 unwatched         nobody looks whether the changelog is still the topic that the states were written to.
 no-ids            keeps no ids of topics, as older releases did.
+watchful          asks for the ids of topics every few seconds instead of every 20.
 impatient         credentials may be refused for seconds only, instead of a minute.
 """
 
@@ -151,6 +152,10 @@ def no_ids(_: int) -> None:
     preflight.origin_of = lambda settings, admin: Origin(settings.source.topic)
 
 
+def watchful(seconds: int) -> None:
+    watchdog.IDS_EVERY = float(seconds)
+
+
 def impatient(seconds: int) -> None:
     watchdog.REFUSED_FOR = float(seconds)
 
@@ -167,6 +172,7 @@ FAULTS: dict[str, Injection] = {
     "clock-jumps": clock_jumps,
     "unwatched": unwatched,
     "no-ids": no_ids,
+    "watchful": watchful,
     "impatient": impatient,
 }
 

@@ -66,7 +66,7 @@ def learned(request: pytest.FixtureRequest, make_job: MakeJob) -> Iterator[Kafka
 
 def test_a_worker_ends_and_its_local_store_gives_every_state_back(learned: KafkaJob, fork_server: ForkServer) -> None:
     job = learned
-    with running_worker(job, fork_server=fork_server) as worker:
+    with running_worker(job, program=program("watchful"), fork_server=fork_server) as worker:
         job.wait_until_done([worker])
         recreate_changelog(job)
         job.produce([record for record in RECORDS[400:500] if record.key in (b"key-1", b"key-2", b"key-3")])
@@ -202,7 +202,7 @@ def test_committed_offsets_without_states_are_said_where_no_id_is_known(make_job
 def test_a_worker_ends_if_its_changelog_is_deleted(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = make_job("gone", **LEARNING)
     job.produce(RECORDS[:400])
-    with running_worker(job, fork_server=fork_server) as worker:
+    with running_worker(job, program=program("watchful"), fork_server=fork_server) as worker:
         job.wait_until_done([worker])
         delete(job, job.changelog)
         job.produce(RECORDS[400:])
