@@ -35,6 +35,10 @@ class SnapshotError(StreamjobsError):
     """Stored bytes are damaged or belong to another job; the worker stops and overwrites nothing."""
 
 
+class NothingLearned(StreamjobsError):
+    """Records came, and not one of them could be learned from."""
+
+
 class RecordError(StreamjobsError):
     """One record cannot be used: it goes to the dead-letter topic and the job goes on.
 

@@ -13,9 +13,10 @@ from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.load import composition_from
 from streamjobs.settings.sections import Settings
-from streamjobs.settings.types import readable
+from streamjobs.settings.types import MOST_NUMBERS, readable
 
 MOST_STATE = (1 << 31) - (1 << 20)  # bytes; a record's length is a signed 32-bit number, and has some overhead
+LARGEST = 512 << 10  # bytes of a job file; a second of parsing
 LOWER = "Lower the settings that decide its size, such as the learner's budget or rank."
 
 
@@ -35,6 +36,12 @@ def read_job(path: Path | str, env: Mapping[str, str] | None = None) -> Composit
 def read_table(path: Path | str) -> dict[str, Any]:
     """The contents of a TOML file; raises ConfigError with the line of a syntax error."""
     try:
+        size = Path(path).stat().st_size
+        if size > LARGEST:
+            raise ConfigError(
+                f"{path}: a job file has at most {readable(LARGEST)}, got {readable(size)}; x has "
+                f"{MOST_NUMBERS:,} numbers at most."
+            )
         data = Path(path).read_bytes()
     except OSError as error:
         raise ConfigError(
@@ -115,4 +122,4 @@ def core_from(composition: Composition) -> Core:
     from streamjobs.core.advance import advance
     from streamjobs.core.state.live import Live
 
-    return Core(job_from(composition), lambda job, read, most: Live(job, read, most_bytes=most), advance)
+    return Core(job_from(composition), lambda job, read_many, most: Live(job, read_many=read_many, most_bytes=most), advance)

@@ -12,6 +12,8 @@ from typing import Any, ClassVar, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from algorithms.common.triangle import packed, unpacked
+
 Array = NDArray[Any]
 State = Any  # a NamedTuple of arrays, ints, floats and nested states
 Work = tuple[Array, ...]
@@ -170,6 +172,23 @@ class Stage:
         `load` has checked what `aligned` and `triangles` state. Raises ValueError for any other state that cannot be.
         """
 
+    def derive_slots(self, work: Any, slots: Array) -> Array:
+        """`derive` of many slots (k,); gives (k,) bool, False where the state cannot be. Compiled where it costs much."""
+        good = np.ones(len(slots), np.bool_)
+        for at, slot in enumerate(slots.tolist()):
+            try:
+                self.derive(Slot(work, slot))
+            except ValueError:
+                good[at] = False
+        return good
+
+    def complete(self, own: Slot) -> None:
+        """Fill the state fields of a slot that the loop leaves to whoever saves the state."""
+
+    def squares(self, state: State) -> Mapping[str, int]:
+        """Rows n of each symmetric matrix: the state holds its lower triangle, n (n + 1) / 2, a workspace the whole."""
+        return {}
+
     @property
     def bounded(self) -> bool:
         return all(self.room(field) is not None for field in self.stored)
@@ -188,10 +207,13 @@ class Stage:
     def workspace(self, state: State, *, slots: int = 1, extra: int = 0) -> Workspace:
         """Arrays for `slots` states shaped like `state`; an unbounded stage gets room for `extra` more rows a slot."""
         rows = self.rooms(state, extra)
+        squares = self._checked_squares(state)
         arrays: list[Array] = []
         for field, value in zip(state._fields, state, strict=True):
             one = np.asarray(value)
             shape = (rows[field], *one.shape[1:]) if field in rows else one.shape
+            if field in squares:
+                shape = (squares[field], squares[field])
             arrays.append(np.zeros((slots, *shape), one.dtype))
         arrays.append(np.zeros((slots, len(self.stored)), np.int64))
         caches = self.caches(state, rows)
@@ -201,15 +223,27 @@ class Stage:
     def load(self, work: Any, slot: int, state: State) -> None:
         """Copy a state into a slot and derive its caches. Raises ValueError for a state that contradicts itself."""
         self.check_rows(state)
+        squares = self._checked_squares(state)
         arrays = work.arrays
         counts = arrays[len(state)]
         for array, field, value in zip(arrays, state._fields, state, strict=False):
-            if field in self.stored:
+            if field in squares:
+                array[slot] = unpacked(value, squares[field])
+            elif field in self.stored:
                 counts[slot, self.stored.index(field)] = len(value)
                 array[slot, : len(value)] = value
             else:
                 array[slot] = value
         self.derive(Slot(work, slot))
+
+    def _checked_squares(self, state: State) -> Mapping[str, int]:
+        squares = self.squares(state)
+        for field, n in squares.items():
+            got = getattr(state, field).shape
+            if got != (n * (n + 1) // 2,):
+                expected = f"{field} of {n * (n + 1) // 2} numbers ({n} inputs)"
+                raise ValueError(f"{type(self).__name__}: expected {expected}, got shape {got}.")
+        return squares
 
     def check_rows(self, state: State) -> None:
         """Raise ValueError unless stored fields that belong together have the same rows, and triangles their numbers."""
@@ -229,11 +263,14 @@ class Stage:
 
     def save(self, work: Any, slot: int, like: State) -> State:
         """Copy a slot out as a state of its own, C-contiguous; `like` names the fields."""
-        arrays = work.arrays
+        self.complete(Slot(work, slot))
+        arrays, squares = work.arrays, self.squares(like)
         counts = arrays[len(like)]
         values: list[Any] = []
         for array, field in zip(arrays, like._fields, strict=False):
-            if field in self.stored:
+            if field in squares:
+                values.append(packed(array[slot]))
+            elif field in self.stored:
                 values.append(array[slot, : counts[slot, self.stored.index(field)]].copy())
             elif array.ndim == 1:
                 values.append(array[slot].item())

@@ -4,7 +4,6 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import LARGEST_STEP, largest
-from algorithms.common.protocol import Array
 
 WIND_UP = 1e4  # most growth of P's trace beyond its start
 
@@ -125,28 +124,3 @@ def carry_covariance(T, P, delta):
         if not 0.0 < P[i, i] < np.inf:
             _restart(P, delta)
             return
-
-
-@compiled
-def packed(P: Array) -> Array:
-    """The lower triangle of a symmetric matrix by rows."""
-    triangle = np.empty(len(P) * (len(P) + 1) // 2)
-    at = 0
-    for i in range(len(P)):
-        for j in range(i + 1):
-            triangle[at] = P[i, j]
-            at += 1
-    return triangle
-
-
-@compiled
-def unpacked(triangle: Array, size: int) -> Array:
-    """The symmetric matrix of a lower triangle by rows."""
-    P = np.empty((size, size))
-    at = 0
-    for i in range(size):
-        for j in range(i + 1):
-            P[i, j] = triangle[at]
-            P[j, i] = triangle[at]
-            at += 1
-    return P

@@ -19,7 +19,7 @@ from algorithms.common import rls
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import Array, Basis, Outputs, require
-from algorithms.common.rls import packed
+from algorithms.common.triangle import packed
 from algorithms.heads.covariance_head import CovarianceHead
 from algorithms.heads.linear import carry, score, squared_loss
 

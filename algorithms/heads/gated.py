@@ -20,6 +20,7 @@ from algorithms.common import rls
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import largest, missing, put
 from algorithms.common.protocol import Array, Basis, Outputs, State, require
+from algorithms.common.triangle import packed
 from algorithms.heads.covariance_head import CovarianceHead
 from algorithms.heads.linear import carry, score, side, squared_loss
 
@@ -82,7 +83,7 @@ class GatedRls(CovarianceHead):
         return 1
 
     def init(self, *, dim: int, targets: int, seed: int) -> GatedRlsState:
-        P = rls.packed(self.delta * np.eye(dim + self.intercept))
+        P = packed(self.delta * np.eye(dim + self.intercept))
         one, none = np.zeros((dim, targets)), np.zeros(targets)
         return GatedRlsState(one, none, one.copy(), none.copy(), one.copy(), none.copy(), P, np.zeros(2), none.copy(), 0, 0)
 

@@ -14,7 +14,8 @@ import numpy as np
 from algorithms.common.eigen import symmetric
 from algorithms.common.kernels import Kernel, gram
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, Slot, Workspace, require
-from algorithms.common.rls import carry_covariance, packed, unpacked
+from algorithms.common.rls import carry_covariance
+from algorithms.common.triangle import packed
 from algorithms.spectral.evictions import EVICTIONS
 from algorithms.spectral.loop import HEADS, LABELLED, NOVEL, Rules, rows_until
 from algorithms.spectral.map import SAMPLES, WAITING, WEIGHTS, Fields, admit, pairs, rebuild, restore, values_on
@@ -184,24 +185,15 @@ class SpectralFilter(Learner, abstract=True):
 
     def workspace(self, state: FamilyState, *, slots: int = 1, extra: int = 0) -> Workspace:
         _compile_map()
-        return Learner.workspace(self, self._with_whole_P(state), slots=slots, extra=extra)
+        return Learner.workspace(self, state, slots=slots, extra=extra)
 
-    def load(self, work: Any, slot: int, state: FamilyState) -> None:
-        Learner.load(self, work, slot, self._with_whole_P(state))
+    def squares(self, state: FamilyState) -> Mapping[str, int]:
+        return {"P": self._inputs()}
 
-    def save(self, work: Any, slot: int, like: FamilyState) -> FamilyState:
-        fields = Fields(*work.arrays)
-        m = int(fields.counts[slot, 0])
-        fields.values[slot, :m] = values_on(fields, slot, m)
-        state = Learner.save(self, work, slot, like)
-        return state._replace(P=packed(state.P))  # type: ignore[no-any-return]
-
-    def _with_whole_P(self, state: FamilyState) -> FamilyState:
-        n = self._inputs()
-        if state.P.shape != (n * (n + 1) // 2,):
-            name = type(self).__name__
-            raise ValueError(f"{name}: expected P of {n * (n + 1) // 2} numbers ({n} inputs), got shape {state.P.shape}.")
-        return state._replace(P=unpacked(state.P, n))
+    def complete(self, own: Slot) -> None:
+        """The values on the dictionary, which the loop keeps as weights."""
+        fields, m = Fields(*own.work), own.rows("dictionary")
+        fields.values[own.number, :m] = values_on(fields, own.number, m)
 
     def caches(self, state: FamilyState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         """Psi' and Lambda, and the gram matrix where the solver needs it at every admission."""

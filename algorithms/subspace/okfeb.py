@@ -164,7 +164,7 @@ class Okfeb(Learner):
         return {"gram": np.zeros((m, m)), "image": np.zeros((m, r)), **small, "root": np.zeros((root, root))}
 
     def derive(self, own: Slot) -> None:
-        gram, held, far = own["gram"], own.rows("support"), own.rows("far")
+        held, far = own.rows("support"), own.rows("far")
         if held > self.budget:
             raise ValueError(f"Okfeb: the state stores {held} samples, this learner's budget is {self.budget}.")
         if far >= self.budget:
@@ -172,18 +172,38 @@ class Okfeb(Learner):
         if own.rows("age") == 0:  # a state made by hand: ages as after seeding
             own["age"][:held] = np.arange(held)[::-1] if self.decay_on == "admission" else 0
             own.set_rows("age", held)
-        sub.fill_gram(self.kernel.code, own["support"], held, gram)
-        if own.rows("factor") > 0:
-            caches = own["image"], own["inner"], own["solver"], own["rotation"]
-            sub.refresh(gram, own["factor"], held, float(self.ridge), *caches)
-            if self.coordinates == "support":
-                square_root(gram, held, own["root"])
+        self._derive(own.work, np.array([own.number]))
+        if self.coordinates == "support" and own.rows("factor") > 0:
+            square_root(own["gram"], held, own["root"])
+
+    def derive_slots(self, work: Any, slots: Array) -> Array:
+        counts = work["counts"][slots]
+        held, age, far = (counts[:, self.stored.index(field)] for field in ("support", "age", "far"))
+        good: Array = (held <= self.budget) & (far < self.budget) & (age == held)
+        if self.coordinates == "support" or not good.all():
+            return Learner.derive_slots(self, work, slots)
+        self._derive(work, slots)
+        return good
+
+    def _derive(self, work: Any, slots: Array) -> None:
+        _derive(tuple(work), slots, self.kernel.code, float(self.ridge))
 
     def recent_error(self, state: OkfebState) -> tuple[float, str] | None:
         return (float(state.recent.mean()), f"the last {len(state.recent)} rows") if len(state.recent) else None
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out, basis, self.kernel.code, self.rules)
+
+
+@compiled
+def _derive(work, slots, code, ridge):
+    supports, factors, counts = work[0], work[1], work[8]
+    grams, images, inners, solvers, rotations = work[9:14]
+    for key in slots:
+        count, gram = counts[key, 0], grams[key]
+        sub.fill_gram(code, supports[key], count, gram)
+        if counts[key, 1] > 0:
+            sub.refresh(gram, factors[key], count, ridge, images[key], inners[key], solvers[key], rotations[key])
 
 
 @compiled

@@ -42,8 +42,11 @@ def check(
     keys: Annotated[int, typer.Option(min=1, help="Number of keys to predict sizes for.")] = 1000,
     as_json: AsJson = False,
 ) -> None:
-    """Check a job file, list all mistakes at once, and predict the size of its states."""
-    from streamjobs.errors import SetupError
+    """Check a job file, list all mistakes at once, and predict the size of its states.
+
+    Ends with code 1 where no record of --sample can be used.
+    """
+    from streamjobs.errors import NothingLearned, SetupError
     from streamjobs.job_files import job_of
     from streamjobs.kafka.certificates import check_authority
     from streamjobs.kafka.secrets import exposed, unreadable
@@ -67,6 +70,11 @@ def check(
         show(result)
     else:
         _print_result(result, keys)
+    if sample is not None and result["sample"]["records"] and not result["sample"]["samples"]:
+        raise NothingLearned(
+            f"{sample}: all {result['sample']['records']:,} records would be dead letters. "
+            f"The first: {result['sample']['first_error']}"
+        )
 
 
 def _predicted(job: "Job", keys: int) -> dict[str, Any]:

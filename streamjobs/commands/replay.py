@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from streamjobs.replay.engine import Replay, Tally
 
 
-MANY_LATE = 0.01  # share of late samples; more is probably a mistake
+KEYS_OF_ONE = 20  # records; where as many have a key each of its own, the key is probably a mistake
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,7 +34,11 @@ def replay(
     ],
     key: Annotated[str | None, typer.Option(help="Column of the file with the key.")] = None,
     time_column: Annotated[
-        str | None, typer.Option("--time", help="Column of the file with the records' timestamps; absent: the event time.")
+        str | None,
+        typer.Option(
+            "--time",
+            help="Column of the file with the records' timestamps, numbers in [source] time_unit; absent: the event time.",
+        ),
     ] = None,
     begin: Annotated[
         str | None,
@@ -61,9 +65,10 @@ def replay(
 ) -> None:
     """Run recorded samples through a job without Kafka; outputs equal a worker's bit for bit.
 
-    In the progress lines, LS error and error rate are means since the previous line.
+    In the progress lines, LS error and error rate are means since the previous line. Ends with code 1 where records came
+    and nothing was learned.
     """
-    from streamjobs.errors import ConfigError
+    from streamjobs.errors import ConfigError, NothingLearned
     from streamjobs.job_files import job_of
     from streamjobs.replay.engine import Replay
     from streamjobs.replay.expect import from_files, from_topics
@@ -102,12 +107,46 @@ def replay(
     summary["first_error"] = errors[0] if errors else None
     if expected is not None:
         summary["compared"] = expected.finish()
-    if export is not None:
+    nothing = _nothing_learned(job, tally, errors)
+    if export is not None and nothing is None:
         summary["exported"] = _export(run, export)
     if as_json:
         show(summary)
     else:
-        _print_summary(summary, output_dir, export)
+        _print_summary(summary, output_dir, export if nothing is None else None)
+        for text in _warnings(tally, errors):
+            note(f"warning: {text}")
+    if nothing is not None and expected is None:  # recorded outputs say what is right
+        raise NothingLearned(nothing)
+
+
+def _nothing_learned(job: "Job", tally: "Tally", errors: list[str]) -> str | None:
+    """A sentence where records came and no row was made; None otherwise."""
+    taken = tally.taken
+    if taken.rows or not taken.records:
+        return None
+    if sentence := taken.nothing_learned(errors[0] if errors else ""):
+        return sentence
+    windows = job.composition.windows
+    if windows is None:
+        return f"nothing was learned: {taken.samples:,} samples still wait to be sorted by time; check [source] lateness."
+    return (
+        f"nothing was learned: {taken.samples:,} samples of {tally.keys:,} keys filled no window. A key needs 80 % of "
+        f"{windows.nominal} samples within {windows.length:g} s; check which column is the key and which the time, and "
+        "[window] length and rate."
+    )
+
+
+def _warnings(tally: "Tally", errors: list[str]) -> Iterator[str]:
+    """What a result that was learned from should not be trusted for."""
+    taken = tally.taken
+    if taken.mostly_dead and taken.rows:
+        dead = taken.dead_lettered.total()
+        yield f"{dead:,} of {taken.records:,} records became dead letters, more than half. The first: {errors[0]}"
+    for one in taken.much_skipped() if taken.rows else ():
+        yield f"{one.percent:g} % of the {one.unit} are skipped as {one.reason}: {one.advice}."
+    if tally.keys == taken.samples >= KEYS_OF_ONE and taken.rows:
+        yield f"each of the {taken.samples:,} samples has a key of its own, so no key learned a second row; check the key."
 
 
 def _records(
@@ -198,12 +237,6 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
             note(f"{what.replace('_', ' ')}: {counts}")
     if summary["first_error"]:
         note(f"the first dead letter: {summary['first_error']}")
-    late = summary["skipped"].get("late", 0)
-    if late > MANY_LATE * summary["samples"]:
-        note(
-            f"{100 * late / summary['samples']:.0f} % of the samples are late (older than ones before "
-            "them of their key) and in no window. Sort the input by time, or set [source] lateness."
-        )
     if output_dir is not None:
         say(f"outputs in {output_dir}")
     if "compared" in summary:

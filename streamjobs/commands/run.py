@@ -15,7 +15,12 @@ def add_to(app: typer.Typer) -> None:
 def run(
     context: typer.Context,
     job_file: JobFile,
-    once: Annotated[bool, typer.Option("--once", help="Stop after everything that is in the input now.")] = False,
+    once: Annotated[
+        bool,
+        typer.Option(
+            "--once", help="Stop after everything that is in the input now; code 1 if nothing of it could be learned."
+        ),
+    ] = False,
     drain: Annotated[
         bool,
         typer.Option("--drain", help="Like --once, for the partitions that were there before the input grew; others wait."),

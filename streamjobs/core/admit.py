@@ -43,7 +43,16 @@ def admit(
         rows = _as_a_whole(job, live, records, decoded, firsts)
         if rows is not None:
             return len(owner), rows, decoded.alone
+    else:
+        _enter_missing(live, [records[index] for index in owner[firsts].tolist()])
     return _one_by_one(job, live, records, decoded, firsts, letters, report)
+
+
+def _enter_missing(live: Live, records: Sequence[Record]) -> None:
+    """The states of keys that are not live come together, of as many keys as fit: one by one costs far more."""
+    keys = list(dict.fromkeys(map(_key, records)))[: live.most_keys]
+    live.touch([live.slot_of[key] for key in keys if key in live.slot_of])
+    live.enter([key for key in keys if key not in live.slot_of])
 
 
 def _as_a_whole(job: Job, live: Live, records: Sequence[Record], decoded: Decoded, firsts: list[int]) -> Rows | None:
@@ -52,6 +61,9 @@ def _as_a_whole(job: Job, live: Live, records: Sequence[Record], decoded: Decode
     if len(firsts) < len(records):
         records = [records[index] for index in owner[firsts].tolist()]
     live_slots = list(map(live.slot_of.get, map(_key, records)))  # type: ignore[arg-type]
+    if None in live_slots:
+        _enter_missing(live, records)
+        live_slots = list(map(live.slot_of.get, map(_key, records)))  # type: ignore[arg-type]
     offsets = list(map(_offset, records))
     if None in live_slots or any(map(operator.ge, offsets, islice(offsets, 1, None))):
         return None
@@ -126,7 +138,7 @@ def _one_by_one(
         if slot is None:
             live.touch(slots[touched:])
             touched = len(slots)
-            if not live.fits(key):
+            if not live.room():
                 break
             slot = live.slot(key)
         offsets = live.offsets[slot]

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from algorithms.common.protocol import LEARN, Outputs
+from algorithms.common.protocol import LEARN, Array, Outputs
 from streamjobs.core.admit import admit
+from streamjobs.core.decoding.records import untimed
 from streamjobs.core.encode import Encoder
 from streamjobs.core.job import ORDER, Job
 from streamjobs.core.messages import Advanced, Output, Record, Report, dead_letter
@@ -35,14 +36,15 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
     report.records = len(records)
     report.bytes = sum(len(record.value) for record in records if record.value is not None)
     decoded = job.decode(records)
+    without_time = untimed(records, job.settings.source)
     letters = list(decoded.errors)
-    at, created, left, expired = 0, live.created, live.left, live.expired
+    at, created, left, expired, loaded = 0, live.created, live.left, live.expired, live.loaded
     while at < len(decoded.owner):
         live.tick()
         at, rows, alone = admit(job, live, records, decoded, at, letters, report)
         samples = rows if alone is None else picked(rows, ~alone)
         report.samples += len(samples.slots)
-        came = _run_signal(job, live, records, samples, letters, report)
+        came = _run_signal(job, live, records, samples, without_time, letters, report)
         now, met = _match_labels(
             job, live, records, came, picked(rows, slice(0) if alone is None else alone), letters, report
         )
@@ -52,9 +54,13 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
                 Encoder(job, live, records).add(came, made, outputs, report)
     for index, error in sorted(letters, key=lambda letter: letter[0]):
         report.dead_lettered[error.reason] = report.dead_lettered.get(error.reason, 0) + 1
+        if not report.first_letter:
+            record = records[index]
+            report.first_letter = f"{error.reason}, topic {record.topic}[{record.partition}] offset {record.offset}"
         outputs.append(dead_letter(records[index], error))
     report.keys_created = live.created - created
     report.keys_evicted = live.left - left
+    report.states_read = live.loaded - loaded
     report.keys_expired = live.expired - expired
     return Advanced(outputs, report)
 
@@ -64,12 +70,13 @@ def _run_signal(
     live: Live,
     records: Sequence[Record],
     rows: Rows,
+    without_time: Array,
     letters: list[tuple[int, RecordError]],
     report: Report,
 ) -> Rows:
     """Event-time order and windows: samples in, rows for the learner out."""
-    order = job.stage(ORDER, Order)
-    ordered = order.advance(live.work[ORDER], rows.slots, rows.times, rows.X, rows.L, rows.owner)
+    order, of_rows = job.stage(ORDER, Order), without_time[rows.owner]
+    ordered = order.advance(live.work[ORDER], rows.slots, rows.times, rows.X, rows.L, rows.owner, of_rows)
     late = ordered.verdict == LATE
     if late.any() and order.policy in ("drop", "dlq"):
         _count(report, "late", int(late.sum()))
@@ -86,7 +93,8 @@ def _run_signal(
     windows = job.optional_stage("windows", Windows)
     if windows is None:
         return _mark_awake(now, idle is not None)
-    made = windows.advance(live.work["windows"], now.slots, now.times, now.X, now.L, now.owner, now.learn)
+    signal = now.slots, now.times, now.X, now.L, now.owner, now.learn
+    made = windows.advance(live.work["windows"], *signal, ordered.untimed)
     for reason, count in made.skipped.items():
         _count(report, reason, count)
     return _mark_awake(Rows(made.slots, made.times, made.X, made.L, made.owner, made.learn), idle is not None)

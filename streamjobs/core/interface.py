@@ -7,7 +7,7 @@ from streamjobs.core.messages import Advanced, Record
 from streamjobs.core.state.live_stats import LiveStats
 from streamjobs.core.state.snapshot import Offsets
 
-Read = Callable[[bytes], bytes | None]  # key -> its stored snapshot
+ReadMany = Callable[[Sequence[bytes]], list[bytes | None]]  # keys -> their stored snapshots
 
 
 class JobLike(Protocol):
@@ -48,5 +48,5 @@ class Core(NamedTuple):
     """The functional core: a job, live states for a partition, and the one function that advances them."""
 
     job: JobLike
-    make_live: Callable[[Any, Read, int], LiveLike]  # job, read, most bytes of live states
+    make_live: Callable[[Any, ReadMany, int], LiveLike]  # job, read_many, most bytes of live states
     advance: Callable[[Any, Any, Sequence[Record]], Advanced]

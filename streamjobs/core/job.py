@@ -157,23 +157,40 @@ class Job(NamedTuple):
 
     def init(self, key: bytes) -> dict[str, Any]:
         """The stages' states of a new key, from the warm start where there is one."""
+        return self.init_from(self.seed_of(key))
+
+    def seed_of(self, key: bytes) -> int:
         salt = self.settings.job.seed.to_bytes(8, "little", signed=True)
-        states = self._fresh(int.from_bytes(blake2b(key, digest_size=SEED_BYTES, salt=salt).digest()))
+        return int.from_bytes(blake2b(key, digest_size=SEED_BYTES, salt=salt).digest())
+
+    def init_from(self, seed: int) -> dict[str, Any]:
+        states = self.fresh(seed)
         return states if self.start is None else states | self.start["states"]
 
     def names(self) -> list[str]:
         """Class names a new key begins with, in the order of their columns."""
         if self.start is not None:
             return list(self.start["names"])
+        return self.given_names
+
+    @property
+    def given_names(self) -> list[str]:
+        """Class names every key knows: declared, or the population's."""
         return list(self.population.names if self.population is not None else self.classes or ())
 
-    def _fresh(self, seed: int) -> dict[str, Any]:
+    @property
+    def most_names(self) -> int | None:
+        """Classes a key may know; None where labels are numbers."""
+        return self.targets if self.task == "classification" else None
+
+    def fresh(self, seed: int) -> dict[str, Any]:
+        """The states of a new key without a warm start."""
         return {name: stage.begin(self.shape, seed) for name, stage in self.own.items()}
 
     @property
     def state_bytes(self) -> int:
         """Upper bound of a key's snapshot in bytes, without its class names."""
-        states = self._fresh(0)
+        states = self.fresh(0)
         arrays = sum(len(snapshot.flatten(state)) for state in states.values())
         heads = 256 + 20 * arrays + len(json.dumps(self.described))
         return heads + sum(stage.bytes_of(states[name]) for name, stage in self.own.items())
@@ -198,7 +215,7 @@ class Job(NamedTuple):
         held = snapshot.decode(data)
         if held.fingerprint != self.fingerprint:
             return self._migrated(held)
-        fresh = self._fresh(0)
+        fresh = self.fresh(0)
         states, at = {}, 0
         for name, like in fresh.items():
             count = len(snapshot.flatten(like))
@@ -206,8 +223,8 @@ class Job(NamedTuple):
             at += count
         if at != len(held.arrays):
             raise SnapshotError(f"snapshot holds {len(held.arrays)} arrays, this job expects {at}.")
-        least = self.classes if self.population is None else self.population.names
-        if least is not None and held.names[: len(least)] != least:
+        least = self.given_names
+        if held.names[: len(least)] != least:
             raise SnapshotError(f"snapshot knows the classes {held.names!r:.200}, this job begins with {least!r:.200}.")
         self._validate(states, fresh, held.names)
         return states, held.names, held.offsets
@@ -254,7 +271,7 @@ class Job(NamedTuple):
             raise SnapshotError(snapshot.difference(written, self.described))
         if migration.survives(written, self.described, population.replaces or ()):
             assert self.population is not None
-            fresh = self._fresh(0)
+            fresh = self.fresh(0)
             try:
                 states, names = migration.migrated(held, self.own, fresh, self.population.names, self.targets)
             except (IndexError, ValueError) as problem:
@@ -271,7 +288,7 @@ class Job(NamedTuple):
 
     def compile(self) -> None:
         """Run every compiled loop once, so that the first record does not wait for the compiler."""
-        states = self._fresh(0) | self.shared
+        states = self.fresh(0) | self.shared
         for name, stage in self.stages.items():
             stage.warm_up(states[name], self.shape)
 

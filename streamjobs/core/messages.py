@@ -75,8 +75,10 @@ class Report:
     rows: int = 0  # rows the learner advanced by (windows, or samples without windows)
     redelivered: int = 0  # records at or below a key's last applied offset: skipped
     dead_lettered: dict[str, int] = field(default_factory=dict)  # by reason
+    first_letter: str = ""  # reason and place of the first of them; never what the record holds
     skipped: dict[str, int] = field(default_factory=dict)  # samples by reason: late, duplicate, ...
     keys_created: int = 0
+    states_read: int = 0  # from the store, of keys that were not live
     keys_evicted: int = 0  # that left the live states for want of room; they come back from the store
     keys_expired: int = 0  # that started over: idle for longer than [state] ttl of event time
     labels: int = 0  # rows learned with a label

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
+from streamjobs.recordings.columns import KEYS
 from streamjobs.recordings.files import records_of, rows_of
-from streamjobs.recordings.guess import KEYS
 from streamjobs.settings.sections import Settings
 
 RECORDINGS = ("recording", "recording_id", "session", "session_id", "segment", "seg")

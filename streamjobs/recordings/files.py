@@ -8,7 +8,8 @@ import csv
 import itertools
 import math
 import zipfile
-from collections.abc import Generator, Iterable, Iterator
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import msgspec
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.settings.sections import SourceSection
-from streamjobs.settings.types import TIME_UNITS
+from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
 Row = dict[str, Any]
 KINDS = {
@@ -33,8 +34,10 @@ SECONDS = {unit: 1 / per_second for unit, per_second in TIME_UNITS.items()}  # o
 def rows_of(path: Path) -> Iterator[Row]:
     """The rows of a recording; values are Python numbers, texts, lists or None.
 
-    Raises ConfigError for a missing or damaged file, or an unknown ending.
+    Raises ConfigError for a missing or damaged file, a folder, an unknown ending, or a CSV that would be read wrong.
     """
+    if path.is_dir():
+        raise ConfigError(f"{path}: expected a recording, got a folder; name one file of it.")
     kind = path.suffix.lower()
     if kind not in KINDS:
         raise ConfigError(f"{path}: expected a recording that ends in {', '.join(KINDS)}; got {kind or 'no ending'!r}.")
@@ -55,6 +58,8 @@ def _or_config_error(path: Path, rows: Iterator[Row]) -> Iterator[Row]:
         yield from rows
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: expected CSV in UTF-8, got bytes of another encoding; save it as UTF-8.") from None
     except (ValueError, csv.Error, zipfile.BadZipFile):  # the libraries' own words would not help
         raise ConfigError(f"{path}: expected {KINDS[path.suffix.lower()]}; it is damaged, or something else.") from None
 
@@ -67,7 +72,7 @@ def _lines(path: Path) -> Iterator[tuple[bytes, Row]]:
                 continue
             try:
                 row = msgspec.json.decode(text)
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, ValueError, RecursionError):  # also bytes that are not UTF-8
                 row = None  # not skipped: a broken line is a broken record, and becomes a dead letter
             if row is not None and not isinstance(row, dict):
                 raise ConfigError(f"{path} line {number}: expected a JSON object, got {type(row).__name__}.")
@@ -76,8 +81,30 @@ def _lines(path: Path) -> Iterator[tuple[bytes, Row]]:
 
 def _csv(path: Path) -> Iterator[Row]:
     with path.open(newline="", encoding="utf-8-sig") as file:
-        for row in csv.DictReader(file):
-            yield {name: _cell(text) for name, text in row.items() if name is not None}
+        rows = csv.reader(file)
+        names = next((cells for cells in rows if cells), [])
+        _require_commas(path, names)
+        twice = sorted(name for name, times in Counter(filter(None, names)).items() if times > 1)
+        if twice:
+            raise ConfigError(f"{path}: column {twice[0]!r} is there twice; give every column a name of its own.")
+        for cells in rows:
+            if any(cells[len(names) :]):  # such as a decimal comma that was taken for the end of a cell
+                raise ConfigError(
+                    f"{path} line {rows.line_num}: expected {len(names)} cells as in the first line, got {len(cells)}; "
+                    "commas stand between cells, and a decimal comma must be a point."
+                )
+            if cells:
+                yield dict(zip(names, map(_cell, cells), strict=False)) | dict.fromkeys(names[len(cells) :])
+
+
+def _require_commas(path: Path, names: Sequence[str]) -> None:
+    """Raises ConfigError where other characters stand between the names of the columns."""
+    for separator, what in ((";", "semicolons"), ("\t", "tabs")):
+        if sum(name.count(separator) for name in names) >= len(names) > 0:
+            raise ConfigError(
+                f"{path}: expected CSV with commas between cells, got {what} ({','.join(names)!r:.60}). Save it with commas "
+                "between cells and points in decimal numbers."
+            )
 
 
 def _cell(text: str | None) -> Any:
@@ -133,12 +160,13 @@ def records_of(
 ) -> Generator[Stored, None, None]:
     """A recording as records of one partition, in file order; the offset is the row's number.
 
-    key: column with the key. time: column with the record's timestamp, in the job's time unit (None: the job's event
-    time; without one 1 ms a row). side: column that says how the sensor is worn, if the job mirrors. recording: column
-    whose value is appended to the key, after a NUL. For a JSON job, lines of JSON stay the bytes they are; all other rows
-    are encoded in the job's format. The first row is read at once, so that a missing column raises ConfigError here.
+    key: column with the key. time: column with the record's timestamp, in the job's time unit; ConfigError is raised at the
+    first row where it holds no number (None: the job's event time; without one 1 ms a row). side: column that says how the
+    sensor is worn, if the job mirrors. recording: column whose value is appended to the key, after a NUL. For a JSON job,
+    lines of JSON stay the bytes they are; all other rows are encoded in the job's format. The first row is read at once, so
+    that a missing column raises ConfigError here.
     """
-    time = time or source.time
+    stamped, time = time is not None, time or source.time
     lines = (
         _lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") and source.format == "json" and path.is_file() else None
     )
@@ -151,11 +179,14 @@ def records_of(
         encode = _encoder(source, side)
         for offset, (text, row) in enumerate(itertools.chain(read_ahead, rows)):
             value, headers = (text, ()) if text is not None else encode(row)
-            stamp = _timestamp(row.get(time), source, offset) if time is not None else offset
+            moment = row.get(time) if time is not None else None
+            stamp = _milliseconds(moment, source)
+            if stamp is None and stamped and row:  # a broken line is told as one
+                raise ConfigError(_no_time(path, offset, time, moment, source))
             record_key = _key(row.get(key))
             if recording is not None and record_key is not None:
                 record_key += b"\0" + (_key(row.get(recording)) or b"")
-            yield Stored(source.topic, 0, offset, stamp, record_key, value, headers)
+            yield Stored(source.topic, 0, offset, offset if stamp is None else stamp, record_key, value, headers)
 
     return stored()
 
@@ -173,12 +204,22 @@ def _key(value: Any) -> bytes | None:
     return None if value is None else str(value).encode()
 
 
-def _timestamp(time: Any, source: SourceSection, offset: int) -> int:
+def _milliseconds(time: Any, source: SourceSection) -> int | None:
+    """A time as a record's timestamp, of a frame its last one; None where it is no number."""
     if isinstance(time, list) and time:
         time = time[-1]
-    if not isinstance(time, (int, float)) or not math.isfinite(time):
-        return offset
+    if isinstance(time, bool) or not isinstance(time, (int, float)) or not math.isfinite(time):
+        return None
     return math.ceil(time * SECONDS[source.time_unit] * 1000.0)
+
+
+def _no_time(path: Path, offset: int, column: str | None, time: Any, source: SourceSection) -> str:
+    got = "nothing" if time is None else f"{time!r:.60}"
+    advice = " Times as text, such as ISO 8601, are not read: convert them." if isinstance(time, str) else ""
+    return (
+        f"{path} row {offset + 1}: expected a number of {UNIT_NAMES[source.time_unit]} since 1970 in the time column "
+        f"{column!r}, got {got}.{advice}"
+    )
 
 
 def _encoder(source: SourceSection, side: str | None) -> Any:

@@ -9,6 +9,7 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record, Report
 from streamjobs.core.state.live import Live
+from streamjobs.core.unlearned import Taken
 
 BATCH = 1000  # records of a batch; any other number gives the same bits
 BATCH_BYTES = 64 << 20  # of the values of a batch
@@ -18,9 +19,7 @@ BATCH_BYTES = 64 << 20  # of the values of a batch
 class Tally:
     """Totals since the start; a line of progress is the difference of two."""
 
-    records: int = 0
-    samples: int = 0
-    rows: int = 0
+    taken: Taken = field(default_factory=Taken)
     keys: int = 0
     ls_errors: int = 0
     ls_error_sum: float = 0.0
@@ -29,13 +28,29 @@ class Tally:
     measured: int = 0
     squared: float = 0.0
     drift_events: int = 0
-    dead_lettered: Counter[str] = field(default_factory=Counter)
-    skipped: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def records(self) -> int:
+        return self.taken.records
+
+    @property
+    def samples(self) -> int:
+        return self.taken.samples
+
+    @property
+    def rows(self) -> int:
+        return self.taken.rows
+
+    @property
+    def dead_lettered(self) -> Counter[str]:
+        return self.taken.dead_lettered
+
+    @property
+    def skipped(self) -> Counter[str]:
+        return self.taken.skipped
 
     def add(self, report: Report) -> None:
-        self.records += report.records
-        self.samples += report.samples
-        self.rows += report.rows
+        self.taken.add(report)
         self.keys += report.keys_created
         self.ls_errors += len(report.ls_errors)
         self.ls_error_sum += sum(report.ls_errors)
@@ -44,8 +59,6 @@ class Tally:
         self.measured += report.measured
         self.squared += report.squared
         self.drift_events += report.drift_events
-        self.dead_lettered.update(report.dead_lettered)
-        self.skipped.update(report.skipped)
 
 
 class Replay:

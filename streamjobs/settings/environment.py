@@ -10,9 +10,12 @@ from pydantic import BaseModel
 from algorithms.common.settings import suggestion
 from streamjobs.settings.sections import Settings
 from streamjobs.settings.sentences import Path, is_secret
+from streamjobs.settings.types import MOST_NUMBERS
 
 PREFIX = "STREAMJOBS_"
 DEEPEST = 32  # levels of nested tables and lists
+LONGEST = MOST_NUMBERS  # values of a list
+MOST_NAMES = 1000  # names in a table
 
 
 def overridden(table: Mapping[str, Any], env: Mapping[str, str]) -> tuple[dict[str, Any], dict[Path, str], list[str]]:
@@ -51,6 +54,29 @@ def beyond(table: Mapping[str, Any]) -> str | None:
                 inner += value.values() if isinstance(value, Mapping) else value
         level = inner
     return f"tables and lists nested more than {DEEPEST} deep" if level else None
+
+
+def oversized(table: Mapping[str, Any]) -> str | None:
+    """Where a list or a table is longer than any setting reads, and by how much; None if none is. Call `beyond` before.
+
+    >>> oversized({"source": {"fields": ["x"] * 5000}})
+    '[source]: fields has 5,000 values; a list may have 4,096.'
+    """
+    level: list[tuple[Path, Any]] = [((), table)]
+    while level:
+        inner: list[tuple[Path, Any]] = []
+        for path, value in level:
+            where = f"[{path[0]}]: {'.'.join(path[1:]) or 'the section'}" if path else "as a whole"
+            if isinstance(value, Mapping):
+                if len(value) > MOST_NAMES:
+                    return f"{where} has {len(value):,} names; a table may have {MOST_NAMES:,}."
+                inner += [((*path, str(name)), one) for name, one in value.items()]
+            elif isinstance(value, (list, tuple)):
+                if len(value) > LONGEST:
+                    return f"{where} has {len(value):,} values; a list may have {LONGEST:,}."
+                inner += [(path, one) for one in value]
+        level = inner
+    return None
 
 
 def _copy(value: Any) -> Any:

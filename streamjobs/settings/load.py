@@ -11,7 +11,7 @@ from algorithms.common.settings import suggestion
 from streamjobs.errors import ConfigError
 from streamjobs.settings.broker_rules import written_secrets
 from streamjobs.settings.composition import Composition, compose
-from streamjobs.settings.environment import PREFIX, beyond, overridden, section_model
+from streamjobs.settings.environment import PREFIX, beyond, overridden, oversized, section_model
 from streamjobs.settings.learners import PREDICTING, TASK, own_settings, read_learners
 from streamjobs.settings.rules import contradictions
 from streamjobs.settings.sections import HeadSection, LearnerSection, Settings
@@ -33,10 +33,14 @@ def composition_from(
     """
     if odd := beyond(table):
         raise ConfigError(f"{origin}: holds {odd}; no setting does.")
+    if large := oversized(table):
+        raise ConfigError(f"{origin} {large}")
     written = written_secrets(table, origin)
     table, variables, problems = overridden(table, env or {})
     if odd := beyond(table):
         raise ConfigError(f"environment {PREFIX}SECTION__NAME: one holds {odd}; no setting does.")
+    if large := oversized(table):
+        raise ConfigError(f"environment {PREFIX}SECTION__NAME of {large}")
     problems += written
     places = Places(origin, variables)
     for section in table:

@@ -1,8 +1,9 @@
 """Valid settings that are probably mistakes; `streamjobs check` prints them as notes."""
 
 from collections.abc import Iterator
+from typing import Any
 
-from streamjobs.settings.sections import Settings
+from streamjobs.settings.sections import Settings, SourceSection
 
 
 def notes(settings: Settings) -> list[str]:
@@ -17,9 +18,19 @@ def _sentences(settings: Settings) -> Iterator[str]:
         yield "[source]: label is not set, so predictions are never learned and stay null; set it if records have labels."
     if not predicts and source.label is not None:
         yield f"[source]: label {source.label!r} is read, but nothing learns it; add a [head]."
-    if source.time is None and (settings.window or source.lateness):
-        yield "[source]: time is not set; windows and lateness use the records' timestamps."
-    if source.lateness and source.late != "learn":
+    untimed = source.time is None and source.format != "raw"
+    if untimed and settings.window:
+        yield (
+            "[source]: time is not set, so windows use the records' timestamps. That is right for records sent as they are "
+            "measured; of a recording sent at full speed most samples are skipped. Set time if records hold one."
+        )
+    idle = [name for name in ("late", "lateness", "duplicates") if getattr(source, name) != _default(name)]
+    if untimed and idle:
+        yield (
+            f"[source]: {', '.join(idle)} {'has' if len(idle) == 1 else 'have'} no effect: time is not set, so samples are "
+            "taken in the order of their offsets and none is late or a duplicate."
+        )
+    if source.lateness and source.late != "learn" and not untimed:
         yield f"[source]: samples later than {source.lateness:g} s are not learned (late = {source.late!r})."
     if settings.broker.session_timeout < 6:
         yield "[broker]: brokers refuse a session_timeout below 6 s by default (group.min.session.timeout.ms)."
@@ -32,3 +43,7 @@ def _sentences(settings: Settings) -> Iterator[str]:
         yield "[state]: store = 'memory' reads the whole changelog at every start; use it for tests only."
     if settings.scaling.method == "none":
         yield "[scaling]: x is not scaled, but the defaults of kernels and step sizes assume scaled x."
+
+
+def _default(name: str) -> Any:
+    return SourceSection.model_fields[name].default

@@ -1,6 +1,7 @@
 """Settings that are valid each, but contradict one another. A rule needs only the sections that it names."""
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -23,12 +24,15 @@ from streamjobs.settings.sections import (
 from streamjobs.stages.windows import MOST_SAMPLES
 
 LONGEST_TRANSACTION = 60.0  # seconds; a third of the broker's timeout, TRANSACTION_TIMEOUT of worker.changelog
+LONGEST_TOPIC = 249  # characters of a name, to the broker
 Problems = Iterator[tuple[tuple[str, str], str]]  # ((section, setting), sentence about it)
 
 
 def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Problems:
     """Each contradiction with its setting. parts: the valid sections by name; learners: the valid learners by section."""
     rules: list[Problems] = []
+    if job := parts.get("job"):
+        rules.append(_job(job))
     if source := parts.get("source"):
         rules.append(_source(source))
     if broker := parts.get("broker"):
@@ -55,6 +59,11 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
     if (sinks := parts.get("sinks")) and source:
         rules.append(_sinks(sinks, source, parts, learners))
     return itertools.chain.from_iterable(rules)
+
+
+def _job(job: JobSection) -> Problems:
+    if job.name in (".", ".."):
+        yield ("job", "name"), f"name must be able to name a folder and a topic; got {job.name!r}."
 
 
 def _source(source: SourceSection) -> Problems:
@@ -85,8 +94,9 @@ def _source(source: SourceSection) -> Problems:
         return
     if not fields:
         yield ("source", "fields"), "fields must name at least one number of a record; got an empty list."
-    for name in sorted({name for name in fields if fields.count(name) > 1}):
-        yield ("source", "fields"), f"fields must differ; {name!r} is named {fields.count(name)} times."
+    for name, times in sorted(Counter(fields).items()):
+        if times > 1:
+            yield ("source", "fields"), f"fields must differ; {name!r} is named {times} times."
     if source.dim is not None and source.dim != len(fields):
         yield ("source", "dim"), f"dim must be the number of fields ({len(fields)}), or absent; got {source.dim}."
 
@@ -278,6 +288,11 @@ def _sinks(
             yield ("sinks", name), f"{name} must be a topic of its own; {topic!r} is already {users[topic]}."
         elif topic:
             users[topic] = f"the topic of {name}"
+        if len(topic) > LONGEST_TOPIC:
+            yield (
+                ("sinks", name),
+                f"{name} must be a topic's name of at most {LONGEST_TOPIC} characters; {topic!r:.60}... has {len(topic)}.",
+            )
     learner, head = learners.get("learner"), parts.get("head")
     if sinks.features and learner is not None and learner.kind in PREDICTING:
         yield ("sinks", "features"), "no features would be sent: the learner predicts and gives none. Remove the setting."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from streamjobs.settings.broker import BrokerSection
-from streamjobs.settings.types import Bytes, Seconds, Section, Side, Topic
+from streamjobs.settings.types import MOST_NUMBERS, Bytes, Seconds, Section, Side, Topic
 
 
 class JobSection(Section):
@@ -29,18 +29,25 @@ class SourceSection(Section):
     format: Literal["json", "msgpack", "raw"] = Field(default="json", description="encoding of record values")
     fields: list[str] | None = Field(default=None, description="fields whose numbers make up x, in this order")
     x: str = Field(default="x", description="without `fields`: the field that holds x as a list")
-    dim: int | None = Field(default=None, ge=1, le=4096, description="length of x; may be left out with `fields`")
-    time: str | None = Field(default=None, description="field with the event time; absent: the record's timestamp")
+    dim: int | None = Field(default=None, ge=1, le=MOST_NUMBERS, description="length of x; may be left out with `fields`")
+    time: str | None = Field(
+        default=None,
+        description="field with the event time; absent: the record's timestamp, and the order is that of the offsets",
+    )
     time_unit: Literal["s", "ms", "us", "ns"] = Field(default="s", description="unit of the event time, counted since 1970")
     label: str | None = Field(default=None, description="field with the label; a record may omit it, or hold null")
     late: Literal["learn", "predict_only", "drop", "dlq"] = Field(
-        default="learn", description="what to do with a sample older than the newest one applied to its key"
+        default="learn",
+        description="what to do with a sample older than the newest one applied to its key; without `time` none is",
     )
     lateness: Seconds = Field(
-        default=0.0, description="event time that samples wait to be sorted by time (duration, or seconds)"
+        default=0.0,
+        description="event time that samples wait to be sorted by time (duration, or seconds); without `time` none waits",
     )
     duplicates: Literal["drop", "learn"] = Field(
-        default="drop", description="what to do with a sample that has the event time of an earlier one of its key"
+        default="drop",
+        description="what to do with a sample that has the event time of an earlier one of its key; without `time` all are "
+        "learned",
     )
     future: Seconds = Field(
         default=60.0,

@@ -62,6 +62,13 @@ class ClassCounts(JobStage):
         if names is not None and state.labelled[len(names) :].any():
             refuse(f"{name}.labelled", f"labels of {len(names)} classes", "labels of more")
 
+    def trusted(self, work: Workspace, slots: Array, classes: Array | None) -> Array:
+        labelled = work["labelled"][slots]
+        good: Array = (labelled >= 0) & (labelled < MOST_COUNTED)
+        if classes is not None:
+            good &= (labelled == 0) | (np.arange(self.classes) < classes[:, None])
+        return np.logical_and.reduce(good, axis=1)  # type: ignore[no-any-return]
+
     def number(self, work: Workspace, slots: Array) -> tuple[Array, Array]:
         """The number of each row within its key, and how many rows its learner had seen before it; counts on."""
         seq, seen = np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)

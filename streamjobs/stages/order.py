@@ -4,6 +4,10 @@ With `lateness` 0 nothing is held: a sample older than the newest applied one of
 a duplicate. With more, a sample waits until one at least `lateness` newer has come, so that what arrives out of order
 leaves in order; equal times leave in order of arrival. At most `max_held` samples of a key wait, then the oldest goes.
 What waits at the end of a stream goes on waiting: only a newer sample of its key lets it out.
+
+A sample whose record names no time has the record's timestamp, which producers and brokers set: many samples may share
+one, and it may go back. Such a sample is never late and never a duplicate. It goes on at once, so the order is that of
+the offsets; samples of its key that still wait go before it.
 """
 
 from dataclasses import dataclass
@@ -36,6 +40,7 @@ class Ordered(NamedTuple):
     owner: Array  # (k,)
     learn: Array  # (k,) int8
     verdict: Array  # (n,) int8 of each arriving sample: APPLIED, HELD, LATE or DUPLICATE, whatever the policy then does
+    untimed: Array  # (k,) bool, has its record's timestamp for a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +87,10 @@ class Order(JobStage):
         if held > self.max_held:
             raise ValueError(f"Order: {held} samples wait, of which {self.max_held} may.")
 
+    def derive_slots(self, work: Any, slots: Array) -> Array:
+        good: Array = work["counts"][slots, 0] <= self.max_held
+        return good
+
     def begin(self, shape: Shape, seed: int) -> OrderState:
         return OrderState(-np.inf, np.empty(0), np.empty((0, shape.dim)), np.empty((0, shape.label_width)))
 
@@ -102,8 +111,13 @@ class Order(JobStage):
         """Event time of the oldest sample that waits to be put in order, seconds; inf without one."""
         return float(work["held_times"][slot, 0]) if work["counts"][slot, 0] else float("inf")
 
-    def advance(self, work: Any, slots: Array, times: Array, X: Array, L: Array, owner: Array) -> Ordered:
-        """Samples of many keys in arrival order: X (n, dim), L (n, labels), the rest (n,)."""
+    def advance(
+        self, work: Any, slots: Array, times: Array, X: Array, L: Array, owner: Array, untimed: Array | None = None
+    ) -> Ordered:
+        """Samples of many keys in arrival order: X (n, dim), L (n, labels), the rest (n,).
+
+        untimed: bool, whether a sample has its record's timestamp for a time; None: none has.
+        """
         n, most = len(times), len(times)
         if self.lateness > 0 and n:
             most += int(work["counts"][np.unique(slots), 0].sum())  # all that waits may leave
@@ -114,6 +128,7 @@ class Order(JobStage):
             np.empty((most, L.shape[1])),
             np.empty(most, np.int64),
             np.empty(most, np.int8),
+            np.zeros(most, np.bool_),
         )
         verdict = np.empty(n, np.int8)
         samples = (  # writable: a read-only array is another type and would compile again
@@ -122,28 +137,43 @@ class Order(JobStage):
             plain(X, np.float64),
             plain(L, np.float64),
             plain(owner, np.int64),
+            np.zeros(n, np.bool_) if untimed is None else plain(untimed, np.bool_),
         )
         first = np.zeros(work.slots if self.lateness > 0 else 0, np.int64)
         policy = (_POLICIES[self.policy], self.lateness, self.duplicates == "learn", self.max_held)
         k = _advance(tuple(work), samples, out, verdict, first, policy)
-        slots, times, X, L, owner, learn = (array[:k] for array in out)
-        return Ordered(slots, times, X, L, owner, learn, verdict)
+        slots, times, X, L, owner, learn, untimed = (array[:k] for array in out)
+        return Ordered(slots, times, X, L, owner, learn, verdict, untimed)
 
 
 # The loops below index whole arrays instead of taking views of rows: they compile in a third of the time.
 @compiled
 def _advance(work, samples, out, verdict, first, policy):
     newest, held_times, held_X, held_L, counts = work
-    slots, times, X, L, owner = samples
-    out_slots, out_times, out_X, out_L, out_owner, out_learn = out
+    slots, times, X, L, owner, untimed = samples
+    out_slots, out_times, out_X, out_L, out_owner, out_learn, out_untimed = out
     late_policy, lateness, learn_duplicates, max_held = policy
     k = 0  # samples that went on
     # `first` says where a slot's waiting samples begin while the batch runs; at its end they move to the front.
     for n in range(times.size):
         key, time = slots[n], times[n]
-        if time < newest[key] or time == newest[key] or lateness <= 0.0:  # it does not wait
+        if untimed[n] and lateness > 0.0:  # what waits came before it
+            for i in range(first[key], first[key] + counts[key, 0]):
+                newest[key] = held_times[key, i]
+                out_slots[k], out_times[k], out_owner[k], out_learn[k] = key, newest[key], owner[n], LEARN
+                for j in range(X.shape[1]):
+                    out_X[k, j] = held_X[key, i, j]
+                for j in range(L.shape[1]):
+                    out_L[k, j] = held_L[key, i, j]
+                k += 1
+            first[key] = 0
+            for field in range(3):
+                counts[key, field] = 0
+        if untimed[n] or time <= newest[key] or lateness <= 0.0:  # it does not wait
             learn, goes = LEARN, True
-            if time < newest[key]:
+            if untimed[n]:
+                verdict[n], newest[key], out_untimed[k] = APPLIED, max(newest[key], time), True
+            elif time < newest[key]:
                 verdict[n], goes = LATE, late_policy <= 1
                 if late_policy == 1:
                     learn = PREDICT_ONLY

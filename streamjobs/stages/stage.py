@@ -100,6 +100,14 @@ class JobStage(Stage, abstract=True):
             for field in (*self.label_codes, *self.class_columns):
                 _check_columns(f"{name}.{field}", np.asarray(getattr(state, field)), len(names))
 
+    def trusted(self, work: Any, slots: Array, classes: Array | None) -> Array:
+        """(k,) bool: what an own `validate` asks beyond the stage's fields, of many slots that hold stored states.
+
+        False where in doubt: then `validate` decides. A stage with a `validate` of its own has one of these too, or its
+        jobs read every state alone. classes (k,): how many each key knows, None where labels are numbers.
+        """
+        return np.ones(len(slots), np.bool_)
+
 
 def check_fields(name: str, codec: Any, fresh: State, state: State, *, finite: bool) -> None:
     """A state has the sizes it can have, and finite numbers alone where asked for. Raises SnapshotError."""

@@ -8,6 +8,9 @@ Not every window becomes a row, nor every sample part of one; `skipped` counts t
 "sparse" windows with fewer than 80 % of their samples, "gap" windows cut short by a pause, "crowded" samples beyond
 1.5 times the declared number, "late" samples older than the newest one (ordering is the stage before).
 
+A sample whose record names no time is never late. Where its record's timestamp is before the newest one, it counts at the
+newest; where it is before by more than `gap`, a new window starts there, as after a pause.
+
 A row's label is the majority of its labelled samples (the lowest code at ties), or with `label="mean"` their mean; its
 `learn` is what all its samples allow (the common bits).
 """
@@ -119,8 +122,27 @@ class Windows(JobStage):
             ended = state.newest - start - self.length
             refuse(f"{name}.window", "an unfinished window", f"one that ended {ended:g} s before")
 
-    def advance(self, work: Any, slots: Array, times: Array, X: Array, L: Array, owner: Array, learn: Array) -> Rows:
-        """Samples of many keys in order: X (n, dim), L (n, labels), learn (n,) int8, the rest (n,)."""
+    def trusted(self, work: Any, slots: Array, classes: Array | None) -> Array:
+        origin, window, newest = work["origin"][slots], work["window"][slots], work["newest"][slots]
+        start = origin + window * self.hop
+        good: Array = (origin >= 0) & (origin < END_OF_TIME) & (window >= 0) & (window <= END_OF_TIME / self.hop)
+        return good & (np.isneginf(newest) | (start + self.length > newest))
+
+    def advance(
+        self,
+        work: Any,
+        slots: Array,
+        times: Array,
+        X: Array,
+        L: Array,
+        owner: Array,
+        learn: Array,
+        untimed: Array | None = None,
+    ) -> Rows:
+        """Samples of many keys in order: X (n, dim), L (n, labels), learn (n,) int8, the rest (n,).
+
+        untimed: bool, whether a sample has its record's timestamp for a time; None: none has.
+        """
         samples = (  # writable: a read-only array is another type and would compile again
             plain(slots, np.int64),
             plain(times, np.float64),
@@ -128,6 +150,7 @@ class Windows(JobStage):
             plain(L, np.float64),
             plain(owner, np.int64),
             plain(learn, np.int8),
+            np.zeros(len(times), np.bool_) if untimed is None else plain(untimed, np.bool_),
         )
         n, dim, labels, room = len(times), X.shape[1], L.shape[1], self.room("X")
         # Rows the loop gives before it pauses: about as many as can come, in bounded memory.
@@ -162,7 +185,7 @@ class Windows(JobStage):
 @compiled
 def _advance(work, samples, begin, out, grid, making):
     held_times, held_X, held_L, held_learns, origins, windows, newest, counts = work
-    slots, times, X, L, owner, learn = samples
+    slots, times, X, L, owner, learn, untimed = samples
     out_slots, out_times, out_X, out_L, out_owner, out_learn, out_count = out
     length, hop, period, gap = grid
     fewest, mean, skipped = making
@@ -172,10 +195,13 @@ def _advance(work, samples, begin, out, grid, making):
         if k == out_times.size:  # no room for a row of this sample: pause before it
             return n, k
         if time < newest[key]:
-            skipped[3] += 1
-            continue
+            if not untimed[n]:
+                skipped[3] += 1
+                continue
+            if newest[key] - time <= gap:
+                time = newest[key]
         count, window = counts[key, 0], windows[key]
-        if not time - newest[key] <= gap:  # a pause, or the first sample of the key
+        if not abs(time - newest[key]) <= gap:  # a pause, or the first sample of the key
             skipped[1] += count > 0
             origins[key], window, count = time, 0, 0
         origin, last = origins[key], False

@@ -6,18 +6,19 @@ consumer group need not be asked. One transaction is one checkpoint: all of it c
 """
 
 import asyncio
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError
+from aiokafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from streamjobs.kafka.topic_id import Origin
 from streamjobs.kafka.topics import writer_of
 from streamjobs.worker.failures import FENCED, DeliveryError, FencedError, reason
-from streamjobs.worker.outbox import BATCH_BYTES, Fields, extend_batch_ttl, send_records
+from streamjobs.worker.outbox import BATCH_BYTES, BATCH_TTL, Fields, extend_batch_ttl, send_records
 
 CLOSE_WITHIN = 5.0  # seconds; a producer that lost its broker would wait for ever
 # Seconds until the broker aborts an open transaction. Longer than a batch waits for its leader, so a worker survives the
@@ -35,6 +36,7 @@ class Changelog:
     def __init__(self, client: Mapping[str, Any], name: str, topic: str, partition: int, origin: Origin = NO_ORIGIN) -> None:
         self.name, self.topic, self.partition, self.origin = name, topic, partition, origin
         self._headers = origin.headers
+        self._joined: float | None = None  # time.monotonic() when something joined the open transaction first
         self._producer = extend_batch_ttl(
             AIOKafkaProducer(
                 **client,
@@ -46,6 +48,7 @@ class Changelog:
 
     def producer(self) -> Any:
         """For records that are to join the transaction."""
+        self._joined = self._joined or time.monotonic()
         return self._producer
 
     async def open(self) -> None:
@@ -75,6 +78,7 @@ class Changelog:
         aiokafka commits a transaction even if one of its batches was refused. So everything is acknowledged before
         `commit`.
         """
+        self._joined = self._joined or time.monotonic()
         with self._translated_errors(snapshots):
             records: list[Fields] = [("state", key, data, None, self._headers) for key, data in snapshots]
             sent = await send_records(self._producer, self.topic, self.partition, records)
@@ -96,6 +100,7 @@ class Changelog:
             if not self._producer._txn_manager.is_in_transaction():
                 raise FencedError(self._taken_over("its producer has failed"))
             await self._producer.commit_transaction()
+            self._joined = None
             await self._producer.begin_transaction()
 
     @contextmanager
@@ -110,6 +115,12 @@ class Changelog:
                 f"topic {self.topic}[{self.partition}]: the broker refused snapshots of up to {largest} bytes as too "
                 "large. Raise the topic's max.message.bytes, or lower budget, rank or dimension, then start again."
             ) from error
+        except KafkaTimeoutError as error:
+            raise DeliveryError(
+                f"topic {self.topic}[{self.partition}]: the broker did not take snapshots within {BATCH_TTL:.0f} s "
+                f"({reason(error)}): it has no leader for the topic, it is too slow, or this worker is. Their input is not "
+                "acknowledged and is read again at the next start."
+            ) from error
         except KafkaError as error:
             raise DeliveryError(
                 f"topic {self.topic}[{self.partition}]: the broker refused snapshots ({reason(error)}). "
@@ -117,9 +128,17 @@ class Changelog:
             ) from error
 
     def _taken_over(self, why: str) -> str:
+        open_for = time.monotonic() - self._joined if self._joined is not None else 0.0
+        if open_for > TRANSACTION_TIMEOUT:
+            return (
+                f"topic {self.topic}[{self.partition}]: the broker ended this worker's transaction ({why}), which had been "
+                f"open for {open_for:.0f} s, longer than the {TRANSACTION_TIMEOUT:.0f} s a checkpoint may take. Nothing of "
+                "it counts, and its input is read again. The worker was frozen, or too slow: give it more memory "
+                "([state] cache) or processor, or start more workers."
+            )
         return (
-            f"topic {self.topic}[{self.partition}]: another worker has taken this partition over ({why}), or this worker "
-            f"was frozen for {TRANSACTION_TIMEOUT:.0f} s. Its last changes were not written; the new owner repeats them."
+            f"topic {self.topic}[{self.partition}]: another worker has taken this partition over ({why}). "
+            "Its last changes were not written; the new owner repeats them."
         )
 
     async def close(self) -> None:

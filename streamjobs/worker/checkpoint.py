@@ -155,7 +155,7 @@ class Checkpoints:
         return self._end_step("store", started)
 
     def _record_commit(self, cut: Cut) -> None:
-        self.partition.committed = cut.next_offset
+        self.partition.committed, self.partition.committed_at = cut.next_offset, time.monotonic()
         self._on_commit()
 
     def _end_step(self, step: str, started: float) -> float:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import structlog
 
 from streamjobs.core.interface import Core
+from streamjobs.core.messages import Report
 from streamjobs.kafka.topic_id import Origin
 from streamjobs.settings.sections import StateSection
 from streamjobs.worker.backpressure import Backpressure
@@ -20,7 +21,7 @@ from streamjobs.worker.changelog import NO_ORIGIN
 from streamjobs.worker.checkpoint import ChangelogLike, Checkpoints, CommitOffset
 from streamjobs.worker.failures import DeliveryError, FencedError
 from streamjobs.worker.idle_keys import Expiry
-from streamjobs.worker.metrics import Metrics
+from streamjobs.worker.metrics import CacheMisses, Metrics
 from streamjobs.worker.outbox import Outbox
 from streamjobs.worker.partition import Bounds, FetchedRecords, Partition
 from streamjobs.worker.store import Store
@@ -83,6 +84,8 @@ class Delivery:
         self._changelogs: dict[int, ChangelogLike] = {}
         self.prepared: frozenset[int] = frozenset()  # fenced, and their stores restored
         self._revoking = asyncio.Lock()
+        self._turn = asyncio.Lock()
+        self._misses = CacheMisses(state.cache)
 
     @property
     def partitions(self) -> dict[int, Partition]:
@@ -157,14 +160,15 @@ class Delivery:
             number,
             start,
             core=self.core,
-            read=self.store.get,
+            read_many=self.store.get_many,
             max_live_bytes=share,
             outbox=outbox,
             backpressure=self.backpressure,
             bounds=Bounds(state.checkpoint_records, state.checkpoint_bytes),
-            on_advance=metrics.count_advance,
+            on_advance=self._count_advance,
             expiry=self._expiry(number),
             on_expired=partial(self._count_expired, number),
+            turn=self._turn,
         )
         outbox.on_refused = partition.due.set
         checkpoints = Checkpoints(
@@ -180,6 +184,10 @@ class Delivery:
         )
         tasks = [self._supervise(partition, work) for work in (partition.pump(), checkpoints.run(state.checkpoint))]
         return HeldPartition(partition, checkpoints, tasks)
+
+    def _count_advance(self, report: Report, seconds: float) -> None:
+        self.metrics.count_advance(report, seconds)
+        self._misses.count(report, time.monotonic())
 
     def _expiry(self, number: int) -> Expiry | None:
         ttl = self.state.ttl

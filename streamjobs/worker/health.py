@@ -33,8 +33,11 @@ class Health:
         """200 while recovering or running (and not stalled), 503 otherwise."""
         metrics, clock = self.metrics, time.time()
         moment = time.monotonic() if now is None else now
-        lags = {str(one.number): metrics.lag_of(one) for one in metrics.partitions()}
+        partitions = metrics.partitions()
+        lags = {str(one.number): metrics.lag_of(one) for one in partitions}
         age = clock - (metrics.last_commit or metrics.started)
+        waiting = {one.number: moment - one.committed_at for one in partitions if lags[str(one.number)]}
+        late = sorted(number for number, seconds in waiting.items() if seconds > STALLED)
         stalled = ""
         if self.last_turn and moment - self.last_turn > STALLED:
             stalled = f"the worker's event loop has not run for {moment - self.last_turn:.0f} s"
@@ -42,6 +45,10 @@ class Health:
             stalled = f"no broker has answered for {moment - self.last_answer:.0f} s"
         elif self.state == "running" and any(lags.values()) and age > STALLED:
             stalled = f"records are waiting, and no offset was committed for {age:.0f} s"
+        elif self.state == "running" and late:
+            which = ", ".join(map(str, late))
+            longest = max(waiting.values())
+            stalled = f"records of partition {which} are waiting, and no offset of theirs was committed for {longest:.0f} s"
         healthy = self.state in ("recovering", "running") and not stalled
         return (200 if healthy else 503), {
             "state": self.state,

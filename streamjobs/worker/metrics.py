@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.samples import Exemplar
@@ -23,15 +24,21 @@ from prometheus_client.samples import Exemplar
 from streamjobs import __version__
 from streamjobs.core.messages import Report, Worst
 from streamjobs.core.state.live_stats import LiveStats, together
+from streamjobs.core.unlearned import REASONS as SKIPPED
+from streamjobs.core.unlearned import Taken
 from streamjobs.errors import REASONS
 from streamjobs.worker.partition import Partition
+
+log = structlog.get_logger("streamjobs")
 
 PREFIX = "streamjobs_"
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 DELAYS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 RATIOS = tuple(float(f"{10 ** (step / 4):.3g}") for step in range(-24, 9))  # four a decade, 1e-6 to 100
 STAGES = ("advance", "outputs", "changelog", "offsets", "store", "commit")
-SKIPPED = ("late", "duplicate")
+MISSES_EVERY = 60.0  # seconds between two warnings about misses, which each looks back on
+MANY_MISSES = 0.1  # states read to records
+FEWEST_RECORDS = 1_000  # of which states read are called many
 
 
 class Metric(NamedTuple):
@@ -69,6 +76,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("keys_active", "gauge", "of those, keys with a record in the last 5 minutes"),
     Metric("keys_in_drift", "gauge", "of the active keys, those with a drift alarm in the last 5 minutes"),
     Metric("keys_created_total", "counter", "keys that began here"),
+    Metric("state_reads_total", "counter", "states read from the local store: their keys were not among the live states"),
     Metric("keys_evicted_total", "counter", "keys that left the live states for want of room, until their next record"),
     Metric("keys_expired_total", "counter", "keys whose states ended: nothing had come for [state] ttl"),
     Metric("model_budget_used_ratio", "gauge", "stored samples to their limit, mean of the live keys; NaN: it stores none"),
@@ -116,7 +124,7 @@ class Metrics:
         self.last_commit = 0.0  # seconds since 1970, 0: none yet
         self.started = time.time()
         self.remaining = 0  # changelog records still to be read
-        self.totals = {"records": 0, "redelivered": 0, "dead_lettered": 0}  # fields of the log event `stopped`
+        self.taken = Taken()
         self.end_of: Callable[[int], int | None] = lambda partition: None  # an input partition's end, set by the app
         self._partitions: Mapping[int, Partition] = {}
         self._collectors: dict[str, Any] = {}
@@ -170,10 +178,8 @@ class Metrics:
 
     def count_advance(self, report: Report, seconds: float) -> None:
         """Count the report of one call of `advance`."""
-        collectors, totals = self._collectors, self.totals
-        totals["records"] += report.records
-        totals["redelivered"] += report.redelivered
-        totals["dead_lettered"] += sum(report.dead_lettered.values())
+        collectors = self._collectors
+        self.taken.add(report)
         self._stages["advance"].observe(seconds)
         self._consumed.inc(report.records)
         self._bytes.inc(report.bytes)
@@ -187,6 +193,8 @@ class Metrics:
             collectors["samples_skipped_total"].labels(reason).inc(count)
         if report.keys_created:
             collectors["keys_created_total"].inc(report.keys_created)
+        if report.states_read:
+            collectors["state_reads_total"].inc(report.states_read)
         if report.keys_evicted:
             collectors["keys_evicted_total"].inc(report.keys_evicted)
         if report.keys_expired:
@@ -252,6 +260,34 @@ class Metrics:
         self._collectors["recovery_remaining_records"].set(remaining)
         if seconds is not None:
             self._collectors["recovery_duration_seconds"].set(seconds)
+
+
+class CacheMisses:
+    """Counts what calls of `advance` report, over a minute. A key's first record after a start is no miss."""
+
+    def __init__(self, cache: int) -> None:
+        self._cache = cache
+        self._records = self._read = self._evicted = 0
+        self._since: float | None = None
+
+    def count(self, report: Report, now: float) -> None:
+        """now: time.monotonic()."""
+        self._since = now if self._since is None else self._since
+        self._records += report.records
+        self._read += report.states_read
+        self._evicted += report.keys_evicted
+        if now - self._since < MISSES_EVERY:
+            return
+        read = min(self._read, self._evicted)
+        if self._records >= FEWEST_RECORDS and read > MANY_MISSES * self._records:
+            log.warning(
+                "keys do not fit [state] cache: states are read from the store again and again",
+                records=self._records,
+                states_read=read,
+                cache=f"{self._cache >> 20}MB",
+                action="raise [state] cache, or start more workers",
+            )
+        self._since, self._records, self._read, self._evicted = now, 0, 0, 0
 
 
 class BatchHistogram:

@@ -14,8 +14,12 @@ from streamjobs.worker.backpressure import Backpressure
 from streamjobs.worker.idle_keys import Expiry, RecentBatches
 
 MAX_AT_ONCE = 5_000  # records taken from the queue together
-SLICE = 500  # records of one call of `advance`: the event loop waits for it, and larger calls cost more per record
+SLICE = 500  # most records of one call of `advance`: larger calls cost more per record
+LEAST_SLICE = 16
+TURN = 0.02  # seconds a call of `advance` may take: the event loop waits for it. The number of its records follows
+HOLD = 0.25  # seconds of applying after which a waiting checkpoint gets its turn
 OVERDUE = 3  # times the checkpoint's bounds: applying waits for the checkpoint
+OVERDUE_AFTER = 5.0  # seconds a checkpoint may take: then applying waits for it, and leaves it the event loop
 
 Snapshots = list[tuple[bytes, bytes | None]]  # None: a tombstone
 
@@ -53,7 +57,10 @@ class Bounds(NamedTuple):
 
 
 class Partition:
-    """start: the first input offset to apply; read: gives a key's snapshot from the local store."""
+    """start: the first input offset to apply; read_many: gives keys' snapshots from the local store.
+
+    turn: what partitions hold while they call `advance`; with one for all of them, the event loop turns between two calls.
+    """
 
     def __init__(
         self,
@@ -61,7 +68,7 @@ class Partition:
         start: int,
         *,
         core: Core,
-        read: Callable[[int, bytes], bytes | None],
+        read_many: Callable[[int, Sequence[bytes]], list[bytes | None]],
         max_live_bytes: int,
         outbox: OutboxLike,
         backpressure: Backpressure,
@@ -69,27 +76,36 @@ class Partition:
         on_advance: Callable[[Report, float], None] = lambda report, seconds: None,
         expiry: Expiry | None = None,
         on_expired: Callable[[int], None] = lambda keys: None,
+        turn: asyncio.Lock | None = None,
     ) -> None:
         self.number, self.core, self.outbox = number, core, outbox
         self.backpressure, self.bounds = backpressure, bounds
         self.next = self.committed = start
         self.unstored: dict[bytes, bytes | None] = {}  # snapshots of the last cut until they are in the store
         self.newest = float("-inf")  # event time of the newest row, seconds
-        self.live = core.make_live(core.job, self._read_snapshot, max_live_bytes)
+        self.live = core.make_live(core.job, self._read_snapshots, max_live_bytes)
         self.lock = asyncio.Lock()  # keeps a cut from falling between applying records and sending their outputs
         self.due = asyncio.Event()
         self.closing = False
-        self._read, self._on_advance = read, on_advance
+        self.committed_at = time.monotonic()  # of the last commit, or of the start
+        self._read_many, self._on_advance = read_many, on_advance
         self._expiry, self._on_expired = expiry, on_expired
         self._recent = RecentBatches()
         self._queue: deque[FetchedRecords] = deque()
         self._wake, self._stored = asyncio.Event(), asyncio.Event()
+        self._turn = turn or asyncio.Lock()
+        self._taken: list[Record] = []  # from the queue, not applied yet
+        self._slice = SLICE
         self._cut_at = start  # `next` at the last cut
+        self._cut_since: float | None = None  # time.monotonic() of a cut that is not stored yet
         self._sending = False
 
-    def _read_snapshot(self, key: bytes) -> bytes | None:
-        """A state that was evicted between cut and store is not in the store yet."""
-        return self.unstored[key] if key in self.unstored else self._read(self.number, key)
+    def _read_snapshots(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """States that were evicted between cut and store are not in the store yet."""
+        unstored = self.unstored
+        absent = [key for key in keys if key not in unstored]
+        found = dict(zip(absent, self._read_many(self.number, absent), strict=True)) if absent else {}
+        return [unstored[key] if key in unstored else found[key] for key in keys]
 
     def stats(self) -> LiveStats:
         """Statistics of its keys; safe to call from another thread."""
@@ -102,7 +118,7 @@ class Partition:
         self._wake.set()
 
     def close(self) -> None:
-        """Drop the queue and apply nothing more; the pump ends after the records it has taken."""
+        """Drop the queue and apply nothing more; the pump ends after the call of `advance` it is in."""
         self.closing = True
         for records in self._queue:
             self.backpressure.add_queued(-len(records), -records.bytes)
@@ -115,13 +131,16 @@ class Partition:
         while not self.closing:
             await self._wake.wait()
             self._wake.clear()
-            while self._queue and not self.closing:
+            while (self._taken or self._queue) and not self.closing:
                 while self._overdue() and not self.closing:
                     self._stored.clear()
                     self.due.set()
                     await self._stored.wait()
                 async with self.lock:
-                    await self._apply(self._dequeue())
+                    if not self._taken:
+                        self._taken = self._dequeue()
+                    applied = await self._apply(self._taken)
+                    self._taken = self._taken[applied:]
                 await asyncio.sleep(0)  # a long queue must not starve the other tasks
 
     def _dequeue(self) -> list[Record]:
@@ -133,29 +152,41 @@ class Partition:
             taken += records
         return taken
 
-    async def _apply(self, records: list[Record]) -> None:
-        if not records:
-            return
+    async def _apply(self, records: list[Record]) -> int:
+        """Apply records until a checkpoint is due or has waited for HOLD, and send the outputs. Gives how many were applied.
+
+        The first call of `advance` always happens, so that records move on however often checkpoints are due.
+        """
         self._sending = True  # stays set when this fails or is cancelled: no checkpoint may follow
         outputs: list[Output] = []
-        for at in range(0, len(records), SLICE):
+        at, began = 0, time.perf_counter()
+        while at < len(records):
             if at:
+                if self.due.is_set() or self.closing or time.perf_counter() - began > HOLD:
+                    break
                 await asyncio.sleep(0)
-            started = time.perf_counter()
-            made, report = self.core.advance(self.core.job, self.live, records[at : at + SLICE])
+            async with self._turn:
+                part = records[at : at + self._slice]
+                started = time.perf_counter()
+                made, report = self.core.advance(self.core.job, self.live, part)
+                ended = time.perf_counter()
             outputs += made
-            ended = time.perf_counter()
+            at += len(part)
+            self._slice = min(SLICE, max(LEAST_SLICE, int(TURN * len(part) / max(ended - started, 1e-9))))
             self._recent.add(ended, self.live.now)
             self._on_advance(report, ended - started)
             self.newest = max(self.newest, report.newest_event or self.newest)
-        self.next = max(self.next, records[-1].offset + 1)
-        if self.next - self._cut_at >= self.bounds.records or self.live.dirty_bytes >= self.bounds.bytes:
-            self.due.set()
+            self.next = max(self.next, part[-1].offset + 1)
+            if self.next - self._cut_at >= self.bounds.records or self.live.dirty_bytes >= self.bounds.bytes:
+                self.due.set()
         if outputs:
             await self.outbox.send(outputs)
         self._sending = False
+        return at
 
     def _overdue(self) -> bool:
+        if self._cut_since is not None and time.monotonic() - self._cut_since > OVERDUE_AFTER:
+            return True
         return (
             self.next - self._cut_at >= OVERDUE * self.bounds.records or self.live.dirty_bytes >= OVERDUE * self.bounds.bytes
         )
@@ -173,6 +204,7 @@ class Partition:
         if self.next == self.committed:
             return None
         self._cut_at = self.next
+        self._cut_since = time.monotonic()
         idle = self._forget_idle_keys()
         snapshots: Snapshots = [*self.live.snapshots(), *((key, None) for key in idle)]
         self.unstored = dict(snapshots)
@@ -196,4 +228,5 @@ class Partition:
     def mark_stored(self) -> None:
         """The last cut's snapshots are in the store."""
         self.unstored = {}
+        self._cut_since = None
         self._stored.set()

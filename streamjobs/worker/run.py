@@ -1,7 +1,8 @@
 """`run`: a worker from its settings to its exit code.
 
-Exit codes: 0 stopped on request (or, with `once`, having caught up), 1 failed while running, 2 settings, 3 surroundings
-(no broker, a missing topic, wrong partitions, a port in use). A failure is one line on stderr.
+Exit codes: 0 stopped on request (or, with `once`, having caught up), 1 failed while running (or, with `once`, records came
+and nothing was learned), 2 settings, 3 surroundings (no broker, a missing topic, wrong partitions, a port in use). A
+failure is one line on stderr.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from typing import Any
 import structlog
 
 from streamjobs.core.interface import Core
+from streamjobs.errors import NothingLearned
 from streamjobs.kafka.patches.connections import LastAnswer
 from streamjobs.process import exit_at_once_on_signals, load_lapack
 from streamjobs.settings.learners import with_name
@@ -90,6 +92,8 @@ def _run(settings: Settings, core: Core, *, once: bool, drain: bool) -> None:
         worker = _Worker(settings, core, metrics, health)
         try:
             asyncio.run(worker.run(source, source.ends if once else None))
+            if once and not drain and not worker.stop_requested.is_set() and (sentence := metrics.taken.nothing_learned()):
+                raise NothingLearned(sentence)
         finally:
             left = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
             if worker.last_resort is not None and not left:
@@ -105,6 +109,7 @@ class _Worker:
     def __init__(self, settings: Settings, core: Core, metrics: Metrics, health: Health) -> None:
         self.settings, self.core, self.metrics, self.health = settings, core, metrics, health
         self.stop_requested = asyncio.Event()
+        self.unlearned = logs.Unlearned(metrics.taken, time.monotonic())
         self.code = 0
         self.last_resort: threading.Timer | None = None  # ends the process when stopping hangs
 
@@ -138,7 +143,8 @@ class _Worker:
             for task in ending:
                 task.cancel()
             await asyncio.gather(*ending, return_exceptions=True)
-        log.info("stopped", dropped_batches=app.delivery.dropped, **self.metrics.totals)
+        self.unlearned.check(time.monotonic(), last=True)
+        log.info("stopped", dropped_batches=app.delivery.dropped, **logs.totals(self.metrics.taken))
 
     async def _first_ended(
         self, ending: "list[asyncio.Future[Any]]", starting: "asyncio.Future[Any]"
@@ -161,6 +167,7 @@ class _Worker:
         delivery = app.delivery
         while True:
             await watchdog.check()
+            self.unlearned.check(time.monotonic())
             self.health.last_turn, self.health.last_answer = time.monotonic(), LastAnswer.at
             if self.health.state in ("recovering", "running"):
                 self.health.state = "recovering" if delivery.barrier else "running"

@@ -38,6 +38,7 @@ DAMAGED = "DAMAGED"  # name of a file that marks a store found damaged while in 
 
 class Store(Protocol):
     def get(self, partition: int, key: bytes) -> bytes | None: ...
+    def get_many(self, partition: int, keys: Sequence[bytes]) -> list[bytes | None]: ...
     def write(
         self, partition: int, items: Items, offset: int, *, logged: bool = True, marks: Mapping[str, str | None] = NO_MARKS
     ) -> None: ...  # marks: new values of some; None removes
@@ -59,6 +60,10 @@ class MemoryStore:
 
     def get(self, partition: int, key: bytes) -> bytes | None:
         return self.data.get(partition, {}).get(key)
+
+    def get_many(self, partition: int, keys: Sequence[bytes]) -> list[bytes | None]:
+        table = self.data.get(partition, {})
+        return [table.get(key) for key in keys]
 
     def write(
         self, partition: int, items: Items, offset: int, *, logged: bool = True, marks: Mapping[str, str | None] = NO_MARKS
@@ -113,6 +118,10 @@ class RocksStore:
         with self._translated_errors(partition):
             value: bytes | None = self._faust._db_for_partition(partition).get(KEY_PREFIX + key)
         return value
+
+    def get_many(self, partition: int, keys: Sequence[bytes]) -> list[bytes | None]:
+        with self._translated_errors(partition):
+            return self._faust._db_for_partition(partition).get([KEY_PREFIX + key for key in keys])  # type: ignore[no-any-return]
 
     def write(
         self, partition: int, items: Items, offset: int, *, logged: bool = True, marks: Mapping[str, str | None] = NO_MARKS

@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("learners", "statistics", "worker")
+NAMES = ("keys", "learners", "statistics", "worker")
 
 
 def main() -> int:

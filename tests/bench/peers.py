@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from streamjobs.core.advance import advance
-from streamjobs.core.interface import Core
+from streamjobs.core.interface import Core, ReadMany
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Advanced, Output, Record, Report, Stored
 from streamjobs.core.state.live import Live, LiveStats
@@ -98,7 +98,10 @@ def simple_advance(job: SimpleJob, live: SimpleLive, records: Sequence[Record]) 
 
 
 def simple(settings: Settings) -> int:
-    core = Core(SimpleJob(settings), lambda job, read, most: SimpleLive(read), simple_advance)
+    def make_live(job: SimpleJob, read_many: ReadMany, most: int) -> SimpleLive:
+        return SimpleLive(lambda key: read_many([key])[0])
+
+    core = Core(SimpleJob(settings), make_live, simple_advance)
     return run(settings, lambda: core)
 
 

@@ -4,6 +4,7 @@ crash-after-STEP   SIGKILL right after a step of a checkpoint (outputs, changelo
                   transaction), of the Nth one that has it: a crash that any worker may have.
 commits-first     commits an offset before its states are stored, and dies in between.
 forgets-offsets   a restored key does not know which records it has applied.
+forgets-parked    states that left for want of room before they were stored are not stored.
 drops-on-revoke   what is applied and not safe when partitions are taken away is forgotten, and its offset committed.
 letters-last      dead letters are sent after the offset is committed, and it dies in between.
 outside           its outputs are no part of its transactions.
@@ -72,14 +73,24 @@ def commits_first(_: int) -> None:
 
 
 def forgets_offsets(_: int) -> None:
-    real = Live._enter
+    real = Live.enter
 
-    def enter(self: Any, key: bytes) -> int:
-        slot = real(self, key)
-        self.offsets[slot] = Offsets()
-        return slot
+    def enter(self: Any, keys: Sequence[bytes]) -> None:
+        real(self, keys)
+        for key in keys:
+            self.offsets[self.slot_of[key]] = Offsets()
 
-    Live._enter = enter  # type: ignore[method-assign]
+    Live.enter = enter  # type: ignore[method-assign]
+
+
+def forgets_parked(_: int) -> None:
+    real = Live.snapshots
+
+    def snapshots(self: Any) -> list[tuple[bytes, bytes]]:
+        self.parked.clear()
+        return real(self)
+
+    Live.snapshots = snapshots  # type: ignore[method-assign]
 
 
 def unfenced(_: int) -> None:
@@ -165,6 +176,7 @@ FAULTS: dict[str, Injection] = {
     **{f"crash-after-{step}": crashes_after(step) for step in (*STEPS, "offsets")},
     "commits-first": commits_first,
     "forgets-offsets": forgets_offsets,
+    "forgets-parked": forgets_parked,
     "outside": outside,
     "unfenced": unfenced,
     "drops-on-revoke": drops_on_revoke,

@@ -87,6 +87,15 @@ def test_check_counts_the_dead_letters_of_a_sample(tmp_path, capsys):
     assert taken["dead_letters"] == {"missing_field": 1, "bad_time": 1}
 
 
+def test_a_sample_of_dead_letters_alone_ends_check_with_code_1(tmp_path, capsys):
+    sample = jsonl(tmp_path / "sample.jsonl", [{**row, "ts": "noon"} for row in rows(20)])
+    assert command("check", job_file(tmp_path), "--sample", sample, "--key", "person") == 1
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said.startswith(
+        f"{sample}: all 20 records would be dead letters. The first: topic imu[0] offset 0: expected a number"
+    )
+
+
 def test_a_missing_broker_is_one_line_and_code_3(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("STREAMJOBS_BROKER__URL", NOBODY)
     assert command("check", job_file(tmp_path), "--online") == 3

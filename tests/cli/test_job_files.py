@@ -1,6 +1,7 @@
 """A job file's mistakes: all at once, each with its place and the nearest known name."""
 
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -275,6 +276,64 @@ def test_a_job_file_made_to_break_its_reader_is_one_sentence(text: str, said: st
     with pytest.raises(ConfigError, match=said) as raised:
         settings_from(table_of(text.encode(), "job.toml"))
     assert len(str(raised.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"source": {"fields": [f"f{i}" for i in range(300_000)]}},
+            "[source]: fields has 300,000 values; a list may have 4,096.",
+        ),
+        ({"source": {"fields": ["f"] * 300_000}}, "[source]: fields has 300,000 values; a list may have 4,096."),
+        ({"head": {"classes": ["c"] * 5000}}, "[head]: classes has 5,000 values; a list may have 4,096."),
+        (
+            {"learner": {f"a{i}": 1 for i in range(300_000)}},
+            "[learner]: the section has 300,003 names; a table may have 1,000.",
+        ),
+        (
+            {"window": {"mirror": {"columns": ["x"] * 9999}}},
+            "[window]: mirror.columns has 9,999 values; a list may have 4,096.",
+        ),
+        ({f"s{i}": {} for i in range(2000)}, "as a whole has 2,006 names; a table may have 1,000."),
+    ],
+)
+def test_a_list_longer_than_any_job_reads_is_one_sentence(changes: dict[str, Any], said: str):
+    assert problems(table(**changes)) == [f"job.toml {said}"]
+
+
+def test_as_many_fields_as_x_may_have_numbers_are_checked():
+    named = table(source={"fields": [f"f{i}" for i in range(4096)]}, window=None)
+    assert composition_from(named).dim == 4096
+    named["source"]["fields"] = ["f"] * 4096
+    assert problems(named) == ["job.toml [source]: fields must differ; 'f' is named 4096 times."]
+
+
+def test_a_job_file_of_megabytes_is_refused_before_it_is_parsed(tmp_path: Path):
+    path = tmp_path / "job.toml"
+    path.write_text("[source]\nfields = [" + '"f", ' * 300_000 + '"g"]\n')
+    with pytest.raises(ConfigError, match=r"a job file has at most 512 KB, got 1\.4 MB; x has 4,096 numbers at most\."):
+        load_job(path, {})
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_job_name_that_is_no_folder_is_refused(name: str):
+    assert problems(table(job={"name": name})) == [
+        f"job.toml [job]: name must be able to name a folder and a topic; got {name!r}."
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a b", "a\n", "ä", "n" * 101])
+def test_a_job_name_of_other_letters_is_refused(name: str):
+    (sentence,) = problems(table(job={"name": name}))
+    assert sentence.startswith("job.toml [job]: name must be made of letters, digits, '.', '_' and '-' only")
+
+
+def test_a_topic_whose_outputs_would_have_too_long_names_is_refused():
+    assert len(problems(table(source={"topic": "t" * 249}))) == 4
+    assert problems(table(source={"topic": "t" * 240})) == [
+        f"job.toml [sinks]: predictions must be a topic's name of at most 249 characters; '{'t' * 59}... has 252."
+    ]
 
 
 @pytest.mark.parametrize("name", ["7", "[]", "{}", "['okfeb']"])

@@ -176,13 +176,13 @@ def test_a_missing_column_is_named(tmp_path, recording, capsys):
 def test_a_file_that_is_not_in_time_order_is_told_how_much_it_loses(tmp_path, recording, capsys):
     job = job_file(tmp_path)
     assert replay(job, recording) == 0
-    assert "Sort the input" not in capsys.readouterr().err
+    assert "skipped as" not in capsys.readouterr().err
     lines = recording.read_text().splitlines()
     middle = len(lines) // 2
     turned = tmp_path / "turned.jsonl"
     turned.write_text("\n".join([*lines[middle:], *lines[:middle]]) + "\n")
     assert replay(job, turned) == 0
-    assert "% of the samples are late" in capsys.readouterr().err
+    assert "% of the samples are skipped as late: older than the newest sample of their key" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,11 @@ def test_a_file_that_is_not_in_time_order_is_told_how_much_it_loses(tmp_path, re
     [
         ("a.npz", b"garbage", "expected an npz archive of plain arrays; it is damaged, or something else"),
         ("a.parquet", b"garbage", "expected Parquet; it is damaged, or something else"),
-        ("a.csv", b"person,ts\n\xff,1\n", "expected CSV in UTF-8; it is damaged, or something else"),
+        ("a.csv", b"person,ts\n\xff,1\n", "expected CSV in UTF-8, got bytes of another encoding; save it as UTF-8."),
+        ("a.csv", b"person,ts\n" + b"a" * 200_000, "expected CSV in UTF-8; it is damaged, or something else"),
+        ("b.csv", b"person;ts;ax\np1;1,5;2,5\n", "expected CSV with commas between cells, got semicolons ('person;ts;ax')."),
+        ("b.csv", b"person\tts\np1\t1.5\n", "expected CSV with commas between cells, got tabs ("),
+        ("b.csv", b"person,ts,ax,ax\np1,1,2,3\n", "column 'ax' is there twice"),
         ("a.jsonl", b"{broken\n", "the first line is not a JSON object"),
     ],
 )
@@ -212,5 +216,5 @@ def test_a_replay_of_nothing_says_so(tmp_path, capsys):
 
 def test_what_the_first_dead_letter_says_is_told(tmp_path, recording, capsys):
     job = job_file(tmp_path, JOB.replace('"ay"', '"accy"'))
-    assert replay(job, recording) == 0
+    assert replay(job, recording) == 1
     assert "the first dead letter: topic imu[0] offset 0: object missing required field `accy`." in capsys.readouterr().err

@@ -147,13 +147,13 @@ def test_a_flag_that_is_not_known_and_an_offset_that_stands_there_twice_are_refu
     held = snapshot.decode(stored)
     for other in (stored[:3] + b"\x01" + stored[4:-4], _twice(held)):
         with pytest.raises(SnapshotError, match="although its checksum fits"):
-            snapshot.decode(other + snapshot._CRC.pack(snapshot.zlib.crc32(other)))
+            snapshot.decode(other + snapshot.CRC.pack(snapshot.zlib.crc32(other)))
 
 
 def _twice(held: Snapshot) -> bytes:
     ((topic, partition), offset), *_ = held.offsets.items()
     other = snapshot.encode(held._replace(offsets={(topic, partition): offset, (topic, partition + 1): 5}))
-    return other[:-4].replace(snapshot._I32I64.pack(partition + 1, 5), snapshot._I32I64.pack(partition, 5))
+    return other[:-4].replace(snapshot.I32I64.pack(partition + 1, 5), snapshot.I32I64.pack(partition, 5))
 
 
 def test_a_description_nested_without_end_says_nothing(stored):

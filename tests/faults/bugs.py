@@ -8,6 +8,7 @@ from tests.brokers.kafka_job import until
 from tests.brokers.workers import Worker
 from tests.faults.case import Case
 from tests.faults.changelogs import recreate, send_first
+from tests.faults.disks import crowded
 from tests.faults.growth import tombstones_first
 from tests.faults.inputs import MOST, poisoned
 from tests.faults.processes import kill, uncommitted
@@ -35,6 +36,10 @@ def skips_the_offset_check(case: Case) -> None:
     run_until_crash(case, "crash-after-store")
     case.run_worker("a", static=True, program=program("forgets-offsets"))
     case.prove("forgets-offsets took over")
+
+
+def forgets_parked(case: Case) -> None:
+    crowded(case, program("forgets-parked"))
 
 
 def drops_on_revoke(case: Case) -> None:
@@ -118,6 +123,7 @@ Do = Callable[[Case], None]
 AT_LEAST_ONCE: dict[str, Do] = {
     "commits-first": acknowledges_before_writing,
     "forgets-offsets": skips_the_offset_check,
+    "forgets-parked": forgets_parked,
     "drops-on-revoke": drops_on_revoke,
     "letters-last": letters_after_commit,
     "unfenced": writes_unfenced,
@@ -127,6 +133,7 @@ AT_LEAST_ONCE: dict[str, Do] = {
 # A transaction leaves no state ahead of its offset: nothing is skipped, and nobody notices who forgets to.
 EXACTLY_ONCE: dict[str, Do] = {
     "outside": outputs_outside,
+    "forgets-parked": forgets_parked,
     "drops-on-revoke": drops_on_revoke,
     "letters-last": letters_after_commit,
     "unfenced": writes_unfenced,

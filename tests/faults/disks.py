@@ -2,10 +2,11 @@
 
 import resource
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.brokers.workers import Worker
-from tests.faults.case import Case
+from tests.faults.case import Case, scrape_metrics
 from tests.faults.processes import kill
 
 FULL_AT = 512 << 10  # bytes of a file; far more than a worker logs
@@ -28,6 +29,22 @@ def wiped(case: Case) -> None:
         restored = sum(event["keys_written"] for worker in workers for event in worker.events("recovery finished"))
         assert restored > 0
         case.prove(f"{len(deaths)} killed, {restored} keys restored from the changelog")
+
+
+def crowded(case: Case, program: Sequence[str] | None = None) -> None:
+    """Room for a third of the keys: they come and leave all the time, and workers are killed meanwhile."""
+    case.make_job(state={"cache": "1KB"})  # 16 states of each partition's 50
+    workers = case.run_two_workers(static=True, program=program)
+    case.start_load()
+    read = 0.0
+    for _ in range(2):
+        case.wait_for_commits(len(case.records) // 10)
+        read += sum(scrape_metrics(worker)["streamjobs_state_reads_total"] for worker in workers)
+        for worker in workers:
+            kill(case, worker)
+        workers = [case.run_worker(worker.name, static=True, program=program) for worker in workers]
+    assert read > len(case.records) // 20, f"only {read:.0f} states were read"
+    case.prove(f"{read:.0f} states read again, 4 kills")
 
 
 def truncated(case: Case) -> None:

@@ -28,6 +28,7 @@ CASES: dict[str, Do] = {
     "resets": network.resets,
     "halfopen": network.half_open,
     "wiped": disks.wiped,
+    "crowded": disks.crowded,
     "truncated": disks.truncated,
     "full": disks.full,
     "changelog": changelogs.recreated,

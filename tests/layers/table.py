@@ -88,7 +88,7 @@ LAYERS = (
         {
             *("aiohttp", "aiokafka", "confluent_kafka", "faust", "mode", "numpy", "prometheus_client", "structlog"),
             *_KAFKA,
-            *("streamjobs.core.state.snapshot", "streamjobs.core.state.live_stats"),
+            *("streamjobs.core.state.snapshot", "streamjobs.core.state.live_stats", "streamjobs.core.unlearned"),
             *("streamjobs.job_files", "streamjobs.process"),
         },
     ),

@@ -7,7 +7,7 @@ import pytest
 
 from algorithms import learner_from
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, Array
-from algorithms.common.rls import packed, unpacked
+from algorithms.common.triangle import packed, unpacked
 from algorithms.heads.gated import GatedRls
 from streamjobs.stages.smoothing import Smoothing
 from streamjobs.stages.stage import Shape

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from algorithms import Basis, learner_from
 from algorithms.common.protocol import Array
-from algorithms.common.rls import WIND_UP, packed, unpacked
+from algorithms.common.rls import WIND_UP
+from algorithms.common.triangle import packed, unpacked
 from algorithms.heads.rls import Rls
 from tests.checks.states import joined, rows_of, same_outputs, same_state
 from tests.reference import heads as reference

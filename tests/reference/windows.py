@@ -5,8 +5,12 @@ import numpy as np
 LAGS = (0.08, 0.16, 0.5)
 
 
-def windows(times, X, L, learn, *, length, hop, rate, gap, label="majority"):
-    """Rows (end, statistics, labels, learn, number of the sample that ended it) and counts of what was skipped."""
+def windows(times, X, L, learn, untimed=None, *, length, hop, rate, gap, label="majority"):
+    """Rows (end, statistics, labels, learn, number of the sample that ended it) and counts of what was skipped.
+
+    untimed: whether a sample's time is only its record's timestamp, which may go back.
+    """
+    times = list(times)
     nominal = round(length * rate)
     room = int(np.ceil(1.5 * nominal))
     rows, skipped = [], {}
@@ -33,9 +37,12 @@ def windows(times, X, L, learn, *, length, hop, rate, gap, label="majority"):
 
     for n, time in enumerate(times):
         if newest is not None and time < newest:
-            count("late")
-            continue
-        if newest is None or time - newest > gap:
+            if untimed is None or not untimed[n]:
+                count("late")
+                continue
+            if newest - time <= gap:
+                time = times[n] = newest
+        if newest is None or abs(time - newest) > gap:
             if kept:
                 count("gap")
             origin, number, kept = time, 0, []

@@ -21,11 +21,18 @@ def stream(seconds, slots=None):
     return slots, times, rng.normal(size=(n, 2)), rng.normal(size=(n, 1)), np.arange(n)
 
 
-def by_definition(times, *, policy, lateness, duplicates, max_held):
+def by_definition(times, untimed, *, policy, lateness, duplicates, max_held):
     """(time, number of the sample, owner, learn) of one key in the order applied, and the verdicts."""
     applied, verdicts, waiting, newest = [], [], [], -np.inf
     passes = {"learn": 3, "predict_only": 0}
     for n, time in enumerate(times):
+        if untimed[n]:
+            for newest, number in waiting:
+                applied.append((newest, number, n, 3))
+            newest, waiting = max(newest, time), []
+            verdicts.append(APPLIED)
+            applied.append((time, n, n, 3))
+            continue
         if time < newest:
             verdicts.append(LATE)
             if policy in passes:
@@ -50,6 +57,11 @@ def by_definition(times, *, policy, lateness, duplicates, max_held):
     return applied, verdicts, waiting
 
 
+def some(data, n):
+    """Which of n samples come without a time of their own: none, all or some."""
+    return data.draw(st.sampled_from([np.zeros(n, bool), np.ones(n, bool), np.arange(n) % 3 == 0]))
+
+
 seconds = st.lists(st.integers(0, 40), min_size=1, max_size=80)
 orders = st.builds(
     Order,
@@ -61,12 +73,13 @@ orders = st.builds(
 
 
 @settings(derandomize=True, deadline=None, max_examples=examples(200))
-@given(seconds=seconds, order=orders)
-def test_samples_leave_in_the_order_of_the_definition(seconds, order):
-    samples = stream(seconds)
+@given(seconds=seconds, order=orders, data=st.data())
+def test_samples_leave_in_the_order_of_the_definition(seconds, order, data):
+    samples = (*stream(seconds), some(data, len(seconds)))
     got, (state,) = drive(order, samples, keys=1)
     applied, verdicts, waiting = by_definition(
         samples[1].tolist(),
+        samples[5].tolist(),
         policy=order.policy,
         lateness=order.lateness,
         duplicates=order.duplicates,
@@ -87,7 +100,7 @@ def test_any_split_mix_and_crash_gives_the_same_bits(seconds, order, data):
     n = len(seconds)
     slots = data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
     cuts = data.draw(st.lists(st.integers(0, n), max_size=5))
-    samples = stream(seconds, slots)
+    samples = (*stream(seconds, slots), some(data, n))
     whole = drive(order, samples, keys=3)
     assert same_bits(drive(order, samples, keys=3, cuts=cuts), whole)
     assert same_bits(drive(order, samples, keys=3, cuts=range(1, n), reload=True), whole)
@@ -97,6 +110,25 @@ def test_any_split_mix_and_crash_gives_the_same_bits(seconds, order, data):
             alone, (state,) = drive(order, (np.zeros(mine.sum(), np.int64), *(c[mine] for c in samples[1:])), keys=1)
             assert same_bits(alone[1:6], [column[whole[0][0] == key] for column in whole[0][1:6]])
             assert same_bits(alone[6], whole[0][6][mine]) and same_bits(state, whole[1][key])
+
+
+@pytest.mark.parametrize("policy", ["learn", "predict_only", "drop", "dlq"])
+def test_samples_without_times_of_their_own_are_neither_late_nor_twice(policy):
+    seconds = np.r_[np.zeros(500), np.arange(500) % 7]
+    samples = (*stream(seconds), np.ones(1000, bool))
+    got, (state,) = drive(Order(policy=policy, lateness=2.0), samples, keys=1)
+    assert got[1].tolist() == samples[1].tolist() and got[4].tolist() == list(range(1000))
+    assert set(got[5]) == {3} and set(got[6]) == {APPLIED}
+    assert state.newest == EPOCH + 6.0
+
+
+def test_samples_that_wait_in_an_older_state_leave_with_the_first_sample_without_a_time():
+    order, samples = Order(lateness=10.0), stream([1.0, 3.0, 2.0, 0.5])
+    untimed = np.array([False, False, False, True])
+    got, (state,) = drive(order, (*samples, untimed), keys=1, cuts=[3], reload=True)
+    assert got[1].tolist() == [EPOCH + 1.0, EPOCH + 2.0, EPOCH + 3.0, EPOCH + 0.5]
+    assert got[4].tolist() == [3, 3, 3, 3] and len(state.held_times) == 0
+    assert state.newest == EPOCH + 3.0
 
 
 def test_shuffled_samples_leave_sorted_where_lateness_covers_the_disorder():

@@ -31,20 +31,25 @@ def steady(n, start=EPOCH):
     return start + np.arange(n) / RATE
 
 
-# Steps between samples in half periods: mostly regular, some twice, late or missing, some long pauses.
-steps = st.lists(st.sampled_from([2, 2, 2, 2, 2, 2, 3, 1, 0, -1, 5, 12, 19, 21, 60, 200]), min_size=1, max_size=150)
+# Steps between samples in half periods: mostly regular, some twice, late or missing, some long pauses, also backwards.
+steps = st.lists(st.sampled_from([2, 2, 2, 2, 2, 2, 3, 1, 0, -1, 5, 12, 19, 21, 60, 200, -60]), min_size=1, max_size=150)
 grids = st.sampled_from([(1.0, 0.5, 0.2), (1.0, 1.0, 5.0), (0.4, 0.02, 0.3), (0.3, 0.7, 1.0), (0.5, 0.13, 0.2)])
 
 
+def _some(data, n):
+    """Which of n samples come without a time of their own: none, all or some."""
+    return data.draw(st.sampled_from([np.zeros(n, bool), np.ones(n, bool), np.arange(n) % 3 > 0]))
+
+
 @settings(derandomize=True, deadline=None, max_examples=examples(150))
-@given(steps=steps, grid=grids, label=st.sampled_from(["majority", "mean"]))
-def test_windows_are_those_of_the_definition(steps, grid, label):
+@given(steps=steps, grid=grids, label=st.sampled_from(["majority", "mean"]), data=st.data())
+def test_windows_are_those_of_the_definition(steps, grid, label, data):
     length, hop, gap = grid
     times = EPOCH + np.cumsum(steps) * 0.5 / RATE + 1e-4
-    samples = stream(times, labels=2)
+    samples = (*stream(times, labels=2), _some(data, len(steps)))
     got, _ = drive(Windows(length=length, hop=hop, rate=RATE, gap=gap, label=label), samples, keys=1)
     rows, skipped = reference.windows(
-        samples[1], samples[2], samples[3], samples[5], length=length, hop=hop, rate=RATE, gap=gap, label=label
+        samples[1], samples[2], samples[3], samples[5], samples[6], length=length, hop=hop, rate=RATE, gap=gap, label=label
     )
     assert {reason: int(count) for reason, count in got[6]} == skipped
     assert len(got[1]) == len(rows)
@@ -64,7 +69,7 @@ def test_any_split_mix_and_crash_gives_the_same_bits(steps, grid, data):
     cuts = data.draw(st.lists(st.integers(0, n), max_size=5))
     stage = Windows(length=length, hop=hop, rate=RATE, gap=gap)
     times = EPOCH + np.cumsum(steps) * 0.5 / RATE
-    samples = stream(times, slots=slots)
+    samples = (*stream(times, slots=slots), _some(data, n))
     whole = drive(stage, samples, keys=3)
     assert same_bits(drive(stage, samples, keys=3, cuts=cuts), whole)
     assert same_bits(drive(stage, samples, keys=3, cuts=range(1, n), reload=True), whole)
@@ -90,6 +95,15 @@ def test_a_pause_begins_new_windows_and_drops_the_unfinished_one():
     got, _ = drive(Windows(length=2.0, hop=1.0, rate=RATE), stream(times), keys=1)
     assert got[1].tolist() == [EPOCH + 2.0, EPOCH + 10.37 + 2.0]
     assert got[6].tolist() == [["gap", "1"]]
+
+
+def test_without_times_of_their_own_no_sample_is_late_and_a_timestamp_far_back_begins_new_windows():
+    times = steady(100)
+    times[10:40:3] -= 0.1  # back by less than the gap of 0.2 s
+    times = np.r_[times, steady(100, EPOCH - 3600.0)]
+    got, _ = drive(Windows(length=2.0, hop=2.0, rate=RATE), (*stream(times), np.ones(200, bool)), keys=1)
+    assert got[1].tolist() == [EPOCH + 2.0, EPOCH - 3600.0 + 2.0]
+    assert got[6].tolist() == []
 
 
 def test_a_window_with_a_fifth_of_its_samples_missing_is_a_row_and_with_more_it_is_not():

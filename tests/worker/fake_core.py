@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamjobs.core.interface import Core
+from streamjobs.core.interface import Core, ReadMany
 from streamjobs.core.messages import Advanced, Output, Record, Report
 from streamjobs.core.state.live import LiveStats
 from streamjobs.errors import SnapshotError
@@ -126,7 +126,7 @@ def advance(job: HashJob, live: HashLive, records: Sequence[Record]) -> Advanced
 def hash_core(topic: str, *, state_bytes: int = 1024, most_keys: int = 1_000_000) -> Core:
     job = HashJob({"predictions": f"{topic}.predictions", "dlq": f"{topic}.dlq"}, state_bytes)
 
-    def make_live(job: Any, read: Callable[[bytes], bytes | None], most_bytes: int) -> HashLive:
-        return HashLive(job, read, most_keys)
+    def make_live(job: Any, read_many: ReadMany, most_bytes: int) -> HashLive:
+        return HashLive(job, lambda key: read_many([key])[0], most_keys)
 
     return Core(job, make_live, advance)

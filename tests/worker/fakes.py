@@ -244,7 +244,7 @@ class Worker:
         """Until all that was fetched is applied."""
         held = self.delivery.held.get(partition)
         while held is not None and not held.partition.closing:
-            if not held.partition._queue and not held.partition.lock.locked():
+            if not held.partition._queue and not held.partition._taken and not held.partition.lock.locked():
                 break
             await asyncio.sleep(0)
         await asyncio.sleep(0)

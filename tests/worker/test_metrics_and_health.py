@@ -3,12 +3,14 @@
 import asyncio
 import json
 import math
+import time
 import urllib.error
 import urllib.request
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
+from structlog.testing import capture_logs
 
 from streamjobs.core.messages import Report, Worst
 from streamjobs.core.state.live import LiveStats
@@ -16,7 +18,7 @@ from streamjobs.errors import REASONS, SetupError
 from streamjobs.settings.sections import MetricsSection
 from streamjobs.worker.health import STALLED, Health, Server
 from streamjobs.worker.idle_keys import RECENT_SECONDS, RecentBatches
-from streamjobs.worker.metrics import METRICS, PREFIX, RATIOS, Metrics
+from streamjobs.worker.metrics import METRICS, PREFIX, RATIOS, CacheMisses, Metrics
 from tests.worker.fake_core import HashJob, HashLive
 from tests.worker.fakes import Worker, stream
 
@@ -175,6 +177,40 @@ def test_a_worker_behind_without_commits_is_not_healthy():
     (status, behind), (later, fine) = asyncio.run(body())
     assert status == 503 and behind["lag"] == {"0": 50} and behind["partitions"] == [0]
     assert later == 200 and fine["lag"] == {"0": 0} and fine["last_commit_age_seconds"] < 60
+
+
+def test_one_partition_that_stands_still_is_not_hidden_by_another_that_commits():
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        delivery.metrics.end_of = lambda partition: 50
+        delivery.metrics.record_commit(time.time())  # of another partition
+        health, now = Health(delivery.metrics, state="running"), time.monotonic()
+        return health.answer(now), health.answer(now + STALLED + 1)
+
+    (status, _), (later, behind) = asyncio.run(body())
+    assert (status, later) == (200, 503)
+    assert (
+        behind["reason"]
+        == f"records of partition 0 are waiting, and no offset of theirs was committed for {STALLED + 1:.0f} s"
+    )
+
+
+def test_keys_that_do_not_fit_the_cache_are_told_once_a_minute():
+    def told(records, states_read, keys_evicted):
+        misses = CacheMisses(256 << 20)
+        with capture_logs() as logs:
+            for second in range(0, 130, 10):
+                report = Report(records=records, states_read=states_read, keys_evicted=keys_evicted)
+                misses.count(report, 1000.0 + second)
+        return logs
+
+    first, second = told(1000, 200, 200)
+    assert (first["states_read"], first["records"], first["cache"]) == (1400, 7000, "256MB")
+    assert second["records"] == 6000
+    assert not told(1000, 200, 0)  # keys that come for the first time after a start
+    assert not told(1000, 50, 50)
+    assert not told(10, 10, 10)
 
 
 def test_the_lag_of_a_partition_that_went_elsewhere_is_not_shown():

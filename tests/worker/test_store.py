@@ -24,6 +24,13 @@ def test_a_write_is_read_back_with_the_offset_it_reaches(store):
     assert (store.get(0, b"a"), store.get(0, b"b"), store.reached(0)) == (b"3", None, 9)
 
 
+def test_many_are_read_at_once_in_the_order_asked_for(store):
+    store.write(0, [(b"%d" % n, b"x" * n) for n in range(1, 2000)], 7)
+    asked = [b"7", b"none", *(b"%d" % n for n in range(1999, 0, -1)), b"7"]
+    assert store.get_many(0, asked) == [store.get(0, key) for key in asked]
+    assert store.get_many(0, []) == []
+
+
 def test_partitions_do_not_see_each_other(store):
     store.write(0, [(b"a", b"1")], 7)
     assert store.get(1, b"a") is None and store.reached(1) is None
@@ -86,7 +93,8 @@ def test_a_store_with_a_truncated_table_begins_empty_to_be_restored(tmp_path):
     assert (store.get(0, b"1"), store.reached(0)) == (b"again", 9)
 
 
-def test_a_store_found_damaged_in_use_says_so_and_is_rebuilt_at_the_next_start(tmp_path):
+@pytest.mark.parametrize("read", [lambda store: store.get(0, b"1"), lambda store: store.get_many(0, [b"none", b"1"])])
+def test_a_store_found_damaged_in_use_says_so_and_is_rebuilt_at_the_next_start(tmp_path, read):
     filled(tmp_path)._faust.handles.pop(0).close()
     (table,) = tmp_path.rglob("*.sst")
     data = bytearray(table.read_bytes())
@@ -94,7 +102,7 @@ def test_a_store_found_damaged_in_use_says_so_and_is_rebuilt_at_the_next_start(t
     table.write_bytes(data)
     store = RocksStore(FaustStore(tmp_path))
     with pytest.raises(StoreError, match=r"partition 0: damaged .*Start again"):
-        store.get(0, b"1")
+        read(store)
     store._faust.handles.pop(0).close()
     assert RocksStore(FaustStore(tmp_path)).reached(0) is None
 

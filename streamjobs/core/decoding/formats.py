@@ -18,6 +18,7 @@ reference, and windows continue across the change.
 import operator
 import re
 import struct
+from collections import Counter
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
@@ -41,7 +42,7 @@ from streamjobs.core.decoding.samples import (
 from streamjobs.core.messages import Record
 from streamjobs.errors import ConfigError
 from streamjobs.settings.sections import MirrorSection, SourceSection
-from streamjobs.settings.types import TIME_UNITS
+from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
 UNDECODABLE = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError)
 _WHERE = re.compile(r"at `\$\.?([^`]*)`$")
@@ -171,8 +172,7 @@ def structs(source: SourceSection, binary: bool, mirror: MirrorSection | None) -
     Raises ConfigError if two fields have the same name.
     """
     fields = _fields(source, binary, mirror)
-    names = [field.name for field in fields]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, times in Counter(field.name for field in fields).items() if times > 1)
     if twice:
         raise ConfigError(f"job file [source]: field {twice[0]!r} is named twice; give every field one meaning.")
     rename = {field.attribute: field.name for field in fields}
@@ -226,6 +226,8 @@ def _problem(error: Exception, source: SourceSection) -> Problem:
         return Problem("malformed", f"expected {source.format}, got bytes that are not")
     text = str(error)
     path = _WHERE.search(text)
+    if path is not None and source.time is not None and _is_part_of(path[1], source.time) and "got `str`" in text:
+        return Problem("bad_time", _text_for_time(source))
     if "missing required field" in text:
         reason = "bad_time" if f"`{source.time}`" in text else "missing_field"
     elif path is None:
@@ -237,6 +239,13 @@ def _problem(error: Exception, source: SourceSection) -> Problem:
     else:
         reason = "missing_field"
     return Problem(reason, text[0].lower() + text[1:])
+
+
+def _text_for_time(source: SourceSection) -> str:
+    return (
+        f"expected a number in field {source.time!r} ({UNIT_NAMES[source.time_unit]} since 1970), got a text; "
+        "times as text, such as ISO 8601, are not read: convert them"
+    )
 
 
 def _is_part_of(path: str, field: str) -> bool:

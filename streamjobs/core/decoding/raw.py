@@ -12,6 +12,7 @@ import numpy as np
 from streamjobs.core.decoding.samples import Frame, Problem, check_count, doubles, labels_of
 from streamjobs.core.messages import Record
 
+TIME = "streamjobs-time"
 _SHAPE = re.compile(rb"([0-9]{1,9})(?:,([0-9]{1,9}))?")
 
 
@@ -31,8 +32,8 @@ def read_raw(record: Record, max_samples: int, dim: int) -> Frame:
         raise Problem("malformed", f"expected {n * dim * item} bytes for its shape, got {len(value)}")
     X = doubles(np.frombuffer(value, f"<f{item}").reshape(n, dim))
     times = None
-    if n > 1 or "streamjobs-time" in headers:
-        start = _number(headers, "streamjobs-time")
+    if n > 1 or TIME in headers:
+        start = _number(headers, TIME)
         rate = _number(headers, "streamjobs-rate") if n > 1 else 1.0
         if not 0 < rate < np.inf:
             raise Problem("bad_time", "expected a streamjobs-rate above 0 Hz")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import Array
+from streamjobs.core.decoding import raw
 from streamjobs.core.decoding.formats import batch_parser, parser
 from streamjobs.core.decoding.samples import MAX_LABEL, Frame, LabelsAlone, Problem, Sample, Singles, label_of
 from streamjobs.core.messages import Headers, Record, Unread
@@ -82,6 +83,13 @@ def decoder(
         return checked._replace(alone=np.isin(checked.owner, np.array(samples.alone, np.int64)))
 
     return decode
+
+
+def untimed(records: Sequence[Record], source: SourceSection) -> Array:
+    """(records,) bool, whether a record names no time, so that its samples have its timestamp."""
+    if source.format == "raw":
+        return np.array([all(name != raw.TIME for name, _ in record.headers) for record in records], np.bool_)
+    return np.full(len(records), source.time is None, np.bool_)
 
 
 class _Joined(NamedTuple):

@@ -1,19 +1,21 @@
 """Live states of one partition: a slot per key in every stage's workspace, bounded by bytes.
 
-A key's snapshot is read once, when its first record comes; from then on its state lives in the arrays until it is
-the least recently used one and room is needed. A changed state that leaves before it was stored is kept as bytes
-(`parked`) until the next call of `snapshots`, so nothing applied is ever forgotten.
+A key's snapshot is read once, when its first record comes, together with those of its batch; from then on its state lives
+in the arrays until it is the least recently used one and room is needed. A changed state that leaves before it was stored
+is kept as bytes (`parked`) until the next call of `snapshots`, so nothing applied is ever forgotten.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.core.job import LEARNER, ORDER, Job
+from streamjobs.core.state.columns import Columns
 from streamjobs.core.state.live_stats import LatestBySlot, LiveStats, stats_of
-from streamjobs.core.state.snapshot import Offsets, assemble, packers
+from streamjobs.core.state.new_keys import NewKeys
+from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
 from streamjobs.stages.order import Order
 
@@ -24,24 +26,30 @@ POOLED = b""  # the key whose model every key shares in a pooled replay
 class Live:
     """The states a partition's rows run through.
 
-    read: gives a key's stored snapshot, or None. most_bytes: bound of the arrays (default: the job's [state] cache).
+    read: gives a key's stored snapshot, or None; read_many instead: those of many keys.
+    most_bytes: bound of the arrays (default: the job's [state] cache).
     pooled: all keys share one model (scaling, learner, drift), each keeps its own signal; to learn a start for new keys.
     """
 
     def __init__(
         self,
         job: Job,
-        read: Callable[[bytes], bytes | None],
+        read: Callable[[bytes], bytes | None] | None = None,
         *,
+        read_many: Callable[[Sequence[bytes]], list[bytes | None]] | None = None,
         most_bytes: int | None = None,
         pooled: bool = False,
     ) -> None:
-        self.job, self.read, self.pooled = job, read, pooled
+        self.job, self.pooled = job, pooled
+        one = read or (lambda key: None)
+        self.read_many = read_many or (lambda keys: [one(key) for key in keys])
         self.templates, self.order = job.init(POOLED), job.stage(ORDER, Order)
         self.work: dict[str, Any] = {}
         self.shared: dict[str, Any] = {}  # the population's stages: one slot for all keys, never learned, never stored
         for name, stage in job.own.items():
             self.work[name] = stage.workspace(self.templates[name], slots=FIRST_SLOTS)
+        self.columns = Columns.of(job.snapshot_head, job.own, self.work, job.fresh(0))
+        self.new_keys = NewKeys.of(job, self.work)
         self.slot_bytes = max(1, self.nbytes // FIRST_SLOTS)
         for name, state in job.shared.items():
             self.shared[name] = job.stages[name].workspace(state)
@@ -59,6 +67,7 @@ class Live:
         self.dirty: set[int] = set()
         self.parked: dict[bytes, bytes] = {}
         self.created = 0  # keys that began here
+        self.loaded = 0  # states read from snapshots
         self.left = 0  # keys that left for want of room
         self.expired = 0  # keys that started over after [state] ttl
         self.latest = LatestBySlot(FIRST_SLOTS)
@@ -107,35 +116,72 @@ class Live:
         if slots:
             self.used[slots] = self.now
 
-    def fits(self, key: bytes) -> bool:
-        """Whether `slot(key)` can be served without moving out a key of the present batch."""
-        return (
-            key in self.slot_of
-            or bool(self.free)
-            or len(self.key_of) < self.most_slots
-            or bool((self.used[: len(self.key_of)] < self.now).any())
-        )
+    @property
+    def most_keys(self) -> int:
+        """How many keys may be live together."""
+        return self.most_slots - self.pooled
+
+    def room(self) -> int:
+        """How many more keys can be entered without moving out one of the present batch."""
+        old = int((self.used[: len(self.key_of)] < self.now).sum()) - len(self.free)  # a free slot was used at 0
+        return len(self.free) + self.most_slots - len(self.key_of) + old
+
+    def enter(self, keys: Sequence[bytes]) -> None:
+        """Read the states of different keys that are not live, or begin them; at most `room()`. May raise SnapshotError."""
+        wanted = len(keys) - len(self.free) - (self.most_slots - len(self.key_of))
+        if wanted > 0:
+            self._make_room(wanted)
+        stored: list[bytes | None] = [self.parked.get(key) for key in keys]
+        absent = [at for at, data in enumerate(stored) if data is None]
+        if absent:
+            for at, data in zip(absent, self.read_many([keys[at] for at in absent]), strict=True):
+                stored[at] = data
+        slots = [self._take(key) for key in keys]
+        known = [at for at, data in enumerate(stored) if data is not None]
+        self._load([slots[at] for at in known], [stored[at] for at in known])  # type: ignore[misc]
+        self._begin([slots[at] for at, data in enumerate(stored) if data is None])
+        for key, slot in zip(keys, slots, strict=True):
+            self.slot_of[key] = slot
+            if self.parked.pop(key, None) is not None:
+                self.dirty.add(slot)
+        self.touch(slots)
 
     def _enter(self, key: bytes) -> int:
-        if not self.free and len(self.key_of) >= self.most_slots:
-            self._make_room()
-        parked = self.parked.pop(key, None)
-        stored = parked if parked is not None else self.read(key)
-        if stored is None:
-            states, names, offsets = self.job.init(key), self.job.names(), Offsets()
-            self.created += 1
-        else:
-            states, names, offsets = self.job.decode_snapshot(stored)
-        slot = self._take(key, names, offsets)
+        if not self.room():  # in a batch whose keys fill all slots: `enter` would have to move one of them out
+            self._make_room(1)
+        self.enter([key])
+        return self.slot_of[key]
+
+    def _load(self, slots: list[int], snapshots: list[bytes]) -> None:
+        if not slots:
+            return
+        self.loaded += len(slots)
+        good = [False] * len(slots)
+        if self.columns is not None:
+            good, offsets, names = self.columns.decode(snapshots, slots, self.job.most_names, self.job.given_names)
+            for at, slot in enumerate(slots):
+                self.offsets[slot], self.names[slot] = offsets[at], names[at]
+        for slot, data, done in zip(slots, snapshots, good, strict=True):
+            if not done:
+                states, self.names[slot], self.offsets[slot] = self.job.decode_snapshot(data)
+                self._put(slot, states)
+
+    def _put(self, slot: int, states: dict[str, Any]) -> None:
         try:
             for name, stage in self.job.own.items():
                 stage.load(self.work[name], slot, states[name])
         except ValueError as problem:
             raise SnapshotError(f"the stored state contradicts itself: {problem}") from None
-        self.slot_of[key] = slot
-        if parked is not None:
-            self.dirty.add(slot)
-        return slot
+
+    def _begin(self, slots: list[int]) -> None:
+        self.created += len(slots)
+        for slot in slots:
+            self.names[slot], self.offsets[slot] = self.job.names(), Offsets()
+        if self.new_keys is not None and slots:
+            self.new_keys.begin(self.work, slots, [self.job.seed_of(self.key_of[slot]) for slot in slots])
+            return
+        for slot in slots:
+            self._put(slot, self.job.init(self.key_of[slot]))
 
     def newest(self, slots: list[int]) -> Array:
         """Event time of the newest applied sample of the keys in these slots, seconds; -inf without one."""
@@ -147,13 +193,9 @@ class Live:
 
     def start_over(self, slot: int) -> None:
         """The key in this slot starts over, as if it had never been there."""
-        states = self.job.init(self.key_of[slot])
-        self.names[slot], self.offsets[slot] = self.job.names(), Offsets()
         self.latest.clear(slot)
-        for name, stage in self.job.own.items():
-            stage.load(self.work[name], slot, states[name])
+        self._begin([slot])
         self.dirty.add(slot)
-        self.created += 1
         self.expired += 1
 
     def busy(self, key: bytes, since: int) -> bool:
@@ -168,12 +210,12 @@ class Live:
             self.free.append(slot)
             self.used[slot] = 0
 
-    def _take(self, key: bytes, names: list[str], offsets: Offsets) -> int:
+    def _take(self, key: bytes) -> int:
         text = key.decode("utf-8", "backslashreplace")
         if self.free:
             slot = self.free.pop()
             self.latest.clear(slot)
-            self.key_of[slot], self.text_of[slot], self.names[slot], self.offsets[slot] = key, text, names, offsets
+            self.key_of[slot], self.text_of[slot] = key, text
             return slot
         slot = len(self.key_of)
         if slot == len(self.used):
@@ -184,24 +226,25 @@ class Live:
             self.latest.grow(slots)
         self.key_of.append(key)
         self.text_of.append(text)
-        self.names.append(names)
-        self.offsets.append(offsets)
+        self.names.append([])
+        self.offsets.append({})
         return slot
 
-    def _make_room(self) -> None:
-        """The least recently used eighth leaves (never a key of the present batch, nor the pooled model)."""
-        held = np.array(sorted(self.slot_of.values()))
+    def _make_room(self, wanted: int) -> None:
+        """The least recently used eighth leaves, or more (never a key of the present batch, nor the pooled model)."""
+        held = np.fromiter(self.slot_of.values(), np.int64, len(self.slot_of))
+        held.sort()
         if self.pooled:
             held = held[held != 0]
         old = held[self.used[held] < self.now]
-        leaving = old[np.argsort(self.used[old], kind="stable")][: max(1, len(held) // 8)]
-        assert len(leaving), "advance starts a new batch before room runs out"
+        leaving = old[np.argsort(self.used[old], kind="stable")][: max(wanted, len(held) // 8)]
+        assert len(leaving) >= wanted, "advance starts a new batch before room runs out"
         unsaved = [slot for slot in leaving.tolist() if slot in self.dirty]
         self.parked.update(zip([self.key_of[slot] for slot in unsaved], self._encode(unsaved), strict=True))
         self.dirty.difference_update(unsaved)
         for slot in leaving.tolist():
             del self.slot_of[self.key_of[slot]]
-            self.free.append(slot)
+        self.free += leaving.tolist()
         self.used[leaving] = 0
         self.left += len(leaving)
 
@@ -209,18 +252,9 @@ class Live:
         return {name: stage.save(self.work[name], slot, self.templates[name]) for name, stage in self.job.own.items()}
 
     def _encode(self, slots: list[int]) -> list[bytes]:
-        packs = [
-            pack
-            for name, stage in self.job.own.items()
-            for pack in packers(stage.codec, self.work[name], self.templates[name])
-        ]
-        begin, encoded = self.job.snapshot_head, []
-        for slot in slots:
-            parts: list[bytes] = []
-            for pack in packs:
-                pack(parts, slot)
-            encoded.append(assemble(begin, self.offsets[slot], self.names[slot], parts))
-        return encoded
+        if self.columns is not None:
+            return self.columns.encode(slots, [self.offsets[slot] for slot in slots], [self.names[slot] for slot in slots])
+        return [self.job.encode(self.states(slot), self.names[slot], self.offsets[slot]) for slot in slots]
 
     def snapshots(self) -> list[tuple[bytes, bytes]]:
         """(key, snapshot) of every key changed since the last call; after it they count as stored."""

@@ -14,19 +14,19 @@ Never pickle: nothing stored is executed. What cannot be trusted is a SnapshotEr
 import json
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from algorithms.common.protocol import Array, Stage
+from algorithms.common.protocol import Array
 from streamjobs.errors import SnapshotError
 
 MAGIC, VERSION = b"SJ", 1
 DTYPES = ("<f8", "<i8", "|i1", "|u1", "<i4", "<u8", "<f4")
-_CODES = {np.dtype(name): code for code, name in enumerate(DTYPES)}
+CODES = {np.dtype(name): code for code, name in enumerate(DTYPES)}
 _HEAD = struct.Struct("<2sBB16s")
-_U16, _I32I64, _CRC = struct.Struct("<H"), struct.Struct("<iq"), struct.Struct("<I")
+U16, I32I64, CRC = struct.Struct("<H"), struct.Struct("<iq"), struct.Struct("<I")
 
 Offsets = dict[tuple[str, int], int]  # (input topic, partition) -> last applied offset
 
@@ -48,24 +48,28 @@ def encode(snapshot: Snapshot) -> bytes:
 
 def head(fingerprint: bytes, description: str) -> bytes:
     """What all snapshots of a job begin with."""
-    return _HEAD.pack(MAGIC, VERSION, 0, fingerprint) + _text(description)
+    return _HEAD.pack(MAGIC, VERSION, 0, fingerprint) + text_bytes(description)
 
 
 def array_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    return struct.pack(f"<BB{len(shape)}I", _CODES[dtype], len(shape), *shape)
+    return struct.pack(f"<BB{len(shape)}I", CODES[dtype], len(shape), *shape)
 
 
 def assemble(begin: bytes, offsets: Offsets, names: Sequence[str], arrays: list[bytes]) -> bytes:
     """A snapshot from its parts; `arrays` has a header and the data of each array in turn."""
-    parts = [begin, _U16.pack(len(offsets))]
-    for (topic, partition), offset in offsets.items():
-        parts += (_text(topic), _I32I64.pack(partition, offset))
-    parts.append(_U16.pack(len(names)))
-    parts += [_text(name) for name in names]
-    parts.append(_U16.pack(len(arrays) // 2))
+    parts = [begin, table_of_offsets(offsets), U16.pack(len(names))]
+    parts += [text_bytes(name) for name in names]
+    parts.append(U16.pack(len(arrays) // 2))
     parts += arrays
     body = b"".join(parts)
-    return body + _CRC.pack(zlib.crc32(body))
+    return body + CRC.pack(zlib.crc32(body))
+
+
+def table_of_offsets(offsets: Offsets) -> bytes:
+    parts = [U16.pack(len(offsets))]
+    for (topic, partition), offset in offsets.items():
+        parts += (text_bytes(topic), I32I64.pack(partition, offset))
+    return b"".join(parts)
 
 
 def decode(data: bytes) -> Snapshot:
@@ -74,7 +78,7 @@ def decode(data: bytes) -> Snapshot:
         raise SnapshotError(f"expected a streamjobs snapshot, got {len(data)} bytes that begin otherwise.")
     if data[2] != VERSION:
         raise SnapshotError(f"snapshot version {data[2]} is unknown to this release, which reads version {VERSION}.")
-    if zlib.crc32(memoryview(data)[:-4]) != _CRC.unpack_from(data, len(data) - 4)[0]:
+    if zlib.crc32(memoryview(data)[:-4]) != CRC.unpack_from(data, len(data) - 4)[0]:
         raise SnapshotError("snapshot is damaged: its checksum does not fit its bytes.")
     try:
         return _snapshot(data)
@@ -102,15 +106,8 @@ def _snapshot(data: bytes) -> Snapshot:
     if flags:
         raise ValueError(f"expected 0 behind its version, got {flags}")
     description = reader.text()
-    offsets: Offsets = {}
-    for _ in range(reader.number(_U16)):
-        topic = reader.text()
-        partition, offset = _I32I64.unpack_from(data, reader.at)
-        reader.at += _I32I64.size
-        if (topic, partition) in offsets:
-            raise ValueError("the offset of a partition stands there twice")
-        offsets[topic, partition] = offset
-    names = [reader.text() for _ in range(reader.number(_U16))]
+    offsets = reader.offsets()
+    names = [reader.text() for _ in range(reader.number(U16))]
     return Snapshot(fingerprint, description, offsets, names, reader.arrays())
 
 
@@ -123,9 +120,20 @@ class Reader:
     def __init__(self, data: bytes, at: int) -> None:
         self.data, self.at, self.end = data, at, len(data) - 4
 
+    def offsets(self) -> Offsets:
+        offsets: Offsets = {}
+        for _ in range(self.number(U16)):
+            topic = self.text()
+            partition, offset = I32I64.unpack_from(self.data, self.at)
+            self.at += I32I64.size
+            if (topic, partition) in offsets:
+                raise ValueError("the offset of a partition stands there twice")
+            offsets[topic, partition] = offset
+        return offsets
+
     def arrays(self) -> list[Array]:
         """A count and the arrays, which end the data."""
-        arrays = [self.array() for _ in range(self.number(_U16))]
+        arrays = [self.array() for _ in range(self.number(U16))]
         if self.at != self.end:
             raise ValueError(f"{self.end - self.at} bytes too many")
         return arrays
@@ -136,7 +144,7 @@ class Reader:
         return int(value)
 
     def text(self) -> str:
-        length = self.number(_U16)
+        length = self.number(U16)
         self.at += length
         if self.at > self.end:
             raise ValueError("a text runs past the end")
@@ -157,9 +165,9 @@ class Reader:
         return array
 
 
-def _text(value: str) -> bytes:
+def text_bytes(value: str) -> bytes:
     raw = value.encode()
-    return _U16.pack(len(raw)) + raw
+    return U16.pack(len(raw)) + raw
 
 
 def flatten(state: Any) -> list[Array]:
@@ -207,50 +215,3 @@ def difference(written: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     was = ", ".join(f"{key}={written.get(key, 'absent')}" for key in changed)
     runs = ", ".join(f"{key}={now.get(key, 'absent')}" for key in changed)
     return f"snapshot was written with {was}; this job runs {runs}. Restore those settings, or reset the state."
-
-
-Pack = Callable[[list[bytes], int], None]  # appends headers and data of one slot
-
-
-def packers(stage: Any, work: Any, like: Any) -> Iterator[Pack]:
-    """One per array of the stage's state, in snapshot order. They hold the arrays until the workspace grows: use at once."""
-    if all(hasattr(value, "_fields") for value in like):  # a composite: its parts carry the names of its state's fields
-        for field, value in zip(like._fields, like, strict=True):
-            yield from packers(getattr(stage, field), getattr(work, field), value)
-    elif type(stage).save is not Stage.save:
-        yield _saved(stage, work, like)
-    else:
-        for index, field in enumerate(like._fields):
-            if field in stage.stored:
-                yield _stored(work.arrays[index], work.arrays[len(like)][:, stage.stored.index(field)])
-            else:
-                yield _fixed(work.arrays[index])
-
-
-def _fixed(array: Array) -> Pack:
-    header = array_header(array.dtype, array.shape[1:])
-
-    def pack(parts: list[bytes], slot: int) -> None:
-        parts += (header, array[slot].tobytes())
-
-    return pack
-
-
-def _stored(array: Array, counts: Array) -> Pack:
-    shape = array.shape[2:]
-    code, dimensions = array_header(array.dtype, (0, *shape))[:2]
-    header = struct.Struct(f"<BB{dimensions}I").pack
-
-    def pack(parts: list[bytes], slot: int) -> None:
-        count = int(counts[slot])
-        parts += (header(code, dimensions, count, *shape), array[slot, :count].tobytes())
-
-    return pack
-
-
-def _saved(stage: Any, work: Any, like: Any) -> Pack:
-    def pack(parts: list[bytes], slot: int) -> None:
-        for array in flatten(stage.save(work, slot, like)):
-            parts += (array_header(array.dtype, array.shape), array.tobytes())
-
-    return pack

@@ -1,0 +1,306 @@
+"""Snapshots of many keys at once: array by array between bytes and slots, in compiled loops, with no object per field.
+
+`decode` takes a snapshot only where it is certain that `Job.decode_snapshot` and the stages' `load` would take it too, and
+leaves the rest to them: they have the sentence for what is wrong, and read what another job left. A job with a stage that
+moves its state in a way of its own is `None` here, and all its snapshots go the long way.
+"""
+
+import math
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import Array, Slot, Stage, Workspace
+from streamjobs.core.state import codec_loops as loops
+from streamjobs.core.state.snapshot import CODES, CRC, I32I64, U16, Offsets, Reader, table_of_offsets, text_bytes
+from streamjobs.stages.event_time import END_OF_TIME
+from streamjobs.stages.stage import MOST_COUNTED, JobStage
+
+AT_ONCE = 1024  # slots encoded together: bounds the memory for it
+MOST_KNOWN = 256  # sets of class names remembered as bytes
+MOST_LATEST = 4  # of those, compared with a snapshot's bytes before its names are read
+_CUSTOM = ("load", "save", "check_rows")  # a stage with its own is not moved here
+
+
+class Leaf(NamedTuple):
+    """One stage with arrays of its own: of a chain there are two."""
+
+    name: str
+    stage: Stage
+    work: Workspace
+    like: Any
+    owner: JobStage
+    alone: bool  # it is the owner's whole state, so what the owner says of fields is said of its fields
+
+
+class Column:
+    """One array of a snapshot, and the array of a workspace it belongs to."""
+
+    __slots__ = ("at", "field", "header", "layout", "leaf", "room", "row", "size", "square", "stored")
+
+    def __init__(self, leaf: Leaf, at: int) -> None:
+        field, one = leaf.like._fields[at], np.asarray(leaf.like[at])
+        self.leaf, self.at, self.field = leaf, at, field
+        self.square = field in leaf.stage.squares(leaf.like)
+        self.stored = leaf.stage.stored.index(field) if field in leaf.stage.stored else None
+        extents, self.room = list(one.shape), 0
+        if self.stored is not None:
+            extents[0], held, room = loops.STORED, self.array.shape[1], leaf.stage.room(field)
+            self.room = held if room is None else min(held, room)
+        self.row = math.prod(one.shape[1:] if self.stored is not None else one.shape)  # numbers of a stored row, or of all
+        self.size = one.itemsize * self.row  # bytes
+        self.header = 2 + 4 * one.ndim  # bytes
+        padding = [0] * (loops.MOST_DIMENSIONS - one.ndim)
+        self.layout = [CODES[one.dtype], one.ndim, *extents, *padding, one.itemsize]
+
+    @property
+    def array(self) -> Array:
+        return self.leaf.work.arrays[self.at]
+
+    @property
+    def flat(self) -> Array:
+        """(slots, numbers) of a slot."""
+        array = self.array
+        return array.reshape(len(array), math.prod(array.shape[1:]))
+
+    @property
+    def bytes(self) -> Array:
+        """(slots, bytes) of a slot."""
+        array = self.array
+        return array.reshape(-1).view(np.uint8).reshape(len(array), array.itemsize * math.prod(array.shape[1:]))
+
+    @property
+    def bytes_of_rows(self) -> Array:
+        """(slots, n, 8 n) of a square matrix."""
+        array = self.array
+        return array.view(np.uint8).reshape(*array.shape[:2], array.itemsize * array.shape[2])
+
+    def counts(self, slots: Array) -> Array:
+        """How many stored rows these slots have."""
+        work = self.leaf.work
+        held: Array = work.arrays[len(self.leaf.like)][slots, self.stored]
+        return held
+
+
+class Decoded(NamedTuple):
+    good: list[bool]  # of each snapshot; False: nothing of its slot may be used
+    offsets: list[Offsets]
+    names: list[list[str]]
+
+
+class Columns:
+    """The arrays of a job's snapshots in their order. `begin`: what its snapshots begin with."""
+
+    def __init__(self, begin: bytes, leaves: Sequence[Leaf]) -> None:
+        self.begin, self.leaves = begin, leaves
+        self.columns = [Column(leaf, at) for leaf in leaves for at in range(len(leaf.like))]
+        self.layouts = np.array([column.layout for column in self.columns], np.int64)
+        self.headers = np.array([column.header for column in self.columns], np.int64)
+        self.rooms = np.array([column.room for column in self.columns], np.int64)
+        self.sizes = np.array([column.size for column in self.columns], np.int64)
+        self._stored = [at for at, column in enumerate(self.columns) if column.stored is not None]
+        self._completed = [leaf for leaf in leaves if type(leaf.stage).complete is not Stage.complete]
+        self._names_as_bytes: dict[tuple[str, ...], bytes] = {}
+        self._latest_names: list[tuple[bytes, list[str]]] = []  # the newest first
+        self._source: tuple[bytes, str] = (b"\xff\xff\xff", "")
+
+    @classmethod
+    def of(cls, begin: bytes, stages: dict[str, JobStage], work: dict[str, Any], likes: dict[str, Any]) -> "Columns | None":
+        leaves = [
+            leaf for name, stage in stages.items() for leaf in _leaves(name, stage, stage.codec, work[name], likes[name])
+        ]
+        for leaf in leaves:
+            owner = type(leaf.owner)
+            if owner.validate is not JobStage.validate and owner.trusted is JobStage.trusted:
+                return None
+            if any(getattr(type(leaf.stage), method) is not getattr(Stage, method) for method in _CUSTOM):
+                return None
+            if any(np.asarray(value).ndim > loops.MOST_DIMENSIONS for value in leaf.like):
+                return None
+        return cls(begin, leaves)
+
+    def encode(self, slots: Sequence[int], offsets: Sequence[Offsets], names: Sequence[Sequence[str]]) -> list[bytes]:
+        """Snapshots of these slots, with what else belongs to each."""
+        encoded: list[bytes] = []
+        for first in range(0, len(slots), AT_ONCE):
+            part = slice(first, first + AT_ONCE)
+            encoded += self._encode(np.array(slots[part], np.int64), offsets[part], names[part])
+        return encoded
+
+    def _encode(self, slots: Array, offsets: Sequence[Offsets], names: Sequence[Sequence[str]]) -> list[bytes]:
+        for leaf in self._completed:
+            for slot in slots.tolist():
+                leaf.stage.complete(Slot(leaf.work, slot))
+        counts = np.ones((len(slots), len(self.columns)), np.int64)
+        for at in self._stored:
+            counts[:, at] = self.columns[at].counts(slots)
+        sizes = counts * self.sizes
+        ends = np.cumsum(self.headers + sizes).reshape(sizes.shape)
+        data = bytearray(int(ends[-1, -1]) if ends.size else 0)
+        buffer = np.frombuffer(data, np.uint8)
+        begins = ends - sizes - self.headers
+        loops.write_headers(buffer, begins, self.layouts, counts)
+        places = ends - sizes
+        for at, column in enumerate(self.columns):
+            if column.square:
+                loops.gather_triangle(buffer, places[:, at].copy(), slots, column.bytes_of_rows)
+            elif column.size:
+                loops.gather(buffer, places[:, at].copy(), sizes[:, at].copy(), slots, column.bytes)
+        view, arrays = memoryview(data), U16.pack(len(self.columns))
+        encoded = []
+        for first, end, of_key, known in zip(begins[:, 0].tolist(), ends[:, -1].tolist(), offsets, names, strict=True):
+            head = b"".join((self.begin, table_of_offsets(of_key), self._as_bytes(known), arrays))
+            body = view[first:end]
+            encoded.append(b"".join((head, body, CRC.pack(zlib.crc32(body, zlib.crc32(head))))))
+        return encoded
+
+    def _as_bytes(self, names: Sequence[str]) -> bytes:
+        known = self._names_as_bytes.get(tuple(names))
+        if known is None:
+            known = U16.pack(len(names)) + b"".join(map(text_bytes, names))
+            if len(self._names_as_bytes) >= MOST_KNOWN:
+                self._names_as_bytes.clear()
+            self._names_as_bytes[tuple(names)] = known
+        return known
+
+    def decode(self, snapshots: Sequence[bytes], slots: Sequence[int], most_names: int | None, least: list[str]) -> Decoded:
+        """Fill these slots. most_names: classes a key may know, None: labels are numbers; least: those it begins with."""
+        offsets: list[Offsets] = []
+        names: list[list[str]] = []
+        arrays_at: list[int] = []
+        sound: list[bool] = []
+        for data in snapshots:
+            head = self._head(data)
+            sound.append(head is not None and _known(head[1], most_names, least))
+            at, known, of_key = head if head is not None else (0, [], {})
+            arrays_at.append(at)
+            names.append(known)
+            offsets.append(of_key)
+        lengths = np.array([len(data) for data in snapshots], np.int64)
+        begins = np.cumsum(lengths) - lengths
+        places = np.zeros((len(snapshots), len(self.columns)), np.int64)
+        counts = np.ones(places.shape, np.int64)
+        good = np.zeros(len(snapshots), np.bool_)
+        buffer: Array = np.frombuffer(bytearray().join(snapshots), np.uint8)
+        ends = begins + lengths - CRC.size
+        loops.locate(buffer, begins + np.array(arrays_at), ends, self.layouts, self.rooms, places, counts, good)
+        good &= np.array(sound, np.bool_)
+        kept = np.flatnonzero(good)
+        into = np.array(slots, np.int64)[kept]
+        self._fill(buffer, into, places[kept], counts[kept])
+        classes = np.array([len(names[at]) for at in kept.tolist()], np.int64) if most_names is not None else None
+        good[kept] = self._trusted(into, counts[kept], classes)
+        for leaf in self.leaves:
+            kept = np.flatnonzero(good)
+            if type(leaf.stage).derive is not Stage.derive and len(kept):
+                good[kept] = leaf.stage.derive_slots(leaf.work, np.array(slots, np.int64)[kept])
+        return Decoded(good.tolist(), offsets, names)
+
+    def _head(self, data: bytes) -> tuple[int, list[str], Offsets] | None:
+        """Where the arrays of a snapshot of this job begin, its class names and offsets; None where it is not one."""
+        size = len(self.begin)
+        if not data.startswith(self.begin) or len(data) < size + 2 * U16.size + CRC.size:
+            return None
+        if zlib.crc32(memoryview(data)[: -CRC.size]) != CRC.unpack_from(data, len(data) - CRC.size)[0]:
+            return None
+        try:
+            at, offsets = self._offsets(data, size)
+            for known, latest in self._latest_names:
+                if data.startswith(known, at):
+                    return at + len(known), list(latest), offsets
+            reader = Reader(data, at)
+            names = [reader.text() for _ in range(reader.number(U16))]
+        except (struct.error, IndexError, ValueError):
+            return None
+        self._latest_names = [(data[at : reader.at], list(names)), *self._latest_names[: MOST_LATEST - 1]]
+        return reader.at, names, offsets
+
+    def _offsets(self, data: bytes, at: int) -> tuple[int, Offsets]:
+        known, topic = self._source
+        if data.startswith(known, at):
+            at += len(known)
+            partition, offset = I32I64.unpack_from(data, at)
+            return at + I32I64.size, {(topic, partition): offset}
+        reader = Reader(data, at)
+        offsets = reader.offsets()
+        if len(offsets) == 1:
+            ((topic, _),) = offsets
+            self._source = data[at : reader.at - I32I64.size], topic
+        return reader.at, offsets
+
+    def _fill(self, data: Array, slots: Array, places: Array, counts: Array) -> None:
+        sizes = counts * self.sizes
+        for at, column in enumerate(self.columns):
+            if column.stored is not None:
+                leaf = column.leaf
+                leaf.work.arrays[len(leaf.like)][slots, column.stored] = counts[:, at]
+            if column.square:
+                loops.scatter_triangle(data, places[:, at].copy(), slots, column.bytes_of_rows, column.array)
+            elif column.size:
+                loops.scatter(data, places[:, at].copy(), sizes[:, at].copy(), slots, column.bytes)
+
+    def _trusted(self, slots: Array, counts: Array, classes: Array | None) -> Array:
+        """What `JobStage.validate` and `Stage.check_rows` ask, of many slots."""
+        good = np.ones(len(slots), np.bool_)
+        held = {(id(column.leaf), column.field): counts[:, at] for at, column in enumerate(self.columns)}
+        for leaf in self.leaves:
+            stage, rows = leaf.stage, {field: held[id(leaf), field] for field in leaf.stage.stored}
+            for group in stage.aligned:
+                for field in group[1:]:
+                    good &= _as_many(rows[field], rows[group[0]], field in stage.may_be_empty)
+            for field, over in stage.triangles.items():
+                good &= _as_many(rows[field], rows[over] * (rows[over] + 1) // 2, field in stage.may_be_empty)
+        for at, column in enumerate(self.columns):
+            numbers = counts[:, at] * column.row
+            if column.square:
+                numbers = np.full(len(slots), column.flat.shape[1], np.int64)
+            _check_column(column, slots, numbers, classes, good)
+        for leaf in self.leaves:
+            if leaf.alone and good.any():
+                good &= leaf.owner.trusted(leaf.work, slots, classes)
+        return good
+
+
+def _leaves(name: str, owner: JobStage, stage: Stage, work: Any, like: Any, alone: bool = True) -> Iterator[Leaf]:
+    if all(hasattr(value, "_fields") for value in like):  # a composite: its parts carry the names of its state's fields
+        for field, value in zip(like._fields, like, strict=True):
+            yield from _leaves(name, owner, getattr(stage, field), getattr(work, field), value, False)
+    else:
+        yield Leaf(name, stage, work, like, owner, alone)
+
+
+def _known(names: list[str], most: int | None, least: list[str]) -> bool:
+    if most is None:
+        return not names
+    return len(names) <= most and names[: len(least)] == least and len(set(names)) == len(names)
+
+
+def _as_many(rows: Array, expected: Array, may_be_empty: bool) -> Array:
+    same: Array = rows == expected
+    return same | (rows == 0) if may_be_empty else same
+
+
+def _check_column(column: Column, slots: Array, numbers: Array, classes: Array | None, good: Array) -> None:
+    leaf, field, values = column.leaf, column.field, column.flat
+    owner, like = leaf.owner, getattr(leaf.like, field)
+    says = owner if leaf.alone else None
+    if isinstance(like, int):
+        held = values[slots, 0]
+        good &= (held == like) if field == "dim" else ((held >= like) & (held < MOST_COUNTED))
+    if values.dtype == np.float64:
+        if owner.finite or (says is not None and field in says.samples):
+            loops.require_between(values, numbers, slots, -np.finfo(float).max, np.inf, 0.0, good)
+        if says is not None and field in says.times:
+            none = 0.0 if np.ndim(like) else -np.inf
+            loops.require_between(values, numbers, slots, 0.0, END_OF_TIME, none, good)
+    if says is None or classes is None or field not in (*says.label_codes, *says.class_columns):
+        return
+    if values.dtype == np.float64:
+        loops.require_columns(values, numbers, slots, classes, good)
+    else:
+        present = np.arange(values.shape[1]) < numbers[:, None]
+        held = values[slots]
+        good &= (~present | ((held >= -1) & (held < classes[:, None]))).all(axis=1)

@@ -1,0 +1,103 @@
+"""What a job took and did not learn, in counts, and the sentences about it: for a worker's log and for `replay`."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from streamjobs.core.messages import Report
+
+MUCH = 0.01  # share of what was taken; more is probably a mistake
+REASONS = {  # of samples and windows that are skipped: what to do about them
+    "late": "older than the newest sample of their key; send them in order, or set [source] lateness",
+    "duplicate": "at the time of an earlier sample of their key; send finer times, or set [source] duplicates = 'learn'",
+    "crowded": "beyond 1.5 times the samples of a window; check the times, and [window] rate",
+    "sparse": "windows with fewer than 80 % of their samples; check the times, and [window] rate",
+    "gap": "windows that a pause longer than [window] gap cut short",
+}
+WINDOWS = ("sparse", "gap")  # reasons that count windows; the others count samples
+
+
+class Skipped(NamedTuple):
+    """Samples, or windows, that one reason kept from being learned."""
+
+    reason: str
+    number: int
+    of: int  # samples taken; rows made and windows skipped
+    unit: str  # samples | windows
+
+    @property
+    def percent(self) -> float:
+        return round(100 * self.number / max(1, self.of), 1)
+
+    @property
+    def advice(self) -> str:
+        return REASONS[self.reason]
+
+
+@dataclass(slots=True)
+class Taken:
+    """What has become of the records so far."""
+
+    records: int = 0
+    redelivered: int = 0
+    samples: int = 0
+    rows: int = 0
+    dead_lettered: Counter[str] = field(default_factory=Counter)  # records by reason
+    skipped: Counter[str] = field(default_factory=Counter)  # samples, windows and labels by reason
+    first_letter: str = ""  # reason and place of the first dead letter
+    latest_letter: str = ""  # of one of the newest
+
+    def add(self, report: Report) -> None:
+        self.records += report.records
+        self.redelivered += report.redelivered
+        self.samples += report.samples
+        self.rows += report.rows
+        self.dead_lettered.update(report.dead_lettered)
+        self.skipped.update(report.skipped)
+        self.first_letter = self.first_letter or report.first_letter
+        self.latest_letter = report.first_letter or self.latest_letter
+
+    def since(self, before: "Taken") -> "Taken":
+        """What has come since these counts, with the letters as they are."""
+        return Taken(
+            self.records - before.records,
+            self.redelivered - before.redelivered,
+            self.samples - before.samples,
+            self.rows - before.rows,
+            self.dead_lettered - before.dead_lettered,
+            self.skipped - before.skipped,
+            self.first_letter,
+            self.latest_letter,
+        )
+
+    def much_skipped(self) -> Iterator[Skipped]:
+        """Each reason that skipped more than MUCH of the samples, or of the windows."""
+        windows = self.rows + sum(self.skipped[reason] for reason in WINDOWS)
+        for reason in REASONS:
+            of, unit = (windows, "windows") if reason in WINDOWS else (self.samples, "samples")
+            if self.skipped[reason] > MUCH * of:
+                yield Skipped(reason, self.skipped[reason], of, unit)
+
+    @property
+    def mostly_dead(self) -> bool:
+        """Whether more than half of the records became dead letters."""
+        return 2 * self.dead_lettered.total() > self.records - self.redelivered
+
+    def nothing_learned(self, first_letter: str = "") -> str | None:
+        """A sentence where no record could be used, or no sample of them; None otherwise, as where no record came.
+
+        Samples that wait in an unfinished window have been learned, and so have redelivered records, once before.
+        first_letter: what to say of the first dead letter; "": its reason and place.
+        """
+        dead, new = self.dead_lettered.total(), self.records - self.redelivered
+        if self.rows or self.redelivered or not new:
+            return None
+        if dead >= new:
+            first = first_letter or f"{self.first_letter}; 'streamjobs dlq list' shows the others."
+            return f"nothing was learned: all {new:,} records became dead letters. The first: {first}"
+        left_out = Counter({reason: self.skipped[reason] for reason in REASONS if reason not in WINDOWS})
+        if self.samples and left_out.total() >= self.samples:
+            reason, count = left_out.most_common(1)[0]
+            return f"nothing was learned: {count:,} of {self.samples:,} samples are skipped as {reason}: {REASONS[reason]}."
+        return None

@@ -1,0 +1,161 @@
+"""How the worker takes many keys: python -m tests.bench keys [NUMBER ...] [--records N] [--quick].
+
+For each number of keys, on a real Kafka: a backlog in which the keys come in turn, so that beyond [state] cache no record
+finds its state in memory. Printed: records a second, processor and resident memory of the worker, states read and written,
+the time from start to ready after its disk was wiped, and after a second worker joined; bytes on disk and in the changelog.
+"""
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from streamjobs.errors import SetupError
+from streamjobs.kafka.devbroker.broker import Broker
+from tests.bench.worker import START, surroundings
+from tests.brokers.fixtures import cleaning_up_on_sigterm
+from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, until
+from tests.brokers.workers import Worker
+
+DIM = 4
+NUMBERS = (10_000, 50_000, 200_000, 1_000_000)
+RECORDS = 1_600_000
+JOB = {  # 1.7 KB a key once its budget is full
+    "source": {"dim": DIM, "time": "ts", "label": "label"},
+    "learner": {"name": "okfeb", "rank": 10, "budget": 15},
+    "head": {"name": "rls", "max_classes": 2},
+    "sinks": {"features": ""},
+}
+_POOL = 4096
+
+
+def in_turn(keys: int, first: int, count: int) -> Iterator[Sent]:
+    """Records number first to first + count; the keys come in turn."""
+    rnd = random.Random(1)
+    bodies = []
+    for _ in range(_POOL):
+        x = [round(rnd.gauss(0.0, 1.0), 4) for _ in range(DIM)]
+        bodies.append(json.dumps({"x": x, "label": "up" if x[0] > 0 else "down"}).encode()[:-1])
+    for number in range(first, first + count):
+        key, at = number % keys, START + number // keys
+        value = bodies[(number + number // keys) % _POOL] + b',"ts":%d}' % at
+        yield Sent(b"key-%d" % key, value, key % PARTITIONS, round(at * 1000))
+
+
+class Figures:
+    """What a worker's own metrics say."""
+
+    def __init__(self, worker: Worker) -> None:
+        (serving,) = worker.events("serving /metrics and /health")
+        port = serving["port"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+            lines = [line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if not line.startswith("#")]
+        self.values = {name: float(value) for name, value in lines}
+
+    def __getitem__(self, name: str) -> float:
+        return self.values[f"streamjobs_{name}"]
+
+
+def resident(worker: Worker) -> int:
+    """Bytes of memory the process holds now."""
+    (line,) = [one for one in Path(f"/proc/{worker.process.pid}/status").read_text().splitlines() if one.startswith("VmRSS")]
+    return int(line.split()[1]) * 1024
+
+
+def size_of(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def measure(broker: Broker, folder: Path, keys: int, records: int) -> None:
+    job = KafkaJob(broker.bootstrap, folder, f"keys-{keys}", **JOB)
+    began = time.perf_counter()
+    sent = job.produce(in_turn(keys, 0, records))
+    print(f"{keys:>9,} keys: {sent:,} records produced in {time.perf_counter() - began:.0f} s", flush=True)
+    worker = Worker(job).ready()
+    try:
+        print(_backlog(job, worker, keys, records), flush=True)
+        stored = size_of(worker.state)
+        assert worker.stop() == 0
+        shutil.rmtree(worker.state)
+        began = time.perf_counter()
+        worker = Worker(job).ready()
+        ready = time.perf_counter() - began
+        (restored,) = worker.events("recovery finished")
+        rate = restored["keys_written"] / max(restored["seconds"], 1e-3)
+        joined = _join(job, worker)
+        print(
+            f"{keys:>9,} keys: wiped disk: ready after {ready:.1f} s ({restored['records']:,} changelog records at "
+            f"{restored['records'] / max(restored['seconds'], 1e-3):,.0f}/s, {rate:,.0f} keys/s); second worker: ready "
+            f"after {joined:.1f} s; {stored / 1e6:.0f} MB on disk ({surroundings()})",
+            flush=True,
+        )
+    finally:
+        worker.end()
+
+
+def _backlog(job: KafkaJob, worker: Worker, keys: int, records: int) -> str:
+    began, cpu = time.perf_counter(), worker.cpu()
+    most = idle = resident(worker)
+
+    def done() -> bool:
+        nonlocal most
+        worker.assert_running()
+        most = max(most, resident(worker))
+        return job.lag() == 0
+
+    until(done, lambda: f"{job.lag()} records wait", 3600, every=0.5)
+    seconds, used = time.perf_counter() - began, worker.cpu() - cpu
+    said = Figures(worker)
+    live = said["keys"]
+    return (
+        f"{keys:>9,} keys: {records / seconds:,.0f} records/s, {1e6 * used / records:.0f} us CPU a record, "
+        f"{most / 1e6:.0f} MB resident ({(most - idle) / max(live, 1):,.0f} bytes more for each of {live:,.0f} live keys, "
+        f"state_bytes {job.core.state_bytes:,}), "
+        f"{said['state_reads_total']:,.0f} states read, {said['keys_evicted_total']:,.0f} left the cache "
+        f"({surroundings()})"
+    )
+
+
+def _join(job: KafkaJob, first: Worker) -> float:
+    """Seconds from the start of a second worker until it has its partitions."""
+    began = time.perf_counter()
+    second = Worker(job)
+    try:
+        second.ready()
+        until(lambda: job.members() == [PARTITIONS // 2] * 2, "two members with half the partitions each", 120)
+        return time.perf_counter() - began
+    finally:
+        second.stop()
+        second.end()
+        until(lambda: job.members() == [PARTITIONS], "the first one's partitions are back", 120)
+        first.assert_running()
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench keys", description=__doc__.splitlines()[0])
+    parser.add_argument("numbers", nargs="*", type=int, help=f"of keys; absent: {', '.join(map(str, NUMBERS))}")
+    parser.add_argument("--records", type=int, default=RECORDS, help="of a backlog, at least two of every key")
+    parser.add_argument("--quick", action="store_true", help="2,000 keys and 10,000 records")
+    options: Any = parser.parse_args(list(arguments))
+    numbers, records = options.numbers or list(NUMBERS), options.records
+    if options.quick:
+        numbers, records = [2_000], 10_000
+    try:
+        with cleaning_up_on_sigterm(), tempfile.TemporaryDirectory(prefix="streamjobs-bench-") as folder, Broker() as broker:
+            for keys in numbers:
+                measure(broker, Path(folder), keys, max(records, 2 * keys))
+    except SetupError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

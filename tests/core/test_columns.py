@@ -1,0 +1,133 @@
+"""Many snapshots at once: the same slots and bytes as one by one, and nothing taken that one by one is refused."""
+
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+import pytest
+
+from streamjobs.core.advance import advance
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Stored
+from streamjobs.core.state import snapshot
+from streamjobs.core.state.live import Live
+from streamjobs.errors import SnapshotError
+from tests.fuzz.jobs import OF_STATES, STANDS_ON, good, moments, stateful
+from tests.fuzz.mutation import mutate_arrays, mutate_stages
+
+JOBS = range(STANDS_ON + 1)
+LEARNERS = [sections.get("learner", {"name": "okfeb"})["name"] for sections in OF_STATES] + ["people"]
+each_job = pytest.mark.parametrize("which", JOBS, ids=LEARNERS)
+
+
+def alone(job: Job, stored: dict[bytes, bytes], **how: int) -> Live:
+    """Live states that take every snapshot and every new key by itself."""
+    live = Live(job, stored.get, **how)
+    live.columns = live.new_keys = None
+    return live
+
+
+def batch(job: Job, keys: Sequence[bytes], begin: int, end: int) -> list[Stored]:
+    """Records begin to end, each of them of every key."""
+    records = [one._replace(key=key) for one in good(job, begin, end) for key in keys]
+    return [one._replace(offset=1000 + at) for at, one in enumerate(records)]
+
+
+@each_job
+def test_states_read_together_go_on_as_states_read_alone(which):
+    job = stateful(which)
+    valid = moments("state", which)
+    stored = {b"key-%d" % at: data for at, data in enumerate(valid * 2)}
+    keys = [*stored, b"new-1", b"new-2"]
+    together, one_by_one = Live(job, stored.get), alone(job, stored)
+    assert together.columns is not None
+    for begin, end in ((60, 61), (61, 75)):
+        records = batch(job, keys, begin, end)
+        assert advance(job, together, records).outputs == advance(job, one_by_one, records).outputs
+        assert together.snapshots() == one_by_one.snapshots()
+    assert (together.created, together.loaded) == (2, len(stored))
+
+
+@each_job
+def test_keys_that_come_and_leave_all_the_time_keep_their_states(which):
+    """Slots for 16 of 40 keys: every state is encoded, parked, read again and put where another key's was."""
+    job, stored = stateful(which), {}
+    little, plenty = Live(job, stored.get, most_bytes=1), alone(job, {})
+    for at, step in enumerate(range(0, 24, 2)):
+        for first in range(0, 40, 10):
+            records = batch(job, [b"key-%d" % key for key in range(first, first + 10)], step, step + 2)
+            records = [one._replace(offset=one.offset + 1000 * at) for one in records]
+            assert advance(job, little, records).outputs == advance(job, plenty, records).outputs
+            if first == 20:
+                stored.update(little.snapshots())
+    assert little.left > 100
+    assert dict(little.snapshots()).items() <= dict(plenty.snapshots()).items()
+
+
+@each_job
+def test_what_is_taken_together_is_taken_alone_and_gives_the_same_slot(which):
+    job, rnd = stateful(which), Random(which)
+    valid = moments("state", which)
+    states, held = [job.decode_snapshot(data) for data in valid], [snapshot.decode(data) for data in valid]
+    drawn = list(valid)
+    drawn += [mutate_stages(job, states, rnd) for _ in range(120)]
+    drawn += [mutate_arrays(rnd.choice(held), rnd) for _ in range(80)]
+    live = Live(job, {}.get)
+    assert live.columns is not None
+    slots = [live._take(b"%d" % at) for at in range(len(drawn))]
+    for work in live.work.values():  # what stood there before must not count
+        for array in work.arrays:
+            array.fill(1)
+    read = live.columns.decode(drawn, slots, job.most_names, job.given_names)
+    assert all(read.good[: len(valid)])
+    assert not all(read.good)
+    for data, slot, taken, names, offsets in zip(drawn, slots, read.good, read.names, read.offsets, strict=True):
+        if taken:
+            states_alone, names_alone, offsets_alone = job.opened(data)
+            assert (names, offsets) == (names_alone, offsets_alone)
+            assert job.encode(live.states(slot), names, offsets) == _again(job, states_alone, names, offsets)
+
+
+def _again(job: Job, states: dict, names: list[str], offsets: dict) -> bytes:
+    """After a load, which may fill in what a state left out."""
+    saved = {}
+    for name, stage in job.own.items():
+        work = stage.workspace(states[name])
+        stage.load(work, 0, states[name])
+        saved[name] = stage.save(work, 0, states[name])
+    return job.encode(saved, names, offsets)
+
+
+@each_job
+def test_what_good_states_become_is_never_left_to_the_long_way(which):
+    """Else nobody would notice that a stage's states are all read alone."""
+    job = stateful(which)
+    live = Live(job, dict.fromkeys([b"a", b"b"], moments("state", which)[-1]).get)
+    assert live.columns is not None
+    live.tick()
+    live.enter([b"a", b"b"])
+    decoded = live.columns.decode([moments("state", which)[-1]] * 2, [0, 1], job.most_names, job.given_names)
+    assert decoded.good == [True, True]
+
+
+def test_a_damaged_snapshot_among_good_ones_is_refused_as_if_it_came_alone():
+    job = stateful(0)
+    data = moments("state", 0)[-1]
+    stored = {b"a": data, b"b": data[:-30] + b"x" + data[-29:], b"c": data}
+    live = Live(job, stored.get)
+    live.tick()
+    with pytest.raises(SnapshotError, match="its checksum does not fit"):
+        live.enter([b"a", b"b", b"c"])
+
+
+def test_seeds_of_new_keys_are_their_own():
+    job = stateful(0)
+    live = Live(job, {}.get)
+    assert live.new_keys is not None
+    live.tick()
+    live.enter([b"a", b"b", b"c"])
+    for key in (b"a", b"b", b"c"):
+        made, alone_made = live.states(live.slot_of[key]), job.init(key)
+        for name, state in made.items():
+            for got, want in zip(snapshot.flatten(state), snapshot.flatten(alone_made[name]), strict=True):
+                np.testing.assert_array_equal(got, want)

@@ -1,0 +1,62 @@
+"""What was taken and not learned, in counts: when it is nothing, most, or much."""
+
+from collections import Counter
+
+import pytest
+
+from streamjobs.core.advance import advance
+from streamjobs.core.job import Job
+from streamjobs.core.state.live import Live
+from streamjobs.core.unlearned import REASONS, Taken
+from streamjobs.stages import windows
+from tests.core.streams import record, samples, settings
+
+
+def taken(**counts) -> Taken:
+    return Taken(**{name: Counter(value) if isinstance(value, dict) else value for name, value in counts.items()})
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ({}, None),  # an empty topic
+        ({"records": 9, "redelivered": 9}, None),  # all of it was learned before
+        ({"records": 9, "redelivered": 8, "dead_lettered": {"bad_time": 1}}, None),
+        ({"records": 9, "samples": 9}, None),  # they wait in an unfinished window
+        ({"records": 9, "samples": 9, "rows": 9}, None),  # without labels, which is fine
+        ({"records": 9, "samples": 1, "rows": 1, "dead_lettered": {"bad_time": 8}}, None),
+        ({"records": 9, "dead_lettered": {"bad_time": 9}}, "all 9 records became dead letters. The first: here"),
+        ({"records": 9, "samples": 8, "skipped": {"duplicate": 8}, "dead_lettered": {"no_key": 1}}, "8 of 8 samples"),
+        ({"records": 9, "samples": 9, "skipped": {"sparse": 9}}, None),
+    ],
+)
+def test_nothing_learned_is_where_records_came_and_none_could_be_used(counts, said):
+    sentence = taken(**counts).nothing_learned("here")
+    assert sentence is None if said is None else said in sentence
+
+
+def test_reasons_above_one_in_a_hundred_are_much():
+    much = taken(samples=1000, rows=100, skipped={"late": 10, "duplicate": 11, "gap": 1, "sparse": 2, "unlabelled": 500})
+    assert [(one.reason, one.number, one.of, one.unit) for one in much.much_skipped()] == [
+        ("duplicate", 11, 1000, "samples"),
+        ("sparse", 2, 103, "windows"),
+    ]
+    assert not list(Taken().much_skipped())
+
+
+def test_every_reason_of_windows_has_its_advice():
+    assert set(windows.REASONS) <= set(REASONS)
+
+
+def test_a_report_names_reason_and_place_of_its_first_dead_letter_and_no_contents():
+    job = Job.from_settings(settings())
+    made = samples(4)
+    made[2] = record(2, b"anna", {"ax": "secret"})
+    made[3] = record(3, None, {})
+    report = advance(job, Live(job, lambda key: None), made).report
+    assert report.first_letter == "missing_field, topic imu[0] offset 2"
+    counts = Taken()
+    counts.add(report)
+    counts.add(report)
+    assert counts.dead_lettered == {"missing_field": 2, "no_key": 2} and not counts.mostly_dead
+    assert counts.since(Taken()) == counts
