@@ -6,6 +6,7 @@
 
 import sys
 import traceback
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,8 @@ from streamjobs.commands import about, broker, check, demo, describe, dlq, fit, 
 from streamjobs.commands import run as worker
 from streamjobs.errors import StreamjobsError
 from streamjobs.process import use_one_thread
+
+_usual_warning = warnings.formatwarning
 
 app = typer.Typer(
     name="streamjobs",
@@ -39,13 +42,14 @@ for group in (demo, init, check, describe, topics, worker, fit, replay, state, d
 
 
 def main() -> None:
-    """The console script."""
+    """The console script of earlier releases, which an editable checkout may still have; today's is `__main__`."""
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
     """Run a command line; returns its exit code."""
     use_one_thread()  # before numpy is loaded by any command
+    warnings.formatwarning = _one_line
     debug = "--debug" in arguments
     words = [word for word in arguments if word != "--debug"]
     try:
@@ -60,6 +64,13 @@ def run(arguments: list[str]) -> int:
             print(sentence, file=sys.stderr)
         return _code(error)
     return code if isinstance(code, int) else 0
+
+
+def _one_line(message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None) -> str:
+    """A warning of ours is one line for people; any other says where it comes from."""
+    if category.__module__.partition(".")[0] in ("algorithms", "streamjobs"):
+        return f"streamjobs: {message}\n"
+    return _usual_warning(message, category, filename, lineno, line)
 
 
 def _code(error: Exception) -> int:

@@ -67,4 +67,5 @@ REASONS = (
     "bad_label",
     "too_many_classes",
     "unmatched_label",  # a late label for which no row waits
+    "learner_failed",  # the learner or another stage raised an error; the key keeps its state from before the record
 )

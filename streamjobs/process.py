@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import types
-from pathlib import Path
+from collections.abc import Sequence
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -16,6 +16,7 @@ THREAD_VARIABLES = (
     "NUMEXPR_NUM_THREADS",
     "NUMBA_NUM_THREADS",
 )
+INTERRUPTED = 130  # exit code
 LINALG, LAPACK_MODULES = "scipy.linalg", ("cython_blas", "cython_lapack")
 
 
@@ -25,13 +26,41 @@ def use_one_thread() -> None:
         os.environ[variable] = "1"
 
 
+def stop_signals() -> list[signal.Signals]:
+    """The signals that ask a worker to stop: SIGTERM, Ctrl-C, and SIGHUP unless it is ignored, as under nohup."""
+    heeded = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    return [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if heeded else [])]
+
+
 def exit_at_once_on_signals() -> None:
-    """Let SIGTERM and Ctrl-C end the process at once with code 0, even during imports: there is nothing to save yet.
+    """Let the stop signals end the process at once with code 0, even during imports: there is nothing to save yet.
 
     A worker's event loop replaces these handlers when it runs.
     """
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in stop_signals():
         signal.signal(number, lambda *_: os._exit(0))
+
+
+def take_signals_early(words: Sequence[str]) -> None:
+    """For a command that is about to be imported: `run` ends with code 0 on a stop signal, any other with 130 on Ctrl-C.
+
+    What an import leaves half done at an interrupt prints tracebacks. words: the command line, without the program.
+    """
+    command = next((word for word in words if not word.startswith("-")), "")
+    if command == "run":
+        exit_at_once_on_signals()
+    elif signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as of a job in the background
+        signal.signal(signal.SIGINT, _interrupted)
+
+
+def interrupt_as_usual() -> None:
+    """Ctrl-C raises KeyboardInterrupt again, after `take_signals_early`."""
+    if signal.getsignal(signal.SIGINT) is _interrupted:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _interrupted(*_: object) -> None:
+    os._exit(INTERRUPTED)
 
 
 def load_lapack() -> None:
@@ -41,6 +70,8 @@ def load_lapack() -> None:
     import most of SciPy and NumPy's build tools, which costs 0.1 s at every start. A later `import scipy.linalg` works as
     usual.
     """
+    from pathlib import Path
+
     import scipy
 
     if LINALG in sys.modules:

@@ -3,15 +3,15 @@
 Numba notices a change of a loop's own file but not of a helper in another file, and a stale helper would be a silent
 wrong result. So a loop's cache folder is named by the sources of its module and of all modules that one imports, however
 far away, and by the versions of numba and NumPy. Nothing else names it: another checkout of the same sources, or the same
-checkout in another place, finds the loops compiled. `STREAMJOBS_CACHE` moves the folder (the package's own is often
-read-only).
+checkout in another place, finds the loops compiled. `STREAMJOBS_CACHE` moves these folders; `cache_folder.py` says who may
+own them.
 """
 
 import functools
 import hashlib
-import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 from numba.core.caching import UserProvidedCacheLocator
+
+from algorithms.common.cache_folder import CacheWarning, cache_root
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
@@ -31,14 +33,22 @@ def compiled(loop: Loop) -> Loop:
     """Compile a loop of plain scalar statements; division by zero gives inf or NaN as in C, never an exception."""
     # Imported as a file (python -m doctest okfeb.py) a module has another name, and what it would leave in the cache
     # names a module that no other process can import.
-    cache = "." in loop.__module__
-    if cache:
-        numba.config.CACHE_DIR = str(cache_root() / _digest(loop.__module__))
-    usual, numba.config.CACHE_LOCATOR_CLASSES = numba.config.CACHE_LOCATOR_CLASSES, ",".join(LOCATORS)
+    folder = cache_root() if "." in loop.__module__ else None
+    if folder is None:
+        return _compiled(loop, cache=False)
+    numba.config.CACHE_DIR = str(folder / _digest(loop.__module__))
+    usual, numba.config.CACHE_LOCATOR_CLASSES = numba.config.CACHE_LOCATOR_CLASSES, LOCATOR
     try:
-        return numba.njit(cache=cache, nogil=True, fastmath=False, error_model="numpy")(loop)  # type: ignore[no-any-return]
+        return _compiled(loop, cache=True)
+    except RuntimeError:  # numba's "cannot cache function": this loop's folder cannot be written
+        warnings.warn(f"loop {loop.__qualname__} is not kept: {numba.config.CACHE_DIR} cannot be used.", CacheWarning, 2)
+        return _compiled(loop, cache=False)
     finally:
         numba.config.CACHE_LOCATOR_CLASSES = usual
+
+
+def _compiled(loop: Loop, *, cache: bool) -> Loop:
+    return numba.njit(cache=cache, nogil=True, fastmath=False, error_model="numpy")(loop)  # type: ignore[no-any-return]
 
 
 class SourceLocator(UserProvidedCacheLocator):  # type: ignore[misc]
@@ -50,13 +60,8 @@ class SourceLocator(UserProvidedCacheLocator):  # type: ignore[misc]
         self._cache_path = numba.config.CACHE_DIR
 
 
-# Numba's own follow for where the folder cannot be written.
-LOCATORS = (f"{__name__}.{SourceLocator.__name__}", "InTreeCacheLocator", "UserWideCacheLocator")
-
-
-def cache_root() -> Path:
-    """The folder in which every loop has its own."""
-    return Path(os.environ.get("STREAMJOBS_CACHE") or Path.home() / ".cache" / "streamjobs") / "compiled"
+# Alone: numba's others would keep loops in folders that a change of a helper does not rename, and that others may own.
+LOCATOR = f"{__name__}.{SourceLocator.__name__}"
 
 
 def loops_digest() -> str:

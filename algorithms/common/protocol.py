@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from algorithms.common.blas import ONE_THREAD
 from algorithms.common.triangle import packed, unpacked
 
 Array = NDArray[Any]
@@ -62,9 +63,9 @@ class Outputs(NamedTuple):
     """What a run gives, a row per row of X. What does not apply or is not ready yet is NaN (or has no columns)."""
 
     features: Array  # (n, width) coordinates of phi(x) before x is learned
-    prediction: Array  # (n, targets) before y is seen
+    prediction: Array  # (n, targets) before y is seen; NaN where it is out of range
     ls_error: Array  # (n,) squared distance of phi(x) to what the model spans, before x is learned
-    loss: Array  # (n,) loss of the prediction, NaN where no target is known
+    loss: Array  # (n,) loss of the prediction, NaN where no target is known or the loss is out of range
     admitted: Array  # (n,) int8, x was stored
     evicted: Array  # (n,) int8, a stored sample left
 
@@ -234,7 +235,9 @@ class Stage:
                 array[slot, : len(value)] = value
             else:
                 array[slot] = value
-        self.derive(Slot(work, slot))
+        if type(self).derive is not Stage.derive:
+            with ONE_THREAD:
+                self.derive(Slot(work, slot))
 
     def _checked_squares(self, state: State) -> Mapping[str, int]:
         squares = self.squares(state)
@@ -345,7 +348,10 @@ class Learner(Stage, abstract=True):
         """Rows of many keys, in order, through the loop; `out` is filled in place. `learn` None: learn every row."""
         if learn is None:
             learn = np.full(len(X), LEARN, np.int8)
-        self.loop(work, slots, X, Y, learn, out, basis)
+        with ONE_THREAD:
+            self.loop(work, slots, X, Y, learn, out, basis)
+        for array in (out.prediction, out.loss):
+            array[np.isinf(array)] = np.nan  # an error of 1e154 has no square
 
     def recent_error(self, state: State) -> tuple[float, str] | None:
         """The mean LS error that a state remembers, and of which rows; None where it remembers none."""

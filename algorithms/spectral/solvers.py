@@ -85,6 +85,8 @@ def _updated(d: Array, V: Array, rho: float, kappa: Array) -> Pairs:
     p, w, V = flip * d[order], z[order] / np.sqrt(total), V[:, order]
     strength = abs(rho) * total
     alive = _deflated(p, w, strength, V)
+    if not len(alive):  # all of the update is rounding beside a far larger eigenvalue
+        return flip * p, V
     roots, gaps = _roots(p[alive], w[alive], strength)
     V[:, alive] = V[:, alive] @ _vectors(p[alive], w[alive], strength, gaps)
     p[alive] = roots

@@ -2,16 +2,21 @@
 
 import json
 import math
+import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 WIDTH_ELSEWHERE = 10_000  # columns, if standard output is not a terminal: rows stay whole
+PROGRESS_EVERY = 5.0  # seconds
 
+T = TypeVar("T")
 JobFile = Annotated[Path, typer.Argument(metavar="JOB", help="The job file, such as job.toml.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -26,9 +31,40 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def counted(items: Iterable[T], what: str) -> Iterator[T]:
+    """The items, with a line of progress every few seconds: "120,000 records read ..."."""
+    told = time.monotonic()
+    for number, item in enumerate(items, 1):
+        yield item
+        if time.monotonic() - told > PROGRESS_EVERY:
+            told = time.monotonic()
+            note(f"{number:,} {what} ...")
+
+
 def show(value: Any) -> None:
     """Print a result as JSON."""
     say(json.dumps(value, indent=2, default=str))
+
+
+def write_private(path: Path, pieces: Iterable[bytes], option: str) -> int:
+    """Write the whole file or nothing, readable by this user alone; returns its size in bytes.
+
+    option: the one that named the file. Raises ConfigError if it cannot be written.
+    """
+    from streamjobs.errors import ConfigError
+
+    beside, size = path.with_name(path.name + ".part"), 0
+    try:
+        beside.unlink(missing_ok=True)
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            for piece in pieces:
+                size += file.write(piece)
+        os.replace(beside, path)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise ConfigError(f"{option} {path}: cannot be written ({error.strerror}).") from None
+    return size
 
 
 def compile_loops(job: Any) -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, compile_loops, note, say, show
+from streamjobs.commands.console import AsJson, JobFile, compile_loops, note, say, show, write_private
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.core.messages import Output, Stored
-    from streamjobs.replay.engine import Replay, Tally
+    from streamjobs.replay.engine import Tally
 
 
 KEYS_OF_ONE = 20  # records; where as many have a key each of its own, the key is probably a mistake
@@ -109,7 +109,7 @@ def replay(
         summary["compared"] = expected.finish()
     nothing = _nothing_learned(job, tally, errors)
     if export is not None and nothing is None:
-        summary["exported"] = _export(run, export)
+        summary["exported"] = write_private(export, [run.export()], "--export")
     if as_json:
         show(summary)
     else:
@@ -186,17 +186,6 @@ def _milliseconds(option: str, text: str | None) -> int | None:
     return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _export(run: "Replay", path: Path) -> int:
-    from streamjobs.errors import ConfigError
-
-    data = run.export()
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise ConfigError(f"--export {path}: cannot be written ({error.strerror}).") from None
-    return len(data)
-
-
 def _summary(task: str, tally: "Tally", seconds: float) -> dict[str, Any]:
     """The result, ready for JSON; `rmse` is None for a classification, `wrong` for a regression."""
     from streamjobs.replay.progress import rmse
@@ -211,6 +200,7 @@ def _summary(task: str, tally: "Tally", seconds: float) -> dict[str, Any]:
         "labels": tally.labels,
         "wrong": None if regression else tally.wrong,
         "rmse": rmse(tally.squared, tally.measured) if regression and tally.measured else None,
+        "targets_clipped": tally.targets_clipped if regression else None,
         "drift_events": tally.drift_events,
         "dead_lettered": dict(tally.dead_lettered),
         "skipped": dict(tally.skipped),
@@ -231,6 +221,8 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
         if summary["rmse"] is not None:
             error = f"root mean square error {summary['rmse']:.6g}"
         say(f"{summary['labels']:,} labels, each predicted before it was learned: {error}")
+    if summary["targets_clipped"]:
+        note(f"{summary['targets_clipped']:,} labels were learned as [head] clip_target clips them")
     for what in ("dead_lettered", "skipped"):
         if summary[what]:
             counts = ", ".join(f"{reason} {count:,}" for reason, count in summary[what].items())

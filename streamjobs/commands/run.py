@@ -26,7 +26,7 @@ def run(
         typer.Option("--drain", help="Like --once, for the partitions that were there before the input grew; others wait."),
     ] = False,
 ) -> None:
-    """Run a worker until SIGTERM or Ctrl-C.
+    """Run a worker until SIGTERM, SIGHUP or Ctrl-C.
 
     It then stops fetching, makes a last checkpoint and exits with code 0. Start up to one worker per partition of the
     input; they share the work.

@@ -1,13 +1,11 @@
 """`state export|import|reset|forget|forget-offsets`: exports models, and changes states while no worker runs."""
 
-import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, moment, note, say, show, table
+from streamjobs.commands.console import AsJson, JobFile, counted, moment, note, say, show, table, write_private
 from streamjobs.commands.state_read import CopyFile, Key, entries_of, load_copy, read_copy, read_file
 from streamjobs.settings.types import readable
 
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
     from streamjobs.maintenance.copies import Entry
     from streamjobs.maintenance.retention import Holding
 
+EXAMPLES = 3  # keys that a note names
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
 
 
@@ -47,16 +46,16 @@ def export(
     job = job_of(job_file)
     if every:
         states = read_copy(job, copy)
-        size = _write(output, encode(states))
+        size = write_private(output, encode(states), "--output")
         say(f"{len(states.entries):,} states in {output} ({readable(size)}); --copy and 'state diff' read it")
         return
     if pool:
-        size = _write(output, [_pooled(job)])
+        size = write_private(output, [_pooled(job)], "--output")
         say(f"model of all keys in {output} ({readable(size)}); use it as [state] start_from")
         return
     assert key is not None
     entry = _one(entries_of(read_copy(job, copy, key), key), key, partition)
-    size = _write(output, [exported_model(job, entry)])
+    size = write_private(output, [exported_model(job, entry)], "--output")
     say(f"model of key {key} in {output} ({readable(size)}); use it as [state] start_from, or 'state import' it")
 
 
@@ -86,22 +85,6 @@ def _pooled(job: "Job") -> bytes:
     records = topic_records(job.settings.broker, source.topic, max_bytes=source.max_bytes)
     run.run(records, lambda output: None, Progress(job.task))
     return run.export()
-
-
-def _write(path: Path, pieces: Iterable[bytes]) -> int:
-    """Write the whole file or nothing; returns its size in bytes."""
-    from streamjobs.errors import ConfigError
-
-    beside, size = path.with_name(path.name + ".part"), 0
-    try:
-        with beside.open("wb") as file:
-            for piece in pieces:
-                size += file.write(piece)
-        os.replace(beside, path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise ConfigError(f"--output {path}: cannot be written ({error.strerror}).") from None
-    return size
 
 
 def reset(
@@ -219,23 +202,41 @@ def _print_holdings(left: "list[Holding]", waiting: int | None, days: float) -> 
 def import_command(
     job_file: JobFile,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of 'state export' or 'replay --export'.")],
-    key: Annotated[str, typer.Option("--key", help="The key that gets the state.")],
+    key: Annotated[str | None, typer.Option("--key", help="The key that gets the state.")] = None,
     saved: Annotated[
         str | None,
         typer.Option("--from", help="The key to take from a copy; absent: that of --key."),
     ] = None,
     partition: Annotated[int | None, typer.Option(min=0, help="The partition of a key without a state.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Restore all states of a copy; keys that it lacks stay.")] = False,
+    partitioner: Annotated[
+        str | None,
+        typer.Option(
+            help="With --all, where the copy is of another number of partitions: the producers' partitioner, murmur2, crc32 "
+            "or fnv1a; or keep, if each key's records still come in its old partition."
+        ),
+    ] = None,
 ) -> None:
-    """Start a key from an exported model, or restore its state from a copy of all states.
+    """Start a key from an exported model, or restore its state, or with --all every state, from a copy of all states.
 
-    No worker may run. The last applied offset never goes back, so no record is learned twice.
+    No worker may run. The last applied offset never goes back, so no record is learned twice. A state that goes to another
+    partition than it had in the copy has applied none of that partition's records.
     """
-    from streamjobs.errors import SnapshotError
+    from streamjobs.errors import ConfigError, SnapshotError
     from streamjobs.job_files import job_of
     from streamjobs.kafka import topics
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.renew import restored_snapshot, snapshot_from_model
 
+    if every == (key is not None):
+        raise ConfigError("state import: give either --key or --all.")
+    if key is None:
+        if saved is not None or partition is not None:
+            raise ConfigError("state import: --from and --partition belong to --key.")
+        _import_all(job_file, file, partitioner)
+        return
+    if partitioner is not None:
+        raise ConfigError("state import: --partitioner belongs to --all; --partition names the partition of one key.")
     job, given = job_of(job_file), _given(file, saved or key)
     changelog_edit.require_changeable(job.settings)
     read_at = changelog_edit.end_offsets(job.settings, topics.changelog(job.settings), committed_only=False)
@@ -252,6 +253,34 @@ def import_command(
     changelog_edit.write(job.settings, {place: [(name, data)]}, read_at)
     what = "starts from the model" if isinstance(given, bytes) else "has the state"
     say(f"key {key} in partition {place} {what} in {file} ({readable(len(data))})")
+
+
+def _import_all(job_file: Path, file: Path, partitioner: str | None) -> None:
+    from streamjobs.errors import SnapshotError
+    from streamjobs.job_files import job_of
+    from streamjobs.kafka import topics
+    from streamjobs.maintenance import changelog_edit
+    from streamjobs.maintenance.import_all import place_all
+
+    job, copy = job_of(job_file), load_copy(file)
+    changelog_edit.require_no_workers(job.settings)
+    read_at = changelog_edit.end_offsets(job.settings, topics.changelog(job.settings), committed_only=False)
+    try:
+        placed = place_all(job, copy, read_copy(job, None), len(read_at), partitioner, counted)
+    except SnapshotError as error:
+        raise SnapshotError(f"{file}: {error} Nothing was written.") from None
+    changelog_edit.write(job.settings, placed.changes, read_at)
+    say(f"{placed.states:,} states of {file} are in {_partitions(placed.changes)} now")
+    if placed.beginning:
+        note(
+            f"{placed.beginning:,} of them learned from another partition or topic: whatever the input holds of their keys "
+            "where they are now is learned, also what they had learned before"
+        )
+    if placed.older:
+        names = ", ".join(map(repr, placed.older[:EXAMPLES]))
+        note(f"{len(placed.older):,} older states of keys with several were left out ({names})")
+    if placed.elsewhere:
+        note(f"{placed.elsewhere:,} keys also have a state in another partition, which stays; 'state list' shows them")
 
 
 def _given(file: Path, key: str) -> "bytes | Entry":

@@ -1,11 +1,12 @@
 """`state list|show|top|diff|verify`: reads the changelog, or a copy of it. Workers may run."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, moment, note, say, show, table
+from streamjobs.commands.console import AsJson, JobFile, counted, moment, note, say, show, table
 from streamjobs.settings.types import readable
 
 if TYPE_CHECKING:
@@ -43,8 +44,14 @@ def list_command(
     from streamjobs.job_files import job_of
 
     job = job_of(job_file)
-    lines = _lines(job, read_copy(job, copy))
-    _print_lines(lines, sort, limit, as_json)
+    states = read_copy(job, copy)
+    found = list(states.entries.values())
+    if by_entry := _order(job, sort):
+        found.sort(key=by_entry)
+        lines = _lines(job, states, found[:limit] if limit else found)
+    else:
+        lines = sorted(_lines(job, states, found), key=_descending(sort))
+    _print_lines(lines, len(found), sum(len(entry.data) for entry in found), limit, as_json)
 
 
 def top(
@@ -59,13 +66,15 @@ def top(
     from streamjobs.job_files import job_of
 
     job = job_of(job_file)
-    lines = [line for line in _lines(job, read_copy(job, copy)) if line.problem is None]
+    states = read_copy(job, copy)
+    lines = [line for line in _lines(job, states, list(states.entries.values())) if line.problem is None]
     if by == "ls_error" and lines and all(line.ls_error is None for line in lines):
         raise ConfigError(
             f"{job_file}: no key's state holds a mean LS error; only okfeb with censor = 'moving_average', and [drift] with "
             "watch = 'ls_error', keep one. Use --by seen or bytes."
         )
-    _print_lines(lines, by, limit, as_json)
+    lines.sort(key=_descending(by))
+    _print_lines(lines, len(lines), sum(line.bytes for line in lines), limit, as_json)
 
 
 def read_copy(job: "Job", copy: Path | None, key: str | None = None) -> "Copy":
@@ -79,9 +88,9 @@ def read_copy(job: "Job", copy: Path | None, key: str | None = None) -> "Copy":
     if copy is not None:
         return load_copy(copy)
     if key is None:
-        return newest_snapshots(job.settings, job.fingerprint)
+        return newest_snapshots(job.settings, job.fingerprint, told=counted)
     exact = key.encode("utf-8", "surrogateescape")
-    return newest_snapshots(job.settings, job.fingerprint, lambda one: one == exact or printable(one) == key)
+    return newest_snapshots(job.settings, job.fingerprint, lambda one: one == exact or printable(one) == key, told=counted)
 
 
 def load_copy(path: Path) -> "Copy":
@@ -115,34 +124,60 @@ def entries_of(copy: "Copy", key: str) -> "list[Entry]":
     return entries
 
 
-def _lines(job: "Job", copy: "Copy") -> "list[Summary]":
-    """A line per key; raises SnapshotError if none of them can be used."""
+def _lines(job: "Job", copy: "Copy", entries: "list[Entry]") -> "list[Summary]":
+    """A line for each of these entries of a copy; raises SnapshotError if nothing in the whole copy can be used."""
     from streamjobs.errors import SnapshotError
     from streamjobs.maintenance.summary import summary
 
-    lines = [summary(job, entry) for entry in copy.entries.values()]
+    lines = [summary(job, entry) for entry in counted(entries, "states decoded")]
     if lines and all(line.problem is not None for line in lines):
-        raise SnapshotError(f"{copy.topic}: none of its {len(lines):,} keys can be used; the first: {lines[0].problem}")
+        listed = {(entry.partition, entry.key) for entry in entries}
+        others = (entry for place, entry in copy.entries.items() if place not in listed)
+        if all(summary(job, entry).problem is not None for entry in others):
+            raise SnapshotError(
+                f"{copy.topic}: none of its {len(copy.entries):,} keys can be used; the first: {lines[0].problem}"
+            )
     return lines
 
 
-def _print_lines(lines: "list[Summary]", sort: str, limit: int, as_json: bool) -> None:
-    def descending(line: "Summary") -> tuple[float, str]:
-        value = getattr(line, sort)
+def _order(job: "Job", sort: str) -> "Callable[[Entry], Any] | None":
+    """The order of entries by this column where it is known before a state is decoded, which takes a millisecond or two."""
+    from streamjobs.maintenance.copies import printable
+    from streamjobs.maintenance.renew import offsets_of
+
+    def offset(entry: "Entry") -> tuple[float, str]:
+        last = (offsets_of(entry) or {}).get((job.settings.source.topic, entry.partition))
+        return (float("inf") if last is None else -last), printable(entry.key)
+
+    orders: dict[str, Callable[[Entry], Any]] = {
+        "key": lambda entry: (printable(entry.key), entry.partition),
+        "bytes": lambda entry: (-len(entry.data), printable(entry.key)),
+        "offset": offset,
+    }
+    return orders.get(sort)
+
+
+def _descending(column: str) -> "Callable[[Summary], tuple[float, str]]":
+    def order(line: "Summary") -> tuple[float, str]:
+        value = getattr(line, column)
         return (float("inf") if value is None else -float(value)), line.key
 
-    ordered = sorted(lines, key=lambda line: (line.key, line.partition) if sort == "key" else descending(line))
-    listed = ordered[:limit] if limit else ordered
+    return order
+
+
+def _print_lines(lines: "list[Summary]", keys: int, size: int, limit: int, as_json: bool) -> None:
+    """The first lines, and a last one about all keys and their bytes."""
+    listed = lines[:limit] if limit else lines
     if as_json:
-        show({"keys": len(lines), "bytes": sum(line.bytes for line in lines), "states": [one._asdict() for one in listed]})
+        show({"keys": keys, "bytes": size, "states": [one._asdict() for one in listed]})
         return
     if listed:
         table(COLUMNS, [_row(line) for line in listed], left=("key",))
     for line in listed:
         if line.problem is not None:
             note(line.problem)
-    more = f", {len(listed):,} shown" if len(listed) < len(lines) else ""
-    say(f"{len(lines):,} keys, {readable(sum(line.bytes for line in lines))}{more}")
+    more = f", {len(listed):,} shown" if len(listed) < keys else ""
+    say(f"{keys:,} keys, {readable(size)}{more}")
 
 
 def _row(line: "Summary") -> tuple[Any, ...]:

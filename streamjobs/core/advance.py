@@ -8,16 +8,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from algorithms.common.protocol import LEARN, Array, Outputs
+from algorithms.common.protocol import LEARN, Array, Outputs, unknown
 from streamjobs.core.admit import admit
+from streamjobs.core.careful import Guarded, careful
 from streamjobs.core.decoding.records import untimed
 from streamjobs.core.encode import Encoder
-from streamjobs.core.job import ORDER, Job
+from streamjobs.core.job import CLIP, ORDER, Job
 from streamjobs.core.messages import Advanced, Output, Record, Report, dead_letter
 from streamjobs.core.model import choose, error_of, remember_choices, run_learners, watch_drift
 from streamjobs.core.state.live import Live
 from streamjobs.errors import RecordError
 from streamjobs.stages.class_counts import ClassCounts
+from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.idle import AWAKE, Idle
 from streamjobs.stages.late_labels import LateLabels, Matched
 from streamjobs.stages.order import DUPLICATE, LATE, Order
@@ -29,14 +31,21 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
     """Apply records (of one partition, in order) to the live states; gives what to send and what happened.
 
     A record at or below its key's last applied offset is skipped. A record that cannot be used becomes a dead letter
-    (sink "dlq") and changes nothing. Raises SnapshotError when a key's stored bytes cannot be trusted.
+    (sink "dlq") and changes nothing; so does one for which a stage raises an error (`careful`). Raises SnapshotError when a
+    key's stored bytes cannot be trusted.
     """
+    return careful(job, live, records, _apply)
+
+
+def _apply(job: Job, live: Live, records: Sequence[Record], left_out: bool = False) -> Advanced:
+    """left_out: rows are there, but no learner sees them, and nothing is said of them. Raises StageError."""
     report = Report()
     outputs: list[Output] = []
     report.records = len(records)
     report.bytes = sum(len(record.value) for record in records if record.value is not None)
-    decoded = job.decode(records)
-    without_time = untimed(records, job.settings.source)
+    with Guarded(job, "decode"):
+        decoded = job.decode(records)
+        without_time = untimed(records, job.settings.source)
     letters = list(decoded.errors)
     at, created, left, expired, loaded = 0, live.created, live.left, live.expired, live.loaded
     while at < len(decoded.owner):
@@ -44,13 +53,15 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
         at, rows, alone = admit(job, live, records, decoded, at, letters, report)
         samples = rows if alone is None else picked(rows, ~alone)
         report.samples += len(samples.slots)
-        came = _run_signal(job, live, records, samples, without_time, letters, report)
-        now, met = _match_labels(
-            job, live, records, came, picked(rows, slice(0) if alone is None else alone), letters, report
-        )
-        if len(now.slots):
-            made = _run_model(job, live, came, now, met, report)
-            if len(came.slots):
+        with Guarded(job, "stages"):
+            came = _run_signal(job, live, records, samples, without_time, letters, report)
+            labels = picked(rows, slice(0) if alone is None else alone)
+            now, met = _match_labels(job, live, records, came, labels, letters, report)
+            if left_out:
+                now = now._replace(X=unknown(now.X.shape))
+            made = _run_model(job, live, came, now, met, report) if len(now.slots) else None
+        if made is not None and len(came.slots) and not left_out:
+            with Guarded(job, "encode"):
                 Encoder(job, live, records).add(came, made, outputs, report)
     for index, error in sorted(letters, key=lambda letter: letter[0]):
         report.dead_lettered[error.reason] = report.dead_lettered.get(error.reason, 0) + 1
@@ -153,6 +164,11 @@ def _unmatched(record: Record, waiting: LateLabels) -> str:
 def _run_model(job: Job, live: Live, came: Rows, now: Rows, met: Matched | None, report: Report) -> Modelled:
     """Scaling, learner, drift and books over the rows `now`; gives what was made of those that `came` among them."""
     slots = np.zeros(len(now.slots), np.int64) if live.pooled else now.slots
+    clip = job.optional_stage(CLIP, ClipTargets)
+    if clip is not None:
+        learned, clipped = clip.advance(live.work[CLIP], now.slots, now.L, now.learn)
+        now = now._replace(L=learned)
+        report.targets_clipped += clipped
     scaled, out, share = run_learners(job, live, slots, now)
     said = choose(job, live, slots, now, out.prediction) if job.task == "classification" else None
     if met is not None:

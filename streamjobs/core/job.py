@@ -19,6 +19,7 @@ from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.settings.composition import Composition, Watch, composition_of
 from streamjobs.settings.sections import Settings
 from streamjobs.stages.class_counts import ClassCounts
+from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.idle import Idle
 from streamjobs.stages.learner import LearnerStage
@@ -26,6 +27,7 @@ from streamjobs.stages.order import Order, OrderState
 from streamjobs.stages.stage import JobStage, Shape, refuse
 
 ORDER, LEARNER = "order", "learner"  # stages that every job has
+CLIP = "clip"  # states are read whether or not they have it
 SEED_BYTES = 6
 Kind = TypeVar("Kind", bound=JobStage)
 
@@ -213,14 +215,17 @@ class Job(NamedTuple):
     def decode_snapshot(self, data: bytes) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
         """Raises SnapshotError when the bytes are damaged or another job wrote them; the message says what differs."""
         held = snapshot.decode(data)
-        if held.fingerprint != self.fingerprint:
+        stages = self._stages_in(held)
+        if stages is None:
             return self._migrated(held)
         fresh = self.fresh(0)
-        states, at = {}, 0
-        for name, like in fresh.items():
+        states, at = dict(fresh), 0
+        for name, stage in stages.items():
+            like = fresh[name] if name in fresh else stage.begin(self.shape, 0)
             count = len(snapshot.flatten(like))
             states[name] = snapshot.unflatten(like, held.arrays[at : at + count])
             at += count
+        states = {name: states[name] for name in fresh}
         if at != len(held.arrays):
             raise SnapshotError(f"snapshot holds {len(held.arrays)} arrays, this job expects {at}.")
         least = self.given_names
@@ -228,6 +233,26 @@ class Job(NamedTuple):
             raise SnapshotError(f"snapshot knows the classes {held.names!r:.200}, this job begins with {least!r:.200}.")
         self._validate(states, fresh, held.names)
         return states, held.names, held.offsets
+
+    def _stages_in(self, held: Snapshot) -> dict[str, JobStage] | None:
+        """The stages whose states a snapshot holds, in order: this job's, with or without CLIP; None: another job wrote it.
+
+        Targets were not clipped up to 0.2.0, and may be or not as [head] clip_target says: a key that had no such state
+        begins it, one that needs none any more drops it.
+        """
+        own = self.own
+        if held.fingerprint == self.fingerprint:
+            return own
+        written = snapshot.table_of(held.description)
+        if {**written, CLIP: ""} != {**self.described, CLIP: ""}:
+            return None
+        stages: dict[str, JobStage] = {}
+        for name, stage in own.items():
+            if CLIP not in own and CLIP in written and name in ("scaling", LEARNER) and CLIP not in stages:
+                stages[CLIP] = ClipTargets()
+            if name != CLIP:
+                stages[name] = stage
+        return stages
 
     def opened(self, data: bytes) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
         """As `decode_snapshot`, and each stage has taken its state: for who only reads. Raises SnapshotError."""
@@ -246,7 +271,7 @@ class Job(NamedTuple):
         """
         held = snapshot.decode(data)
         at = OrderState._fields.index("newest")  # of the first stage
-        if held.fingerprint != self.fingerprint or len(held.arrays) <= at:
+        if self._stages_in(held) is None or len(held.arrays) <= at:
             raise SnapshotError("snapshot of another job.")
         newest = held.arrays[at]
         if newest.ndim or newest.dtype != np.float64:
@@ -305,6 +330,7 @@ def stages_of(composition: Composition, population: Population | None, targets: 
         "idle": Idle(after=drift.idle) if drift is not None and drift.idle else None,
         "windows": composition.windows,
         "waiting": composition.waiting,
+        CLIP: composition.clip,
         "scaling": _learner(composition.scaling, population and population.scaling),
         "map": _learner(composition.map, population and population.map),
         LEARNER: LearnerStage(learner=composition.learner, predicts=True, start=start),

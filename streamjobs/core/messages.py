@@ -1,7 +1,7 @@
 """What enters and leaves the core: records, outputs and the report of one call of `advance`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple, Protocol
 
 from streamjobs import __version__
@@ -65,6 +65,15 @@ class Worst(NamedTuple):
     time: float  # event time, seconds since 1970
 
 
+class Failure(NamedTuple):
+    """A record for which a stage raised an error. Nothing here quotes the record."""
+
+    offset: int
+    stage: str
+    error: str  # type of the error
+    place: str  # file and line
+
+
 @dataclass(slots=True)
 class Report:
     """What one call of `advance` did, for metrics and logs; counts are plain ints, never keyed by a record key."""
@@ -86,12 +95,31 @@ class Report:
     wrong: int = 0  # of those, classifications that were wrong
     measured: int = 0  # labels of a regression that a prediction made before could be held against
     squared: float = 0.0  # sum of their squared errors, each the mean over the numbers of a label
+    targets_clipped: int = 0  # labels of a regression that were learned closer to what is usual for their key
     drift_events: int = 0
     control_events: dict[str, int] = field(default_factory=dict)  # alarms of the same detector, by control
     ls_errors: list[float] = field(default_factory=list)  # per row, those that apply
     worst: "Worst | None" = None  # the row with the largest of them
     newest_event: float = 0.0  # event time in seconds since 1970 of the newest row, 0 = none
     newest_delay: float = float("nan")  # its record time minus its event time, seconds
+    failures: list[Failure] = field(default_factory=list)  # dead letters "learner_failed"
+
+    def add(self, later: "Report") -> None:
+        """Count what was done after this as well."""
+        if later.newest_event > self.newest_event:
+            self.newest_event, self.newest_delay = later.newest_event, later.newest_delay
+        if later.label_delay == later.label_delay:
+            self.label_delay = later.label_delay
+        if self.worst is None or (later.worst is not None and later.worst.ls_error > self.worst.ls_error):
+            self.worst = later.worst
+        self.first_letter = self.first_letter or later.first_letter
+        for one in fields(self):
+            ours, theirs = getattr(self, one.name), getattr(later, one.name)
+            if isinstance(ours, dict):
+                for name, count in theirs.items():
+                    ours[name] = ours.get(name, 0) + count
+            elif isinstance(ours, (int, list)) or one.name == "squared":
+                setattr(self, one.name, ours + theirs)
 
 
 class Advanced(NamedTuple):

@@ -9,7 +9,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from algorithms.common.compiled import cache_root, loops_digest
+from algorithms.common.cache_folder import cache_root
+from algorithms.common.compiled import loops_digest
 from streamjobs.core.job import Job
 
 HALVES = ("first", "last")  # where each begins; what the other has compiled is read from the cache
@@ -21,7 +22,10 @@ def warm(job: Job, progress: Callable[[], None]) -> None:
 
     A half that fails is no error: the worker compiles what is missing, and reports what is wrong.
     """
-    mark = cache_root() / f"demo-{job.fingerprint.hex()}-{loops_digest()}"
+    folder = cache_root()
+    if folder is None:
+        return  # what is compiled here would not reach the worker
+    mark = folder / f"demo-{job.fingerprint.hex()}-{loops_digest()}"
     if mark.exists():
         return
     halves: list[subprocess.Popen[bytes]] = []
@@ -39,7 +43,6 @@ def warm(job: Job, progress: Callable[[], None]) -> None:
                 process.kill()
                 process.wait()
     if not any(process.returncode for process in halves):
-        mark.parent.mkdir(parents=True, exist_ok=True)
         mark.touch()
 
 

@@ -16,15 +16,14 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamjobs.errors import SetupError
-from streamjobs.kafka import client, groups, preflight, topics
+from streamjobs.kafka import client, groups, preflight, timeouts, topics
 from streamjobs.kafka.layout import Commit
 from streamjobs.kafka.topic_id import Origin
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.failures import FencedError
 
-ANSWER_WITHIN = 5.0  # seconds
-RETRY_WITHIN = 4 * ANSWER_WITHIN  # seconds, while the broker answers but does not know yet
+RETRY_WITHIN = 4 * timeouts.ADMIN  # seconds, while the broker answers but does not know yet
 TRANSIENT = (  # error names, shortly after a broker or topic has started or a leader has changed
     *("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"),
     *("UNKNOWN_TOPIC_OR_PART", "_TIMED_OUT"),
@@ -65,7 +64,7 @@ def _is_transient(error: Exception) -> bool:
 def list_topics(settings: Settings, admin: Any) -> Any:
     """Topics by name. Raises SetupError if the broker does not answer."""
     try:
-        return admin.list_topics(timeout=ANSWER_WITHIN).topics
+        return admin.list_topics(timeout=timeouts.ADMIN).topics
     except KafkaException as error:
         raise client.unanswered(settings.broker, error) from None
 
@@ -115,8 +114,8 @@ def _offsets(settings: Settings, topic: str, spec: Any, level: Any) -> dict[int,
         wanted = {place: spec}
 
         def ask(wanted: Any = wanted, place: Any = place) -> Any:
-            answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=ANSWER_WITHIN)
-            return answers[place].result(2 * ANSWER_WITHIN).offset
+            answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=timeouts.ADMIN)
+            return answers[place].result(2 * timeouts.ADMIN).offset
 
         found[number] = _ask(settings, ask)
     return found
@@ -240,7 +239,7 @@ def topic_config(admin: Any, topic: str) -> dict[str, str]:
 
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
-        config = admin.describe_configs([resource])[resource].result(ANSWER_WITHIN)
+        config = admin.describe_configs([resource])[resource].result(timeouts.ADMIN)
     except (KafkaException, TimeoutError):
         return {}
     return {name: str(entry.value) for name, entry in config.items()}

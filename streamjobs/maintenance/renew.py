@@ -48,15 +48,18 @@ def snapshot_from_model(job: Job, model: bytes, key: bytes, present: Entry | Non
     return job.encode(started.init(key), started.names(), offsets_of(present) or {})
 
 
-def restored_snapshot(job: Job, saved: Entry, key: bytes, present: Entry | None) -> bytes:
+def restored_snapshot(job: Job, saved: Entry, key: bytes, present: Entry | None, partition: int | None = None) -> bytes:
     """A saved state to the last bit, except for offsets: the present ones are kept where they are higher.
 
+    partition: of the job's input, where the state goes: offsets of any other are left out; None: where it was saved.
     Raises SnapshotError.
     """
     decode_entry(job, saved)  # refuses what is damaged or another job's
     saved_state = snapshot.decode(saved.data)
     applied = offsets_of(present) or {}
     offsets = {place: max(offset, applied.get(place, -1)) for place, offset in saved_state.offsets.items()}
+    if partition is not None:
+        offsets = {place: offset for place, offset in offsets.items() if place == (job.settings.source.topic, partition)}
     if saved.key != key:
         offsets = {}  # what another key has applied does not matter here
     return snapshot.encode(saved_state._replace(offsets=applied | offsets))

@@ -8,25 +8,34 @@ from confluent_kafka import Consumer, KafkaException
 
 from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
-from streamjobs.kafka import client, reader, topics
+from streamjobs.kafka import client, reader, timeouts, topics
 from streamjobs.kafka.topic_id import Origin, newest_input
 from streamjobs.maintenance.copies import Copy, Entry, Place
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
-
-ANSWER_WITHIN = 10.0  # seconds
 
 T = TypeVar("T")
 
 
 def partitions_of(consumer: Any, topic: str, setting: str) -> list[int]:
     """The topic's partitions; raises SetupError if it is missing. setting: where the job file names the topic."""
-    known = consumer.list_topics(topic, timeout=ANSWER_WITHIN).topics.get(topic)
+    known = consumer.list_topics(topic, timeout=timeouts.LOOKUP).topics.get(topic)
     if known is None or known.error is not None or not known.partitions:
         raise SetupError(
             f"topic {topic}: missing; create it with 'streamjobs topics create', run the job once, or correct {setting}."
         )
     return sorted(known.partitions)
+
+
+def numbers_of(broker: BrokerSection, topic: str, setting: str) -> list[int]:
+    """As `partitions_of`. Raises SetupError if the broker does not answer or the topic is missing."""
+    consumer = Consumer({**client.for_confluent(broker), "group.id": "streamjobs-state"})  # never a member
+    try:
+        return partitions_of(consumer, topic, setting)
+    except KafkaException as error:
+        raise client.unanswered(broker, error) from None
+    finally:
+        consumer.close()
 
 
 def records_of(broker: BrokerSection, topic: str, setting: str, start: Mapping[int, int] | None = None) -> Iterator[Stored]:
@@ -35,13 +44,7 @@ def records_of(broker: BrokerSection, topic: str, setting: str, start: Mapping[i
     start: partition -> first offset, other partitions are left out; None: everything.
     Raises SetupError if the broker does not answer or the topic is missing.
     """
-    consumer = Consumer({**client.for_confluent(broker), "group.id": "streamjobs-state"})  # never a member
-    try:
-        partitions = partitions_of(consumer, topic, setting)
-    except KafkaException as error:
-        raise client.unanswered(broker, error) from None
-    finally:
-        consumer.close()
+    partitions = numbers_of(broker, topic, setting)
     first = dict.fromkeys(partitions, 0) if start is None else start
     yield from reader.read(broker, topic, {number: (first[number], None) for number in partitions if number in first})
 
@@ -67,12 +70,20 @@ def newest_by_key(
     return newest
 
 
-def newest_snapshots(settings: Settings, fingerprint: bytes, wanted: Callable[[bytes], bool] = lambda key: True) -> Copy:
-    """The newest snapshot of every wanted key, from the changelog. Raises SetupError and SnapshotError."""
-    ends: dict[int, int] = {}
+def newest_snapshots(
+    settings: Settings,
+    fingerprint: bytes,
+    wanted: Callable[[bytes], bool] = lambda key: True,
+    told: Callable[[Iterable[Stored], str], Iterable[Stored]] = lambda records, what: records,
+) -> Copy:
+    """The newest snapshot of every wanted key, from the changelog. Raises SetupError and SnapshotError.
+
+    told: passes records on and tells somebody how many these are.
+    """
+    ends = dict.fromkeys(numbers_of(settings.broker, topics.changelog(settings), "[job] name"), 0)
 
     def counted() -> Iterator[Stored]:
-        for record in changelog_records(settings):
+        for record in told(changelog_records(settings), "records of the changelog read"):
             ends[record.partition] = record.offset + 1
             yield record
 

@@ -51,15 +51,22 @@ def decode_entry(job: Job, entry: Entry) -> tuple[dict[str, Any], list[str], Off
 
 def summary(job: Job, entry: Entry) -> Summary:
     """One line about a key."""
-    line = Summary(printable(entry.key), entry.partition, bytes=len(entry.data), written=entry.timestamp)
     try:
         states, _, offsets = decode_entry(job, entry)
     except SnapshotError as error:
-        return line._replace(problem=str(error))
+        return _without_figures(entry)._replace(problem=str(error))
+    return _figures(job, entry, states, offsets)
+
+
+def _without_figures(entry: Entry) -> Summary:
+    return Summary(printable(entry.key), entry.partition, bytes=len(entry.data), written=entry.timestamp)
+
+
+def _figures(job: Job, entry: Entry, states: dict[str, Any], offsets: Offsets) -> Summary:
     books = states["books"]
     newest = float(states["order"].newest)
     mean = ls_error(job, states)
-    return line._replace(
+    return _without_figures(entry)._replace(
         rows=books.rows,
         seen=books.seen + books.rows,
         labels=int(books.labelled.sum()) if len(books.labelled) else None,
@@ -72,7 +79,7 @@ def summary(job: Job, entry: Entry) -> Summary:
 def details(job: Job, entry: Entry) -> dict[str, Any]:
     """Everything about one key, ready for JSON. Raises SnapshotError."""
     states, names, offsets = decode_entry(job, entry)
-    line = summary(job, entry)._asdict()
+    line = _figures(job, entry, states, offsets)._asdict()
     del line["problem"]
     mean = ls_error(job, states)
     labelled = states["books"].labelled

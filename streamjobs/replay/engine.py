@@ -27,6 +27,7 @@ class Tally:
     wrong: int = 0
     measured: int = 0
     squared: float = 0.0
+    targets_clipped: int = 0
     drift_events: int = 0
 
     @property
@@ -58,6 +59,7 @@ class Tally:
         self.wrong += report.wrong
         self.measured += report.measured
         self.squared += report.squared
+        self.targets_clipped += report.targets_clipped
         self.drift_events += report.drift_events
 
 

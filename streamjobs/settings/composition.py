@@ -11,14 +11,15 @@ from algorithms import Learner, learner_from
 from algorithms.common.protocol import SettingError
 from streamjobs.errors import ConfigError
 from streamjobs.settings.learners import PREDICTING, TASK, read_learners, with_name
-from streamjobs.settings.sections import HeadSection, MirrorSection, ScalingSection, Settings
+from streamjobs.settings.sections import MOST_WAITING, HeadSection, MirrorSection, ScalingSection, Settings
 from streamjobs.settings.sentences import Places
+from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.smoothing import Smoothing
 from streamjobs.stages.stage import describe
 from streamjobs.stages.windows import Windows
 
-MOST_WAITING = 100_000  # rows of a key
+CLIP_TARGET = 10.0  # running deviations, where [head] does not say
 EXTRACTOR, DETECTOR, BESIDE = "drift_extractor", "drift", "beside_"  # stages of [drift]; of a control with its name
 _TAUGHT = ("forgetting", "delta", "intercept")  # settings in which a person's head and the population's must agree
 
@@ -41,6 +42,7 @@ class Composition(NamedTuple):
     width: int  # of what scaling and map see: dim, or the statistics of a window
     windows: Windows | None
     waiting: LateLabels | None  # where labels may come later
+    clip: ClipTargets | None  # of a regression
     scaling: Learner | None
     map: Learner | None  # with [population]: shared by all keys; None where x goes straight into the head
     learner: Learner  # a key's own: with [population] the head, else everything
@@ -101,6 +103,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         width=windows.width_for(dim) if windows else dim,
         windows=windows,
         waiting=_waiting(settings),
+        clip=_clip(head) if task == "regression" else None,
         scaling=_scaling(settings),
         map=mapping,
         learner=learner,
@@ -182,6 +185,11 @@ def _scaling(settings: Settings) -> Learner | None:
     if scaling.method == "none" and not scaling.unit_norm and not scaling.clip:
         return None
     return learner_from("scaling", scaling.model_dump(exclude={"from"}))
+
+
+def _clip(head: HeadSection) -> ClipTargets | None:
+    clip = CLIP_TARGET if head.clip_target is None else head.clip_target
+    return ClipTargets(clip=clip) if clip > 0 else None
 
 
 def _windows(settings: Settings, label: str) -> Windows | None:

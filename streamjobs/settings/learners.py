@@ -10,7 +10,8 @@ from algorithms.common.settings import suggestion
 from streamjobs.settings.sections import DriftSection, HeadSection, LearnerSection, NamedSection
 from streamjobs.settings.sentences import Places
 
-TASK = ("task", "classes", "max_classes", "targets", "smooth", "fallback")  # of [head]; a predicting learner may have them
+# Of [head]; a predicting learner may have them.
+TASK = ("task", "classes", "max_classes", "targets", "smooth", "clip_target", "fallback")
 PREDICTING = ("regression", "classification")
 _FALLBACKS = ("last_label", "none")  # of [head]; another one is told elsewhere
 

@@ -199,8 +199,9 @@ def _task(section: str, task: HeadSection) -> Problems:
             if name in stated:
                 yield (section, name), f"{name} has no meaning in a regression; remove it, or set task = 'classification'."
         return
-    if "targets" in stated:
-        yield (section, "targets"), "targets has no meaning in a classification; remove it, or set task = 'regression'."
+    for name in ("targets", "clip_target"):
+        if name in stated:
+            yield (section, name), f"{name} has no meaning in a classification; remove it, or set task = 'regression'."
     if task.classes is None:
         return
     if len(task.classes) < 2 or len(set(task.classes)) < len(task.classes) or "" in task.classes:

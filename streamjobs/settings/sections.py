@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.types import MOST_NUMBERS, Bytes, Seconds, Section, Side, Topic
 
+MOST_WAITING = 100_000  # rows of a key that wait for labels
+
 
 class JobSection(Section):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] = Field(
@@ -114,7 +116,7 @@ class LabelsSection(Section):
     most: int | None = Field(
         default=None,
         ge=1,
-        le=100_000,
+        le=MOST_WAITING,
         description="most waiting rows of a key; beyond it the oldest stops waiting; absent: as many windows as `wait` or "
         "`delay` covers, 1000 for samples",
     )
@@ -172,7 +174,7 @@ class NamedSection(BaseModel):
 class LearnerSection(NamedSection):
     name: str = Field(
         description="a learner of the registry; its settings follow. A learner that predicts by itself (without a [head]) "
-        "also takes task, classes, max_classes, targets, smooth and fallback here, as in [head]"
+        "also takes task, classes, max_classes, targets, smooth, clip_target and fallback here, as in [head]"
     )
     freeze: bool | None = Field(
         default=None, description="whether the map stops learning: always with [population], never without"
@@ -194,6 +196,13 @@ class HeadSection(NamedSection):
     targets: int = Field(default=1, ge=1, le=1024, description="regression: numbers in a label")
     smooth: float = Field(
         default=0.0, ge=0, lt=1, description="classification: weight of the previous row's scores in the decision; 0: off"
+    )
+    clip_target: float | None = Field(
+        default=None,
+        ge=0,
+        le=1e6,
+        description="regression: a label further from the key's running mean than this many of its running deviations is "
+        "learned as if it were there; outputs have it as it came; 0: off; absent: 10",
     )
     fallback: Literal["last_label", "none"] | None = Field(
         default=None,
@@ -244,7 +253,8 @@ class StateSection(Section):
     checkpoint: Seconds = Field(default=1.0, description="longest time between two checkpoints (duration, or seconds)")
     checkpoint_records: int = Field(default=20_000, ge=1, description="most records of a partition between two checkpoints")
     checkpoint_bytes: Bytes = Field(
-        default=64 << 20, description="most changed state of a partition between two checkpoints (size, or bytes)"
+        default=64 << 20,
+        description="most changed state of a partition between two checkpoints, with the records behind it (size, or bytes)",
     )
     cache: Bytes = Field(
         default=256 << 20, description="most memory for live states (size, or bytes); all others stay in the store"

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from streamjobs.worker.store import MemoryStore, RocksStore, Store
 
 log = structlog.get_logger("streamjobs")
 
+PRIVATE = 0o700  # states say much about whom they are of
 REQUEST_TIMEOUT = 30.0  # seconds, at least; joining a group waits for the others' rebalance
 REBALANCE_TIMEOUT = 20.0  # seconds, at least: revoked partitions take their last checkpoint within it
 
@@ -125,6 +127,23 @@ class AppKafka:
         return accepted
 
 
+def state_folder(settings: Settings) -> Path:
+    """The folder of the job's local stores, which this user alone may read. Raises SetupError where it cannot be created."""
+    folder = Path(settings.state.directory).absolute() / settings.job.name
+    try:
+        if not folder.parent.exists():
+            folder.parent.mkdir(PRIVATE, parents=True, exist_ok=True)
+        folder.mkdir(PRIVATE, exist_ok=True)
+        with suppress(PermissionError):  # of another owner, who has let this user write to it
+            folder.chmod(PRIVATE)  # earlier releases left it to the umask
+    except OSError as error:
+        raise SetupError(
+            f"[state] directory: {folder} cannot be created ({error.strerror}); set it to a folder that can be written, on "
+            "a disk with free space."
+        ) from None
+    return folder
+
+
 def build(
     settings: Settings,
     core: Core,
@@ -141,14 +160,7 @@ def build(
     patches.apply()
     decompression.set_limit(settings.source.max_bytes)
     name, broker = settings.job.name, settings.broker
-    folder = Path(settings.state.directory).absolute() / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SetupError(
-            f"[state] directory: {folder} cannot be created ({error.strerror}); set it to a folder that can be written, on "
-            "a disk with free space."
-        ) from None
+    folder = state_folder(settings)
     in_memory = settings.state.store == "memory"
     app = WorkerApp(
         name,

@@ -6,7 +6,7 @@ While the barrier is up, nothing is fetched: from losing partitions until the co
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -21,7 +21,8 @@ from streamjobs.worker.changelog import NO_ORIGIN
 from streamjobs.worker.checkpoint import ChangelogLike, Checkpoints, CommitOffset
 from streamjobs.worker.failures import DeliveryError, FencedError
 from streamjobs.worker.idle_keys import Expiry
-from streamjobs.worker.metrics import CacheMisses, Metrics
+from streamjobs.worker.logs import CacheMisses, Notices
+from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import Outbox
 from streamjobs.worker.partition import Bounds, FetchedRecords, Partition
 from streamjobs.worker.store import Store
@@ -165,7 +166,7 @@ class Delivery:
             outbox=outbox,
             backpressure=self.backpressure,
             bounds=Bounds(state.checkpoint_records, state.checkpoint_bytes),
-            on_advance=self._count_advance,
+            on_advance=self._on_advance(number),
             expiry=self._expiry(number),
             on_expired=partial(self._count_expired, number),
             turn=self._turn,
@@ -185,9 +186,15 @@ class Delivery:
         tasks = [self._supervise(partition, work) for work in (partition.pump(), checkpoints.run(state.checkpoint))]
         return HeldPartition(partition, checkpoints, tasks)
 
-    def _count_advance(self, report: Report, seconds: float) -> None:
-        self.metrics.count_advance(report, seconds)
-        self._misses.count(report, time.monotonic())
+    def _on_advance(self, number: int) -> Callable[[Report, float], None]:
+        notices = Notices(number)
+
+        def on_advance(report: Report, seconds: float) -> None:
+            self.metrics.count_advance(report, seconds)
+            notices.take(report)
+            self._misses.count(report, time.monotonic())
+
+        return on_advance
 
     def _expiry(self, number: int) -> Expiry | None:
         ttl = self.state.ttl

@@ -1,13 +1,23 @@
-"""/metrics and /health of a worker, served by a thread of their own: they answer while the worker's event loop is busy."""
+"""/metrics and /health of a worker, served by a thread of their own: they answer while the worker's event loop is busy.
+
+Whoever reaches the port can open connections and say nothing, or take no answer. So there are few connections, each for a
+few seconds; a new one ends the oldest; and none takes a file descriptor that the job may need.
+"""
 
 import asyncio
+import errno
+import json
 import os
+import resource
+import socket
 import threading
 import time
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
-from aiohttp import web
+import structlog
 from prometheus_client.exposition import choose_encoder
 
 from streamjobs.errors import SetupError
@@ -15,6 +25,18 @@ from streamjobs.settings.sections import MetricsSection
 from streamjobs.worker.metrics import Metrics
 
 STALLED = 60.0  # seconds behind without a commit, without an answer of a broker, or without a turn of the event loop
+
+MOST_CONNECTIONS = 64
+HEADER_WITHIN = 10.0  # seconds from the connection to the end of the request's header
+TAKE_WITHIN = 10.0  # seconds to take the answer
+MOST_HEADER = 8 << 10  # bytes of a request's header
+RESERVE = 64  # file descriptors left to the job
+ACCEPT_AGAIN = 1.0  # seconds, after the system refused a connection
+TELL_EVERY = 60.0  # seconds between two warnings about refused connections
+BACKLOG = 1024  # connections that wait to be accepted; the kernel holds them, and drops and delays what is beyond
+NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # an address family that this machine does not have
+
+log = structlog.get_logger("streamjobs")
 
 Answer = tuple[int, dict[str, Any]]  # HTTP status, JSON
 
@@ -66,6 +88,28 @@ def _reason(problem: OSError) -> str:
     return os.strerror(problem.errno) if problem.errno and problem.errno > 0 else str(problem)
 
 
+def _listeners(host: str, port: int) -> list[socket.socket]:
+    """A listening socket for every address of the host, all on one port. Raises OSError."""
+    found, missing = list[socket.socket](), OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+    for address in socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE):
+        family, (name, _, *more) = address[0], address[4]
+        try:
+            one = socket.create_server((name, port, *more), family=family, backlog=BACKLOG)  # type: ignore[arg-type]
+        except OSError as problem:
+            if problem.errno in NOT_HERE:
+                missing = problem
+                continue
+            for other in found:
+                other.close()
+            raise
+        port = one.getsockname()[1]
+        one.setblocking(False)
+        found.append(one)
+    if not found:
+        raise missing
+    return found
+
+
 class Server:
     """Serves until `stop`. `port` is the chosen one when the settings say 0."""
 
@@ -74,6 +118,9 @@ class Server:
         self._loop = asyncio.new_event_loop()
         self._started = threading.Event()
         self._problem: OSError | None = None
+        self._listening: list[socket.socket] = []
+        self._connections: dict[asyncio.Task[None], None] = {}  # oldest first
+        self._tell_again = 0.0  # time.monotonic() from which a refusal is logged
         self._thread = threading.Thread(target=self._run, name="health", daemon=True)
         self.port = settings.port
 
@@ -94,33 +141,109 @@ class Server:
             self._thread.join(5)
 
     def _run(self) -> None:
-        runner = web.AppRunner(self._app(), access_log=None, handle_signals=False, shutdown_timeout=1.0)
         try:
-            self._loop.run_until_complete(self._listen(runner))
+            self._listening = _listeners(self._settings.host, self._settings.port)
         except OSError as problem:
             self._problem = problem
+        for one in self._listening:
+            self.port = one.getsockname()[1]
+            self._loop.add_reader(one, self._accept, one)
         self._started.set()
         if self._problem is None:
             self._loop.run_forever()
-        self._loop.run_until_complete(runner.cleanup())
+            self._loop.run_until_complete(self._close())
         self._loop.close()
 
-    async def _listen(self, runner: web.AppRunner) -> None:
-        await runner.setup()
-        site = web.TCPSite(runner, self._settings.host, self._settings.port)
-        await site.start()
-        self.port = runner.addresses[0][1]
+    async def _close(self) -> None:
+        for one in self._listening:
+            self._loop.remove_reader(one)
+            one.close()
+        for task in list(self._connections):
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
 
-    def _app(self) -> web.Application:
-        app = web.Application()
-        app.router.add_get("/metrics", self._metrics)
-        app.router.add_get("/health", self._answer)
-        return app
+    def _accept(self, listener: socket.socket) -> None:
+        """Take one connection; where there are too many, the one that has been open for longest ends."""
+        try:
+            connection, _ = listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as problem:  # no descriptor is left: the listener stays ready, and would be asked again at once
+            self._tell_refusal(_reason(problem))
+            self._loop.remove_reader(listener)
+            self._loop.call_later(ACCEPT_AGAIN, self._loop.add_reader, listener, self._accept, listener)
+            return
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if limit != resource.RLIM_INFINITY and connection.fileno() >= limit - min(RESERVE, limit // 4):
+            connection.close()  # the system gives the lowest number that is free: nearly all are in use
+            self._tell_refusal(f"nearly all of {limit} file descriptors are in use, and the job may need the last ones")
+            return
+        connection.setblocking(False)
+        if len(self._connections) >= MOST_CONNECTIONS:
+            oldest = next(iter(self._connections))
+            del self._connections[oldest]
+            oldest.cancel()
+        task = self._loop.create_task(self._serve(connection))
+        self._connections[task] = None
+        task.add_done_callback(lambda done: self._connections.pop(done, None))
 
-    async def _metrics(self, request: web.Request) -> web.Response:
-        encode, kind = choose_encoder(request.headers.get("Accept", ""))  # exemplars are in OpenMetrics only
-        return web.Response(body=encode(self._health.metrics.registry), headers={"Content-Type": kind})
+    def _tell_refusal(self, reason: str) -> None:
+        now = time.monotonic()
+        if now >= self._tell_again:
+            self._tell_again = now + TELL_EVERY
+            log.warning("metrics port refuses connections", reason=reason)
 
-    async def _answer(self, request: web.Request) -> web.Response:
-        status, body = self._health.answer()
-        return web.json_response(body, status=status)
+    async def _serve(self, connection: socket.socket) -> None:
+        try:
+            async with asyncio.timeout(HEADER_WITHIN):
+                header = await self._header(connection)
+            if header is not None:
+                async with asyncio.timeout(TAKE_WITHIN):
+                    await self._loop.sock_sendall(connection, self._response(header))
+                connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # the other side left, or took too long (TimeoutError)
+        finally:
+            connection.close()
+
+    async def _header(self, connection: socket.socket) -> bytes | None:
+        """The request up to the empty line, or its first MOST_HEADER bytes; None if the other side left before."""
+        header = b""
+        while b"\r\n\r\n" not in header and b"\n\n" not in header and len(header) < MOST_HEADER:
+            more = await self._loop.sock_recv(connection, MOST_HEADER - len(header))
+            if not more:
+                return None
+            header += more
+        return header
+
+    def _response(self, header: bytes) -> bytes:
+        status, kind, body = HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", b""
+        try:
+            status, kind, body = self._page(header)
+        except Exception:  # such as an array that the worker's thread changes meanwhile; the next scrape comes
+            log.warning("scrape failed", exc_info=True)
+        lines = [f"HTTP/1.1 {status.value} {status.phrase}", f"Content-Type: {kind}", f"Content-Length: {len(body)}"]
+        head = "\r\n".join([*lines, "Connection: close", "", ""]).encode()
+        return head if header.startswith(b"HEAD ") else head + body
+
+    def _page(self, header: bytes) -> tuple[HTTPStatus, str, bytes]:
+        """Status, content type and body of the answer to a request."""
+        request, *fields = header.decode("latin-1").replace("\r\n", "\n").split("\n")
+        method, _, rest = request.partition(" ")
+        target, _, version = rest.rpartition(" ")
+        text = "text/plain; charset=utf-8"
+        if "" not in fields and len(header) >= MOST_HEADER:
+            return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text, b"expected a header of at most 8 KB\n"
+        if not version.startswith("HTTP/1."):
+            return HTTPStatus.BAD_REQUEST, text, b"expected a request such as: GET /metrics HTTP/1.1\n"
+        if method not in ("GET", "HEAD"):
+            return HTTPStatus.METHOD_NOT_ALLOWED, text, b"expected GET or HEAD\n"
+        path = urlsplit(target).path
+        if path == "/metrics":
+            accept = ",".join(value for name, _, value in (f.partition(":") for f in fields) if name.lower() == "accept")
+            encode, kind = choose_encoder(accept.strip())  # exemplars are in OpenMetrics only
+            return HTTPStatus.OK, kind, encode(self._health.metrics.registry)
+        if path == "/health":
+            status, about = self._health.answer()
+            return HTTPStatus(status), "application/json; charset=utf-8", json.dumps(about).encode()
+        return HTTPStatus.NOT_FOUND, text, b"expected /metrics or /health\n"

@@ -7,15 +7,20 @@ record is never logged.
 import copy
 import logging
 import sys
+import time
+from collections.abc import Callable
 from typing import Any
 
 import structlog
 
+from streamjobs.core.messages import Report
 from streamjobs.core.unlearned import Taken
 
 log = structlog.get_logger("streamjobs")
 
-SKIPPED_EVERY = 60.0  # seconds
+SELDOM = 60.0  # seconds between two lines of a kind
+MANY_MISSES = 0.1  # states read to records
+FEWEST_RECORDS = 1_000  # of which states read are called many
 
 
 def configure(*, debug: bool = False) -> None:
@@ -51,7 +56,7 @@ class Unlearned:
 
     def check(self, now: float, *, last: bool = False) -> None:
         """Warn where a minute is over; with `last`, of the minute begun, because the worker stops."""
-        if now - self._since < SKIPPED_EVERY and not last:
+        if now - self._since < SELDOM and not last:
             return
         minute = self._taken.since(self._before)
         seconds, self._since, self._before = round(now - self._since), now, copy.deepcopy(self._taken)
@@ -77,6 +82,34 @@ class Unlearned:
             )
 
 
+class CacheMisses:
+    """Counts what calls of `advance` report, over a minute. A key's first record after a start is no miss."""
+
+    def __init__(self, cache: int) -> None:
+        self._cache = cache
+        self._records = self._read = self._evicted = 0
+        self._since: float | None = None
+
+    def count(self, report: Report, now: float) -> None:
+        """now: time.monotonic()."""
+        self._since = now if self._since is None else self._since
+        self._records += report.records
+        self._read += report.states_read
+        self._evicted += report.keys_evicted
+        if now - self._since < SELDOM:
+            return
+        read = min(self._read, self._evicted)
+        if self._records >= FEWEST_RECORDS and read > MANY_MISSES * self._records:
+            log.warning(
+                "keys do not fit the cache",
+                records=self._records,
+                states_read=read,
+                cache=f"{self._cache >> 20}MB",
+                meaning="states are read from the store again and again: raise [state] cache, or start more workers",
+            )
+        self._since, self._records, self._read, self._evicted = now, 0, 0, 0
+
+
 def totals(taken: Taken) -> dict[str, Any]:
     """What became of the records, as fields of the event `stopped`."""
     return {
@@ -88,3 +121,27 @@ def totals(taken: Taken) -> dict[str, Any]:
         "dead_letter_reasons": dict(taken.dead_lettered),
         "skipped": {reason: count for reason, count in taken.skipped.items() if count},
     }
+
+
+class Notices:
+    """Lines about a partition's records that people should look into: of each kind at most one a minute, with the count."""
+
+    def __init__(self, partition: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.partition, self.clock = partition, clock
+        self._told: dict[str, tuple[int, float]] = {}  # kind -> records since its last line, and when that was
+
+    def take(self, report: Report) -> None:
+        """Of one call of `advance`."""
+        if report.failures and (records := self._due("failed", len(report.failures))):
+            log.error("learner failed", partition=self.partition, records=records, **report.failures[-1]._asdict())
+
+        if report.targets_clipped and (records := self._due("clipped", report.targets_clipped)):
+            log.warning("targets clipped", partition=self.partition, records=records)
+
+    def _due(self, kind: str, records: int) -> int:
+        """How many records the line tells of that is due now; 0: none is."""
+        waiting, told = self._told.get(kind, (0, float("-inf")))
+        waiting, now = waiting + records, self.clock()
+        due = now - told >= SELDOM
+        self._told[kind] = (0, now) if due else (waiting, told)
+        return waiting if due else 0

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.samples import Exemplar
@@ -29,16 +28,11 @@ from streamjobs.core.unlearned import Taken
 from streamjobs.errors import REASONS
 from streamjobs.worker.partition import Partition
 
-log = structlog.get_logger("streamjobs")
-
 PREFIX = "streamjobs_"
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 DELAYS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 RATIOS = tuple(float(f"{10 ** (step / 4):.3g}") for step in range(-24, 9))  # four a decade, 1e-6 to 100
 STAGES = ("advance", "outputs", "changelog", "offsets", "store", "commit")
-MISSES_EVERY = 60.0  # seconds between two warnings about misses, which each looks back on
-MANY_MISSES = 0.1  # states read to records
-FEWEST_RECORDS = 1_000  # of which states read are called many
 
 
 class Metric(NamedTuple):
@@ -90,6 +84,7 @@ METRICS: tuple[Metric, ...] = (
         DELAYS,
     ),
     Metric("prediction_errors_total", "counter", "labelled rows that were predicted wrong", ("kind",)),
+    Metric("targets_clipped_total", "counter", "labels that were learned as [head] clip_target clips them"),
     Metric("consumer_lag_records", "gauge", "records not yet committed, up to the end", ("topic", "partition")),
     Metric("state_bytes", "gauge", "bytes of live states in memory", ("store",)),
     Metric("state_dirty_keys", "gauge", "keys changed since their last checkpoint"),
@@ -204,6 +199,8 @@ class Metrics:
             self._wrong.inc(report.wrong)
             if math.isfinite(report.label_delay):
                 collectors["label_delay_seconds"].observe(max(0.0, report.label_delay))
+        if report.targets_clipped:
+            collectors["targets_clipped_total"].inc(report.targets_clipped)
         if report.drift_events and self._drift is not None:
             self._drift.inc(report.drift_events)
         for control, alarms in report.control_events.items():
@@ -260,34 +257,6 @@ class Metrics:
         self._collectors["recovery_remaining_records"].set(remaining)
         if seconds is not None:
             self._collectors["recovery_duration_seconds"].set(seconds)
-
-
-class CacheMisses:
-    """Counts what calls of `advance` report, over a minute. A key's first record after a start is no miss."""
-
-    def __init__(self, cache: int) -> None:
-        self._cache = cache
-        self._records = self._read = self._evicted = 0
-        self._since: float | None = None
-
-    def count(self, report: Report, now: float) -> None:
-        """now: time.monotonic()."""
-        self._since = now if self._since is None else self._since
-        self._records += report.records
-        self._read += report.states_read
-        self._evicted += report.keys_evicted
-        if now - self._since < MISSES_EVERY:
-            return
-        read = min(self._read, self._evicted)
-        if self._records >= FEWEST_RECORDS and read > MANY_MISSES * self._records:
-            log.warning(
-                "keys do not fit [state] cache: states are read from the store again and again",
-                records=self._records,
-                states_read=read,
-                cache=f"{self._cache >> 20}MB",
-                action="raise [state] cache, or start more workers",
-            )
-        self._since, self._records, self._read, self._evicted = now, 0, 0, 0
 
 
 class BatchHistogram:

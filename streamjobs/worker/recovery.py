@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import structlog
 from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition
@@ -31,12 +32,41 @@ PARTITION_BYTES = 8 << 20  # at most, of one partition in a fetch
 POLL_MS = 20  # short: a marker at the end is no record, so it would not end a longer wait
 
 
+class WrittenKeys:
+    """The keys of a partition that have got a snapshot, each once however often it is written: hashes, 8 bytes a key."""
+
+    def __init__(self) -> None:
+        self._hashes = np.empty(0, np.int64)  # sorted
+
+    def take(self, values: Mapping[bytes, bytes | None]) -> int:
+        """By how many the keys have become more; a tombstone takes its key away.
+
+        >>> keys = WrittenKeys()
+        >>> keys.take({b"a": b"1", b"b": b"1"}), keys.take({b"b": b"2", b"c": b"1"}), keys.take({b"a": None, b"d": None})
+        (2, 1, -1)
+        """
+        before = len(self._hashes)
+        for written in (True, False):
+            some = [hash(key) for key, snapshot in values.items() if (snapshot is not None) is written]
+            hashes = np.unique(np.array(some, np.int64))
+            at = np.searchsorted(self._hashes, hashes)
+            known = np.zeros(len(at), bool)
+            inside = at < len(self._hashes)
+            known[inside] = self._hashes[at[inside]] == hashes[inside]
+            if written:
+                self._hashes = np.insert(self._hashes, at[~known], hashes[~known])
+            else:
+                self._hashes = np.delete(self._hashes, at[known])
+        return len(self._hashes) - before
+
+
 class _Chunk:
     """Last values per key of one partition, not written yet."""
 
     def __init__(self, end: int) -> None:
         self.end, self.upto, self.bytes = end, -1, 0
         self.values: dict[bytes, bytes | None] = {}
+        self.keys = WrittenKeys()
         self.input: Origin | None = None
 
     def add(self, records: Sequence[Any]) -> None:
@@ -49,7 +79,7 @@ class _Chunk:
             self.upto = record.offset
 
     def write(self, partition: int, store: Store, changelog_id: str) -> int:
-        written = len(self.values)
+        written = self.keys.take(self.values)
         marks: dict[str, str | None] = {"changelog": changelog_id or None}
         if self.input is not None:  # a name that is not known must not stay beside another topic's id
             marks |= {"source": self.input.input_id, "topic": self.input.topic or None}

@@ -8,7 +8,6 @@ failure is one line on stderr.
 import asyncio
 import gc
 import os
-import signal
 import sys
 import threading
 import time
@@ -21,7 +20,7 @@ import structlog
 from streamjobs.core.interface import Core
 from streamjobs.errors import NothingLearned
 from streamjobs.kafka.patches.connections import LastAnswer
-from streamjobs.process import exit_at_once_on_signals, load_lapack
+from streamjobs.process import exit_at_once_on_signals, load_lapack, stop_signals
 from streamjobs.settings.learners import with_name
 from streamjobs.settings.sections import Settings
 from streamjobs.worker import logs
@@ -42,7 +41,7 @@ CHECK_EVERY = 0.1  # seconds between two checks of the worker, see `_Worker._mon
 def run(
     settings: Settings, make_core: Callable[[], Core], *, once: bool = False, drain: bool = False, debug: bool = False
 ) -> int:
-    """Run a worker until SIGTERM or SIGINT (exit 0), a failure (1 to 3), or with `once` until it has caught up (0).
+    """Run a worker until SIGTERM, SIGINT or SIGHUP (exit 0), a failure (1 to 3), or with `once` until it has caught up (0).
 
     `once`: until every assigned partition has reached the end it had at the start. `drain`: the same for the partitions that
     were there before the input grew; the others wait. What `make_core` raises ends it too.
@@ -118,7 +117,7 @@ class _Worker:
         from streamjobs.worker.app import build
 
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in stop_signals():
             loop.add_signal_handler(number, self._on_signal)
         app = build(self.settings, self.core, self.metrics, source.partitions, source.origin, source.growth)
         app.consumer.track_positions = ends is not None

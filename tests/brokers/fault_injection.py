@@ -14,6 +14,7 @@ unwatched         nobody looks whether the changelog is still the topic that the
 no-ids            keeps no ids of topics, as older releases did.
 watchful          asks for the ids of topics every few seconds instead of every 20.
 impatient         credentials may be refused for seconds only, instead of a minute.
+learner-fails     its learner raises for a sample that begins with FAILS, after having learned it.
 """
 
 import os
@@ -24,12 +25,15 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from streamjobs.core.messages import Output
 from streamjobs.core.state.live import Live
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.job_files import core_from, read_job
 from streamjobs.kafka import preflight
 from streamjobs.kafka.topic_id import Origin
+from streamjobs.stages.learner import LearnerStage
 from streamjobs.worker import app, watchdog
 from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.checkpoint import Checkpoints
@@ -37,7 +41,9 @@ from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.outbox import Outbox
 from streamjobs.worker.run import run
 
-Injection = Callable[[int], None]
+FAILS = 4711.25
+
+Injection = Callable[[int], object]
 
 
 def crash() -> None:
@@ -171,6 +177,25 @@ def impatient(seconds: int) -> None:
     watchdog.REFUSED_FOR = float(seconds)
 
 
+def learner_fails(_: int) -> Callable[[], None]:
+    """Gives what mends it again."""
+    real = LearnerStage.advance
+
+    def advance(self: Any, work: Any, slots: Any, X: Any, Y: Any, learn: Any) -> Any:
+        at = np.flatnonzero(X[:, 0] == FAILS)
+        if self.predicts and len(at):
+            upto = at[0] + 1
+            real(self, work, slots[:upto], X[:upto], Y[:upto], learn[:upto])
+            raise IndexError("a planted bug")
+        return real(self, work, slots, X, Y, learn)
+
+    def mend() -> None:
+        LearnerStage.advance = real  # type: ignore[method-assign]
+
+    LearnerStage.advance = advance  # type: ignore[method-assign]
+    return mend
+
+
 STEPS = ("outputs", "changelog", "store", "commit")
 FAULTS: dict[str, Injection] = {
     **{f"crash-after-{step}": crashes_after(step) for step in (*STEPS, "offsets")},
@@ -186,6 +211,7 @@ FAULTS: dict[str, Injection] = {
     "no-ids": no_ids,
     "watchful": watchful,
     "impatient": impatient,
+    "learner-fails": learner_fails,
 }
 
 

@@ -1,5 +1,6 @@
 """The development broker, and the topics made on it."""
 
+import stat
 import subprocess
 import sys
 import time
@@ -90,6 +91,7 @@ def test_a_detached_broker_outlives_its_starter_and_keeps_its_data(
         topics.create(job.settings, job_sinks=job.sinks)
         with pytest.raises(SetupError, match=f"already running at 127.0.0.1:{port}; stop it"):
             detached.start(free_port())
+        assert stat.S_IMODE((own / "node").stat().st_mode) == 0o700
         assert detached.stop() == url
         assert detached.stop() is None
         assert detached.start(port) == url

@@ -18,7 +18,7 @@ COMMIT = "04aad75"
 
 def _bed(make_job: MakeJob, name: str, states: dict[bytes, bytes], old: Old) -> KafkaJob:
     """The old job's topics: the states in its changelog, every record in partition 0 of its input."""
-    sections: dict[str, Any] = {section: values for section, values in old.table.items() if section != "population"}
+    sections: dict[str, Any] = {section: values for section, values in old.stated.items() if section != "population"}
     job = make_job(f"old-{name}", population=old.population, **sections)
     producer = new_producer(job.bootstrap)
     for key, data in states.items():
@@ -28,7 +28,7 @@ def _bed(make_job: MakeJob, name: str, states: dict[bytes, bytes], old: Old) -> 
     return job
 
 
-@pytest.mark.parametrize("name", ["activity", "people"])
+@pytest.mark.parametrize("name", ["activity", "people", "numbers"])
 def test_a_worker_goes_on_from_the_states_of_an_earlier_commit(make_job: MakeJob, name: str) -> None:
     old = stored(COMMIT, name)
     job = _bed(make_job, name, old.half, old)

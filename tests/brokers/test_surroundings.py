@@ -1,8 +1,12 @@
 """What a worker meets before it works, where it listens, and how it is stopped."""
 
+import json
 import os
+import resource
+import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -10,10 +14,12 @@ from confluent_kafka.admin import NewTopic
 
 from streamjobs.kafka.devbroker.broker import free_port
 from tests.brokers.fixtures import MakeJob
+from tests.brokers.hash_jobs import HASH, expected, hash_job, numbers, states
 from tests.brokers.kafka_job import KafkaJob, until
 from tests.brokers.load import SOURCE, Load, samples
 from tests.brokers.verification import verify
 from tests.brokers.workers import CHECKOUT, running_worker
+from tests.worker.flood import LIMIT, flooded
 
 
 def command(job: KafkaJob, *words: str) -> tuple[int, list[str]]:
@@ -89,6 +95,17 @@ def test_sigterm_in_the_middle_of_a_load_commits_everything_applied_and_exits_0(
     verify(job, repeats=False)
 
 
+def test_sighup_stops_a_worker_in_order(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "hangup")
+    job.produce(numbers(400))
+    with running_worker(job, program=HASH) as worker:
+        job.wait_until_done([worker])
+        worker.process.send_signal(signal.SIGHUP)
+        assert worker.process.wait(90) == 0
+        assert worker.events("partitions checkpointed and released")
+    assert states(job) == expected(job)
+
+
 def test_a_worker_listens_on_its_own_loopback_port_and_nowhere_else(make_job: MakeJob) -> None:
     port = free_port()
     job = make_job("ports", source=SOURCE, metrics={"port": port})
@@ -98,6 +115,25 @@ def test_a_worker_listens_on_its_own_loopback_port_and_nowhere_else(make_job: Ma
         assert listening(worker.pid) == {f"127.0.0.1:{port}"}
         assert worker.stop() == 0
     assert count == 200
+
+
+def test_a_flood_of_connections_to_the_metrics_port_does_not_stop_a_worker(make_job: MakeJob) -> None:
+    job = hash_job(make_job, "flood", metrics={"port": free_port()})
+    job.produce(numbers(400))
+    with running_worker(job, program=HASH) as worker:
+        resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
+        port = worker.events("serving /metrics and /health")[0]["port"]
+        with flooded(port):
+            with running_worker(
+                job, "b", program=HASH, STREAMJOBS_METRICS__PORT="0"
+            ) as other:  # stores close, and open again
+                assert other.stop() == 0
+            job.produce(numbers(400))
+            job.wait_until_done([worker])
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=20) as answer:
+                assert json.load(answer)["state"] == "running"
+        assert worker.stop() == 0
+    assert states(job) == expected(job)
 
 
 def listening(pid: int) -> set[str]:

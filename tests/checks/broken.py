@@ -147,6 +147,19 @@ class IsBlindAfterStandingStill(Steady):
             out.prediction[0] = np.nan
 
 
+class RaisesFarOut(Steady):
+    def row(self, work: Any, key: int, x: Array, y: Array, learn: int, out: Outputs) -> None:
+        Steady.row(self, work, key, x, y, learn, out)
+        if np.abs(x).max() > 1e3:
+            raise IndexError
+
+
+class SaysInfinity(Steady):
+    def row(self, work: Any, key: int, x: Array, y: Array, learn: int, out: Outputs) -> None:
+        Steady.row(self, work, key, x, y, learn, out)
+        out.ls_error[0] = x @ x
+
+
 class LearnsWhilePredicting(Steady):
     def row(self, work: Any, key: int, x: Array, y: Array, learn: int, out: Outputs) -> None:
         Steady.row(self, work, key, x, y, 3, out)
@@ -330,6 +343,7 @@ FAULTS: dict[str, tuple[type[Learner], ...]] = {
     "check_state_bytes_is_an_upper_bound": (GrowsWithoutEnd, UnderstatesItsSize),
     "check_nothing_but_finite_numbers_enters_the_state": (LetsInfinityIn,),
     "check_it_goes_on_after_outliers_and_a_sensor_that_stood_still": (IsBlindAfterStandingStill,),
+    "check_outliers_raise_nothing": (RaisesFarOut, SaysInfinity),
     "check_a_state_built_by_hand_works": (DoubtsAFreshState,),
     "check_a_state_that_contradicts_itself_is_refused": (
         InventsTheAnswersItLacks,

@@ -36,6 +36,9 @@ class Case:
     def extreme(self, seed: int = 3) -> tuple[Array, Array]:
         return streams.extreme(self.kind, self.dim, self._columns, self.labels, seed)
 
+    def outliers(self, seed: int) -> tuple[Array, Array]:
+        return streams.outliers(self.kind, 80, self.dim, self._columns, self.labels, seed)
+
     def trained(self, n: int | None = None, seed: int = 4) -> Any:
         """A state in the middle of its life."""
         return self.learner.run(self.init(seed), *self.stream(n, seed))[0]

@@ -1,15 +1,23 @@
 """Checks of what a state is made of, that it stays within its bounds and finite, and of the shapes that come out."""
 
+import dataclasses
 from collections.abc import Iterator
+from contextlib import suppress
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from algorithms.common.protocol import Array, Learner
+from algorithms.common.kernels import Kernel
+from algorithms.common.protocol import Array, Learner, SettingError
 from tests.checks.case import Case
 from tests.checks.states import leaves, nbytes, rebuilt, same_outputs, same_state
 
+UNBOUNDED = (
+    Kernel(name="polynomial", degree=3),
+    Kernel(name="polynomial", degree=7, scale=0.01),
+    Kernel(name="linear"),
+)
 KINDS = ("features", "regression", "classification", "drift")
 
 
@@ -76,6 +84,19 @@ def check_it_goes_on_after_outliers_and_a_sensor_that_stood_still(case: Case) ->
         if case.kind == "drift" and field == "features":  # statistic, alarm, and two means of a change, if one is in sight
             ours, wanted = ours[:, :2], wanted[:, :2]
         assert (ours | ~wanted).all(), f"{field} of ordinary rows is not finite after a hostile stream"
+
+
+def check_outliers_raise_nothing(case: Case) -> None:
+    """Rows far out, whatever the kernel: no error, and outputs that are finite or NaN."""
+    for learner in (case.learner, *_unbounded(case.learner)):
+        for seed in range(8):
+            X, Y = case.outliers(seed)
+            try:
+                _, out = learner.run(learner.init(dim=case.dim, targets=case.targets, seed=0), X, Y)
+            except Exception as error:
+                raise AssertionError(f"{learner} raised {type(error).__name__}: {error}") from error
+            for field in ("features", "prediction", "ls_error", "loss"):
+                assert not np.isinf(getattr(out, field)).any(), f"{field} of {learner} is infinite"
 
 
 def check_a_state_built_by_hand_works(case: Case) -> None:
@@ -167,6 +188,25 @@ def check_wrong_shapes_are_refused_with_one_sentence(case: Case) -> None:
             assert clear, f"not one clear sentence: {text!r}"
         else:
             raise AssertionError(f"X {badX.shape} with Y {badY.shape} was taken, dim is {case.dim}")
+
+
+def _unbounded(learner: Learner) -> Iterator[Learner]:
+    """The learner with kernels whose values have no bound, where it takes them."""
+    for kernel in UNBOUNDED:
+        with suppress(SettingError):
+            yield _with_kernel(learner, kernel)
+
+
+def _with_kernel(learner: Any, kernel: Kernel) -> Learner:
+    """The learner, and those inside it, with this kernel where they have one."""
+    changed = {}
+    for field in dataclasses.fields(learner):
+        value = getattr(learner, field.name)
+        if isinstance(value, Kernel):
+            changed[field.name] = kernel
+        elif isinstance(value, Learner):
+            changed[field.name] = _with_kernel(value, kernel)
+    return dataclasses.replace(learner, **changed)
 
 
 def _parts(learner: Learner) -> Iterator[tuple[str, Learner]]:

@@ -84,6 +84,26 @@ def extreme(kind: str, dim: int, targets: int, labels: str, seed: int) -> tuple[
     return X, Y
 
 
+def outliers(kind: str, n: int, dim: int, targets: int, labels: str, seed: int) -> tuple[Array, Array]:
+    """Ordinary rows, and between them some far out, close to zero, zero or repeated, and such targets."""
+    random = np.random.default_rng(seed)
+    X, Y = easy(kind, n, dim, targets, labels, seed)
+    for row in random.choice(n, n // 5, replace=False).tolist():
+        size = 10.0 ** random.uniform(1, (4, 9, 60, 300)[seed % 4])
+        match random.integers(5):
+            case 0:
+                X[row] *= size
+            case 1:
+                X[row] /= size
+            case 2:
+                X[row : row + 2] = [[size], [0.0]][: n - row]
+            case 3:
+                X[row] = X[random.integers(n)]
+            case 4 if kind == "regression":
+                Y[row] *= size
+    return X, Y
+
+
 def _directions(dim: int, targets: int) -> Array:
     """Orthogonal unit columns (as far as there are dimensions), the same in every stream."""
     W = np.random.default_rng(7).standard_normal((dim, targets))

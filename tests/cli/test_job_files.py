@@ -16,7 +16,7 @@ from streamjobs.job_files import load_job, table_of
 from streamjobs.settings.load import composition_from, settings_from
 from streamjobs.settings.notes import notes
 from streamjobs.settings.schema import json_schema
-from streamjobs.settings.sections import Section, Settings
+from streamjobs.settings.sections import MOST_WAITING, Section, Settings
 from streamjobs.settings.sentences import MASK, Places, validated
 from tests.cli.jobs import problems, table
 
@@ -95,6 +95,10 @@ def test_without_fields_or_dim_the_sentence_says_what_to_state():
         (
             {"head": {"task": "regression", "max_classes": 3}},
             "[head]: max_classes has no meaning in a regression; remove it, or set task = 'classification'.",
+        ),
+        (
+            {"head": {"clip_target": 3}},
+            "[head]: clip_target has no meaning in a classification; remove it, or set task = 'regression'.",
         ),
         (
             {"job": {"guarantee": "exactly_once"}, "state": {"checkpoint": "2m"}},
@@ -346,7 +350,9 @@ def test_a_nested_learner_whose_name_is_no_text_is_one_sentence(name: str):
 def test_a_wait_of_more_windows_than_there_are_numbers_keeps_as_many_rows_as_any():
     windows = {"length": "1ms", "hop": 1e-5, "rate": 100_000.0}
     made = table(window=windows, labels={"wait": 1.7e308})
-    assert composition_from(made).waiting.most == 100_000
+    assert composition_from(made).waiting.most == MOST_WAITING
+    (sentence,) = problems(table(labels={"wait": 1.0, "most": MOST_WAITING + 1}))
+    assert f"most must be at most {MOST_WAITING}; got" in sentence
 
 
 def test_an_environment_made_to_break_its_reader_is_one_sentence():

@@ -1,6 +1,7 @@
 """Replay: the same numbers from every kind of input, compared exactly, pooled and warm-started."""
 
 import json
+import stat
 
 import pytest
 
@@ -125,6 +126,7 @@ def test_a_pooled_model_is_exported_and_starts_new_keys_warm(tmp_path, capsys):
     job, state = job_file(tmp_path), tmp_path / "population.state"
     many, one = jsonl(tmp_path / "many.jsonl", rows(3000, keys=5)), jsonl(tmp_path / "one.jsonl", rows(300, keys=1, seed=7))
     assert replay(job, many, "--pool", "--export", state) == 0
+    assert stat.S_IMODE(state.stat().st_mode) == 0o600
     warm = job_file(tmp_path, f'{JOB}[state]\nstart_from = "{state}"\n')
     assert replay(warm, one, "--output-dir", tmp_path / "warm") == 0
     first = json.loads((tmp_path / "warm" / "predictions.jsonl").read_text().splitlines()[0])["value"]

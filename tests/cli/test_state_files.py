@@ -1,14 +1,17 @@
 """`state ...` on copies of states: what the commands print, and a sentence with an exit code for each mistake."""
 
 import json
+import stat
 
 import pytest
 
+from streamjobs.commands import console
 from streamjobs.core.messages import Stored
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.live import Live
 from streamjobs.job_files import job_of
-from streamjobs.maintenance.copies import encode
+from streamjobs.maintenance import summary
+from streamjobs.maintenance.copies import decode, encode
 from tests.cli.jobs import JOB, command, job_file, rows
 from tests.maintenance.copying import copy_of, stored
 
@@ -44,6 +47,39 @@ def test_list_and_top_are_sorted_and_cut(there, capsys):
     assert found["keys"] == 3 and len(errors) == 2 and errors[0] >= errors[1] > 0
     assert command("state", "list", file, "--copy", newer, "--sort", "offset", "--json") == 0
     assert [line["offset"] for line in json.loads(capsys.readouterr().out)["states"]] == [599, 598, 597]
+
+
+@pytest.mark.parametrize(("sort", "limit", "decoded"), [("key", 2, 2), ("bytes", 1, 1), ("offset", 2, 2), ("seen", 1, 3)])
+def test_list_decodes_only_the_states_that_it_lists(there, capsys, monkeypatch, sort, limit, decoded):
+    file, _, newer = there
+    words = ("state", "list", file, "--copy", newer, "--sort", sort, "--json")
+    assert command(*words) == 0
+    everything = json.loads(capsys.readouterr().out)
+    seen, usual = [], summary.decode_entry
+    monkeypatch.setattr(summary, "decode_entry", lambda job, entry: seen.append(entry) or usual(job, entry))
+    assert command(*words, "--limit", limit) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert listed == {**everything, "states": everything["states"][:limit]}
+    assert len(seen) == decoded
+    seen.clear()
+    assert command("state", "show", file, "p1", "--copy", newer) == 0 and len(seen) == 1
+
+
+def test_list_shows_damaged_states_first_as_long_as_one_can_be_used(there, tmp_path, capsys):
+    file, _, newer = there
+    copy = decode(newer.read_bytes())
+    first = min(copy.entries)
+    damaged = copy._replace(entries={**copy.entries, first: copy.entries[first]._replace(data=b"SJ damaged")})
+    (tmp_path / "damaged").write_bytes(b"".join(encode(damaged)))
+    assert command("state", "list", file, "--copy", tmp_path / "damaged", "--limit", "1") == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[-1].startswith("3 keys, ") and err.startswith("key 'p0' in partition 0: ")
+
+
+def test_what_takes_long_tells_how_far_it_is(capsys, monkeypatch):
+    monkeypatch.setattr(console, "PROGRESS_EVERY", -1.0)
+    assert list(console.counted("abc", "letters read")) == ["a", "b", "c"]
+    assert capsys.readouterr().err.splitlines() == ["1 letters read ...", "2 letters read ...", "3 letters read ..."]
 
 
 def test_show_tells_stages_and_classes_of_a_key(there, capsys):
@@ -85,6 +121,17 @@ def test_an_exported_model_starts_new_keys_of_a_job(there, tmp_path, capsys):
     assert not list(tmp_path.glob("*.part"))
 
 
+@pytest.mark.parametrize("words", [("p1",), ("--all",)])
+def test_only_this_user_can_read_an_export(there, tmp_path, words):
+    file, _, newer = there
+    output = tmp_path / "output"
+    output.write_bytes(b"of an earlier release")
+    for path in (output, tmp_path / "output.part"):
+        path.touch(0o644)
+    assert command("state", "export", file, *words, "--copy", newer, "-o", output) == 0
+    assert stat.S_IMODE(output.stat().st_mode) == 0o600 and output.stat().st_size > 100
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -95,6 +142,11 @@ def test_an_exported_model_starts_new_keys_of_a_job(there, tmp_path, capsys):
         (["show", "OTHER", "p1", "--copy", "NEWER"], 1, "key 'p1'"),
         (["export", "JOB", "-o", "x"], 2, "one of KEY, --pool and --all"),
         (["reset", "JOB"], 2, "either KEY or --all"),
+        (["import", "JOB", "NEWER"], 2, "either --key or --all"),
+        (["import", "JOB", "NEWER", "--all", "--partition", "1"], 2, "--from and --partition belong to --key"),
+        (["import", "JOB", "NEWER", "--key", "p1", "--partitioner", "crc32"], 2, "--partitioner belongs to --all"),
+        (["import", "JOB", "JOB", "--all"], 1, "expected a file of 'state export --all'"),
+        (["import", "JOB", "NEWER", "--all"], 3, "broker 127.0.0.1:9"),
         (["export", "JOB", "p1", "--copy", "NEWER", "-o", "no/such/folder"], 2, "cannot be written"),
         (["list", "JOB"], 3, "broker 127.0.0.1:9"),
         (["reset", "JOB", "p1"], 3, "broker 127.0.0.1:9"),
@@ -102,8 +154,8 @@ def test_an_exported_model_starts_new_keys_of_a_job(there, tmp_path, capsys):
     ],
 )
 def test_a_mistake_is_one_sentence_with_its_exit_code(there, words, code, said, tmp_path, capsys, monkeypatch):
-    for module in ("scan", "changelog_edit"):
-        monkeypatch.setattr(f"streamjobs.maintenance.{module}.ANSWER_WITHIN", 0.5)
+    for question in ("ADMIN", "LOOKUP"):
+        monkeypatch.setattr(f"streamjobs.kafka.timeouts.{question}", 0.5)
     monkeypatch.setenv("STREAMJOBS_BROKER__URL", NOBODY)
     monkeypatch.chdir(tmp_path)
     names = {"JOB": there[0], "NEWER": there[2], "OTHER": job_file(tmp_path, JOB.replace("rank = 3", "rank = 2"))}
@@ -113,7 +165,7 @@ def test_a_mistake_is_one_sentence_with_its_exit_code(there, words, code, said, 
 
 
 def test_dead_letters_need_a_broker_and_a_selection(there, capsys, monkeypatch):
-    monkeypatch.setattr("streamjobs.maintenance.scan.ANSWER_WITHIN", 0.5)
+    monkeypatch.setattr("streamjobs.kafka.timeouts.LOOKUP", 0.5)
     monkeypatch.setenv("STREAMJOBS_BROKER__URL", NOBODY)
     assert command("dlq", "list", there[0]) == 3
     assert "broker 127.0.0.1:9" in capsys.readouterr().err

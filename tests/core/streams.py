@@ -55,7 +55,9 @@ class Worker:
         self.live = Live(job, self.store.get, **live)
 
     def apply(self, records: list[Stored]) -> list[Output]:
-        return advance(self.job, self.live, records).outputs
+        made = advance(self.job, self.live, records)
+        assert not made.report.failures, "a stage raised an error"
+        return made.outputs
 
     def checkpoint(self) -> None:
         self.store.update(self.live.snapshots())

@@ -56,9 +56,11 @@ class Audit:
     def __init__(self, job: KafkaJob, *, exactly_once: bool = False) -> None:
         self.job, self.exactly_once = job, exactly_once
         self.report = Report()  # the truth about the counters
-        self._lives = {number: Live(job.core, lambda key: None) for number in range(PARTITIONS)}
-        self._read: dict[str, dict[int, int]] = {}  # topic -> how far it was read
         self.truth: dict[Key, bytes] = {}
+        self._lives = {
+            number: Live(job.core, lambda key, number=number: self.truth.get((number, key))) for number in range(PARTITIONS)
+        }
+        self._read: dict[str, dict[int, int]] = {}  # topic -> how far it was read
         self.stored: dict[Key, bytes | None] = {}
 
     def _new(self, topic: str, *, committed_only: bool = False) -> list:

@@ -93,6 +93,7 @@ class Case:
         self.program: Sequence[str] = RUN
         self.repeats = True  # outputs may come again, as after a crash
         self.killed = False  # a worker was ended with outputs that were not committed
+        self.audited_with: Callable[[int], Callable[[], None]] | None = None  # a fault the truth has as well, and its end
         self.deleted_input: Any = None  # the input as it was before some of it was deleted
         self.job: Any = None
         self.load: PacedLoad | None = None
@@ -224,13 +225,20 @@ class Case:
         unread, records = (
             (self.deleted_input.unread(), self.deleted_input.read()) if self.deleted_input is not None else ((), ())
         )
-        verdict = self.audit.check(repeats=self.repeats, sent=sent, unread=unread, records=records)
+        mend = self.audited_with(1) if self.audited_with is not None else lambda: None
+        try:
+            verdict = self.audit.check(repeats=self.repeats, sent=sent, unread=unread, records=records)
+        finally:
+            mend()
         if verdict.resent:
             self.prove(f"{verdict.resent} records sent again by the load's own producer")
         if self.exactly_once:
             self.prove(f"{verdict.undone} outputs in transactions that do not count")
             if self.killed and not verdict.undone:
                 verdict.problems.append("workers were killed, and no output was in a transaction that does not count")
+        failed = self.audit.report.dead_lettered.get("learner_failed", 0)
+        if failed and self.audited_with is None:
+            verdict.problems.append(f"a stage raised an error for {failed} records")
         verdict.problems += self.audit.stores({worker.state for worker in self.all_workers})
         verdict.problems += leaks(self.all_workers, [SECRET])
         verdict.problems += self._counters()

@@ -5,12 +5,14 @@ import json
 import numpy as np
 from confluent_kafka import TopicPartition
 
+from streamjobs.core.advance import advance
 from streamjobs.core.messages import Stored
-from tests.brokers.fault_injection import program
+from streamjobs.core.state.live import Live
+from tests.brokers.fault_injection import FAILS, learner_fails, program
 from tests.brokers.kafka_job import PARTITIONS, until
-from tests.brokers.verification import identity
+from tests.brokers.verification import AT_ONCE, identity
 from tests.faults.audit import input_position
-from tests.faults.case import Case
+from tests.faults.case import Case, scrape_metrics
 from tests.faults.load import EACH, KEYS, NOTE, START, STEP, sent
 from tests.faults.processes import kill
 
@@ -53,6 +55,49 @@ def poison(case: Case) -> None:
     assert set(reasons) == {reason for _, reason in POISON}, f"dead letters for {reasons}"
     assert sum(reasons.values()) == count, f"{sum(reasons.values())} dead letters of {count}"
     case.prove(f"{count} dead letters for {len(reasons)} reasons, 2 kills among them")
+
+
+def learner(case: Case) -> None:
+    """The learner raises for one record in two hundred, among two kills: a dead letter each, its key as if without it."""
+    job = case.make_job(scaling={"method": "none"})
+    records = list(case.records)
+    failing = range(100, len(records), 200)
+    for number in failing:
+        body = json.loads(records[number].value or b"")
+        body["x"][0] = FAILS
+        records[number] = records[number]._replace(value=json.dumps(body).encode())
+    case.records = records
+    workers = case.run_two_workers(static=True, program=program("learner-fails"))
+    case.start_load()
+    for turn in range(2):
+        case.wait_for_commits()
+        kill(case, workers[turn])
+        workers[turn] = case.run_worker(workers[turn].name, static=True, program=program("learner-fails"))
+    finish(case)
+    assert case.dead_letter_reasons() == {"learner_failed": len(failing)}, f"dead letters for {case.dead_letter_reasons()}"
+    counted = sum(
+        scrape_metrics(worker)["streamjobs_records_dead_lettered_total{reason=learner_failed}"] for worker in workers
+    )
+    told = [event for worker in case.all_workers for event in worker.events("learner failed")]
+    assert counted > 0 and told and {event["level"] for event in told} == {"error"}, "nobody was told"
+    assert job.snapshots() == _states_without_failing(case), (
+        "the states are not those of a replay without the records that failed"
+    )
+    case.audited_with = learner_fails
+    case.prove(f"{len(failing)} records failed, {len(told)} log lines; states as without them; 2 kills among them")
+
+
+def _states_without_failing(case: Case) -> dict[tuple[int, bytes], bytes]:
+    """The final states of a replay that never saw the records for which the learner raises."""
+    states = {}
+    for partition in range(PARTITIONS):
+        live = Live(case.job.core, lambda key: None)
+        mine = [one for one in case.job.inputs() if one.partition == partition]
+        good = [one for one in mine if json.loads(one.value or b"")["x"][0] != FAILS]
+        for at in range(0, len(good), AT_ONCE):
+            advance(case.job.core, live, good[at : at + AT_ONCE])
+        states |= {(partition, key): snapshot for key, snapshot in live.snapshots()}
+    return states
 
 
 def finish(case: Case) -> None:

@@ -33,6 +33,7 @@ CASES: dict[str, Do] = {
     "full": disks.full,
     "changelog": changelogs.recreated,
     "poison": inputs.poison,
+    "learner": inputs.learner,
     "clocks": inputs.clocks,
     "disorder": inputs.disorder,
     "retention": inputs.retention,

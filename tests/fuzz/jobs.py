@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 from streamjobs.core.state.live import Live
@@ -16,6 +15,7 @@ from streamjobs.settings.load import settings_from
 from streamjobs.settings.sections import Settings
 from tests.core.people import FILE, OTHERS, job_of_people, late_labels, of_people, population_of
 from tests.core.streams import START, TOPIC, samples
+from tests.fuzz.live_pool import applied
 
 FIELDS = ["ax", "ay", "az"]
 NAMED = {"topic": TOPIC, "fields": FIELDS, "time": "ts", "label": "activity"}
@@ -168,7 +168,7 @@ def moments(form: str, which: int) -> tuple[bytes, ...]:
     kept, begin = [], 0
     for moment in MOMENTS:
         end = len(records) * moment // MOMENTS[-1]
-        advance(job, live, records[begin:end])
+        applied(job, live, records[begin:end])
         kept += [data for key, data in live.snapshots() if key == records[0].key]
         begin = end
     return tuple(kept)

@@ -1,10 +1,13 @@
 """Live states that serve one input after another: allocating the arrays of all stages takes longer than an input."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
+from streamjobs.core.messages import Advanced, Record
 from streamjobs.core.state.live import Live
+from tests.fuzz.case import must
 
 
 class LivePool:
@@ -23,3 +26,11 @@ class LivePool:
         for one in list(live.slot_of):
             live.forget(one)
         self._free[job.fingerprint] = live
+
+
+def applied(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
+    """`advance`; a record for which a stage raises is a finding here, where a worker makes it a dead letter."""
+    made = advance(job, live, records)
+    for one in made.report.failures:
+        must(False, f"{one.error} of '{one.stage}' at {one.place}")
+    return made

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 from streamjobs.core.state.live import Live
@@ -20,7 +19,7 @@ from tests.fuzz.bytes import EDGES, REALS, bent
 from tests.fuzz.case import Case, Family, chance, must
 from tests.fuzz.grammar import TEXTS, as_json, as_msgpack, near
 from tests.fuzz.jobs import OF_RECORDS, body_of, good, job_for, moments, record, value_of
-from tests.fuzz.live_pool import LivePool
+from tests.fuzz.live_pool import LivePool, applied
 
 HEADERS = ("shape", "dtype", "time", "rate", "label")
 TOLD = (
@@ -97,7 +96,7 @@ class Records(Family):
         before, *after = self.around[which]
         records = [before, *(each._replace(offset=STEP + 1 + at) for at, each in enumerate([one, *after]))]
         with self.pool.of(job, self.stored[which]) as live:
-            made = advance(job, live, records)
+            made = applied(job, live, records)
             for output in made.outputs:
                 if output.sink != "dlq":
                     msgspec.json.decode(output.value or b"")
@@ -109,7 +108,7 @@ def finite(live: Live) -> None:
     """Every number of the stages that learn, of every key."""
     for slot in live.slot_of.values():
         states = live.states(slot)
-        for name in ("scaling", "map", "learner", "smoothing"):
+        for name in ("clip", "scaling", "map", "learner", "smoothing"):
             for array in flatten(states[name]) if name in states else ():
                 must(array.dtype.kind != "f" or bool(np.isfinite(array).all()), f"{name} holds a number that is not finite")
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 from streamjobs.core.state import snapshot
@@ -26,7 +25,7 @@ from streamjobs.maintenance.summary import details
 from tests.fuzz.bytes import bent
 from tests.fuzz.case import Case, Family, chance, must
 from tests.fuzz.jobs import REPLACES, STANDS_ON, good, moments, record, stateful
-from tests.fuzz.live_pool import LivePool
+from tests.fuzz.live_pool import LivePool, applied
 from tests.fuzz.mutation import DEEP, mutate_arrays, mutate_stages
 
 LEARNED, OPENED = 32, 8  # one of so many states that were read goes on, or is shown
@@ -91,7 +90,7 @@ class Snapshots(Family):
                 json.dumps(details(job, entry), allow_nan=False)
             except SnapshotError:
                 with pytest.raises(SnapshotError):
-                    advance(job, Live(job, lambda key: data), self.after[case.which])
+                    applied(job, Live(job, lambda key: data), self.after[case.which])
                 return "SnapshotError of a stage"
         if picked % LEARNED == LEARNED // 2:
             try:
@@ -176,6 +175,6 @@ def _after(job: Job) -> list[Stored]:
 def go_on(pool: LivePool, job: Job, stored: bytes | None, records: list[Stored]) -> None:
     """The key's state is loaded, learns, and can be read again."""
     with pool.of(job, stored) as live:
-        advance(job, live, records)
+        applied(job, live, records)
         for _, data in live.snapshots():
             job.decode_snapshot(data)

@@ -3,9 +3,11 @@
 import re
 import time
 import warnings
+from typing import Any
 
 import pytest
 
+from streamjobs.stages.learner import LearnerStage
 from tests.fuzz import execution
 from tests.fuzz.__main__ import main
 from tests.fuzz.bytes import smallest
@@ -80,6 +82,22 @@ def test_the_suite_notices_other_errors_memory_and_time_and_makes_inputs_small(m
     ]
     assert tally.found[kinds[0]].case.data == b"\x01"
     assert tally.found[kinds[1]].case.data == b"\x02\x03"
+
+
+def test_a_learner_that_raises_is_found_though_its_record_is_a_dead_letter(monkeypatch: pytest.MonkeyPatch):
+    family, real = FAMILIES["json"](), LearnerStage.advance
+
+    def raises(self: LearnerStage, *arguments: Any) -> Any:
+        made = real(self, *arguments)
+        if self.predicts:
+            raise IndexError
+        return made
+
+    monkeypatch.setattr(LearnerStage, "advance", raises)
+    tally = Tally()
+    for index in range(400):
+        run_input(family, 1, index, tally)
+    assert tally.found and all(kind.startswith("Finding in ") for kind in tally.found)
 
 
 def test_the_command_tells_how_many_inputs_there_were_and_what_came_of_them(capfd, monkeypatch: pytest.MonkeyPatch):

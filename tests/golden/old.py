@@ -19,6 +19,7 @@ ARCHIVES = sorted(path.stem.removeprefix("states-") for path in HERE.glob("state
 
 # Defaults that have changed since: what an operator states to keep the states, as the refusal says.
 RESTORED: dict[str, dict[str, dict[str, Any]]] = {"5a67c29": {"head": {"intercept": False}, "drift": {"idle": 0}}}
+UNCLIPPED = {"learner": {"clip_target": 0}}  # states of a regression from before targets were clipped, to the same bytes
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,8 @@ def stored(commit: str, name: str) -> Old:
     def part(word: str) -> dict[bytes, bytes]:
         return {one.removeprefix(word).encode(): data for one, data in held.items() if one.startswith(word)}
 
-    kept = {
-        section: values | RESTORED.get(commit, {}).get(section, {}) if values else values
-        for section, values in table.items()
-    }
+    restored = {**RESTORED.get(commit, {}), **(UNCLIPPED if table["learner"].get("task") == "regression" else {})}
+    kept = {section: values | restored.get(section, {}) if values else values for section, values in table.items()}
     return Old(commit, name, kept, table, held.get("population.state"), records, part("half/"), part("end/"))
 
 

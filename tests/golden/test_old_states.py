@@ -1,5 +1,6 @@
 """States that earlier commits stored are read to the last bit, and their keys go on where they stood."""
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -89,6 +90,32 @@ def test_keys_go_on_to_the_state_they_would_have_had_then(old: Old):
     assert apart == OTHERWISE.get((old.commit, old.name), set())
     for data in made.values():
         job.opened(data)
+
+
+def test_a_regression_goes_on_from_states_without_clipped_targets_and_back():
+    """By default targets are clipped now: a stored key begins that, and all else is as it was. Off again, it drops it."""
+    old = stored("04aad75", "numbers")
+    today, off = Job.from_settings(settings_from(old.stated)), old.job
+    assert "clip" in today.own and "clip" not in off.own
+    live, plain = Live(today, old.half.get), Live(off, old.half.get)
+    for job, states in ((today, live), (off, plain)):
+        advance(job, states, old.rest)
+    unclipped = dict(plain.snapshots())
+    for key, data in dict(live.snapshots()).items():
+        states, names, offsets = today.opened(data)
+        learned = [json.loads(one.value).get("activity") is not None for one in old.rest if one.key == key]
+        assert states["clip"].seen == sum(learned) > 20
+        assert today.encode(states, names, offsets) == data  # it is written as today's from here on
+        assert off.encode(*off.opened(data)) == unclipped[key]  # no target here is an outlier
+        assert today.last_event(old.end[key]) == today.last_event(data)
+
+
+def test_a_state_of_a_job_that_differs_in_more_than_clipping_is_refused():
+    old = stored("04aad75", "numbers")
+    other = Job.from_settings(settings_from(old.stated | {"learner": old.stated["learner"] | {"budget": 9}}))
+    for data in old.half.values():
+        with pytest.raises(SnapshotError, match=r"budget=8.*budget=9"):
+            other.decode_snapshot(data)
 
 
 def _apart(job: Job, ours: bytes, theirs: bytes) -> list[str]:

@@ -35,7 +35,16 @@ _KAFKA = {*_SETTINGS, "streamjobs.kafka", "streamjobs.core.messages", "streamjob
 LAYERS = (
     # Numerics. A learner file may import helpers of its own folder too; never another learner, never the registry.
     _layer("common", ("algorithms.common",), {*NUMERIC}, pure=True),
-    _layer("compiled", ("algorithms.common.compiled",), {*NUMERIC, "hashlib", "os", "pathlib", "re", "sys"}, pure=True),
+    _layer(
+        "compiled",
+        ("algorithms.common.compiled",),
+        {*NUMERIC, "hashlib", "pathlib", "re", "sys", "warnings", "algorithms.common.cache_folder"},
+        pure=True,
+    ),
+    _layer(
+        "cache folder", ("algorithms.common.cache_folder",), {"os", "pathlib", "stat", "tempfile", "warnings"}, pure=True
+    ),
+    _layer("BLAS threads", ("algorithms.common.blas",), {"ctypes", "importlib", "pathlib", "threading"}, pure=True),
     Layer("learners", ("algorithms",), frozenset({*PURE, *NUMERIC, "algorithms.common"}), pure=True),
     _layer("composites", ("algorithms.chain", "algorithms.one_vs_rest"), {*NUMERIC, "algorithms"}, pure=True),
     _layer("registry", ("=algorithms",), {"algorithms"}, pure=True),
@@ -66,7 +75,7 @@ LAYERS = (
     _layer(
         "state",
         ("streamjobs.core.state",),
-        {*PURE_TEXT, *NUMERIC, *(_CORE - {"streamjobs.core"}), "streamjobs.core.job"},
+        {*PURE_TEXT, *NUMERIC, *(_CORE - {"streamjobs.core"}), "streamjobs.core.job", "streamjobs.core.messages"},
         pure=True,
     ),
     # What acts on the world: below, what serves; above, what is asked for.
@@ -86,7 +95,7 @@ LAYERS = (
         "worker",
         ("streamjobs.worker",),
         {
-            *("aiohttp", "aiokafka", "confluent_kafka", "faust", "mode", "numpy", "prometheus_client", "structlog"),
+            *("aiokafka", "confluent_kafka", "faust", "mode", "numpy", "prometheus_client", "structlog"),
             *_KAFKA,
             *("streamjobs.core.state.snapshot", "streamjobs.core.state.live_stats", "streamjobs.core.unlearned"),
             *("streamjobs.job_files", "streamjobs.process"),

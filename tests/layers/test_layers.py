@@ -86,7 +86,7 @@ def test_a_planted_call_is_found(module: str, line: str, what: str) -> None:
     [
         ("algorithms.heads.lms", "from algorithms.heads.linear import score\nfrom algorithms.common.linalg import dot"),
         ("algorithms.chain", "from algorithms.heads.lms import Lms"),
-        ("algorithms.common.compiled", "import os\nfrom pathlib import Path"),
+        ("algorithms.common.cache_folder", "import os\nfrom pathlib import Path"),
         ("algorithms.common.eigen", "import numpy as np\nnp.linalg.eigh(A)"),
         ("algorithms", "from algorithms.heads.lms import Lms"),
         (

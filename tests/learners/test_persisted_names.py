@@ -9,6 +9,7 @@ from algorithms import LEARNERS
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Stage
 from streamjobs.stages.class_counts import ClassCounts
+from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.idle import Idle
 from streamjobs.stages.late_labels import LateLabels
@@ -56,6 +57,7 @@ STAGE_NAMES = {
     Order: "Order",
     Windows: "Windows",
     LateLabels: "Waiting",
+    ClipTargets: "ClipTargets",
     Idle: "Idle",
     Fallback: "Fallback",
     ClassCounts: "Books",

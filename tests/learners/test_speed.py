@@ -115,6 +115,20 @@ def test_rank_one_updates_stay_exact_where_eigenvalues_coincide(kind: str) -> No
     assert (np.diff(values) <= 1e-14).all()
 
 
+@pytest.mark.parametrize("name", ["sispeed", "ispeed"])
+def test_a_row_of_nothing_but_rounding_beside_a_far_outlier_is_learned(name: str) -> None:
+    learner = made(name, kernel={"name": "polynomial", "degree": 3}, rank=5, seed_size=10, solver="rank_one")
+    X = np.random.default_rng(0).standard_normal((30, 3))
+    X[20] *= 3e3
+    X[21] = 0.0
+    state, out = learner.run(learner.init(dim=3, targets=0, seed=0), X)
+    assert out.admitted[20:22].all() and np.isfinite(out.features[10:]).all()
+    values, V = state.eigenvalues, state.vectors.reshape(30, 30)
+    K = (state.dictionary @ state.dictionary.T + 1) ** 3
+    np.testing.assert_allclose(V.T @ V, np.eye(30), atol=1e-12)
+    np.testing.assert_allclose((V * values) @ V.T, K, atol=1e-12 * values[0])
+
+
 def test_ritz_pairs_are_exact_while_they_are_all_and_near_when_they_are_not() -> None:
     X = rows(60, seed=2)[0]
     K = reference.gaussian(X, X)

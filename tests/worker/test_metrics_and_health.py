@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -16,9 +17,11 @@ from streamjobs.core.messages import Report, Worst
 from streamjobs.core.state.live import LiveStats
 from streamjobs.errors import REASONS, SetupError
 from streamjobs.settings.sections import MetricsSection
+from streamjobs.worker import health as health_module
 from streamjobs.worker.health import STALLED, Health, Server
 from streamjobs.worker.idle_keys import RECENT_SECONDS, RecentBatches
-from streamjobs.worker.metrics import METRICS, PREFIX, RATIOS, CacheMisses, Metrics
+from streamjobs.worker.logs import CacheMisses
+from streamjobs.worker.metrics import METRICS, PREFIX, RATIOS, Metrics
 from tests.worker.fake_core import HashJob, HashLive
 from tests.worker.fakes import Worker, stream
 
@@ -233,3 +236,59 @@ def test_a_taken_port_is_one_clear_sentence(served):
     other = Server(MetricsSection(port=port), Health(Metrics()))
     with pytest.raises(SetupError, match=rf"127.0.0.1:{port}: cannot listen \(Address already in use\); another worker"):
         other.start()
+
+
+def answer_to(port, request):
+    """The whole answer to bytes sent as they are."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(request)
+        return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [
+        (b"GET /metrics?name=x HTTP/1.1", b"200 OK"),
+        (b"GET http://worker:9108/health HTTP/1.0", b"200 OK"),
+        (b"GET / HTTP/1.1", b"404 Not Found"),
+        (b"POST /metrics HTTP/1.1", b"405 Method Not Allowed"),
+        (b"\x16\x03\x01\x00\xff", b"400 Bad Request"),
+        (b"GET /metrics", b"400 Bad Request"),
+        (b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 9000, b"431 Request Header Fields Too Large"),
+    ],
+)
+def test_a_request_gets_its_status_whatever_it_is(served, request_line, status):
+    _, port = served
+    assert answer_to(port, request_line + b"\r\n\r\n").startswith(b"HTTP/1.1 " + status)
+
+
+def test_a_head_request_gets_the_length_and_no_body(served):
+    _, port = served
+    head, _, body = answer_to(port, b"HEAD /health HTTP/1.1\nHost: x\n\n").partition(b"\r\n\r\n")
+    assert body == b"" and b"Content-Length: " in head and b"Content-Length: 0" not in head
+
+
+def test_a_connection_that_does_not_finish_its_header_ends(served, monkeypatch):
+    _, port = served
+    monkeypatch.setattr(health_module, "HEADER_WITHIN", 0.2)
+    assert answer_to(port, b"GET /metrics HT") == b""
+
+
+def test_the_oldest_of_too_many_connections_ends(served, monkeypatch):
+    _, port = served
+    monkeypatch.setattr(health_module, "MOST_CONNECTIONS", 2)
+    connections = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(3)]
+    assert connections[0].recv(1) == b""
+    for one in connections[1:]:
+        one.sendall(b"GET /health HTTP/1.1\r\n\r\n")
+        assert one.recv(12) == b"HTTP/1.1 200"
+    for one in connections:
+        one.close()
+
+
+def test_an_error_in_a_page_is_an_answer_and_the_next_request_is_served(served, monkeypatch):
+    health, port = served
+    with monkeypatch.context() as patched:
+        patched.setattr(health, "answer", lambda: 1 / 0)
+        assert get(port, "/health")[0] == 500
+    assert get(port, "/health")[0] == 200

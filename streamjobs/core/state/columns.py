@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from algorithms.common.blas import ONE_THREAD
 from algorithms.common.protocol import Array, Slot, Stage, Workspace
 from streamjobs.core.state import codec_loops as loops
 from streamjobs.core.state.snapshot import CODES, CRC, I32I64, U16, Offsets, Reader, table_of_offsets, text_bytes
@@ -196,7 +197,8 @@ class Columns:
         for leaf in self.leaves:
             kept = np.flatnonzero(good)
             if type(leaf.stage).derive is not Stage.derive and len(kept):
-                good[kept] = leaf.stage.derive_slots(leaf.work, np.array(slots, np.int64)[kept])
+                with ONE_THREAD:
+                    good[kept] = leaf.stage.derive_slots(leaf.work, np.array(slots, np.int64)[kept])
         return Decoded(good.tolist(), offsets, names)
 
     def _head(self, data: bytes) -> tuple[int, list[str], Offsets] | None:

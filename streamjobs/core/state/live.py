@@ -14,6 +14,7 @@ from algorithms.common.protocol import Array
 from streamjobs.core.job import LEARNER, ORDER, Job
 from streamjobs.core.state.columns import Columns
 from streamjobs.core.state.live_stats import LatestBySlot, LiveStats, stats_of
+from streamjobs.core.state.log import Log, Model
 from streamjobs.core.state.new_keys import NewKeys
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
@@ -26,7 +27,8 @@ POOLED = b""  # the key whose model every key shares in a pooled replay
 class Live:
     """The states a partition's rows run through.
 
-    read: gives a key's stored snapshot, or None; read_many instead: those of many keys.
+    read: gives a key's stored snapshot, or None; read_many instead: those of many keys. What `snapshots` gave counts as
+    stored.
     most_bytes: bound of the arrays (default: the job's [state] cache).
     pooled: all keys share one model (scaling, learner, drift), each keeps its own signal; to learn a start for new keys.
     """
@@ -71,8 +73,11 @@ class Live:
         self.left = 0  # keys that left for want of room
         self.expired = 0  # keys that started over after [state] ttl
         self.latest = LatestBySlot(FIRST_SLOTS)
+        self.log = Log()  # what was applied since the last `snapshots`
+        self.careful = 0  # records still to be applied with care, because a stage failed
         if pooled:
             self.slot(POOLED)
+        self.model_stored = self.model  # of a pooled model: what it was at the last `snapshots`
 
     @property
     def keys(self) -> int:
@@ -84,8 +89,8 @@ class Live:
 
     @property
     def dirty_bytes(self) -> int:
-        """About how many bytes the next `snapshots` gives; an upper bound."""
-        return len(self.dirty) * self.slot_bytes + sum(map(len, self.parked.values()))
+        """About how many bytes the next `snapshots` gives and lets go: an upper bound, with the records remembered."""
+        return len(self.dirty) * self.slot_bytes + sum(map(len, self.parked.values())) + self.log.bytes
 
     def stats(self, since: int) -> LiveStats:
         """How the live keys stand, those with a record in a batch after the `since`-th; for metrics."""
@@ -183,6 +188,11 @@ class Live:
         for slot in slots:
             self._put(slot, self.job.init(self.key_of[slot]))
 
+    @property
+    def model(self) -> Model | None:
+        """A copy of the model that all keys share, where they do."""
+        return Model(self.states(0), list(self.names[0])) if self.pooled else None
+
     def newest(self, slots: list[int]) -> Array:
         """Event time of the newest applied sample of the keys in these slots, seconds; -inf without one."""
         return self.order.newest(self.work[ORDER], slots)
@@ -251,6 +261,10 @@ class Live:
     def states(self, slot: int) -> dict[str, Any]:
         return {name: stage.save(self.work[name], slot, self.templates[name]) for name, stage in self.job.own.items()}
 
+    def encoded(self, slots: list[int]) -> list[bytes]:
+        """Snapshots of the keys in these slots."""
+        return self._encode(slots)
+
     def _encode(self, slots: list[int]) -> list[bytes]:
         if self.columns is not None:
             return self.columns.encode(slots, [self.offsets[slot] for slot in slots], [self.names[slot] for slot in slots])
@@ -263,6 +277,8 @@ class Live:
         changed += zip([self.key_of[slot] for slot in slots], self._encode(slots), strict=True)
         self.parked.clear()
         self.dirty.clear()
+        self.log.clear()
+        self.model_stored = self.model
         return changed
 
     def export(self, key: bytes | None = None) -> bytes:

@@ -146,7 +146,9 @@ class Broker:
 
     def _launch(self, options: Sequence[str]) -> None:
         folder = self.folder
-        (folder / "tmp").mkdir(parents=True, exist_ok=True)
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)  # whatever is sent to the node is in there
+        (folder / "tmp").mkdir(exist_ok=True)
         properties = folder / "node.properties"
         lines = {
             **_FIXED,

@@ -1,0 +1,149 @@
+"""A record for which a stage raises becomes a dead letter; its key keeps the state from before it, and the rest goes on.
+
+While all goes well, this costs nothing. When a stage raises, the keys of the batch go back to the states before it
+(`core.state.undo`). Then the batch is applied in parts, with the states kept before each part, until the record is alone.
+For the next records states are kept beforehand, because such errors seldom come alone.
+
+Where samples wait in the key (a window, [source] lateness, late labels), the next record would only meet the same row. There
+the record's samples stay in the signal, and the rows it completes are left out: no learner sees them, no output tells them.
+"""
+
+from collections.abc import Iterator, Sequence
+from types import FrameType, TracebackType
+from typing import Protocol
+
+from numba.core.errors import NumbaError
+
+from streamjobs.core.job import ORDER, Job
+from streamjobs.core.messages import Advanced, Failure, Output, Record, Report, dead_letter
+from streamjobs.core.state.live import Live
+from streamjobs.core.state.undo import Kept, counts_of, keep, put_back, rewind
+from streamjobs.errors import RecordError, StreamjobsError
+from streamjobs.stages.order import Order
+
+REASON = "learner_failed"
+CAREFUL = 5_000  # records after a failure before which states are kept
+OURS = (StreamjobsError, MemoryError, OSError, NumbaError)  # no fault of a record
+
+
+class StageError(Exception):
+    """A stage raised for a batch of records; the error is its cause."""
+
+    def __init__(self, failed: str, error: BaseException) -> None:
+        self.stage, self.error = failed, type(error).__name__
+        frame, line = list(_frames(error.__traceback__))[-1]
+        self.place = f"{frame.f_code.co_filename.rpartition('/')[2]}:{line}"
+        super().__init__(f"{failed} raised {self.error} at {self.place}")
+
+
+class Guarded:
+    """`with Guarded(job, "stages")`: what is raised there is a StageError, unless no record can be at fault.
+
+    usual: what failed where it is no stage of the job.
+    """
+
+    __slots__ = ("job", "usual")
+
+    def __init__(self, job: Job, usual: str) -> None:
+        self.job, self.usual = job, usual
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, Exception) and not isinstance(error, OURS):
+            raise StageError(_stage_of(self.job, trace) or self.usual, error) from error
+
+
+class Apply(Protocol):
+    def __call__(self, job: Job, live: Live, records: Sequence[Record], left_out: bool = False) -> Advanced: ...
+
+
+def careful(job: Job, live: Live, records: Sequence[Record], apply: Apply) -> Advanced:
+    """`apply(job, live, records)`; a record for which a stage raises becomes a dead letter instead."""
+    if not live.careful:
+        counts = counts_of(live)
+        try:
+            made = apply(job, live, records)
+        except StageError:
+            rewind(live, records, counts, lambda batch, left_out: apply(job, live, batch, left_out))
+        else:
+            live.log.add(records, made.report.bytes)
+            return made
+    live.careful = max(0, live.careful - len(records))
+    outputs: list[Output] = []
+    report = Report()
+    for part in _in_parts(job, live, records, apply):
+        outputs += part.outputs
+        report.add(part.report)
+    return Advanced(outputs, report)
+
+
+def _in_parts(job: Job, live: Live, records: Sequence[Record], apply: Apply) -> Iterator[Advanced]:
+    kept = keep(live, [record.key for record in records])
+    try:
+        made = apply(job, live, records)
+    except StageError as error:
+        live.careful = CAREFUL
+        put_back(live, kept)
+        if len(records) == 1:
+            yield _without(job, live, records[0], error, kept, apply)
+        else:
+            half = len(records) // 2
+            yield from _in_parts(job, live, records[:half], apply)
+            yield from _in_parts(job, live, records[half:], apply)
+    else:
+        live.log.add(records, made.report.bytes)
+        yield made
+
+
+def _without(job: Job, live: Live, record: Record, error: StageError, kept: Kept, apply: Apply) -> Advanced:
+    """The dead letter of a record for which a stage raises, and what happened to its key."""
+    row, done = _next_row(job, live, record), "the key keeps its state from before the record"
+    size = len(record.value or b"")
+    report = Report(records=1, bytes=size)
+    if _holds_samples(job):
+        try:
+            report = apply(job, live, [record], left_out=True).report
+            live.log.add([record], size, left_out=True)
+            done = "the rows it completed are left out, its samples stay in the key's signal"
+        except StageError:
+            put_back(live, kept)
+    where = f"topic {record.topic}[{record.partition}] offset {record.offset}"
+    text = (
+        f"{where}: expected '{error.stage}' of {job.model} to take row {row} of the key, got {error.error} at {error.place}"
+    )
+    report.dead_lettered, report.first_letter = {REASON: 1}, f"{REASON}, {where}"
+    report.failures.append(Failure(record.offset, error.stage, error.error, error.place))
+    return Advanced([dead_letter(record, RecordError(REASON, f"{text}; {done}.", error.stage))], report)
+
+
+def _next_row(job: Job, live: Live, record: Record) -> int:
+    """Number of the key's next row, from 0."""
+    if record.key is None:
+        return 0
+    live.tick()
+    slot = 0 if live.pooled else live.slot(record.key)
+    return int(live.work["books"]["rows"][slot])
+
+
+def _holds_samples(job: Job) -> bool:
+    """Whether a row may come of earlier records' samples."""
+    return "windows" in job.stages or "waiting" in job.stages or job.stage(ORDER, Order).lateness > 0
+
+
+def _stage_of(job: Job, trace: TracebackType | None) -> str | None:
+    """The name of the stage in whose call an error was raised; None: in no stage's."""
+    names = {id(stage): name for name, stage in job.stages.items()}
+    for frame, _ in _frames(trace):
+        owner = frame.f_locals.get("self")
+        if id(owner) in names:
+            return names[id(owner)]
+    return None
+
+
+def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    """The calls on the way to an error, with the line each had reached."""
+    while trace is not None:
+        yield trace.tb_frame, trace.tb_lineno
+        trace = trace.tb_next

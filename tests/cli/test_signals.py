@@ -1,0 +1,74 @@
+"""Signals that arrive while a command is still being imported."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.layers.imports import CHECKOUT
+
+SLOW_IMPORT = "import time\nprint('importing', flush=True)\ntime.sleep(60)\n"
+
+
+@contextmanager
+def importing(tmp_path: Path, *words: str, ignored: signal.Signals | None = None) -> Iterator[subprocess.Popen[str]]:
+    """`python -m streamjobs WORDS` in the middle of its first slow import, one that a test planted."""
+    (tmp_path / "typer.py").write_text(SLOW_IMPORT)
+
+    inherited = {
+        number: signal.SIG_IGN if number == ignored else signal.SIG_DFL for number in (signal.SIGHUP, signal.SIGINT)
+    }
+    ours = {number: signal.signal(number, handler) for number, handler in inherited.items()}
+    try:
+        started = subprocess.Popen(
+            [sys.executable, "-m", "streamjobs", *words],
+            env={**os.environ, "PYTHONPATH": f"{tmp_path}:{CHECKOUT}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    finally:
+        for number, handler in ours.items():
+            signal.signal(number, handler)
+    with started as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "importing\n"
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("words", "number", "code"),
+    [
+        (("run", "job.toml"), signal.SIGTERM, 0),
+        (("--debug", "run", "job.toml"), signal.SIGHUP, 0),
+        (("run", "job.toml"), signal.SIGINT, 0),
+        (("check", "job.toml"), signal.SIGINT, 130),
+        (("check", "job.toml"), signal.SIGTERM, -signal.SIGTERM),  # 0 would say that it has done its work
+    ],
+)
+def test_a_signal_during_imports_ends_a_command_without_a_traceback(
+    tmp_path: Path, words: tuple[str, ...], number: signal.Signals, code: int
+) -> None:
+    with importing(tmp_path, *words) as process:
+        process.send_signal(number)
+        assert process.communicate(timeout=30)[1] == ""
+        assert process.returncode == code
+
+
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
+    with importing(tmp_path, "run", "job.toml", ignored=signal.SIGHUP) as process:  # as under nohup
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    with importing(tmp_path, "check", "job.toml", ignored=signal.SIGINT) as process:  # as in the background of a script
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == -signal.SIGTERM

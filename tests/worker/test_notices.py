@@ -1,0 +1,47 @@
+"""Lines about records: the first at once, then at most one a minute with the number since; never a record's content."""
+
+import structlog
+
+from streamjobs.core.messages import Failure, Report
+from streamjobs.worker.logs import SELDOM, Notices
+from streamjobs.worker.metrics import Metrics
+
+
+def test_a_failure_is_an_error_in_the_log_at_most_once_a_minute() -> None:
+    now = [0.0]
+    notices = Notices(3, lambda: now[0])
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(10):
+            notices.take(Report(failures=[Failure(41, "learner", "IndexError", "solvers.py:123")]))
+            notices.take(Report())
+            now[0] += SELDOM / 4
+    assert [line["records"] for line in lines] == [1, 4, 4]
+    assert lines[0] == {
+        "event": "learner failed",
+        "log_level": "error",
+        "partition": 3,
+        "records": 1,
+        "offset": 41,
+        "stage": "learner",
+        "error": "IndexError",
+        "place": "solvers.py:123",
+    }
+
+
+def test_clipped_targets_are_a_warning_and_a_count() -> None:
+    metrics, notices = Metrics(topic="imu", model="klms"), Notices(0, lambda: 0.0)
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(3):
+            report = Report(records=5, targets_clipped=2)
+            metrics.count_advance(report, 0.01)
+            notices.take(report)
+    assert lines == [{"event": "targets clipped", "log_level": "warning", "partition": 0, "records": 2}]
+    assert metrics.registry.get_sample_value("streamjobs_targets_clipped_total") == 6
+
+
+def test_the_series_of_the_alert_is_there_before_anything_fails() -> None:
+    metrics = Metrics(topic="imu", model="okfeb")
+    name, labels = "streamjobs_records_dead_lettered_total", {"reason": "learner_failed"}
+    assert metrics.registry.get_sample_value(name, labels) == 0
+    metrics.count_advance(Report(records=1, dead_lettered={"learner_failed": 1}), 0.01)
+    assert metrics.registry.get_sample_value(name, labels) == 1
