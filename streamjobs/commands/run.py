@@ -21,6 +21,10 @@ def run(
             "--once", help="Stop after everything that is in the input now; code 1 if nothing of it could be learned."
         ),
     ] = False,
+    drain: Annotated[
+        bool,
+        typer.Option("--drain", help="Like --once, for the partitions that were there before the input grew; others wait."),
+    ] = False,
 ) -> None:
     """Run a worker until SIGTERM, SIGHUP or Ctrl-C.
 
@@ -36,7 +40,7 @@ def run(
         from streamjobs.worker.run import run as work
 
         composition = read_job(job_file)
-        code = work(composition.settings, lambda: core_from(composition), once=once, debug=context.obj["debug"])
+        code = work(composition.settings, lambda: core_from(composition), once=once, drain=drain, debug=context.obj["debug"])
     finally:
         gc.enable()
     if code:

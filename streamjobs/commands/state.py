@@ -1,7 +1,7 @@
 """`state ...`: the states of a job's keys, from the changelog or a copy of it.
 
-This file has `state migrate` and `state restore`; the others are in `state_read` and `state_change`. Only `state restore`
-reads local stores.
+This file has `state migrate`, `state repartition` and `state restore`; the others are in `state_read` and `state_change`.
+Only `state restore` reads local stores.
 """
 
 import time
@@ -17,6 +17,7 @@ from streamjobs.commands.console import AsJson, JobFile, note, say, show
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
+    from streamjobs.maintenance.repartition import Plan
     from streamjobs.maintenance.restore import Restored
 
 PROGRESS_EVERY = 10.0  # seconds
@@ -30,6 +31,7 @@ def add_to(app: typer.Typer) -> None:
     state_read.add_to(group)
     state_change.add_to(group)
     group.command("migrate")(migrate)
+    group.command("repartition")(repartition)
     group.command("restore")(restore)
     app.add_typer(group, name="state")
 
@@ -102,6 +104,76 @@ def _print_result(result: dict[str, Any]) -> None:
         names = ", ".join(f'"{name}"' for name in result["replaces"])
         say("to move them, each with its next record, set in the job file and restart the workers:")
         say(f"\n[population]\nreplaces = [{names}]")
+
+
+def repartition(
+    job_file: JobFile,
+    partitioner: Annotated[
+        str | None,
+        typer.Option(
+            help="The producers' partitioner: murmur2, crc32 or fnv1a; absent: the one that explains where keys are."
+        ),
+    ] = None,
+    start_over: Annotated[
+        bool, typer.Option("--start-over", help="Move nothing: keys that move start over in their new partitions.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and print what would move; write nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Move the states of keys to the partitions their producers use since partitions were added to the input.
+
+    No worker may run, and 'run --drain' must have applied the moving keys' records in the old partitions. A run that was
+    interrupted is finished by repeating it. murmur2 is the default of Java, kafka-python and aiokafka, crc32 of librdkafka
+    (consistent_random), fnv1a of sarama.
+    """
+    from streamjobs.errors import ConfigError
+    from streamjobs.job_files import job_of
+    from streamjobs.maintenance import repartition as moving
+    from streamjobs.maintenance.partitioners import PARTITIONERS
+
+    if partitioner is not None and partitioner not in PARTITIONERS:
+        raise ConfigError(f"--partitioner: expected one of {', '.join(PARTITIONERS)}, got {partitioner!r}.")
+    job = job_of(job_file)
+    plan = moving.repartition(job.settings, partitioner=partitioner, start_over=start_over, dry_run=dry_run)
+    if as_json:
+        show(None if plan is None else _as_json(plan))
+    elif plan is None:
+        say("the states are laid out for all partitions of the input; nothing to do")
+    elif start_over:
+        _print_start_over(plan, "would start" if dry_run else "start")
+    else:
+        _print_moves(plan, "would move" if dry_run else "moved")
+
+
+def _as_json(plan: "Plan") -> dict[str, Any]:
+    moves = [{"from": old, "to": new, "keys": keys} for (old, new), keys in plan.moves.items()]
+    return {**plan._asdict(), "moves": moves, "moving": plan.moving}
+
+
+def _print_moves(plan: "Plan", moved: str) -> None:
+    by = f" by {plan.partitioner}" if plan.partitioner else ""
+    say(f"{plan.before} -> {plan.partitions} partitions{by}: {plan.moving:,} of {plan.keys:,} states {moved}")
+    for (old, new), keys in plan.moves.items():
+        say(f"  partition {old} -> {new}: {keys:,}")
+    if plan.elsewhere:
+        say(f"{plan.elsewhere:,} keys were not where {plan.partitioner} puts them; their states stay where they are")
+    note(
+        "a producer that still sends such a key to its old partition starts a second state there: producers notice new "
+        "partitions within their metadata.max.age.ms (5 minutes by default), or at a restart"
+    )
+
+
+def _print_start_over(plan: "Plan", start: str) -> None:
+    if plan.partitioner:
+        say(
+            f"{plan.before} -> {plan.partitions} partitions by {plan.partitioner}: {plan.moving:,} of {plan.keys:,} keys "
+            f"{start} over in other partitions; their old states stay in the changelog until they expire"
+        )
+        return
+    say(
+        f"{plan.before} -> {plan.partitions} partitions: those of {plan.keys:,} keys that move {start} over (how many is "
+        "not known: no partitioner explains where they are); their old states stay in the changelog until they expire"
+    )
 
 
 def restore(

@@ -316,6 +316,7 @@ def forget_offsets(job_file: JobFile) -> None:
     from streamjobs.errors import ConfigError, SetupError
     from streamjobs.job_files import job_of
     from streamjobs.kafka import preflight, topics
+    from streamjobs.kafka.layout import marked
     from streamjobs.kafka.topic_id import another_input
     from streamjobs.maintenance import changelog_edit, scan
     from streamjobs.maintenance.renew import offsets_of, without_offsets
@@ -348,7 +349,8 @@ def forget_offsets(job_file: JobFile) -> None:
     for changed in changes.values():
         if not changed:
             changed.append((b"", None))  # of no key: it tells the partition's local store about the new topic
-    changelog_edit.write(
-        settings, changes, read_at, offsets=dict.fromkeys(changes, 0), origins=dict.fromkeys(changes, present)
-    )
+    commits = changelog_edit.commits(settings, changes)
+    laid_out = {number: marked(one.metadata) or 0 for number, one in commits.items()}
+    origins = {number: present._replace(partitions=laid_out.get(number, 0)) for number in changes}
+    changelog_edit.write(settings, changes, read_at, offsets=dict.fromkeys(changes, 0), origins=origins)
     say(f"{len(entries):,} states go on with topic {source} as it is now, from its beginning")

@@ -1,4 +1,4 @@
-"""`topics plan|create`: the topics a job needs, and the rights of its workers."""
+"""`topics plan|create|grow`: the topics a job needs, and the rights of its workers."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,9 +21,10 @@ Principal = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(help="Plan and create the topics of a job.", no_args_is_help=True)
+    group = typer.Typer(help="Plan, create and grow the topics of a job.", no_args_is_help=True)
     group.command("plan")(plan)
     group.command("create")(create)
+    group.command("grow")(grow)
     app.add_typer(group, name="topics")
 
 
@@ -76,6 +77,45 @@ def create(
     _show(new, rights, job, as_json)
     if grant and not as_json:
         note("granted these rights")
+
+
+def grow(
+    job_file: JobFile,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would grow; change nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add partitions to a job's outputs and changelog, after partitions were added to its input.
+
+    No worker may run. States move afterwards, with 'state repartition'; until then workers process no new partition.
+    """
+    from streamjobs.job_files import job_of
+    from streamjobs.maintenance import grow as growing
+
+    job = job_of(job_file)
+    todo = growing.plan(job.settings, job.sinks)
+    if not as_json:
+        for one in todo.topics:
+            say(f"{one.name}  {one.role}  {one.before} -> {one.partitions} partitions")
+    if not dry_run and (todo.topics or todo.before is not None):
+        growing.grow(job.settings, todo)
+    if as_json:
+        listed = [one._asdict() for one in todo.topics]
+        show({"grown": [] if dry_run else listed, "would_grow": listed, "states_laid_out_for": todo.before})
+        return
+    if not todo.topics:
+        say(f"every topic has the input's {todo.partitions} partitions")
+    elif not dry_run:
+        say(f"{len(todo.topics)} topics have {todo.partitions} partitions now")
+    if todo.before is not None:
+        note(
+            f"states are laid out for {todo.before} partitions: run 'streamjobs run {job_file} --drain', then 'streamjobs "
+            f"state repartition {job_file}'"
+        )
+        if todo.partitions % todo.before:
+            note(
+                f"{todo.partitions} is no multiple of {todo.before}: keys also move between old partitions, and 'state "
+                "repartition' can only let them start over"
+            )
 
 
 def _rights(job: "Job", principal: str | None) -> "list[Right]":

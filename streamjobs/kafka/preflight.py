@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamjobs.core.interface import JobLike
 from streamjobs.errors import SetupError
-from streamjobs.kafka import client, groups, timeouts, topics
+from streamjobs.kafka import client, groups, layout, timeouts, topics
 from streamjobs.kafka.authorization import missing_rights
 from streamjobs.kafka.certificates import days_left
 from streamjobs.kafka.topic_id import MISSING, Origin, another_input, changelog_of, recreated_changelog, topic_ids
@@ -31,22 +31,35 @@ class InputTopic(NamedTuple):
     partitions: int
     ends: dict[int, int]  # the offset each partition ended at
     origin: Origin
+    growth: layout.Growth | None = None  # with `drain`
 
 
-def probe(settings: Settings, job: JobLike) -> InputTopic:
+def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopic:
     """Check everything a worker needs, and create the changelog where it is missing.
 
+    drain: for a worker that finishes the partitions that were there before the input grew.
     Raises SetupError with a sentence for each obstacle.
     """
     source = settings.source.topic
     admin, counts = topics.connect(settings.broker, [source, *job.sinks.values()])
-    if source in counts and topics.changelog(settings) not in counts and not _is_changelog_hidden(settings, admin):
+    behind = topics.behind_input(settings, job.sinks, counts)
+    hidden = behind or _is_changelog_hidden(settings, admin)
+    if source in counts and topics.changelog(settings) not in counts and not hidden:
         topics.create(settings, job_sinks=job.sinks, state_bytes=job.state_bytes, roles=("state",))
         admin, counts = topics.connect(settings.broker, _roles(settings, job))
     problems = _obstacles(settings, job, admin, counts)
     if problems:
         raise SetupError("\n".join(problems))
-    return InputTopic(counts[source], _ends(admin, settings, counts[source]), origin_of(settings, admin))
+    pending = growth_of(settings, admin, counts[source])
+    if drain and pending is None:
+        raise SetupError(
+            f"topic {source} (input): nothing to drain, this job's states are laid out for its {counts[source]} partitions. "
+            "Leave --drain out."
+        )
+    if not drain:
+        layout.require_laid_out(source, pending, counts[source])
+    origin = origin_of(settings, admin)._replace(partitions=counts[source] if pending is None else pending.before)
+    return InputTopic(counts[source], _ends(admin, settings, counts[source]), origin, pending)
 
 
 def obstacles(settings: Settings, job: JobLike) -> list[str]:
@@ -58,7 +71,21 @@ def obstacles(settings: Settings, job: JobLike) -> list[str]:
         admin, counts = topics.connect(settings.broker, _roles(settings, job))
     except SetupError as error:
         return [str(error)]
-    return _obstacles(settings, job, admin, counts)
+    problems = _obstacles(settings, job, admin, counts)
+    if not problems:
+        source = settings.source.topic
+        try:
+            layout.require_laid_out(source, growth_of(settings, admin, counts[source]), counts[source])
+        except SetupError as error:
+            return [str(error)]
+    return problems
+
+
+def growth_of(settings: Settings, admin: Any, partitions: int) -> layout.Growth | None:
+    """What the group's commits tell of partitions that are new to the states. Raises SetupError if the broker does not."""
+    if topics.is_mock(admin):
+        return None
+    return layout.growth(commits_of(settings), partitions)
 
 
 def _obstacles(settings: Settings, job: JobLike, admin: Any, counts: dict[str, int]) -> list[str]:
@@ -101,9 +128,13 @@ def changelog_problems(settings: Settings, present: Origin) -> list[str]:
     return []
 
 
-def commits_of(settings: Settings) -> dict[int, OffsetAndMetadata]:
+def commits_of(settings: Settings) -> dict[int, layout.Commit]:
     """The group's next input offset of each partition that has one. Raises SetupError if the broker does not tell."""
-    return {number: one for (topic, number), one in _commits(settings).items() if topic == settings.source.topic}
+    return {
+        number: layout.Commit(one.offset, one.metadata or "")
+        for (topic, number), one in _commits(settings).items()
+        if topic == settings.source.topic and one.offset >= 0
+    }
 
 
 def _commits(settings: Settings) -> Mapping[AioPartition, OffsetAndMetadata]:

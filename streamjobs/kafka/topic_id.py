@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 from streamjobs.core.messages import Headers
 from streamjobs.errors import SetupError, StreamjobsError
 from streamjobs.kafka import client, timeouts
+from streamjobs.kafka.layout import mark
 from streamjobs.kafka.topics import is_mock
 from streamjobs.settings.broker import BrokerSection
 
@@ -38,6 +39,7 @@ class Origin(NamedTuple):
     topic: str = ""  # the input's name
     input_id: str = ""
     changelog_id: str = ""
+    partitions: int = 0  # of the input, that the states are laid out for, see `layout`; 0: unknown
 
     @classmethod
     def of(cls, marks: Mapping[str, str]) -> "Origin":
@@ -60,7 +62,8 @@ class Origin(NamedTuple):
     @property
     def metadata(self) -> str:
         """Of a committed offset."""
-        return METADATA + self.changelog_id if self.changelog_id else ""
+        known = (METADATA + self.changelog_id if self.changelog_id else "", mark(self.partitions) if self.partitions else "")
+        return " ".join(filter(None, known))
 
 
 def topic_ids(admin: Any, topics: Collection[str]) -> dict[str, str]:
@@ -105,7 +108,7 @@ def newest_input(headers: Iterable[Headers], known: Origin | None = None) -> Ori
 
 def changelog_of(metadata: str | None) -> str:
     """The changelog's id in the metadata of a committed offset; "" where an older release or a tool committed it."""
-    return metadata.removeprefix(METADATA) if metadata and metadata.startswith(METADATA) else ""
+    return next((word.removeprefix(METADATA) for word in (metadata or "").split() if word.startswith(METADATA)), "")
 
 
 def require_same_input(job: str, present: Origin, known: Origin) -> None:

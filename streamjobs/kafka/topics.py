@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
-from streamjobs.errors import SetupError
-from streamjobs.kafka import client, timeouts
+from streamjobs.errors import SetupError, StreamjobsError
+from streamjobs.kafka import client, layout, timeouts
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
 
@@ -69,11 +69,15 @@ def plan(settings: Settings, job_sinks: Mapping[str, str], partitions: int, stat
 def problems_of(
     settings: Settings, job_sinks: Mapping[str, str], admin: Any, counts: Mapping[str, int], principal: str
 ) -> list[str]:
-    """One sentence for each topic that is missing or has wrong settings. counts: partitions by topic, of `connect`."""
+    """A sentence for each topic that is missing or has wrong settings, one for all that have too few partitions.
+
+    counts: partitions by topic, of `connect`.
+    """
     servers = ",".join(client.servers(settings.broker))
     partitions = counts.get(settings.source.topic)
     plans = plan(settings, job_sinks, partitions or 0)
-    problems = []
+    behind = behind_input(settings, job_sinks, counts)
+    problems = [layout.grown(settings.source.topic, counts[settings.source.topic], behind)] if behind else []
     unseen = hidden(admin, [one.name for one in plans if one.name not in counts])
     for one in plans:
         if one.name in unseen:
@@ -84,10 +88,11 @@ def problems_of(
                 f"topic {one.name} ({one.role}): expected at {servers}, but it does not exist; "
                 f"create it with 'streamjobs topics create' or correct {one.setting}."
             )
-        elif partitions is not None and counts[one.name] != partitions:
+        elif partitions is not None and counts[one.name] > partitions:
             problems.append(
                 f"topic {one.name} ({one.role}): expected {partitions} partitions like the input {plans[0].name}, "
-                f"got {counts[one.name]}; recreate it with {partitions} or name another under {one.setting}."
+                f"got {counts[one.name]}, and Kafka removes none; add partitions to the input, or name another topic under "
+                f"{one.setting}."
             )
         elif one.role == "state" and "compact" not in (policy := _cleanup_policy(admin, one.name)):
             problems.append(
@@ -95,6 +100,12 @@ def problems_of(
                 "set it to compact (kafka-configs.sh --alter) before the job runs."
             )
     return problems
+
+
+def behind_input(settings: Settings, job_sinks: Mapping[str, str], counts: Mapping[str, int]) -> dict[str, int]:
+    """Outputs and changelog that have fewer partitions than the input, with their numbers. counts: of `connect`."""
+    partitions, names = counts.get(settings.source.topic, 0), (*job_sinks.values(), changelog(settings))
+    return {name: counts[name] for name in names if counts.get(name, partitions) < partitions}
 
 
 def lacking_right(name: str, role: str, lacking: str, principal: str) -> str:
@@ -115,7 +126,8 @@ def create(
 
     partitions: of a new input, 4 where None; an existing input decides for all. replication: None = the broker's default.
     roles: create topics of these roles only (a worker creates just its changelog); None = all.
-    Raises SetupError where the broker does not answer, refuses, or `partitions` differs from the existing input's.
+    Raises SetupError where the broker does not answer, refuses, or `partitions` differs from the existing input's; or, with
+    nothing created, where a topic has fewer partitions than the input.
     """
     admin, counts = connect(settings.broker)
     there = counts.get(settings.source.topic)
@@ -124,6 +136,8 @@ def create(
             f"topic {settings.source.topic} (input): expected {partitions} partitions as requested, got {there}; "
             f"leave the number out, and the job's other topics get {there} as well."
         )
+    if there is not None and (behind := behind_input(settings, job_sinks, counts)):
+        raise SetupError(layout.grown(settings.source.topic, there, behind))
     missing = [one for one in plan(settings, job_sinks, there or partitions or 4, state_bytes) if one.name not in counts]
     if roles is not None:
         missing = [one for one in missing if one.role in roles]
@@ -153,6 +167,18 @@ def connect(broker: BrokerSection, wanted: Collection[str] = ()) -> tuple[Any, d
 
 def _partition_counts(admin: Any) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in admin.list_topics(timeout=timeouts.ADMIN).topics.items()}
+
+
+def count_partitions(broker: BrokerSection, topic: str) -> int | None:
+    """The topic's partitions; None where it is missing or the broker does not tell. Never call it in an event loop."""
+    try:
+        admin = AdminClient(client.for_confluent(broker))
+        if is_mock(admin):
+            return None
+        answers = admin.describe_topics(TopicCollection([topic]), request_timeout=timeouts.ADMIN)
+        return len(answers[topic].result(timeouts.ADMIN).partitions)
+    except (KafkaException, TimeoutError, StreamjobsError):  # also a password file that is just being replaced
+        return None
 
 
 def is_mock(admin: Any) -> bool:

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, groups, preflight, timeouts, topics
+from streamjobs.kafka.layout import Commit
 from streamjobs.kafka.topic_id import Origin
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import Changelog
@@ -128,6 +129,17 @@ def committed_offsets(settings: Settings, partitions: Iterable[int]) -> dict[int
     return offsets
 
 
+def commits(settings: Settings, partitions: Iterable[int]) -> dict[int, Commit]:
+    """The group's commits of these input partitions, where there are any. Raises SetupError if the broker does not tell."""
+    found = preflight.commits_of(settings)
+    return {number: found[number] for number in partitions if number in found}
+
+
+def quiet() -> None:
+    """aiokafka's problems are raised here, in one sentence."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+
+
 def write(
     settings: Settings,
     changes: Changes,
@@ -147,7 +159,7 @@ def write(
     worker took over during the write; that partition's changes, or last piece, are then not written.
     """
     require_no_workers(settings)
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # its problems are raised here, in one sentence
+    quiet()
     asyncio.run(_write(settings, changes, read_at, offsets, origins, piece_bytes))
 
 

@@ -13,6 +13,7 @@ from streamjobs.core.job import Job
 from streamjobs.core.state import snapshot
 from streamjobs.errors import ConfigError, SetupError, SnapshotError
 from streamjobs.kafka import preflight, topics
+from streamjobs.kafka.layout import marked
 from streamjobs.kafka.topic_id import Origin, another_input, changelog_of
 from streamjobs.maintenance import changelog_edit, scan
 from streamjobs.maintenance.copies import printable
@@ -50,8 +51,12 @@ class _Situation(NamedTuple):
     present: Origin
     read_at: dict[int, int]  # end offsets of the changelog
     committed: dict[int, int]  # the group's next input offsets
+    laid_out: dict[int, int]  # for how many partitions the commits say that states are laid out, 0: unknown
     settled: list[int]  # partitions whose offset was committed with the present changelog
     first: dict[int, int]  # first offsets of the input
+
+    def origin(self, number: int) -> Origin:
+        return self.present._replace(partitions=self.laid_out.get(number, 0))
 
     @property
     def unsettled(self) -> list[int]:
@@ -74,6 +79,7 @@ def _situation(settings: Settings) -> _Situation:
         present,
         read_at,
         {number: one.offset for number, one in commits.items()},
+        {number: marked(one.metadata) or 0 for number, one in commits.items()},
         [number for number in sorted(read_at) if known.get(number) == present.changelog_id],
         changelog_edit.first_offsets(settings, settings.source.topic),
     )
@@ -92,7 +98,7 @@ def accept(job: Job) -> Restored:
         {number: () for number in offsets},
         situation.read_at,
         offsets=offsets,
-        origins=dict.fromkeys(offsets, situation.present),
+        origins={number: situation.origin(number) for number in offsets},
     )
     done = {number: Done(keys[number], offset, 0) for number, offset in offsets.items()}
     return Restored(done, situation.settled, [])
@@ -148,7 +154,7 @@ def _written_back(
         sources[number] = source
         done[number] = Done(source.keys, committed - behind, behind)
     changes = {number: _states(source.copy, number, newest, on_state) for number, source in sources.items()}
-    origins = {number: _origin(source, situation.present) for number, source in sources.items()}
+    origins = {number: _origin(source, situation.origin(number)) for number, source in sources.items()}
     offsets = {number: one.next_offset for number, one in done.items()}
     if done:
         changelog_edit.write(

@@ -12,7 +12,7 @@ from faust.types import TP
 
 from streamjobs.core.interface import Core
 from streamjobs.errors import SetupError
-from streamjobs.kafka import client, patches, topics
+from streamjobs.kafka import client, layout, patches, topics
 from streamjobs.kafka.patches import decompression
 from streamjobs.kafka.topic_id import MISSING, Origin, present_ids, require_same_changelog
 from streamjobs.settings.broker import BrokerSection
@@ -56,6 +56,7 @@ class WorkerApp(faust.App):  # type: ignore[misc]
     metrics: Metrics
     client: Mapping[str, Any]  # for aiokafka
     broker_section: BrokerSection
+    waiting: frozenset[int]  # input partitions that are not processed here, see `build`
 
     async def fence_and_restore(self, partitions: set[int]) -> bool:
         """Fence and restore these partitions; False when that failed, or when the worker is stopping."""
@@ -143,9 +144,17 @@ def state_folder(settings: Settings) -> Path:
     return folder
 
 
-def build(settings: Settings, core: Core, metrics: Metrics, partitions: int, origin: Origin = NO_ORIGIN) -> WorkerApp:
+def build(
+    settings: Settings,
+    core: Core,
+    metrics: Metrics,
+    partitions: int,
+    origin: Origin = NO_ORIGIN,
+    drained: layout.Growth | None = None,
+) -> WorkerApp:
     """The app, ready to be started in the running event loop. partitions: of the input, and of every other topic.
 
+    drained: process only the partitions of an input that has grown that states have still to leave.
     Raises SetupError where [state] directory cannot be created.
     """
     patches.apply()
@@ -181,6 +190,7 @@ def build(settings: Settings, core: Core, metrics: Metrics, partitions: int, ori
     app.transport = app.producer_transport = WorkerTransport(app.conf.broker_consumer, app)
     app.source, app.changelog, app.metrics = settings.source.topic, topics.changelog(settings), metrics
     app.client, app.broker_section = client.for_aiokafka(broker), broker
+    app.waiting = frozenset() if drained is None else frozenset(range(partitions)) - drained.waiting
 
     raw = RawSchema(key_type=bytes, value_type=bytes)
     source = app.topic(app.source, schema=raw, partitions=partitions)

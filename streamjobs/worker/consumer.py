@@ -23,6 +23,7 @@ from faust.types import TP
 
 from streamjobs.core.state import snapshot
 from streamjobs.errors import SetupError, SnapshotError
+from streamjobs.kafka.layout import Commit, growth, require_laid_out, require_same_count
 from streamjobs.kafka.topic_id import Origin, changelog_of, require_same_input
 from streamjobs.worker.backpressure import MAX_RECORDS
 from streamjobs.worker.delivery import Delivery
@@ -89,6 +90,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         except (CommitFailedError, IllegalStateError):
             return False
         return True
+
+    async def commits_of_group(self, topic: str, partitions: int) -> dict[int, Commit]:
+        """What the group has committed, also in partitions of other members."""
+        wanted = [TopicPartition(topic, number) for number in range(partitions)]
+        found = await self._ensure_consumer()._coordinator.fetch_committed_offsets(wanted)
+        return {tp.partition: Commit(one.offset, one.metadata or "") for tp, one in found.items() if one.offset >= 0}
 
     async def committed_metadata(self, partitions: list[TopicPartition]) -> dict[int, str]:
         """The metadata of the group's offsets, by partition."""
@@ -164,10 +171,16 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         """The offset each input partition starts at. Commits the first offset of partitions without a commit.
 
         Raises SetupError when the topic is not the one the states have learned from: its id differs, or a committed offset
-        lies beyond its end.
+        lies beyond its end; or when it has grown and states have not moved.
         """
         thread, consumer = self._thread, self._thread._ensure_consumer()
-        partitions = sorted(self._source(self.assignment()))
+        count: int = self.app.conf.topic_partitions
+        commits = await thread.call_thread(thread.commits_of_group, self.app.source, count)
+        numbers = [tp.partition for tp in self._source(self.assignment())]
+        require_same_count(self.app.source, count, max(numbers, default=-1) + 1)
+        if not self.app.waiting:
+            require_laid_out(self.app.source, growth(commits, count), count)
+        partitions = sorted(tp for tp in self._source(self.assignment()) if tp.partition not in self.app.waiting)
         if not partitions:
             return {}
         wanted = [TopicPartition(*tp) for tp in partitions]
@@ -178,7 +191,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         stateless: dict[int, int] = {}  # partitions with committed offsets and without states
         for tp, partition in zip(partitions, wanted, strict=True):
             require_same_input(self.app.conf.id, self._delivery.origin, self._learned_from(tp.partition))
-            committed = await thread.call_thread(consumer.committed, partition)
+            committed = commits[tp.partition].offset if tp.partition in commits else None
             if committed is None:
                 starts[tp] = uncommitted[tp] = first[partition]
                 if self._delivery.store.reached(tp.partition) is not None:
@@ -244,6 +257,11 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> dict[TP, Any]:
         delivery = self._delivery
         active = set(active_partitions or ())  # a copy: it is the consumer's own set
+        if self.app.waiting:
+            active = {tp for tp in active if tp.topic != self.app.source or tp.partition not in self.app.waiting}
+            if not active:
+                await asyncio.sleep(WAIT)
+                return {}
         source = self._source(active)
         if source and (delivery.barrier or not delivery.backpressure.may_fetch.is_set()):
             active -= source

@@ -38,15 +38,18 @@ GC_THRESHOLDS = (50_000, 20, 50)  # a fetched batch is thousands of tuples, and 
 CHECK_EVERY = 0.1  # seconds between two checks of the worker, see `_Worker._monitor`
 
 
-def run(settings: Settings, make_core: Callable[[], Core], *, once: bool = False, debug: bool = False) -> int:
+def run(
+    settings: Settings, make_core: Callable[[], Core], *, once: bool = False, drain: bool = False, debug: bool = False
+) -> int:
     """Run a worker until SIGTERM, SIGINT or SIGHUP (exit 0), a failure (1 to 3), or with `once` until it has caught up (0).
 
-    `once`: until every assigned partition has reached the end it had at the start. What `make_core` raises ends it too.
+    `once`: until every assigned partition has reached the end it had at the start. `drain`: the same for the partitions that
+    were there before the input grew; the others wait. What `make_core` raises ends it too.
     """
     exit_at_once_on_signals()  # also while compiling; the event loop takes the signals over when it runs
     logs.configure(debug=debug)
     try:
-        _run(settings, make_core(), once=once)
+        _run(settings, make_core(), once=once or drain, drain=drain)
     except Exception as error:  # noqa: BLE001 - the last line before the exit code
         return _failed(error, debug)
     return 0
@@ -59,7 +62,7 @@ def _failed(error: BaseException, debug: bool) -> int:
     return exit_code(error)
 
 
-def _run(settings: Settings, core: Core, *, once: bool) -> None:
+def _run(settings: Settings, core: Core, *, once: bool, drain: bool) -> None:
     from streamjobs.kafka.preflight import probe
 
     drift = settings.drift
@@ -75,7 +78,7 @@ def _run(settings: Settings, core: Core, *, once: bool) -> None:
     port = server.start()
     log.info("serving /metrics and /health", host=settings.metrics.host, port=port)
     try:
-        source = probe(settings, core.job)
+        source = probe(settings, core.job, drain=drain)
         started = time.perf_counter()
         load_lapack()
         log.info("compiling learner loops", hint="takes a while on the first run, cached afterwards")
@@ -88,7 +91,7 @@ def _run(settings: Settings, core: Core, *, once: bool) -> None:
         worker = _Worker(settings, core, metrics, health)
         try:
             asyncio.run(worker.run(source, source.ends if once else None))
-            if once and not worker.stop_requested.is_set() and (sentence := metrics.taken.nothing_learned()):
+            if once and not drain and not worker.stop_requested.is_set() and (sentence := metrics.taken.nothing_learned()):
                 raise NothingLearned(sentence)
         finally:
             left = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
@@ -116,9 +119,11 @@ class _Worker:
         loop = asyncio.get_running_loop()
         for number in stop_signals():
             loop.add_signal_handler(number, self._on_signal)
-        app = build(self.settings, self.core, self.metrics, source.partitions, source.origin)
+        app = build(self.settings, self.core, self.metrics, source.partitions, source.origin, source.growth)
         app.consumer.track_positions = ends is not None
-        watchdog = Watchdog(self.settings, app.delivery, self.metrics, origin=app.delivery.origin)
+        watchdog = Watchdog(
+            self.settings, app.delivery, self.metrics, origin=app.delivery.origin, partitions=source.partitions
+        )
         starting = asyncio.ensure_future(app.start())
         monitoring = self._monitor(app, watchdog, ends)
         reasons = (monitoring, self.stop_requested.wait(), app._crashed.wait(), app.delivery.failing.wait())
@@ -165,7 +170,12 @@ class _Worker:
             self.health.last_turn, self.health.last_answer = time.monotonic(), LastAnswer.at
             if self.health.state in ("recovering", "running"):
                 self.health.state = "recovering" if delivery.barrier else "running"
-            if ends is not None and not delivery.barrier and delivery.caught_up(ends, app.consumer.fetched_to):
+            nothing_here = bool(app.waiting) and not delivery.held  # another worker drains all that is to be drained
+            if (
+                ends is not None
+                and not delivery.barrier
+                and (nothing_here or delivery.caught_up(ends, app.consumer.fetched_to))
+            ):
                 log.info("caught up")
                 return
             await asyncio.sleep(CHECK_EVERY)

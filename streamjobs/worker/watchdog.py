@@ -3,7 +3,7 @@
 Joining a group, fencing and recovery each finish by themselves or raise an error. If a library swallows that error, the
 worker never reads a record again. The watchdog also ends a worker whose credentials are refused for good, and one whose
 input or changelog topic was deleted and recreated: a consumer does not notice, or goes on in the middle, and a producer
-writes to the new topic, which lacks all older states.
+writes to the new topic, which lacks all older states. The same for an input that has new partitions.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ import structlog
 from streamjobs.errors import SetupError
 from streamjobs.kafka import topics
 from streamjobs.kafka.handshake import refusal
+from streamjobs.kafka.layout import require_same_count
 from streamjobs.kafka.patches.connections import LastAnswer, Refusals
 from streamjobs.kafka.topic_id import MISSING, Origin, present_ids, require_same_changelog, require_same_input
 from streamjobs.settings.sections import Settings
@@ -25,7 +26,7 @@ from streamjobs.worker.health import STALLED
 
 log = structlog.get_logger("streamjobs")
 
-IDS_EVERY = 20.0  # seconds between two requests for the ids of input and changelog
+IDS_EVERY = 20.0  # seconds between two requests for the ids of input and changelog, and the input's partitions
 REFUSED_FOR = 60.0  # seconds; a password is changed at the broker and in the worker's file one after the other
 TAKEN_OVER_FOR = 60.0  # seconds; a dead connection to the group's coordinator is noticed in a quarter of it
 STUCK_FOR = 120.0  # seconds behind the barrier without progress; a rebalance takes at most a third of it
@@ -35,7 +36,14 @@ class Watchdog:
     """Checks delivery's barrier, and while it is up what should move: epochs (rebalances) and recovered records."""
 
     def __init__(
-        self, settings: Settings, delivery: Any, metrics: Any, *, patience: float | None = None, origin: Origin = NO_ORIGIN
+        self,
+        settings: Settings,
+        delivery: Any,
+        metrics: Any,
+        *,
+        patience: float | None = None,
+        origin: Origin = NO_ORIGIN,
+        partitions: int = 0,
     ) -> None:
         rebalance = 2 * settings.broker.session_timeout
         self.patience = patience if patience is not None else max(STUCK_FOR, 3 * rebalance)
@@ -44,7 +52,8 @@ class Watchdog:
         self._progress_at = self._ids_asked_at = time.monotonic()
         self._broker, self._job, self._origin = settings.broker, settings.job.name, origin
         self._changelog, self._changelog_missing = topics.changelog(settings), False
-        self._asking: asyncio.Future[dict[str, str]] | None = None
+        self._source, self._partitions = settings.source.topic, partitions  # 0: not watched
+        self._asking: asyncio.Future[tuple[dict[str, str], int | None]] | None = None
         self._silent = False
 
     async def check(self) -> None:
@@ -53,7 +62,7 @@ class Watchdog:
         DeliveryError: the broker answers, and still nothing has moved for `patience` seconds; or for TAKEN_OVER_FOR seconds
         the group has not revoked a partition that another worker writes.
         SetupError: for REFUSED_FOR seconds every connection was refused for TLS or credentials, or the input or
-        the changelog is another topic than it was.
+        the changelog is another topic than it was, or the input has more partitions.
         """
         self._check_credentials()
         now, delivery = time.monotonic(), self._delivery
@@ -102,11 +111,17 @@ class Watchdog:
         """Never waits: an answer is checked when it is there."""
         if self._asking is not None and self._asking.done():
             answer, self._asking = self._asking.result(), None
-            self._require_same_topics(answer)
-        known = self._origin.input_id or self._origin.changelog_id
+            ids, partitions = answer
+            self._require_same_topics(ids)
+            require_same_count(self._source, self._partitions, partitions)
+        known = self._origin.input_id or self._origin.changelog_id or self._partitions
         if known and self._asking is None and now - self._ids_asked_at > IDS_EVERY:
             self._ids_asked_at = now
-            self._asking = asyncio.ensure_future(self._ask_ids())
+            self._asking = asyncio.ensure_future(self._ask())
+
+    async def _ask(self) -> tuple[dict[str, str], int | None]:
+        count = asyncio.to_thread(topics.count_partitions, self._broker, self._source) if self._partitions else None
+        return await self._ask_ids(), await count if count is not None else None
 
     async def _ask_ids(self) -> dict[str, str]:
         return await asyncio.to_thread(present_ids, self._broker, [self._origin.topic, self._changelog])

@@ -25,7 +25,11 @@ from streamjobs.kafka import groups, topics
 PARTITIONS = 4
 ANSWER = 10.0  # seconds
 MARKERS = 10.0  # seconds a broker under load takes to write a commit's markers
-STALE = (KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH)  # answers of a moment
+STALE = (  # answers of a moment, after a leader or a topic's partitions have changed
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+)
 
 
 class Sent(NamedTuple):
@@ -39,7 +43,7 @@ class Sent(NamedTuple):
 
 
 class KafkaJob:
-    """One job under test. `sections` are those of a job file; the topics are made with 4 partitions.
+    """One job under test. `sections` are those of a job file; the topics are made with so many partitions.
 
     folder: for the job file, state directories and logs.  make: False = the topics are not made.
     population: bytes of a population file; the job names that file.
@@ -52,6 +56,7 @@ class KafkaJob:
         name: str,
         *,
         make: bool = True,
+        partitions: int = PARTITIONS,
         population: bytes | None = None,
         **sections: dict[str, Any],
     ) -> None:
@@ -77,7 +82,7 @@ class KafkaJob:
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self._asking: Consumer | None = None
         if make:
-            topics.create(self.settings, partitions=PARTITIONS, job_sinks=self.core.sinks, state_bytes=self.core.state_bytes)
+            topics.create(self.settings, partitions=partitions, job_sinks=self.core.sinks, state_bytes=self.core.state_bytes)
 
     def produce(self, records: Iterable[Sent]) -> int:
         """Produce to the input and wait for every acknowledgement; gives how many."""
@@ -235,6 +240,10 @@ def send(producer: Producer, topic: str, record: Sent, acknowledged: Callable[[A
             )
         except BufferError:
             producer.poll(0.05)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
+                raise
+            producer.poll(0.05)  # of a topic that has grown: its metadata comes
         else:
             producer.poll(0)
             return

@@ -9,6 +9,7 @@ from tests.brokers.workers import Worker
 from tests.faults.case import Case
 from tests.faults.changelogs import recreate, send_first
 from tests.faults.disks import crowded
+from tests.faults.growth import tombstones_first
 from tests.faults.inputs import MOST, poisoned
 from tests.faults.processes import kill, uncommitted
 
@@ -126,6 +127,7 @@ AT_LEAST_ONCE: dict[str, Do] = {
     "drops-on-revoke": drops_on_revoke,
     "letters-last": letters_after_commit,
     "unfenced": writes_unfenced,
+    "tombstones-first": tombstones_first,
     "unwatched": overlooks_a_recreated_changelog,
 }
 # A transaction leaves no state ahead of its offset: nothing is skipped, and nobody notices who forgets to.
@@ -135,6 +137,7 @@ EXACTLY_ONCE: dict[str, Do] = {
     "drops-on-revoke": drops_on_revoke,
     "letters-last": letters_after_commit,
     "unfenced": writes_unfenced,
+    "tombstones-first": tombstones_first,
     "unwatched": overlooks_a_recreated_changelog,
 }
 BUGS = {"at_least_once": AT_LEAST_ONCE, "exactly_once": EXACTLY_ONCE}

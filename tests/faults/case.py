@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.brokers.cluster import Cluster
 from tests.brokers.fork_server import ForkServer
-from tests.brokers.kafka_job import KafkaJob, Sent, until
+from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, until
 from tests.brokers.workers import RUN, Worker
 from tests.faults.audit import Audit, Verdict, leaks
 from tests.faults.load import SOURCE, PacedLoad
@@ -101,11 +101,13 @@ class Case:
     def prove(self, text: str) -> None:
         self.proofs.append(text)
 
-    def make_job(self, **sections: dict[str, Any]) -> ClusterJob:
+    def make_job(self, *, partitions: int = PARTITIONS, **sections: dict[str, Any]) -> ClusterJob:
         merged = {name: JOB.get(name, {}) | sections.get(name, {}) for name in {**JOB, **sections}}
         if self.exactly_once:
             merged["job"] = {"guarantee": self.guarantee}
-        self.job = retried(lambda: ClusterJob(self.cluster.bootstrap, self.folder, self.name, **merged))
+        self.job = retried(
+            lambda: ClusterJob(self.cluster.bootstrap, self.folder, self.name, partitions=partitions, **merged)
+        )
         self.audit = Audit(self.job, exactly_once=self.exactly_once)
         return self.job
 

@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,6 +45,8 @@ def sent(key: int, body: dict[str, Any], at: float) -> Sent:
 class PacedLoad(threading.Thread):
     """Sends most of the records within `seconds`; the rest trickles until `finish`, so that no fault meets an idle job."""
 
+    settings: ClassVar[dict[str, Any]] = {}  # further ones of its producer
+
     def __init__(self, job: KafkaJob, records: Sequence[Sent], seconds: float) -> None:
         super().__init__(daemon=True, name="pour")
         self.job, self.records, self.seconds = job, records, seconds
@@ -53,7 +55,8 @@ class PacedLoad(threading.Thread):
         self._enough, self._given_up = threading.Event(), threading.Event()
 
     def run(self) -> None:
-        producer = new_producer(self.job.bootstrap, **{"message.timeout.ms": 300_000, "linger.ms": 5})
+        patient = {"message.timeout.ms": 300_000, "linger.ms": 5}
+        producer = new_producer(self.job.bootstrap, **patient, **self.settings)
         for record in self._paced():
             send(producer, self.job.input, record, self._answered)
             if self._given_up.is_set():

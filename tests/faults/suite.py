@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.brokers.kafka_job import Sent
-from tests.faults import brokers, changelogs, credentials, disks, inputs, network, processes, refusals, releases
+from tests.faults import brokers, changelogs, credentials, disks, growth, inputs, network, processes, refusals, releases
 from tests.faults.case import Case, Environment
 
 Do = Callable[[Case], None]
@@ -42,6 +42,7 @@ CASES: dict[str, Do] = {
     "snapshot": refusals.snapshot,
     "rotated": credentials.rotated,
     "release": releases.release,
+    "grown": growth.grown,
 }
 
 

@@ -176,3 +176,32 @@ def test_a_refused_snapshot_is_the_recreated_changelogs_fault_if_it_was(
     monkeypatch.setattr(watchdog, "present_ids", lambda broker, names: {"in": "same", CHANGELOG: answer})
     one = Watchdog(SETTINGS, SimpleNamespace(), SimpleNamespace(), origin=Origin("in", "same", "same"))
     assert says in str(asyncio.run(one.cause_of(DeliveryError("the broker refused snapshots"))))
+
+
+@pytest.mark.parametrize(("now", "ends"), [(4, True), (2, False), (None, False)])
+def test_a_worker_whose_input_got_partitions_ends_with_the_commands_to_run(
+    monkeypatch: pytest.MonkeyPatch, now: int | None, ends: bool
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(watchdog, "IDS_EVERY", 0.0)
+    monkeypatch.setattr(topics, "count_partitions", lambda broker, topic: asked.append(topic) or now)
+    monkeypatch.setattr(watchdog, "present_ids", lambda broker, names: dict.fromkeys(names, ""))
+
+    async def look() -> None:
+        delivery = SimpleNamespace(barrier=False, epoch=1, taken_over={})
+        one = Watchdog(SETTINGS, delivery, SimpleNamespace(remaining=0), partitions=2)
+        while len(asked) < 3:
+            await one.check()
+            await asyncio.sleep(0.01)
+
+    if ends:
+        with pytest.raises(SetupError, match=r"2 before, 4 now.* topics grow .* state repartition") as raised:
+            asyncio.run(look())
+        assert raised.value.exit_code == 3 and "recreate" not in str(raised.value)
+    else:
+        asyncio.run(look())
+    assert set(asked) == {"in"}
+
+
+def test_new_partitions_are_asked_after_more_often_than_every_half_minute() -> None:
+    assert watchdog.IDS_EVERY <= 30.0
