@@ -25,9 +25,9 @@ from algorithms.common.protocol import (
     Outputs,
     SettingError,
     Stage,
-    Workspace,
 )
 from algorithms.common.settings import build, suggestion
+from algorithms.common.workspace import Workspace
 from algorithms.drift.adwin import Adwin as Adwin
 from algorithms.drift.page_hinkley import PageHinkley as PageHinkley
 from algorithms.drift.window_ratio import WindowRatio as WindowRatio

@@ -15,7 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.common.protocol import NO_BASIS, Array, Basis, Learner, Outputs, State, Work, reject
+from algorithms.common.protocol import NO_BASIS, Array, Basis, Learner, Outputs, State, reject
+from algorithms.common.workspace import Work
 
 CHUNK_ROWS = 256
 CHUNK_NUMBERS = 1 << 17  # most numbers of a chunk's changes of basis, 1 MB

@@ -37,7 +37,8 @@ from algorithms.common.gram_factor import (
 )
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, put, remove_row
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.workspace import Slot
 
 JITTER = 1e-8  # on the diagonal of the gram matrix where its inverse decides which sample leaves
 RANGE = 1e9  # of s, up and down from its start, ...

@@ -20,7 +20,8 @@ from algorithms.adaptive.expansion import check_budget, enter, evaluate
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing, norm2
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.workspace import Slot
 
 
 class KnlmsState(NamedTuple):

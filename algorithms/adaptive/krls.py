@@ -32,7 +32,8 @@ from algorithms.common.gram_factor import (
 )
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, norm2, put, remove_row
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.workspace import Slot
 
 WIND_UP = 1e4  # most growth of P's trace, in units of its size
 

@@ -16,7 +16,8 @@ import numpy as np
 from algorithms.adaptive.expansion import check_budget
 from algorithms.adaptive.klms_loop import klms_loop
 from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.workspace import Slot
 
 
 class QklmsState(NamedTuple):

@@ -6,7 +6,7 @@ and a count per slot. `run` is `advance` over a workspace of one slot, so a work
 notebook that keeps one run the same instructions and get the same bits.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from algorithms.common.blas import ONE_THREAD
 from algorithms.common.triangle import packed, unpacked
+from algorithms.common.workspace import Slot, Workspace
 
 Array = NDArray[Any]
 State = Any  # a NamedTuple of arrays, ints, floats and nested states
-Work = tuple[Array, ...]
 
 PREDICT_ONLY = 0  # values of `learn`, a row each: the bits say which part learns
 LEARN_EXTRACTOR = 1  # of a chain, only the extractor
@@ -82,60 +82,6 @@ class Basis(NamedTuple):
 
 
 NO_BASIS = Basis(np.zeros(0, np.int8), np.zeros((0, 0, 0)))
-
-
-class Workspace:
-    """States of many keys as arrays with a leading slot axis; `tuple(work)` is what compiled loops take.
-
-    Order: the state's fields, `counts (slots, len(stored))` with how many rows each stored field holds, then the caches.
-    `work["factor"]` is an array by the name of its field or cache, `work["counts"]` the counts.
-    """
-
-    __slots__ = ("arrays", "names", "stored")
-
-    def __init__(self, arrays: Work, names: tuple[str, ...] = (), stored: tuple[str, ...] = ()) -> None:
-        self.arrays, self.names, self.stored = arrays, names, stored
-
-    def __iter__(self) -> Iterator[Array]:
-        return iter(self.arrays)
-
-    def __getitem__(self, name: str) -> Array:
-        return self.arrays[self.names.index(name)]
-
-    @property
-    def slots(self) -> int:
-        return len(self.arrays[0])
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays)
-
-    def grow(self, slots: int) -> None:
-        """Make room for more keys; what is stored stays where it is."""
-        grown = []
-        for array in self.arrays:
-            larger = np.zeros((slots, *array.shape[1:]), array.dtype)
-            larger[: len(array)] = array
-            grown.append(larger)
-        self.arrays = tuple(grown)
-
-
-class Slot:
-    """The arrays of one slot of a workspace by name, `own["factor"]`, and how many rows each stored field holds."""
-
-    __slots__ = ("number", "work")
-
-    def __init__(self, work: Workspace, number: int) -> None:
-        self.work, self.number = work, number
-
-    def __getitem__(self, name: str) -> Array:
-        return self.work[name][self.number]
-
-    def rows(self, field: str) -> int:
-        return int(self["counts"][self.work.stored.index(field)])
-
-    def set_rows(self, field: str, rows: int) -> None:
-        self["counts"][self.work.stored.index(field)] = rows
 
 
 class Stage:

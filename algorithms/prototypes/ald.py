@@ -16,7 +16,8 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, value
 from algorithms.common.linalg import missing, put
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.workspace import Slot
 from algorithms.prototypes import whitened_map as maps
 
 

@@ -18,8 +18,9 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import missing, put
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.randomness import uniform
+from algorithms.common.workspace import Slot
 from algorithms.prototypes import whitened_map as maps
 
 PLACE = 1  # purpose of the draws

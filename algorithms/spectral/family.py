@@ -13,9 +13,10 @@ import numpy as np
 
 from algorithms.common.eigen import symmetric
 from algorithms.common.kernels import Kernel, gram
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, Slot, Workspace, require
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, require
 from algorithms.common.rls import carry_covariance
 from algorithms.common.triangle import packed
+from algorithms.common.workspace import Slot, Workspace
 from algorithms.spectral.evictions import EVICTIONS
 from algorithms.spectral.loop import HEADS, LABELLED, NOVEL, Rules, rows_until
 from algorithms.spectral.map import SAMPLES, WAITING, WEIGHTS, Fields, admit, pairs, rebuild, restore, values_on

@@ -16,7 +16,8 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import cholesky, missing, put, remove_row, remove_row_and_column
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.workspace import Slot
 from algorithms.subspace import projection as sub
 
 

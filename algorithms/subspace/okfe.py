@@ -19,7 +19,8 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import missing, norm2, put
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.workspace import Slot
 from algorithms.subspace import budget_steps as bud
 from algorithms.subspace import projection as sub
 from algorithms.subspace.budget_steps import STEP_RULES, Rules

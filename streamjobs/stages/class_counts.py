@@ -8,7 +8,8 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import LEARN, LEARN_HEAD, Array, Workspace, unknown
+from algorithms.common.protocol import LEARN, LEARN_HEAD, Array, unknown
+from algorithms.common.workspace import Workspace
 from streamjobs.errors import SnapshotError
 from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape, refuse
 

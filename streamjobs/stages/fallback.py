@@ -6,7 +6,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import LEARN, LEARN_HEAD, Array, Workspace, unknown
+from algorithms.common.protocol import LEARN, LEARN_HEAD, Array, unknown
+from algorithms.common.workspace import Workspace
 from streamjobs.stages.stage import JobStage, Shape
 
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import put
-from algorithms.common.protocol import LEARN, LEARN_HEAD, Array, Slot, plain, require, unknown
+from algorithms.common.protocol import LEARN, LEARN_HEAD, Array, plain, require, unknown
+from algorithms.common.workspace import Slot
 from streamjobs.stages.rows import Rows
 from streamjobs.stages.stage import JobStage, Shape
 

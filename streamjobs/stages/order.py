@@ -16,7 +16,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, Slot, plain, require, unknown
+from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, plain, require, unknown
+from algorithms.common.workspace import Slot
 from streamjobs.stages.stage import JobStage, Shape
 
 APPLIED, HELD, LATE, DUPLICATE = 0, 1, 2, 3  # verdicts on an arriving sample

@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, Workspace
+from algorithms.common.protocol import Array, Basis, Learner, Outputs
+from algorithms.common.workspace import Slot, Workspace
 from tests.checks.steady import Fields, Steady
 
 

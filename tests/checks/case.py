@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from algorithms import Learner, Outputs
-from algorithms.common.protocol import NO_BASIS, Array, Basis, Workspace
+from algorithms.common.protocol import NO_BASIS, Array, Basis
+from algorithms.common.workspace import Workspace
 from tests.checks import streams
 
 

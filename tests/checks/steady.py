@@ -11,7 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, Slot, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.workspace import Slot
 
 
 class SteadyState(NamedTuple):

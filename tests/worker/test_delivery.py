@@ -1,16 +1,13 @@
 """Fetched batches, epochs, bounds, failures: what reaches a partition and what is dropped."""
 
 import asyncio
-import time
 
 import pytest
 from aiokafka.errors import KafkaError
 
 from streamjobs.errors import SnapshotError
-from streamjobs.worker import partition as partition_module
 from streamjobs.worker.backpressure import Backpressure
 from streamjobs.worker.failures import DeliveryError, FencedError, failure_line, reason
-from streamjobs.worker.partition import LEAST_SLICE, SLICE
 from tests.worker.fake_core import fold, hash_core
 from tests.worker.fakes import Worker, stream, until
 
@@ -32,81 +29,6 @@ def test_what_queued_up_is_applied_in_one_call_and_in_order():
 
     asyncio.run(body())
     assert calls == [list(range(50))]
-
-
-def slow_core(calls, seconds_a_record):
-    core = hash_core("in")
-
-    def advance(job, live, records):
-        calls.append(len(records))
-        time.sleep(seconds_a_record * len(records))
-        return core.advance(job, live, records)
-
-    return core._replace(advance=advance)
-
-
-def test_calls_of_advance_get_shorter_where_a_record_takes_long():
-    calls: list[int] = []
-
-    async def body():
-        worker = Worker(core=slow_core(calls, 0.002))
-        await worker.begin(0)
-        worker.fetch(0, stream(1500))
-        await until(lambda: worker.delivery.partitions[0].next == 1500)
-
-    asyncio.run(body())
-    assert calls[0] == SLICE and max(calls[1:]) < SLICE / 2 and min(calls[1:-1]) >= LEAST_SLICE
-    assert sum(calls) == 1500
-
-
-def test_a_waiting_checkpoint_gets_its_turn_before_all_that_queued_up_is_applied(monkeypatch):
-    """Else a backlog of keys that are not live keeps every checkpoint waiting, until the broker ends its transaction."""
-    monkeypatch.setattr(partition_module, "HOLD", 0.0)
-    calls: list[int] = []
-
-    async def body():
-        worker = Worker(core=slow_core(calls, 0.0))
-        delivery = await worker.begin(0)
-        worker.fetch(0, stream(4 * SLICE))
-        await until(lambda: calls)
-        taken = asyncio.ensure_future(delivery.held[0].checkpoints.take())
-        await taken
-        early = dict(worker.broker.committed)
-        await until(lambda: delivery.partitions[0].next == 4 * SLICE)
-        await delivery.held[0].checkpoints.take()
-        return early, worker.broker.committed
-
-    early, late = asyncio.run(body())
-    assert 0 < early[0] < 4 * SLICE and late == {0: 4 * SLICE}
-
-
-def test_applying_waits_for_a_checkpoint_that_takes_too_long(monkeypatch):
-    monkeypatch.setattr(partition_module, "OVERDUE_AFTER", 0.05)
-
-    async def body():
-        worker = Worker()
-        delivery = await worker.begin(0)
-        (changelog,) = worker.kafka.opened
-        write, may_write = changelog.write, asyncio.Event()
-
-        async def slow(snapshots):
-            await may_write.wait()
-            return await write(snapshots)
-
-        changelog.write = slow
-        worker.fetch(0, stream(10))
-        await worker.settle(0)
-        taking = asyncio.ensure_future(delivery.held[0].checkpoints.take())
-        await asyncio.sleep(0.1)
-        worker.fetch(0, stream(10, first=10))
-        await asyncio.sleep(0.05)
-        waited = delivery.partitions[0].next
-        may_write.set()
-        await taking
-        await until(lambda: delivery.partitions[0].next == 20)
-        return waited
-
-    assert asyncio.run(body()) == 10
 
 
 def test_a_batch_of_an_older_epoch_is_dropped():

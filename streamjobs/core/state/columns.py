@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from algorithms.common.blas import ONE_THREAD
-from algorithms.common.protocol import Array, Slot, Stage, Workspace
+from algorithms.common.protocol import Array, Stage
+from algorithms.common.workspace import Slot, Workspace
 from streamjobs.core.state import codec_loops as loops
 from streamjobs.core.state.snapshot import CODES, CRC, I32I64, U16, Offsets, Reader, table_of_offsets, text_bytes
 from streamjobs.stages.event_time import END_OF_TIME
