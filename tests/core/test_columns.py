@@ -58,6 +58,7 @@ def test_keys_that_come_and_leave_all_the_time_keep_their_states(which):
             records = batch(job, [b"key-%d" % key for key in range(first, first + 10)], step, step + 2)
             records = [one._replace(offset=one.offset + 1000 * at) for one in records]
             assert advance(job, little, records).outputs == advance(job, plenty, records).outputs
+            assert little.parked.bytes == sum(map(len, little.parked.values()))
             if first == 20:
                 stored.update(little.snapshots())
     assert little.left > 100

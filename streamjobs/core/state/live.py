@@ -24,6 +24,28 @@ FIRST_SLOTS = 16
 POOLED = b""  # the key whose model every key shares in a pooled replay
 
 
+class Parked(dict[bytes, bytes]):
+    """Snapshots by key, and how many bytes they have together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+
+    def __setitem__(self, key: bytes, data: bytes) -> None:
+        self.bytes += len(data) - len(self.get(key, b""))
+        super().__setitem__(key, data)
+
+    def take(self, key: bytes) -> bytes | None:
+        """The key's snapshot, which is here no more."""
+        data = super().pop(key, None)
+        self.bytes -= len(data or b"")
+        return data
+
+    def clear(self) -> None:
+        self.bytes = 0
+        super().clear()
+
+
 class Live:
     """The states a partition's rows run through.
 
@@ -53,6 +75,7 @@ class Live:
         self.columns = Columns.of(job.snapshot_head, job.own, self.work, job.fresh(0))
         self.new_keys = NewKeys.of(job, self.work)
         self.slot_bytes = max(1, self.nbytes // FIRST_SLOTS)
+        self.snapshot_bytes = job.state_bytes
         for name, state in job.shared.items():
             self.shared[name] = job.stages[name].workspace(state)
             job.stages[name].load(self.shared[name], 0, state)
@@ -67,7 +90,7 @@ class Live:
         self.used = np.zeros(FIRST_SLOTS, np.int64)  # when each slot was last used
         self.now = 0
         self.dirty: set[int] = set()
-        self.parked: dict[bytes, bytes] = {}
+        self.parked = Parked()
         self.created = 0  # keys that began here
         self.loaded = 0  # states read from snapshots
         self.left = 0  # keys that left for want of room
@@ -90,7 +113,7 @@ class Live:
     @property
     def dirty_bytes(self) -> int:
         """About how many bytes the next `snapshots` gives and lets go: an upper bound, with the records remembered."""
-        return len(self.dirty) * self.slot_bytes + sum(map(len, self.parked.values())) + self.log.bytes
+        return len(self.dirty) * self.snapshot_bytes + self.parked.bytes + self.log.bytes
 
     def stats(self, since: int) -> LiveStats:
         """How the live keys stand, those with a record in a batch after the `since`-th; for metrics."""
@@ -147,7 +170,7 @@ class Live:
         self._begin([slots[at] for at, data in enumerate(stored) if data is None])
         for key, slot in zip(keys, slots, strict=True):
             self.slot_of[key] = slot
-            if self.parked.pop(key, None) is not None:
+            if self.parked.take(key) is not None:
                 self.dirty.add(slot)
         self.touch(slots)
 
@@ -250,7 +273,8 @@ class Live:
         leaving = old[np.argsort(self.used[old], kind="stable")][: max(wanted, len(held) // 8)]
         assert len(leaving) >= wanted, "advance starts a new batch before room runs out"
         unsaved = [slot for slot in leaving.tolist() if slot in self.dirty]
-        self.parked.update(zip([self.key_of[slot] for slot in unsaved], self._encode(unsaved), strict=True))
+        for slot, data in zip(unsaved, self._encode(unsaved), strict=True):
+            self.parked[self.key_of[slot]] = data
         self.dirty.difference_update(unsaved)
         for slot in leaving.tolist():
             del self.slot_of[self.key_of[slot]]

@@ -38,7 +38,7 @@ def counts_of(live: Live) -> tuple[int, int, int]:
 def put_back(live: Live, kept: Kept) -> None:
     """Forget the states of the kept keys; where a record comes for one, it begins from what was kept."""
     for key, snapshot in kept.snapshots.items():
-        live.parked.pop(key, None)
+        live.parked.take(key)
         slot = live.slot_of.get(key)
         if slot is not None:
             live.dirty.discard(slot)
