@@ -6,6 +6,7 @@ python -m tests.faults sigkill zombie --times 3  these, three passes
 python -m tests.faults --guarantee exactly_once  any of it where a reader of committed records must see each output once
 python -m tests.faults --planted                 workers with planted bugs, which the suite must notice
 python -m tests.faults --soak 2h                 random faults, and the slope of the workers' memory
+python -m tests.faults --soak 2h --keys 50000 --cache 25MB   the same with three times the keys that fit
 """
 
 import argparse
@@ -24,7 +25,7 @@ from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import toml
 from tests.faults.bugs import BUGS
 from tests.faults.case import JOB, Environment
-from tests.faults.load import EACH, people
+from tests.faults.load import EACH, KEYS, people
 from tests.faults.soak import duration, soak
 from tests.faults.suite import CASES, Row, run, table
 
@@ -41,7 +42,7 @@ def main() -> int:
             if options.planted:
                 return _planted(environment, options)
             if options.soak:
-                return soak(environment, options.soak, options.seed)
+                return soak(environment, options.soak, options.seed, options.keys, options.cache)
             return _passes(environment, options)
     except SetupError as error:
         print(error, file=sys.stderr)
@@ -58,6 +59,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--guarantee", choices=("at_least_once", "exactly_once"), default="at_least_once")
     parser.add_argument("--seed", type=int, default=100)
     parser.add_argument("--each", type=int, default=EACH, help="records of each of the 200 keys")
+    parser.add_argument("--keys", type=int, default=KEYS, help="of a soak")
+    parser.add_argument("--cache", help="[state] cache of a soak's workers, such as 25MB")
     parser.add_argument("--keep", type=Path, help="a folder for all data and logs, which stays")
     options = parser.parse_args()
     known = BUGS[options.guarantee] if options.planted else CASES

@@ -9,12 +9,12 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from tests.brokers.workers import Worker
-from tests.faults.case import Case, Environment
-from tests.faults.load import people
+from tests.faults.case import Case, Environment, scrape_metrics
+from tests.faults.load import KEYS, people
 from tests.faults.network import mended
 
 ROUND = 240.0  # seconds of faults between two audits
-EACH = 150  # records of each key in a round
+RECORDS = 30_000  # of a round, at least two of each key
 # Seconds after its start a worker's memory is not looked at: it fills its arrays. What its local store writes into, at
 # most 64 MB, fills and empties within half an hour more: a slope seen over less than hours tells that.
 QUIET = 120.0
@@ -74,18 +74,22 @@ def slope_of(lives: list[tuple[Array, Array]]) -> Slope:
     return Slope(slope, error, float(sum(hours[-1] - hours[0] for hours, _ in lives)))
 
 
-def soak(environment: Environment, seconds: float, seed: int) -> int:
-    """Exit code. Killed are both workers' processes now and then, else brokers and the network: lives stay long."""
+def soak(environment: Environment, seconds: float, seed: int, keys: int = KEYS, cache: str | None = None) -> int:
+    """Exit code. Killed are both workers' processes now and then, else brokers and the network: lives stay long.
+
+    cache: [state] cache of the workers, where the keys are not to fit.
+    """
     rnd, memory, begun = random.Random(seed), Memory(), time.monotonic()
     case = Case(environment, f"soak{seed}", [], seed)
-    case.make_job()
+    case.make_job(state={"cache": cache} if cache else {})
+    each = max(2, RECORDS // keys)
     failed, turn, done = 0, 0, 0
     proxied = {"STREAMJOBS_BROKER__URL": f"kafka://{environment.cluster.proxied}"}
     workers = {worker.name: worker for worker in case.run_two_workers(static=True, **proxied)}
     try:
         while time.monotonic() - begun < seconds:
             turn += 1
-            case.records = people(seed + turn, each=EACH, start=1_700_000_000.0 + 86_400 * turn)
+            case.records = people(seed + turn, keys=keys, each=each, start=1_700_000_000.0 + 86_400 * turn)
             case.start_load(ROUND / 2)
             ends, told = time.monotonic() + min(ROUND, seconds), []
             while time.monotonic() < ends:
@@ -100,10 +104,11 @@ def soak(environment: Environment, seconds: float, seed: int) -> int:
             done += case.load.finish()
             case.job.wait_until_done(list(workers.values()), 300)
             verdict = case.audit.check(repeats=True, sent=case.records)
+            read = sum(scrape_metrics(worker)["streamjobs_state_reads_total"] for worker in workers.values())
             grown = "; ".join(f"worker {name} {slope}" for name, slope in memory.slopes().items()) or "not seen long enough"
             failed += bool(verdict.problems)
             print(
-                f"round {turn}: {', '.join(told)}\n  {verdict}\n  memory: {grown}",
+                f"round {turn}: {', '.join(told)}\n  {verdict}\n  memory: {grown}; {read:,.0f} states read from stores by these workers",
                 flush=True,
             )
     finally:
