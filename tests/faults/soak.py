@@ -107,10 +107,8 @@ def soak(environment: Environment, seconds: float, seed: int, keys: int = KEYS, 
             read = sum(scrape_metrics(worker)["streamjobs_state_reads_total"] for worker in workers.values())
             grown = "; ".join(f"worker {name} {slope}" for name, slope in memory.slopes().items()) or "not seen long enough"
             failed += bool(verdict.problems)
-            print(
-                f"round {turn}: {', '.join(told)}\n  {verdict}\n  memory: {grown}; {read:,.0f} states read from stores by these workers",
-                flush=True,
-            )
+            print(f"round {turn}: {', '.join(told)}\n  {verdict}", flush=True)
+            print(f"  memory: {grown}; {read:,.0f} states read from stores by these workers", flush=True)
     finally:
         mended(case)
         case.close()
