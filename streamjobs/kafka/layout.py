@@ -48,7 +48,7 @@ def marked(metadata: str | None) -> int | None:
 def growth(commits: Mapping[int, Commit], partitions: int) -> Growth | None:
     """What is pending, None where nothing is. commits: of the group, by partition; partitions: of the input.
 
-    Earlier releases left no marks: there, new partitions are those at the end without a commit.
+    Earlier releases left no marks: there, new partitions are those at the end without a commit, if all before have one.
 
     >>> growth({0: Commit(7, "partitions=2"), 1: Commit(9, "partitions=2")}, 4)
     Growth(before=2, waiting=frozenset({0, 1}))
@@ -59,8 +59,8 @@ def growth(commits: Mapping[int, Commit], partitions: int) -> Growth | None:
     fewer = [count for count in marks.values() if count is not None and count < partitions]
     if fewer:
         before = min(fewer)
-    elif commits and set(marks.values()) == {None}:
-        before = max(commits) + 1
+    elif set(marks.values()) == {None} and set(commits) == set(range(len(commits))):
+        before = len(commits)
     else:
         return None
     if before >= partitions:

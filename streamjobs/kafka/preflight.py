@@ -42,9 +42,7 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
     """
     source = settings.source.topic
     admin, counts = topics.connect(settings.broker, [source, *job.sinks.values()])
-    behind = topics.behind_input(settings, job.sinks, counts)
-    hidden = behind or _is_changelog_hidden(settings, admin)
-    if source in counts and topics.changelog(settings) not in counts and not hidden:
+    if source in counts and topics.changelog(settings) not in counts and not _is_changelog_hidden(settings, admin):
         topics.create(settings, job_sinks=job.sinks, state_bytes=job.state_bytes, roles=("state",))
         admin, counts = topics.connect(settings.broker, _roles(settings, job))
     problems = _obstacles(settings, job, admin, counts)

@@ -69,7 +69,7 @@ def plan(settings: Settings, job_sinks: Mapping[str, str], partitions: int, stat
 def problems_of(
     settings: Settings, job_sinks: Mapping[str, str], admin: Any, counts: Mapping[str, int], principal: str
 ) -> list[str]:
-    """A sentence for each topic that is missing or has wrong settings, one for all that have too few partitions.
+    """A sentence for each topic that is missing or has wrong settings, one for all where states are to move first.
 
     counts: partitions by topic, of `connect`.
     """
@@ -77,7 +77,8 @@ def problems_of(
     partitions = counts.get(settings.source.topic)
     plans = plan(settings, job_sinks, partitions or 0)
     behind = behind_input(settings, job_sinks, counts)
-    problems = [layout.grown(settings.source.topic, counts[settings.source.topic], behind)] if behind else []
+    states_behind = changelog(settings) in behind
+    problems = [layout.grown(settings.source.topic, counts[settings.source.topic], behind)] if states_behind else []
     unseen = hidden(admin, [one.name for one in plans if one.name not in counts])
     for one in plans:
         if one.name in unseen:
@@ -87,6 +88,11 @@ def problems_of(
             problems.append(
                 f"topic {one.name} ({one.role}): expected at {servers}, but it does not exist; "
                 f"create it with 'streamjobs topics create' or correct {one.setting}."
+            )
+        elif one.name in behind and not states_behind:
+            problems.append(
+                f"topic {one.name} ({one.role}): expected {partitions} partitions like the input {plans[0].name}, "
+                f"got {behind[one.name]}; 'streamjobs topics grow JOB' adds partitions."
             )
         elif partitions is not None and counts[one.name] > partitions:
             problems.append(
@@ -127,7 +133,7 @@ def create(
     partitions: of a new input, 4 where None; an existing input decides for all. replication: None = the broker's default.
     roles: create topics of these roles only (a worker creates just its changelog); None = all.
     Raises SetupError where the broker does not answer, refuses, or `partitions` differs from the existing input's; or, with
-    nothing created, where a topic has fewer partitions than the input.
+    nothing created, where the changelog has fewer partitions than the input.
     """
     admin, counts = connect(settings.broker)
     there = counts.get(settings.source.topic)
@@ -136,7 +142,8 @@ def create(
             f"topic {settings.source.topic} (input): expected {partitions} partitions as requested, got {there}; "
             f"leave the number out, and the job's other topics get {there} as well."
         )
-    if there is not None and (behind := behind_input(settings, job_sinks, counts)):
+    behind = behind_input(settings, job_sinks, counts)
+    if there is not None and changelog(settings) in behind:
         raise SetupError(layout.grown(settings.source.topic, there, behind))
     missing = [one for one in plan(settings, job_sinks, there or partitions or 4, state_bytes) if one.name not in counts]
     if roles is not None:

@@ -14,14 +14,14 @@ START = 1_700_000_000.0  # event time of the first sample, seconds since 1970
 STEP = 0.02  # seconds of event time between a key's samples
 
 
-def samples(count: int | None, *, keys: int = 200, seed: int = 1, dim: int = 4) -> Iterator[Sent]:
+def samples(count: int | None, *, keys: int = 200, seed: int = 1, dim: int = 4, start: float = START) -> Iterator[Sent]:
     """`count` single samples (None: without end) of random keys: noisy walks with labels; key k is in partition k % 4."""
     rnd = random.Random(seed)
     steps = [0] * keys
     places = [[rnd.gauss(0, 1) for _ in range(dim)] for _ in range(keys)]
     for _ in itertools.count() if count is None else range(count):
         key = rnd.randrange(keys)
-        place, at = places[key], START + steps[key] * STEP
+        place, at = places[key], start + steps[key] * STEP
         place[:] = [0.98 * value + rnd.gauss(0, 0.2) for value in place]
         body = {"x": [round(value, 6) for value in place], "ts": at}
         if steps[key] % 3 == 0:

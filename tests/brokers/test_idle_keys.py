@@ -43,7 +43,7 @@ def test_idle_keys_leave_changelog_and_store_and_begin_anew_when_they_come_back(
     assert removed(worker) == len(before) - len(present) > 0
     held = {place: data for place, data in job.snapshots().items() if data is not None}
     assert {key for _, key in held} == present
-    stored = {(number, key): data for number, (_, keys) in opened(worker.state).items() for key, data in keys.items()}
+    stored = {(number, key): data for number, (_, keys, _) in opened(worker.state).items() for key, data in keys.items()}
     assert stored == held
 
     job.produce(later(everybody, 4))

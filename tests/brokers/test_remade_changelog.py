@@ -4,6 +4,7 @@ import contextlib
 import io
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,8 @@ def test_a_running_job_is_not_restored(make_job: MakeJob, fork_server: ForkServe
     job.produce(RECORDS[:100])
     with running_worker(job, fork_server=fork_server) as worker:
         job.wait_until_done([worker])
+        ends = partial(job.ends, job.changelog)  # the broker writes markers after it has answered a commit
+        until(lambda: ends(committed_only=True) == ends(committed_only=False), "all markers written", 60)
         before = job.ends(job.changelog, committed_only=False)
         for words in (("--from-local", "--directory", worker.state), ("--accept",)):
             code, text = said("state", "restore", job.path, *words)

@@ -22,7 +22,7 @@ from tests.brokers.fault_injection import program
 from tests.brokers.fixtures import cleaning_up_on_sigterm
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import KafkaJob, Sent, until
-from tests.brokers.load import SOURCE, samples
+from tests.brokers.load import SOURCE, START, samples
 from tests.brokers.secured import Secured
 from tests.brokers.token_server import TokenServer, renewed
 from tests.brokers.verification import verify
@@ -308,7 +308,7 @@ def test_workers_live_through_sessions_that_end_whatever_their_credentials(kafka
         moves, given = [len(worker.events("ready")) for worker in workers], server.given
         while count < (1 + CUTS) * 200 or server.given == given:
             before = secured.cutting.seen.connections
-            count += job.produce(samples(200, keys=20, seed=count))
+            count += job.produce(samples(200, keys=20, seed=count, start=START + count))
             job.wait_until_done(workers)
             until(lambda: secured.cutting.seen.connections >= before + LINKS, "connections made anew", 60)  # noqa: B023
         assert [len(worker.events("ready")) for worker in workers] == moves, "a worker was taken for dead"

@@ -44,6 +44,7 @@ def test_partitions_that_another_worker_has_not_committed_yet_are_no_growth() ->
 def test_commits_of_earlier_releases_tell_by_what_is_missing() -> None:
     assert growth(commits(p0="", p1=""), 4) == Growth(2, frozenset({0, 1}))
     assert growth(commits(p0="", p1="", p2="", p3=""), 4) is None
+    assert growth(commits(p2=""), 4) is None  # a tool's: workers commit in every partition they take on
 
 
 def test_a_pending_growth_names_the_commands() -> None:
@@ -58,6 +59,14 @@ def test_topics_with_fewer_partitions_than_the_input_give_one_sentence_that_dest
     problems = problems_of(SETTINGS, sinks, None, {**counts, "d": 2}, "User:me")
     assert len(problems) == 1 and "recreate" not in problems[0]
     assert "topics grow JOB" in problems[0] and "state repartition JOB" in problems[0] and f"{CHANGELOG} 2" in problems[0]
+
+
+def test_outputs_with_fewer_partitions_than_the_input_need_no_state_to_move() -> None:
+    counts = {"in": 4, "f": 3, "d": 4, CHANGELOG: 4}
+    (problem,) = problems_of(SETTINGS, {"features": "f", "dlq": "d"}, None, counts, "User:me")
+    assert problem == (
+        "topic f (features): expected 4 partitions like the input in, got 3; 'streamjobs topics grow JOB' adds partitions."
+    )
 
 
 def test_topics_create_names_the_commands_too(monkeypatch: pytest.MonkeyPatch) -> None:
