@@ -56,10 +56,9 @@ def in_turn(keys: int, first: int, count: int) -> Iterator[Sent]:
         yield Sent(b"key-%d" % key, value, key % PARTITIONS, round(at * 1000))
 
 
-def misses() -> None:
-    """The core alone: processor time of a record whose state is live, is not, and where every tenth is not."""
+def misses(keys: int = 3_000, turns: int = 5) -> dict[str, float]:
+    """The core alone: us of processor a record whose state is live, is not, and where every tenth is not."""
     job, stored = Job.from_settings(settings_from({**JOB, "source": {"topic": "t", **JOB["source"]}})), {}
-    keys = 3_000
     plenty, little = Live(job, stored.get, most_bytes=1 << 32), Live(job, stored.get, most_bytes=4 << 20)
     offsets = itertools.count()
 
@@ -83,7 +82,7 @@ def misses() -> None:
     hot = little.most_slots // 2
     often = [rnd.randrange(hot) for _ in range(keys)]
     mixed = [rnd.randrange(hot) if n % 10 else rnd.randrange(hot, keys) for n in range(keys)]
-    for _ in range(5):
+    for _ in range(turns):
         for name, live, chosen in (
             ("", little, often),  # brings them in
             ("live", little, often),
@@ -102,6 +101,7 @@ def misses() -> None:
         + f"; a state read and written costs {per_key:.1f} us  ({surroundings()})",
         flush=True,
     )
+    return told
 
 
 class Figures:
@@ -128,7 +128,8 @@ def size_of(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def measure(broker: Broker, folder: Path, keys: int, records: int) -> None:
+def measure(broker: Broker, folder: Path, keys: int, records: int) -> dict[str, float]:
+    """Prints the figures of so many keys; gives what was counted."""
     job = KafkaJob(broker.bootstrap, folder, f"keys-{keys}", **JOB)
     began = time.perf_counter()
     sent = job.produce(in_turn(keys, 0, records))
@@ -151,6 +152,11 @@ def measure(broker: Broker, folder: Path, keys: int, records: int) -> None:
             f"after {joined:.1f} s; {stored / 1e6:.0f} MB on disk ({surroundings()})",
             flush=True,
         )
+        return {
+            "sent": sent,
+            "answered": sum(job.ends(job.core.sinks["predictions"]).values()),
+            "restored": restored["keys_written"],
+        }
     finally:
         worker.end()
 
