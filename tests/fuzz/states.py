@@ -28,7 +28,7 @@ from tests.fuzz.jobs import REPLACES, STANDS_ON, good, moments, record, stateful
 from tests.fuzz.live_pool import LivePool, applied
 from tests.fuzz.mutation import DEEP, mutate_arrays, mutate_stages
 
-LEARNED, OPENED = 32, 8  # one of so many states that were read goes on, or is shown
+LEARNED, OPENED, TOGETHER = 32, 8, 4  # one of so many states goes on, is shown, or is read as one of many
 
 
 def sealed(body: bytes) -> bytes:
@@ -49,6 +49,16 @@ class Snapshots(Family):
         ]
         self.after = [_after(job) for job in self.jobs]
         self.pool = LivePool()
+        self.lives = [Live(job) for job in self.jobs]
+        for live in self.lives:
+            live.slot(b"p0")
+
+    def taken_with_others(self, which: int, data: bytes) -> bool:
+        """Whether the way that reads many states together takes this one."""
+        job, columns = self.jobs[which], self.lives[which].columns
+        must(columns is not None, "its states are all read alone")
+        assert columns is not None
+        return columns.decode([data], [0], job.most_names, job.given_names).good[0]
 
     def draw(self, rnd: Random) -> Case:
         which = rnd.randrange(len(self.jobs))
@@ -79,9 +89,11 @@ class Snapshots(Family):
             with contextlib.suppress(SnapshotError):
                 job.last_event(data)
         entry = Entry(0, b"p0", data, 7, 1_700_000_000_000)
+        together = picked % TOGETHER == 2 and self.taken_with_others(case.which, data)
         try:
-            job.decode_snapshot(data)
+            (job.opened if together else job.decode_snapshot)(data)
         except SnapshotError:
+            must(not together, "with others it is taken, alone it is refused")
             if picked % OPENED == 0:
                 reset_snapshot(job, entry)
             return "SnapshotError of the job"
