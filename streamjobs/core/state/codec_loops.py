@@ -13,7 +13,7 @@ STORED = -1  # in place of the first extent: a row per stored sample
 
 @compiled
 def locate(data, begins, ends, layouts, rooms, places, counts, good):
-    """Where the data of each array of each snapshot begins (places) and how many stored rows it has (counts).
+    """Where the data of each array of each snapshot begins, and how many stored rows it has: places, counts (arrays, n).
 
     layouts (arrays, 2 + MOST_DIMENSIONS): dtype code, dimensions, extents; widths of an item stand behind the extents.
     A snapshot whose headers are not what the layouts say is not good.
@@ -37,12 +37,12 @@ def locate(data, begins, ends, layouts, rooms, places, counts, good):
                     extent = 256 * extent + data[at + b]
                 at += 4
                 if layouts[a, 2 + d] == STORED:
-                    counts[n, a] = extent
+                    counts[a, n] = extent
                     fits = fits and extent <= rooms[a]
                 else:
                     fits = fits and extent == layouts[a, 2 + d]
                 size *= extent
-            places[n, a] = at
+            places[a, n] = at
             if fits:
                 at += size
                 fits = at <= end
@@ -51,13 +51,13 @@ def locate(data, begins, ends, layouts, rooms, places, counts, good):
 
 @compiled
 def write_headers(data, begins, layouts, counts):
-    for n in range(len(begins)):
-        for a in range(len(layouts)):
-            at = begins[n, a]
+    for a in range(len(layouts)):
+        for n in range(begins.shape[1]):
+            at = begins[a, n]
             data[at], data[at + 1] = layouts[a, 0], layouts[a, 1]
             at += 2
             for d in range(layouts[a, 1]):
-                extent = counts[n, a] if layouts[a, 2 + d] == STORED else layouts[a, 2 + d]
+                extent = counts[a, n] if layouts[a, 2 + d] == STORED else layouts[a, 2 + d]
                 for b in range(4):
                     data[at + b] = (extent >> (8 * b)) & 255
                 at += 4

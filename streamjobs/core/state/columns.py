@@ -6,6 +6,7 @@ moves its state in a way of its own is `None` here, and all its snapshots go the
 """
 
 import math
+import operator
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -23,6 +24,7 @@ from streamjobs.stages.stage import MOST_COUNTED, JobStage
 
 AT_ONCE = 1024  # slots encoded together: bounds the memory for it
 MOST_KNOWN = 256  # sets of class names remembered as bytes
+LOWEST = -float(np.finfo(float).max)
 MOST_LATEST = 4  # of those, compared with a snapshot's bytes before its names are read
 _CUSTOM = ("load", "save", "check_rows")  # a stage with its own is not moved here
 
@@ -41,7 +43,13 @@ class Leaf(NamedTuple):
 class Column:
     """One array of a snapshot, and the array of a workspace it belongs to."""
 
-    __slots__ = ("at", "field", "header", "layout", "leaf", "room", "row", "size", "square", "stored")
+    __slots__ = (
+        *("at", "field", "header", "layout", "leaf", "room", "row", "size", "square", "stored"),
+        *("array", "bytes", "flat", "bounds", "codes", "first"),
+    )
+    array: Array
+    bytes: Array
+    flat: Array
 
     def __init__(self, leaf: Leaf, at: int) -> None:
         field, one = leaf.like._fields[at], np.asarray(leaf.like[at])
@@ -50,35 +58,24 @@ class Column:
         self.stored = leaf.stage.stored.index(field) if field in leaf.stage.stored else None
         extents, self.room = list(one.shape), 0
         if self.stored is not None:
-            extents[0], held, room = loops.STORED, self.array.shape[1], leaf.stage.room(field)
+            extents[0], held, room = loops.STORED, leaf.work.arrays[at].shape[1], leaf.stage.room(field)
             self.room = held if room is None else min(held, room)
         self.row = math.prod(one.shape[1:] if self.stored is not None else one.shape)  # numbers of a stored row, or of all
         self.size = one.itemsize * self.row  # bytes
         self.header = 2 + 4 * one.ndim  # bytes
         padding = [0] * (loops.MOST_DIMENSIONS - one.ndim)
         self.layout = [CODES[one.dtype], one.ndim, *extents, *padding, one.itemsize]
+        self.bounds, self.codes, self.first = _bounds(leaf, field), _has_codes(leaf, field), leaf.like[at]
+        self.look()
 
-    @property
-    def array(self) -> Array:
-        return self.leaf.work.arrays[self.at]
-
-    @property
-    def flat(self) -> Array:
-        """(slots, numbers) of a slot."""
-        array = self.array
-        return array.reshape(len(array), math.prod(array.shape[1:]))
-
-    @property
-    def bytes(self) -> Array:
-        """(slots, bytes) of a slot."""
-        array = self.array
-        return array.reshape(-1).view(np.uint8).reshape(len(array), array.itemsize * math.prod(array.shape[1:]))
-
-    @property
-    def bytes_of_rows(self) -> Array:
-        """(slots, n, 8 n) of a square matrix."""
-        array = self.array
-        return array.view(np.uint8).reshape(*array.shape[:2], array.itemsize * array.shape[2])
+    def look(self) -> None:
+        """Take the workspace's arrays as they are now: it makes new ones when it grows."""
+        array = self.array = self.leaf.work.arrays[self.at]
+        numbers = math.prod(array.shape[1:])
+        self.flat = array.reshape(len(array), numbers)  # numbers of each slot
+        self.bytes = array.reshape(-1).view(np.uint8).reshape(len(array), array.itemsize * numbers)
+        if self.square:
+            self.bytes = self.bytes.reshape(*array.shape[:2], array.itemsize * array.shape[2])
 
     def counts(self, slots: Array) -> Array:
         """How many stored rows these slots have."""
@@ -103,6 +100,8 @@ class Columns:
         self.headers = np.array([column.header for column in self.columns], np.int64)
         self.rooms = np.array([column.room for column in self.columns], np.int64)
         self.sizes = np.array([column.size for column in self.columns], np.int64)
+        self._looked: list[Any] = []  # the arrays that the columns show
+        self._related = list(_related(leaves))
         self._stored = [at for at, column in enumerate(self.columns) if column.stored is not None]
         self._completed = [leaf for leaf in leaves if type(leaf.stage).complete is not Stage.complete]
         self._names_as_bytes: dict[tuple[str, ...], bytes] = {}
@@ -124,6 +123,13 @@ class Columns:
                 return None
         return cls(begin, leaves)
 
+    def _look(self) -> None:
+        now = [leaf.work.arrays for leaf in self.leaves]
+        if len(now) != len(self._looked) or any(map(operator.is_not, now, self._looked)):
+            for column in self.columns:
+                column.look()
+            self._looked = now
+
     def encode(self, slots: Sequence[int], offsets: Sequence[Offsets], names: Sequence[Sequence[str]]) -> list[bytes]:
         """Snapshots of these slots, with what else belongs to each."""
         encoded: list[bytes] = []
@@ -136,24 +142,25 @@ class Columns:
         for leaf in self._completed:
             for slot in slots.tolist():
                 leaf.stage.complete(Slot(leaf.work, slot))
-        counts = np.ones((len(slots), len(self.columns)), np.int64)
+        self._look()
+        counts = np.ones((len(self.columns), len(slots)), np.int64)
         for at in self._stored:
-            counts[:, at] = self.columns[at].counts(slots)
-        sizes = counts * self.sizes
-        ends = np.cumsum(self.headers + sizes).reshape(sizes.shape)
+            counts[at] = self.columns[at].counts(slots)
+        sizes = counts * self.sizes[:, None]
+        whole = sizes + self.headers[:, None]
+        ends = np.ascontiguousarray(np.cumsum(whole.T).reshape(len(slots), len(self.columns)).T)
         data = bytearray(int(ends[-1, -1]) if ends.size else 0)
         buffer = np.frombuffer(data, np.uint8)
-        begins = ends - sizes - self.headers
+        begins, places = ends - whole, ends - sizes
         loops.write_headers(buffer, begins, self.layouts, counts)
-        places = ends - sizes
         for at, column in enumerate(self.columns):
             if column.square:
-                loops.gather_triangle(buffer, places[:, at].copy(), slots, column.bytes_of_rows)
+                loops.gather_triangle(buffer, places[at], slots, column.bytes)
             elif column.size:
-                loops.gather(buffer, places[:, at].copy(), sizes[:, at].copy(), slots, column.bytes)
+                loops.gather(buffer, places[at], sizes[at], slots, column.bytes)
         view, arrays = memoryview(data), U16.pack(len(self.columns))
         encoded = []
-        for first, end, of_key, known in zip(begins[:, 0].tolist(), ends[:, -1].tolist(), offsets, names, strict=True):
+        for first, end, of_key, known in zip(begins[0].tolist(), ends[-1].tolist(), offsets, names, strict=True):
             head = b"".join((self.begin, table_of_offsets(of_key), self._as_bytes(known), arrays))
             body = view[first:end]
             encoded.append(b"".join((head, body, CRC.pack(zlib.crc32(body, zlib.crc32(head))))))
@@ -183,18 +190,20 @@ class Columns:
             offsets.append(of_key)
         lengths = np.array([len(data) for data in snapshots], np.int64)
         begins = np.cumsum(lengths) - lengths
-        places = np.zeros((len(snapshots), len(self.columns)), np.int64)
+        self._look()
+        places = np.zeros((len(self.columns), len(snapshots)), np.int64)
         counts = np.ones(places.shape, np.int64)
         good = np.zeros(len(snapshots), np.bool_)
         buffer: Array = np.frombuffer(bytearray().join(snapshots), np.uint8)
         ends = begins + lengths - CRC.size
         loops.locate(buffer, begins + np.array(arrays_at), ends, self.layouts, self.rooms, places, counts, good)
         good &= np.array(sound, np.bool_)
-        kept = np.flatnonzero(good)
-        into = np.array(slots, np.int64)[kept]
-        self._fill(buffer, into, places[kept], counts[kept])
+        kept, into = np.flatnonzero(good), np.array(slots, np.int64)
+        if len(kept) < len(good):
+            into, places, counts = into[kept], np.ascontiguousarray(places[:, kept]), np.ascontiguousarray(counts[:, kept])
+        self._fill(buffer, into, places, counts)
         classes = np.array([len(names[at]) for at in kept.tolist()], np.int64) if most_names is not None else None
-        good[kept] = self._trusted(into, counts[kept], classes)
+        good[kept] = self._trusted(into, counts, classes)
         for leaf in self.leaves:
             kept = np.flatnonzero(good)
             if type(leaf.stage).derive is not Stage.derive and len(kept):
@@ -235,29 +244,24 @@ class Columns:
         return reader.at, offsets
 
     def _fill(self, data: Array, slots: Array, places: Array, counts: Array) -> None:
-        sizes = counts * self.sizes
+        sizes = counts * self.sizes[:, None]
         for at, column in enumerate(self.columns):
             if column.stored is not None:
                 leaf = column.leaf
-                leaf.work.arrays[len(leaf.like)][slots, column.stored] = counts[:, at]
+                leaf.work.arrays[len(leaf.like)][slots, column.stored] = counts[at]
             if column.square:
-                loops.scatter_triangle(data, places[:, at].copy(), slots, column.bytes_of_rows, column.array)
+                loops.scatter_triangle(data, places[at], slots, column.bytes, column.array)
             elif column.size:
-                loops.scatter(data, places[:, at].copy(), sizes[:, at].copy(), slots, column.bytes)
+                loops.scatter(data, places[at], sizes[at], slots, column.bytes)
 
     def _trusted(self, slots: Array, counts: Array, classes: Array | None) -> Array:
         """What `JobStage.validate` and `Stage.check_rows` ask, of many slots."""
         good = np.ones(len(slots), np.bool_)
-        held = {(id(column.leaf), column.field): counts[:, at] for at, column in enumerate(self.columns)}
-        for leaf in self.leaves:
-            stage, rows = leaf.stage, {field: held[id(leaf), field] for field in leaf.stage.stored}
-            for group in stage.aligned:
-                for field in group[1:]:
-                    good &= _as_many(rows[field], rows[group[0]], field in stage.may_be_empty)
-            for field, over in stage.triangles.items():
-                good &= _as_many(rows[field], rows[over] * (rows[over] + 1) // 2, field in stage.may_be_empty)
+        for field, over, triangle, may_be_empty in self._related:
+            expected = counts[over] * (counts[over] + 1) // 2 if triangle else counts[over]
+            good &= _as_many(counts[field], expected, may_be_empty)
         for at, column in enumerate(self.columns):
-            numbers = counts[:, at] * column.row
+            numbers = counts[at] * column.row
             if column.square:
                 numbers = np.full(len(slots), column.flat.shape[1], np.int64)
             _check_column(column, slots, numbers, classes, good)
@@ -265,6 +269,19 @@ class Columns:
             if leaf.alone and good.any():
                 good &= leaf.owner.trusted(leaf.work, slots, classes)
         return good
+
+
+def _related(leaves: Sequence[Leaf]) -> Iterator[tuple[int, int, bool, bool]]:
+    """(field, the field it goes by, whether it is a triangle over it, whether it may be empty), as numbers of columns."""
+    begin = 0
+    for leaf in leaves:
+        stage, at = leaf.stage, {field: begin + number for number, field in enumerate(leaf.like._fields)}
+        for group in stage.aligned:
+            for field in group[1:]:
+                yield at[field], at[group[0]], False, field in stage.may_be_empty
+        for field, over in stage.triangles.items():
+            yield at[field], at[over], True, field in stage.may_be_empty
+        begin += len(leaf.like)
 
 
 def _leaves(name: str, owner: JobStage, stage: Stage, work: Any, like: Any, alone: bool = True) -> Iterator[Leaf]:
@@ -286,20 +303,30 @@ def _as_many(rows: Array, expected: Array, may_be_empty: bool) -> Array:
     return same | (rows == 0) if may_be_empty else same
 
 
-def _check_column(column: Column, slots: Array, numbers: Array, classes: Array | None, good: Array) -> None:
-    leaf, field, values = column.leaf, column.field, column.flat
-    owner, like = leaf.owner, getattr(leaf.like, field)
-    says = owner if leaf.alone else None
-    if isinstance(like, int):
-        held = values[slots, 0]
-        good &= (held == like) if field == "dim" else ((held >= like) & (held < MOST_COUNTED))
-    if values.dtype == np.float64:
-        if owner.finite or (says is not None and field in says.samples):
-            loops.require_between(values, numbers, slots, -np.finfo(float).max, np.inf, 0.0, good)
+def _bounds(leaf: Leaf, field: str) -> list[tuple[float, float, float]]:
+    """(low, high, a number that is allowed besides) of each range that the field's numbers must be in."""
+    like, says = getattr(leaf.like, field), leaf.owner if leaf.alone else None
+    bounds = []
+    if np.asarray(like).dtype == np.float64:
+        if leaf.owner.finite or (says is not None and field in says.samples):
+            bounds.append((LOWEST, np.inf, 0.0))
         if says is not None and field in says.times:
-            none = 0.0 if np.ndim(like) else -np.inf
-            loops.require_between(values, numbers, slots, 0.0, END_OF_TIME, none, good)
-    if says is None or classes is None or field not in (*says.label_codes, *says.class_columns):
+            bounds.append((0.0, END_OF_TIME, 0.0 if np.ndim(like) else -np.inf))
+    return bounds
+
+
+def _has_codes(leaf: Leaf, field: str) -> bool:
+    return leaf.alone and field in (*leaf.owner.label_codes, *leaf.owner.class_columns)
+
+
+def _check_column(column: Column, slots: Array, numbers: Array, classes: Array | None, good: Array) -> None:
+    values = column.flat
+    if isinstance(column.first, int):
+        held = values[slots, 0]
+        good &= (held == column.first) if column.field == "dim" else ((held >= column.first) & (held < MOST_COUNTED))
+    for low, high, besides in column.bounds:
+        loops.require_between(values, numbers, slots, low, high, besides, good)
+    if classes is None or not column.codes:
         return
     if values.dtype == np.float64:
         loops.require_columns(values, numbers, slots, classes, good)
