@@ -51,7 +51,7 @@ PARTS = (
     Part("cli", ("tests/cli",)),
     Part("fit", ("tests/fit",)),
     Part("paper", ("tests/paper",), fast=False),
-    Part("bench", ("tests/bench",), fast=False, brokers=True),
+    Part("bench", ("tests/bench",), fast=False),  # beside the brokers' lane, which is the longer one
     Part("brokers", ("tests/brokers",), fast=False, brokers=True, within_seconds=900),
     Part("faults", ("tests/faults",), fast=False, brokers=True, within_seconds=900),
 )

@@ -39,7 +39,7 @@ def failure_line(error: BaseException) -> str:
         return str(error)
     text = f" ({error})" if isinstance(error, (KafkaError, OSError)) else ""
     return (
-        f"the worker stopped on {_with_place(error)}{text}. Nothing is lost: a restart continues from the last checkpoint. "
+        f"the worker stopped on {with_place(error)}{text}. Nothing is lost: a restart continues from the last checkpoint. "
         "--debug shows the traceback."
     )
 
@@ -53,9 +53,9 @@ def reason(error: Exception) -> str:
     cause, text = error.__cause__, str(error) if isinstance(error, KafkaError) else f"{type(error).__name__}: {error}"
     if cause is None:
         return text
-    return f"{text}, on {cause if isinstance(cause, KafkaError) else _with_place(cause)}"
+    return f"{text}, on {cause if isinstance(cause, KafkaError) else with_place(cause)}"
 
 
-def _with_place(error: BaseException) -> str:
+def with_place(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     return type(error).__name__ + (f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "")

@@ -24,7 +24,7 @@ from streamjobs.process import exit_at_once_on_signals, load_lapack, stop_signal
 from streamjobs.settings.learners import with_name
 from streamjobs.settings.sections import Settings
 from streamjobs.worker import logs
-from streamjobs.worker.failures import TimeoutAtStop, exit_code, failure_line
+from streamjobs.worker.failures import TimeoutAtStop, exit_code, failure_line, with_place
 from streamjobs.worker.health import Health, Server
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.watchdog import Watchdog
@@ -62,6 +62,19 @@ def _failed(error: BaseException, debug: bool) -> int:
     return exit_code(error)
 
 
+def _tell_of_threads(health: Health) -> Callable[[threading.ExceptHookArgs], None]:
+    """One line for an error that ends a library's thread, instead of a traceback, which may quote a record.
+
+    While the worker stops, its thread of the consumer may meet a loop that is closed: no news.
+    """
+
+    def tell(ended: threading.ExceptHookArgs) -> None:
+        say = log.info if health.state == "stopping" else log.error
+        say("library thread ended", error=with_place(ended.exc_value) if ended.exc_value else ended.exc_type.__name__)
+
+    return tell
+
+
 def _run(settings: Settings, core: Core, *, once: bool, drain: bool) -> None:
     from streamjobs.kafka.preflight import probe
 
@@ -74,6 +87,7 @@ def _run(settings: Settings, core: Core, *, once: bool, drain: bool) -> None:
         [with_name(control)[0] for control in drift.beside] if drift is not None else (),
     )
     health = Health(metrics)
+    threading.excepthook = _tell_of_threads(health)
     server = Server(settings.metrics, health)
     port = server.start()
     log.info("serving /metrics and /health", host=settings.metrics.host, port=port)
