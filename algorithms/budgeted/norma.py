@@ -40,7 +40,7 @@ class Norma(SupportLearner):
 
     kernel: Kernel = field(default_factory=Kernel)
     step_size: float = 0.2  # above 0
-    ridge: float = 0.01  # 0 or more, below 1 / step_size; f decays by step_size ridge a row
+    ridge: float = 1e-3  # 0 or more, below 1 / step_size; f decays by step_size ridge a row
     loss: Literal["hinge", "squared", "logistic"] = "hinge"
     max_terms: int = 0  # most stored samples; 0: unlimited, which jobs refuse
 
