@@ -42,6 +42,7 @@ from algorithms.heads.rls import Rls as Rls
 from algorithms.maps.gauss_quadrature import GaussQuadrature as GaussQuadrature
 from algorithms.maps.rff import Rff as Rff
 from algorithms.maps.taylor import Taylor as Taylor
+from algorithms.one_vs_rest import OneVsRest as OneVsRest
 from algorithms.prototypes.ald import Ald as Ald
 from algorithms.prototypes.random_prototypes import RandomPrototypes as RandomPrototypes
 from algorithms.scaling import Scaling as Scaling

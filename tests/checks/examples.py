@@ -72,6 +72,11 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"rank": 3, "budget": 6, "role": "head", "coordinates": "support", "kernel": LAPLACIAN}),
         Example({"rank": 3, "budget": 6, "step_rule": "over_n", "recede": True, "kernel": POLYNOMIAL}),
     ],
+    "one_vs_rest": [
+        Example({"learner": {"name": "logistic"}}, targets=3, labels="onehot"),
+        Example({"classes": 3, "learner": {"name": "knlms", "loss": "hinge", "budget": 8}}, targets=3),
+        Example({"learner": {"name": "pegasos"}}, targets=2),
+    ],
     "pa": [Example(targets=3)],
     "pegasos": [Example(targets=3)],
     "qklms": [Example({"budget": 8, "quantum": 0.5}, targets=2)],

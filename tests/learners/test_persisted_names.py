@@ -36,6 +36,7 @@ LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of stat
     "nlms": "Nlms",
     "okfe": "Okfe",
     "okfeb": "Okfeb",
+    "one_vs_rest": "OneVsRest",
     "pa": "Pa",
     "page_hinkley": "PageHinkley",
     "pegasos": "Pegasos",
