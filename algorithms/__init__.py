@@ -16,6 +16,8 @@ from algorithms.adaptive.klms import Klms as Klms
 from algorithms.adaptive.knlms import Knlms as Knlms
 from algorithms.adaptive.krls import Krls as Krls
 from algorithms.adaptive.qklms import Qklms as Qklms
+from algorithms.auto_bandwidth import AutoBandwidth as AutoBandwidth
+from algorithms.auto_bandwidth import with_chosen_width
 from algorithms.chain import Chain as Chain
 from algorithms.common.protocol import (
     Array,
@@ -92,7 +94,7 @@ def learner_from(name: str, settings: Mapping[str, Any]) -> Learner:
     """
     if name not in LEARNERS:
         raise SettingError(f"unknown learner {name!r}{suggestion(name, LEARNERS)}")
-    return build(name, LEARNERS[name], settings, _nested)
+    return with_chosen_width(settings, lambda own: build(name, LEARNERS[name], own, _nested))
 
 
 def _nested(table: Mapping[str, Any]) -> Learner:

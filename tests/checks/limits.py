@@ -32,12 +32,13 @@ def check_the_state_is_plain_arrays_and_numbers(case: Case) -> None:
                 assert value.flags.c_contiguous, f"{path} is not C-contiguous"
             else:
                 assert type(value) in (int, float), f"{path} is a {type(value).__name__}"
+    stored = {f"{path}.{field}" if path else field for path, part in _parts(case.learner, start) for field in part.stored}
     for later in states[1:]:
         for (path, a), (_, b) in zip(leaves(start), leaves(later), strict=True):
             assert type(a) is type(b), f"{path} was a {type(a).__name__} and became a {type(b).__name__}"
             if isinstance(a, np.ndarray):
                 assert a.dtype == b.dtype, f"{path} was {a.dtype} and became {b.dtype}"
-                free = path.rpartition(".")[2] in _stored(case.learner)
+                free = path in stored
                 assert free or a.shape == b.shape, f"{path} is not in `stored`, yet its shape changed"
                 assert a.shape[1:] == b.shape[1:], f"{path} changed its row shape"
 
@@ -254,12 +255,3 @@ def _triangles(learner: Any, state: Any) -> int:
     held = len(getattr(state, learner.stored[0])) if learner.stored else 0
     fields = [getattr(state, field) for field in learner.stored[1:]]
     return sum(value.nbytes for value in fields if value.ndim == 1 and len(value) == held * (held + 1) // 2 > held)
-
-
-def _stored(learner: Any) -> set[str]:
-    """Names of stored fields, those of learners inside included."""
-    names = set(learner.stored)
-    for name in getattr(learner, "__dataclass_fields__", ()):
-        part = getattr(learner, name, None)
-        names |= _stored(part) if hasattr(part, "stored") else set()
-    return names
