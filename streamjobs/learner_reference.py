@@ -37,7 +37,10 @@ KINDS = {  # of learners whose settings decide
     "knlms": "regression or classification",
     **dict.fromkeys(("ispeed", "sispeed", "sparse_speed", "speed"), "regression, or features for a [head]"),
 }
-CHOSEN_WIDTH = 'bandwidth = "auto" chooses it by kernel alignment from the first `bandwidth_rows` (100) rows of a key: see auto_bandwidth.'
+CHOSEN_WIDTH = (
+    'bandwidth = "auto" chooses it by kernel alignment from the first `bandwidth_rows` (100) rows of a key: '
+    "see auto_bandwidth."
+)
 _TYPES = {int: "integer", float: "number", bool: "true/false", str: "text", Kernel: "kernel table", Learner: "learner table"}
 
 

@@ -21,7 +21,7 @@ def test_a_job_waits_then_predicts_and_its_stored_states_give_the_same_bytes(tmp
     """States are stored after every few records, while rows wait and after the choice."""
     for number, text in enumerate((CHAIN, ALONE)):
         job = job_file(tmp_path, text)
-        recording = jsonl(tmp_path / "samples.jsonl", rows(1300, keys=17))
+        recording = jsonl(tmp_path / "samples.jsonl", rows(1900, keys=17))
         words = ("replay", job, "--input", recording, "--key", "person")
         assert command(*words, "--output-dir", tmp_path / str(number)) == 0
         lines = (tmp_path / str(number) / "predictions.jsonl").read_text().splitlines()
