@@ -1,8 +1,8 @@
 """Widths chosen by kernel alignment from a hundred rows, against the best width for the rows that follow.
 
-For each data set and draw, a width is chosen from the first rows, and the same learner is run with every width tried (from an
-eighth of the median distance to eight times as much): it learns 800 rows, the first ones included, and its error is that on
-rows it has never seen. Shown is the error at the chosen width over the error at the best one, which no rule can know. A rule
+For each data set and draw, a width is chosen from the first rows, and the same learner is run with every width tried (1/8
+of the median distance to 8 times as much): it learns 800 rows, the first ones included, and its error is that on rows
+it has never seen. Shown is the error at the chosen width over the error at the best one, which no rule can know. A rule
 without labels and the usual width, sqrt(dim), stand beside. Learners: knlms on a budget of 100 (hinge loss; Mackey-Glass and
 its one-step error: squared), and kernel ridge regression on all 800 rows, batch, as what a width can do at best.
 """
