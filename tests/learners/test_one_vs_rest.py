@@ -10,7 +10,6 @@ from algorithms.one_vs_rest import OneVsRest, OneVsRestWork
 from tests.checks.states import same_state
 from tests.checks.streams import curve, easy
 
-KNLMS = {"name": "knlms", "loss": "hinge", "budget": 12}
 BINARY = {"pegasos": {}, "pa": {}, "logistic": {}, "knlms": {"loss": "hinge", "budget": 12}}
 
 
@@ -24,31 +23,27 @@ def stream(n: int = 120, classes: int = 4, seed: int = 0):
     return easy("classification", n, 3, classes, "onehot", seed)
 
 
-def binary_names() -> list[str]:
-    """Classifying learners of the registry that can be made binary: those whose settings have defaults, or are given."""
+def binary(name: str) -> dict:
+    """Settings of a learner with a budget, where it has one."""
+    budgets = {field.name for field in dataclasses.fields(LEARNERS[name])} & {"budget", "max_terms"}  # type: ignore[arg-type]
+    return {**dict.fromkeys(budgets, 40), **BINARY.get(name, {})}
+
+
+def binary_names(shared: bool) -> list[str]:
+    """Classifying learners of the registry, of which classes share what is stored, or do not."""
     found = []
     for name, cls in LEARNERS.items():
-        settings = BINARY.get(name, {})
-        needed = [
-            field.name
-            for field in dataclasses.fields(cls)  # type: ignore[arg-type]
-            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        ]
-        if set(needed) - {"budget"} - set(settings):
-            continue
-        made = learner_from(name, {**dict.fromkeys(needed, 12), **settings})
-        if made.kind == "classification" and not made.begins_from_population:
-            found.append(name)
+        fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+        needed = {one.name for one in fields if one.default is dataclasses.MISSING is one.default_factory}
+        if needed <= set(binary(name)):
+            made = learner_from(name, binary(name))
+            if made.kind == "classification" and not made.begins_from_population:
+                shares = bool(getattr(made, "binary_targets", False) and made.stored)
+                found += [name] * (shares == shared)
     return found
 
 
-def binary(name: str) -> dict:
-    cls = LEARNERS[name]
-    budget = [f.name for f in dataclasses.fields(cls) if f.name == "budget" and f.default is dataclasses.MISSING]  # type: ignore[arg-type]
-    return {**dict.fromkeys(budget, 12), **BINARY.get(name, {})}
-
-
-@pytest.mark.parametrize("name", sorted(set(binary_names()) - {"knlms"}))  # whose classes share their budget: see below
+@pytest.mark.parametrize("name", binary_names(shared=False))
 def test_scores_are_those_of_binary_learners_alone(name: str) -> None:
     """Label by label, the way the method is told: a learner per class, +1 in its own rows and -1 in all others."""
     X, Y = stream()
@@ -66,15 +61,16 @@ def test_scores_are_those_of_binary_learners_alone(name: str) -> None:
     np.testing.assert_allclose(out.loss, loss, rtol=1e-12)
 
 
-def test_classes_that_share_a_dictionary_are_the_learner_with_a_target_each() -> None:
+@pytest.mark.parametrize("name", binary_names(shared=True))
+def test_classes_that_share_a_support_are_the_learner_with_a_target_each(name: str) -> None:
     X, Y = stream()
-    learner, alone = over(**KNLMS), learner_from("knlms", {"loss": "hinge", "budget": 12})
+    learner, alone = over(name, **binary(name)), learner_from(name, binary(name))
     assert learner.shares
-    state, out = learner.run(learner.init(dim=3, targets=4, seed=0), X, Y)
-    own, scores = alone.run(alone.init(dim=3, targets=4, seed=0), X, Y)
+    state, out = learner.run(learner.init(dim=3, targets=4, seed=3), X, Y)
+    own, scores = alone.run(alone.init(dim=3, targets=4, seed=3), X, 2 * Y - 1)
     np.testing.assert_array_equal(out.prediction, scores.prediction)
     same_state(state.learner, own, "the shared state")
-    assert state.learner.weights.shape == (5, 4)
+    assert out.prediction[-1].any()
 
 
 @pytest.mark.parametrize("name", ["logistic", "knlms"])
