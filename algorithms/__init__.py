@@ -45,6 +45,7 @@ from algorithms.maps.taylor import Taylor as Taylor
 from algorithms.prototypes.ald import Ald as Ald
 from algorithms.prototypes.random_prototypes import RandomPrototypes as RandomPrototypes
 from algorithms.scaling import Scaling as Scaling
+from algorithms.sketching.skegd import Skegd as Skegd
 from algorithms.spectral.ispeed import Ispeed as Ispeed
 from algorithms.spectral.sispeed import Sispeed as Sispeed
 from algorithms.spectral.sparse_speed import SparseSpeed as SparseSpeed

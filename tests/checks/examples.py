@@ -16,6 +16,7 @@ Settings = dict[str, Any]
 LAPLACIAN = {"name": "laplacian", "bandwidth": 2.0}
 POLYNOMIAL = {"name": "polynomial", "degree": 2, "offset": 1.0}
 OKFEB = {"name": "okfeb", "rank": 6, "budget": 10, "role": "head"}
+SKEGD = {"budget": 12, "rows": 15, "landmarks": 6, "rank": 4, "refresh_every": 5}
 SISPEED = {"rank": 4, "seed_size": 8, "budget": 12, "novelty": 0.2}
 
 
@@ -88,6 +89,11 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({**SISPEED, "rank": 9, "seed_size": 3, "evict": "close_pair", "head": "exrls", "kernel": POLYNOMIAL}),
         Example({**SISPEED, "evict": "oldest", "head": "none", "solver": "rank_one"}),
         Example({**SISPEED, "evict": "stop", "transfer": "truncate"}),
+    ],
+    "skegd": [
+        Example({**SKEGD, "kernel": LAPLACIAN}, targets=3),
+        Example({**SKEGD, "map": "printed", "rebase": "printed", "step_size": 0.5, "refresh_every": 40}),
+        Example({**SKEGD, "rows": 0, "refresh_every": 1, "kernel": POLYNOMIAL}),
     ],
     "sparse_speed": [Example({"rank": 8, "map_size": 12, "head": "rls", "delta": 0.1}, targets=2)],
     "speed": [

@@ -46,6 +46,7 @@ LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of stat
     "running_mean": "RunningMean",
     "scaling": "Scaling",
     "sispeed": "Sispeed",
+    "skegd": "Skegd",
     "sparse_speed": "SparseSpeed",
     "speed": "Speed",
     "taylor": "Taylor",
