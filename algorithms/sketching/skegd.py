@@ -23,28 +23,26 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel, fill_row, gram, own_value
-from algorithms.common.linalg import LARGEST_STEP, largest, missing, norm2, put, remove_row
+from algorithms.common.kernels import Kernel, gram
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
-from algorithms.sketching.expansion import FAR, HINGE, buffer_step, check_rows, products, side, steps
+from algorithms.sketching.expansion import check_rows
+from algorithms.sketching.skegd_loop import MAPPED, Rule, rows_until
 from algorithms.sketching.sketch import (
     augmented_map,
-    draw_landmarks,
-    draw_row,
-    let_go,
+    drawn_landmarks,
+    drawn_row,
+    in_range,
     modify,
     printed_map,
-    project,
-    sketch_all,
+    projected,
+    s_p,
+    sketches,
 )
 
 MIXED = (0.01, 0.1, 0.5, 1.0, 0.0)  # steps of the experts; 0: passive-aggressive
-AGGRESSIVENESS = 10.0  # most a passive-aggressive step takes of phi(x); features close to 0 ask for any number
 FIRST_STEP = 1.0  # of stage one, where the steps are mixed
-DISCOUNT = 0.99  # of the experts' hinge losses, a round
-ENTERED, MAPPED = 2, 7  # where the counts of a slot say how many rows the fields `entered` and `map` hold
+ENTERED = slice(2, 5)  # where the counts of a slot say how many rows `entered`, `columns` and `signs` hold
 MAPS, REBASES = ("augmented", "printed"), ("projected", "printed")
 
 
@@ -66,16 +64,26 @@ class SkegdState(NamedTuple):
     seed: int  # of the draws
 
 
-class Rule(NamedTuple):
-    """The settings as compiled code reads them."""
+class Fields(NamedTuple):
+    """A workspace's arrays by name: the state's fields, the counts, the cache."""
 
-    budget: int
-    refresh: int
-    rows: int
-    first_step: float
-    ridge: float
-    printed_map: bool
-    printed_rebase: bool
+    support: Array
+    weights: Array
+    entered: Array
+    columns: Array
+    signs: Array
+    landmarks: Array
+    landmark_slots: Array
+    map: Array
+    sketch_pp: Array
+    sketch_pm: Array
+    w: Array
+    experts: Array
+    penalties: Array
+    seen: Array
+    seed: Array
+    counts: Array
+    gram: Array  # (slots, landmarks, landmarks) kernel matrix of the landmarks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,17 +235,93 @@ class Skegd(Learner):
             own["w"][:] = _mixture(own["experts"], own["penalties"], own["w"].shape[1])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        mixed = isinstance(self.step_size, str)
-        rule = Rule(
-            budget=self.budget,
-            refresh=self.refresh_every,
-            rows=self.most_rows,
-            first_step=FIRST_STEP if mixed else self.rates[0],
-            ridge=float(self.ridge),
-            printed_map=self.map == "printed",
-            printed_rebase=self.rebase == "printed",
-        )
-        _loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, rule, np.array(self.rates))
+        fields, begin, again = Fields(*work), 0, False
+        rates, first = np.array(self.rates), FIRST_STEP if isinstance(self.step_size, str) else self.rates[0]
+        rule = Rule(self.budget, self.refresh_every, first, float(self.ridge))
+        while True:
+            n = rows_until(begin, again, tuple(work), slots, X, Y, learn, out, self.kernel.code, rule, rates)
+            if n == len(X):
+                return
+            slot = int(slots[n])
+            again = bool(fields.counts[slot, MAPPED] > 0)
+            if again:
+                self._enter(fields, slot, X[n], out, n)
+            else:  # T_0 takes no gradient step
+                self._begin(fields, slot, X[n], out, n)
+            begin = n if again else n + 1
+
+    def _begin(self, fields: Fields, slot: int, x: Array, out: Outputs, n: int) -> None:
+        """T_0: the first map, and the buffer's function on it."""
+        s_p_size, s_m, rank = self.sizes
+        support, weights, seed = fields.support[slot], fields.weights[slot], int(fields.seed[slot])
+        rows = [drawn_row(seed, i, s_p_size, self.sketch_blocks) for i in range(self.budget)]
+        columns, signs = np.array([row[0] for row in rows], np.int32), np.array([row[1] for row in rows], np.int8)
+        chosen = drawn_landmarks(seed, self.budget, s_m)
+        landmarks = support[chosen]
+        own = gram(self.kernel, landmarks, landmarks)
+        pp, pm = sketches(self.kernel, support, s_p(columns, signs, s_p_size), landmarks)
+        Q = self._map(pp, pm, own)
+        both = gram(self.kernel, np.concatenate([landmarks, x[None]]), support) @ weights
+        values = np.tile(both, len(self.rates))
+        w = None if Q is None else self._follow(Q, own, landmarks, x, values[-1], values[:-1])
+        if Q is None or w is None:  # out of range: the oldest makes room for another
+            support[:-1], weights[:-1] = support[1:].copy(), weights[1:].copy()
+            fields.counts[slot, :2] = self.budget - 1
+            out.evicted[n] = 1
+            return
+        fields.entered[slot, : self.budget] = support
+        fields.columns[slot, : self.budget], fields.signs[slot, : self.budget] = columns, signs
+        fields.landmarks[slot], fields.landmark_slots[slot], fields.gram[slot] = landmarks, chosen, own
+        fields.sketch_pp[slot], fields.sketch_pm[slot], fields.map[slot], fields.experts[slot] = pp, pm, Q, w
+        fields.counts[slot, ENTERED] = self.budget
+        fields.counts[slot, ENTERED.stop :] = (s_m, s_m, s_m, s_p_size, s_p_size, rank, rank)
+
+    def _enter(self, fields: Fields, slot: int, x: Array, out: Outputs, n: int) -> None:
+        """An update round: x enters the sketch, and the experts follow to the new map."""
+        size = self.sizes[0]
+        entered, columns, signs = fields.entered[slot], fields.columns[slot], fields.signs[slot]
+        pp, pm, landmarks = fields.sketch_pp[slot], fields.sketch_pm[slot], fields.landmarks[slot]
+        at = int(fields.counts[slot, ENTERED][0])
+        entered[at] = x
+        columns[at], signs[at] = drawn_row(int(fields.seed[slot]), int(fields.seen[slot]), size, self.sketch_blocks)
+        S = s_p(columns[: at + 1], signs[: at + 1], size)
+        modify(self.kernel, x, S[at], entered[:at], S[:at], landmarks, pp, pm)
+        out.admitted[n] = 1
+        if at == self.most_rows:  # the oldest update row leaves
+            leaver, oldest = self.budget, entered[self.budget].copy()
+            for array in (entered, columns, signs):
+                array[leaver:at] = array[leaver + 1 : at + 1].copy()
+            others = np.delete(S, leaver, axis=0)
+            if self.kernel.name in ("polynomial", "linear"):  # what a large value hid would not come back
+                pp[:], pm[:] = sketches(self.kernel, entered[:at], others, landmarks)
+            else:
+                np.negative(pp, out=pp), np.negative(pm, out=pm)
+                modify(self.kernel, oldest, S[leaver], entered[:at], others, landmarks, pp, pm)
+                np.negative(pp, out=pp), np.negative(pm, out=pm)
+            at -= 1
+            out.evicted[n] = 1
+        fields.counts[slot, ENTERED] = at + 1
+        Q, experts, own = self._map(pp, pm, fields.gram[slot]), fields.experts[slot], fields.gram[slot]
+        if Q is None:
+            return
+        before = fields.map[slot] @ experts  # its functions as sums over the landmarks
+        scores = gram(self.kernel, x[None], landmarks)[0] @ before
+        w = self._follow(Q, own, landmarks, x, scores, own @ before)
+        if w is not None:
+            fields.map[slot], fields.experts[slot] = Q, w
+
+    def _map(self, pp: Array, pm: Array, own: Array) -> Array | None:
+        rank = self.sizes[2]
+        return printed_map(pp, pm, rank) if self.map == "printed" else augmented_map(pp, pm, own, rank)
+
+    def _follow(self, Q: Array, own: Array, landmarks: Array, x: Array, scores: Array, values: Array) -> Array | None:
+        """Weights on the map Q of functions with these scores at x and values on the landmarks; None out of range."""
+        if self.rebase == "projected":
+            return projected(Q, own, values)
+        phi = gram(self.kernel, x[None], landmarks)[0] @ Q
+        with np.errstate(all="ignore"):
+            w = np.outer(phi, scores) / (phi @ phi)  # (5), which x alone decides
+        return w if in_range(w) else None
 
 
 def _mixture(experts: Array, penalties: Array, targets: int) -> Array:
@@ -248,179 +332,3 @@ def _mixture(experts: Array, penalties: Array, targets: int) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         w: Array = (experts.reshape(len(experts), -1, targets) * shares).sum(axis=1)
     return w
-
-
-@compiled
-def _loop(work, slots, X, Y, learn, out, code, rule, rates):
-    supports, weights_of, entered_of, columns_of, signs_of, landmarks_of, slots_of, maps, pp_of = work[:9]
-    pm_of, _, experts_of, penalties_of, seen, seeds, counts, grams = work[9:]
-    targets, s_m, rank, columns_count = Y.shape[1], maps.shape[1], maps.shape[2], penalties_of.shape[1]
-    k, sketched = np.empty(max(supports.shape[1], entered_of.shape[1])), np.empty(pp_of.shape[1])
-    along, phi, scores = np.empty(targets), np.empty(rank), np.empty(columns_count)
-    values, moved, carried = np.empty((s_m, columns_count)), np.empty((s_m, rank)), np.empty((rank, columns_count))
-
-    for n in range(len(X)):
-        key, x, y, prediction, features = slots[n], X[n], Y[n], out.prediction[n], out.features[n]
-        if missing(x):
-            continue
-        kxx = own_value(code, x)
-        if not np.isfinite(kxx):
-            continue
-        support, weights, count = supports[key], weights_of[key], counts[key, 0]
-        landmarks, Q, gram_of, experts, penalties = (
-            landmarks_of[key],
-            maps[key],
-            grams[key],
-            experts_of[key],
-            penalties_of[key],
-        )
-        mapped = counts[key, MAPPED] > 0
-
-        # Predict with what earlier rows taught.
-        if mapped:
-            fill_row(code, landmarks, s_m, x, k)
-            within = products(k, Q, s_m, features) and products(features, experts, rank, scores)
-            if within:
-                _mix(penalties, scores, prediction)
-        else:
-            fill_row(code, support, count, x, k)
-            within = products(k, weights, count, prediction)
-        if within and not missing(y):
-            out.loss[n] = steps(HINGE, prediction, y, rule.first_step, along)
-        if not learn[n] & 2 or missing(y) or not within or not kxx < FAR:
-            continue
-        seen[key] += 1
-
-        # Stage one: kernel gradient steps on the buffer.
-        if not mapped and count < rule.budget:
-            if buffer_step(support, weights, count, x, 1.0 - rule.first_step * rule.ridge, along):
-                counts[key, 0], counts[key, 1] = count + 1, count + 1
-                out.admitted[n] = 1
-            continue
-
-        entered, columns, signs, pp, pm = entered_of[key], columns_of[key], signs_of[key], pp_of[key], pm_of[key]
-        if not mapped:  # T_0: the first map, and the buffer's function on it
-            _choose(code, support, seeds[key], entered, columns, signs, landmarks, slots_of[key], gram_of, len(pp))
-            sketch_all(code, entered, columns, signs, count, landmarks, pp, pm, k, sketched)
-            for j in range(s_m):
-                fill_row(code, support, count, landmarks[j], k)
-                products(k, weights, count, along)
-                _repeat(along, values[j])
-            _repeat(prediction, scores)
-            fill_row(code, landmarks, s_m, x, k)
-            if _new_map(rule, pp, pm, gram_of, Q) and _follow(rule, k, Q, gram_of, scores, values, phi, experts):
-                for stored, rows in enumerate((count, count, count, s_m, s_m, s_m, len(pp), len(pp), rank, rank)):
-                    counts[key, ENTERED + stored] = rows
-            else:  # out of range: the oldest makes room for another
-                remove_row(support, 0, count)
-                remove_row(weights, 0, count)
-                counts[key, 0], counts[key, 1] = count - 1, count - 1
-                out.evicted[n] = 1
-            continue
-
-        # Stage two: x enters the sketch when it is due, and the experts follow to the new map.
-        for c in range(columns_count):
-            lack = max(0.0, 1.0 - side(y[c % targets]) * scores[c])
-            penalties[c] = DISCOUNT * penalties[c] + min(lack, LARGEST_STEP)
-        put(phi, features)
-        if seen[key] % rule.refresh == 1 % rule.refresh:
-            at = counts[key, ENTERED]
-            put(entered[at], x)
-            draw_row(seeds[key], seen[key], len(pp), columns[at], signs[at])
-            modify(code, entered, columns, signs, at, at, landmarks, 1.0, pp, pm, k, sketched)
-            at += 1
-            out.admitted[n] = 1
-            if rule.rows > 0 and at > rule.rows:
-                let_go(code, entered, columns, signs, at, rule.budget, landmarks, pp, pm, k, sketched)
-                at -= 1
-                out.evicted[n] = 1
-            for stored in range(ENTERED, ENTERED + 3):
-                counts[key, stored] = at
-            fill_row(code, landmarks, s_m, x, k)
-            if _new_map(rule, pp, pm, gram_of, moved):
-                on_landmarks = np.dot(gram_of, np.dot(Q, experts))
-                if _follow(rule, k, moved, gram_of, scores, on_landmarks, phi, carried):
-                    for j in range(s_m):
-                        put(Q[j], moved[j])
-                    for c in range(rank):
-                        put(experts[c], carried[c])
-                else:
-                    put(phi, features)
-                products(phi, experts, rank, scores)
-        _learn(phi, scores, y, rates, rule.ridge, experts)
-
-
-@compiled
-def _mix(penalties, scores, prediction):
-    """Each target's score: the experts', weighted by exp(-penalty)."""
-    targets = prediction.size
-    for t in range(targets):
-        least = penalties[t]
-        for c in range(t, scores.size, targets):
-            least = min(least, penalties[c])
-        total, weight = 0.0, 0.0
-        for c in range(t, scores.size, targets):
-            share = np.exp(least - penalties[c])
-            total += share * scores[c]
-            weight += share
-        prediction[t] = total / weight
-
-
-@compiled
-def _repeat(of_targets, by_expert):
-    for c in range(by_expert.size):
-        by_expert[c] = of_targets[c % of_targets.size]
-
-
-@compiled
-def _choose(code, support, seed, entered, columns, signs, landmarks, chosen, gram_of, s_p):
-    """The buffered rows enter, their rows of S_p and the landmarks are drawn."""
-    for i in range(len(support)):
-        put(entered[i], support[i])
-        draw_row(seed, i, s_p, columns[i], signs[i])
-    draw_landmarks(seed, len(support), chosen)
-    for j in range(chosen.size):
-        put(landmarks[j], support[chosen[j]])
-    for j in range(chosen.size):
-        fill_row(code, landmarks, chosen.size, landmarks[j], gram_of[j])
-
-
-@compiled
-def _new_map(rule, pp, pm, gram_of, Q):
-    if rule.printed_map:
-        return printed_map(pp, pm, Q)
-    return augmented_map(pp, pm, gram_of, Q)
-
-
-@compiled
-def _follow(rule, k, Q, gram_of, scores, on_landmarks, phi, w):
-    """phi(x) by the new map, and w for it; False where that is out of range.
-
-    projected: of functions with these values on the landmarks. printed: w = f phi / |phi|^2, (5), which x alone decides.
-    """
-    if not products(k, Q, len(Q), phi):
-        return False
-    if not rule.printed_rebase:
-        return project(Q, gram_of, on_landmarks, w)
-    length2 = norm2(phi)
-    if not largest(scores) * largest(phi) < length2 * LARGEST_STEP:
-        return False
-    for c in range(phi.size):
-        for e in range(scores.size):
-            w[c, e] = scores[e] * phi[c] / length2
-    return True
-
-
-@compiled
-def _learn(phi, scores, y, rates, ridge, experts):
-    """w = (1 - eta lambda) w + eta y phi where the expert's loss is nonzero, (6)."""
-    length2, top = norm2(phi), max(1.0, largest(phi))
-    for c in range(scores.size):
-        rate, label = rates[c // y.size], side(y[c % y.size])
-        lack = 1.0 - label * scores[c]
-        size = 0.0
-        if lack > 0.0:
-            size = rate if rate > 0.0 else min(AGGRESSIVENESS, lack / length2)
-        if size * top < LARGEST_STEP:
-            for i in range(phi.size):
-                experts[i, c] = (1.0 - rate * ridge) * experts[i, c] + label * size * phi[i]
