@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.linalg import LARGEST_STEP, largest, missing, put
+from algorithms.common.linalg import LARGEST_STEP, largest, missing, norm2, put
 from algorithms.common.protocol import Array, require
 
 HINGE, SQUARED, LOGISTIC = 0, 1, 2
 LOSSES = {"hinge": HINGE, "squared": SQUARED, "logistic": LOGISTIC}
+AGGRESSIVENESS = 10.0  # most a passive-aggressive step takes of the features; those close to 0 ask for any number
 FAR = 1e30  # a row whose kappa(x, x) is not below teaches nothing: its square and those of sums of it stay in range
 
 
@@ -57,34 +58,49 @@ def products(v: Array, M: Array, count: int, out: Array) -> bool:
 
 
 @compiled
+def slope(loss: int, f: float, y: float) -> float:
+    """Minus the slope of the loss at the score f, 0 where a hinge loss is 0. The squared loss is (y - f)^2 / 2."""
+    if loss == SQUARED:
+        return y - f
+    margin = side(y) * f
+    if loss == HINGE:
+        return side(y) if margin < 1.0 else 0.0
+    return side(y) / (1.0 + np.exp(margin))
+
+
+@compiled
 def steps(loss: int, f: Array, y: Array, step_size: float, along: Array) -> float:
-    """along[t] = -step_size times the slope of the loss at f[t], 0 where a hinge loss is 0; gives the sum of the losses."""
+    """along[t] = step_size times minus the slope at f[t]; gives the sum of the losses, the squared ones without the 1/2."""
     total = 0.0
     for t in range(y.size):
-        if loss == SQUARED:
-            gap = y[t] - f[t]
-            along[t] = step_size * gap
-            total += gap * gap
-            continue
+        along[t] = step_size * slope(loss, f[t], y[t])
         margin = side(y[t]) * f[t]
-        if loss == HINGE:
-            along[t] = step_size * side(y[t]) if margin < 1.0 else 0.0
+        if loss == SQUARED:
+            total += (y[t] - f[t]) * (y[t] - f[t])
+        elif loss == HINGE:
             total += max(0.0, 1.0 - margin)
         else:
-            along[t] = step_size * side(y[t]) / (1.0 + np.exp(margin))
             total += np.log1p(np.exp(-margin)) if margin > -30.0 else -margin
     return total
 
 
 @compiled
-def decay_and_step(w: Array, keep: float, features: Array, along: Array) -> bool:
-    """w = keep w + features along', over the rows of w; False and nothing done where that is out of range."""
-    if not largest(along) * max(largest(features), 1.0) < LARGEST_STEP:
-        return False
-    for i in range(features.size):
-        for t in range(along.size):
-            w[i, t] = keep * w[i, t] + features[i] * along[t]
-    return True
+def learn_step(loss: int, features: Array, scores: Array, y: Array, rates: Array, ridge: float, w: Array) -> None:
+    """w = (1 - eta ridge) w - eta loss' features for each column of w; rate 0: passive-aggressive, for hinge losses.
+
+    Columns are rates by targets. A step out of range is not taken.
+    """
+    length2, top = norm2(features), max(1.0, largest(features))
+    for c in range(scores.size):
+        rate, wanted = rates[c // y.size], y[c % y.size]
+        step = slope(loss, scores[c], wanted)
+        if rate > 0.0:
+            step *= rate
+        elif step != 0.0:
+            step *= min(AGGRESSIVENESS, (1.0 - side(wanted) * scores[c]) / length2)
+        if abs(step) * top < LARGEST_STEP:
+            for i in range(features.size):
+                w[i, c] = (1.0 - rate * ridge) * w[i, c] + step * features[i]
 
 
 @compiled

@@ -26,8 +26,8 @@ import numpy as np
 from algorithms.common.kernels import Kernel, gram
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
-from algorithms.sketching.expansion import check_rows
-from algorithms.sketching.skegd_loop import MAPPED, Rule, rows_until
+from algorithms.sketching.expansion import HINGE, check_rows
+from algorithms.sketching.rounds import Rounds, Rule, rows_until
 from algorithms.sketching.sketch import (
     augmented_map,
     drawn_landmarks,
@@ -42,7 +42,7 @@ from algorithms.sketching.sketch import (
 
 MIXED = (0.01, 0.1, 0.5, 1.0, 0.0)  # steps of the experts; 0: passive-aggressive
 FIRST_STEP = 1.0  # of stage one, where the steps are mixed
-ENTERED = slice(2, 5)  # where the counts of a slot say how many rows `entered`, `columns` and `signs` hold
+ENTERED, MAPPED = slice(2, 5), 7  # where the counts of a slot say how many rows `entered` .. `signs`, and `map` hold
 MAPS, REBASES = ("augmented", "printed"), ("projected", "printed")
 
 
@@ -96,7 +96,7 @@ class Skegd(Learner):
     >>> X = [[0.0], [3.0], [0.1], [3.1]] * 5
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), X, [[1.0], [-1.0]] * 10)
     >>> len(state.support), out.prediction[-2:].ravel() > 0
-    (2, array([ True, False]))
+    (4, array([ True, False]))
     """
 
     name: ClassVar[str] = "skegd"
@@ -237,9 +237,10 @@ class Skegd(Learner):
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         fields, begin, again = Fields(*work), 0, False
         rates, first = np.array(self.rates), FIRST_STEP if isinstance(self.step_size, str) else self.rates[0]
-        rule = Rule(self.budget, self.refresh_every, first, float(self.ridge))
+        rule = Rule(HINGE, self.budget, False, MAPPED, self.refresh_every, first, float(self.ridge))
+        rounds = Rounds(*(getattr(fields, name) for name in Rounds._fields))
         while True:
-            n = rows_until(begin, again, tuple(work), slots, X, Y, learn, out, self.kernel.code, rule, rates)
+            n = rows_until(begin, again, rounds, slots, X, Y, learn, out, self.kernel.code, rule, rates)
             if n == len(X):
                 return
             slot = int(slots[n])

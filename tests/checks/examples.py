@@ -43,6 +43,10 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "exkrls": [Example({"budget": 8, "transition": 0.9999, "forgetting": 0.99}, targets=2)],
     "exrls": [Example({"transition": 0.9999, "forgetting": 0.98, "intercept": True}, targets=2)],
+    "fogd": [
+        Example({"features": 40, "loss": "logistic", "step_size": 0.02}, targets=3, labels="onehot"),
+        Example({"features": 50, "loss": "squared", "step_size": 0.01, "ridge": 0.01}, targets=2),
+    ],
     "gated_rls": [
         Example({"intercept": True, "forgetting": 0.98}, targets=3, labels="onehot"),
         Example({"gate": False, "fallback": "none"}, targets=3),
@@ -61,6 +65,11 @@ EXAMPLES: dict[str, list[Example]] = {
     "lms": [Example({"step_size": 0.05, "ridge": 0.01}, targets=2)],
     "logistic": [Example(targets=3, labels="onehot")],
     "nlms": [Example(targets=2)],
+    "nogd": [
+        Example({"budget": 12, "rank": 6, "loss": "squared", "kernel": LAPLACIAN}, targets=2),
+        Example({"budget": 12, "rank": 8}, targets=3),
+        Example({"budget": 20, "loss": "logistic", "ridge": 0.01, "kernel": POLYNOMIAL}),
+    ],
     "okfe": [
         Example({"rank": 3, "step_rule": "over_n", "step_size": 10.0, "seed_size": 6, "seed_factor": "random"}),
         Example({"rank": 3, "update": "nonparametric", "recede": True, "kernel": POLYNOMIAL}),
@@ -75,6 +84,10 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "pa": [Example(targets=3)],
     "pegasos": [Example(targets=3)],
+    "pros_n_kons": [
+        Example({"budget": 8, "ridge": 0.1, "kernel": LAPLACIAN}, targets=3),
+        Example({"budget": 10, "loss": "squared", "curvature": 0.01, "ridge": 0.1}, targets=2),
+    ],
     "qklms": [Example({"budget": 8, "quantum": 0.5}, targets=2)],
     "random_prototypes": [Example({"budget": 6}), Example({"budget": 5, "kernel": POLYNOMIAL})],
     "rff": [Example({"features": 33, "variant": "phase"})],

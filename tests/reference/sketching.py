@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from algorithms.common.protocol import Array
-from algorithms.common.randomness import uniform
+from algorithms.common.randomness import normal, uniform
 from tests.reference import Outputs, slow_reference
 
 COLUMN, SIGN, LANDMARK = 1, 2, 3
@@ -151,3 +151,92 @@ def rebased(phi: Array, f: float, Q: Array, L: Array, on_landmarks: Array, width
         return f * phi / (phi @ phi)
     inner = Q.T @ kernel_matrix(L, width) @ Q
     return np.linalg.pinv(inner, rcond=1e-10, hermitian=True) @ Q.T @ on_landmarks
+
+
+@slow_reference("nogd", budget=15, rank=6, step_size=0.3, ridge=0.01, kernel={"name": "gaussian", "bandwidth": 1.0})
+def nogd(
+    X: Array,
+    Y: Array,
+    *,
+    budget: int,
+    rank: int,
+    step_size: float,
+    ridge: float,
+    kernel: dict[str, Any],
+    loss: str = "hinge",
+) -> Outputs:
+    """One target."""
+    width, keep = kernel["bandwidth"], 1 - step_size * ridge
+    support, alpha, predictions = np.empty((0, X.shape[1])), np.empty(0), []
+    w = V = roots = np.empty(0)
+    for x, y in zip(X, Y[:, 0], strict=True):
+        k = of(support, x, width)
+        if len(support) == budget:
+            phi = V.T @ k / roots
+            predictions.append(phi @ w)
+            w = keep * w + step_size * minus_slope(loss, predictions[-1], y) * phi
+            continue
+        predictions.append(k @ alpha)
+        step, alpha = step_size * minus_slope(loss, predictions[-1], y), keep * alpha
+        if step != 0:
+            support, alpha = np.vstack([support, x]), np.append(alpha, step)
+        if len(support) == budget:
+            roots, V = leading(gaussian(support, support, width), rank)
+            w = roots * (V.T @ alpha)
+    return {"prediction": np.array(predictions)[:, None]}
+
+
+@slow_reference("fogd", features=30, step_size=0.02, ridge=0.01, kernel={"name": "gaussian", "bandwidth": 1.5})
+def fogd(
+    X: Array, Y: Array, *, features: int, step_size: float, ridge: float, kernel: dict[str, Any], loss: str = "hinge"
+) -> Outputs:
+    """One target."""
+    dim = X.shape[1]
+    U = np.array([normal(0, 1, i) for i in range(features * dim)]).reshape(features, dim) / kernel["bandwidth"]
+    w, predictions, Z = np.zeros(2 * features), [], np.hstack([np.cos(X @ U.T), np.sin(X @ U.T)])
+    for z, y in zip(Z, Y[:, 0], strict=True):
+        predictions.append(z @ w)
+        w = (1 - step_size * ridge) * w + step_size * minus_slope(loss, predictions[-1], y) * z
+    return {"prediction": np.array(predictions)[:, None], "features": Z}
+
+
+def minus_slope(loss: str, f: float, y: float) -> float:
+    if loss == "squared":
+        return y - f
+    if loss == "hinge":
+        return y if 1 - y * f > 0 else 0.0
+    return float(y / (1 + np.exp(y * f)))
+
+
+@slow_reference("pros_n_kons", budget=12, ridge=0.5, curvature=0.2, kernel={"name": "gaussian", "bandwidth": 1.0})
+def pros_n_kons(
+    X: Array,
+    Y: Array,
+    *,
+    budget: int,
+    ridge: float,
+    curvature: float,
+    kernel: dict[str, Any],
+    oversampling: float = 1.5,
+    cap: float = 1.0,
+) -> Outputs:
+    """One target, hinge loss, whole matrices."""
+    width, predictions, chances = kernel["bandwidth"], [], np.empty(0)
+    D, w, A, whiten = np.empty((0, X.shape[1])), np.empty(0), np.empty((0, 0)), np.empty((0, 0))
+    for t, (x, y) in enumerate(zip(X, Y[:, 0], strict=True)):
+        k = of(D, x, width)
+        S = np.diag(chances**-0.5)
+        residual = 1 - k @ S @ np.linalg.solve(S @ gaussian(D, D, width) @ S + ridge * np.eye(len(D)), S @ k)
+        p = min(1.0, oversampling * residual / (residual + ridge))
+        if len(D) < budget and uniform(0, 1, t) < p:
+            D, chances = np.vstack([D, x]), np.append(chances, p)
+            roots, V = leading(gaussian(D, D, width), len(D))
+            whiten, w, A, k = (V / roots).T, np.zeros(len(D)), ridge * np.eye(len(D)), of(D, x, width)
+        phi = whiten @ k
+        Aphi, f = np.linalg.solve(A, phi), float(np.clip(w @ phi, -cap, cap))
+        w = w - (w @ phi - f) / (phi @ Aphi) * Aphi
+        predictions.append(f)
+        g = -minus_slope("hinge", predictions[-1], y) * phi
+        A = A + curvature * np.outer(g, g)
+        w = w - np.linalg.solve(A, g)
+    return {"prediction": np.array(predictions)[:, None]}

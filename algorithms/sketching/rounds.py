@@ -1,4 +1,7 @@
-"""The loop of skegd: scores, kernel gradient steps on the buffer, gradient steps of the experts. Maps are made elsewhere."""
+"""The loop of skegd and nogd: scores, kernel gradient steps on the buffer, then steps on features of the map.
+
+Maps are made elsewhere, in NumPy.
+"""
 
 from typing import NamedTuple
 
@@ -6,30 +9,45 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import fill_row, own_value
-from algorithms.common.linalg import LARGEST_STEP, largest, missing, norm2, put
-from algorithms.sketching.expansion import FAR, HINGE, buffer_step, products, side, steps
+from algorithms.common.linalg import LARGEST_STEP, largest, missing, put
+from algorithms.common.protocol import Array
+from algorithms.sketching.expansion import FAR, buffer_step, learn_step, products, side, steps
 
-MAPPED = 7  # where the counts of a slot say how many rows the field `map` holds
-AGGRESSIVENESS = 10.0  # most a passive-aggressive step takes of phi(x); features close to 0 ask for any number
 DISCOUNT = 0.99  # of the experts' hinge losses, a round
 
 
 class Rule(NamedTuple):
     """The settings as compiled code reads them."""
 
+    loss: int
     budget: int
-    refresh: int
+    at_once: bool  # the row that fills the buffer asks for the first map, not the one that finds it full
+    mapped: int  # where the counts of a slot say how many rows the field `map` holds
+    refresh: int  # 0: no new map
     first_step: float
     ridge: float
 
 
+class Rounds(NamedTuple):
+    """A workspace's arrays that the loop takes."""
+
+    support: Array
+    weights: Array
+    landmarks: Array  # the support again, where they are all of it
+    map: Array
+    experts: Array
+    penalties: Array
+    seen: Array
+    counts: Array
+
+
 @compiled
-def rows_until(begin, again, work, slots, X, Y, learn, out, code, rule, rates):
+def rows_until(begin, again, rounds, slots, X, Y, learn, out, code, rule, rates):
     """Rows from `begin` on; gives the number of one that asks for a map, or of the last plus 1.
 
     A row that asks for the first map is done with, one that asks for a new map goes on `again` with the gradient step.
     """
-    supports, weights_of, _, _, _, landmarks_of, _, maps, _, _, _, experts_of, penalties_of, seen, _, counts, _ = work
+    supports, weights_of, landmarks_of, maps, experts_of, penalties_of, seen, counts = rounds
     k = np.empty(max(supports.shape[1], maps.shape[1]))
     along, phi, scores = np.empty(Y.shape[1]), np.empty(maps.shape[2]), np.empty(penalties_of.shape[1])
     for n in range(begin, len(X)):
@@ -39,7 +57,7 @@ def rows_until(begin, again, work, slots, X, Y, learn, out, code, rule, rates):
         kxx = own_value(code, x)
         if not np.isfinite(kxx):
             continue
-        count, mapped = counts[key, 0], counts[key, MAPPED] > 0
+        count, mapped = counts[key, 0], counts[key, rule.mapped] > 0
         experts, penalties = experts_of[key], penalties_of[key]
         resumed = again and n == begin
 
@@ -58,7 +76,7 @@ def rows_until(begin, again, work, slots, X, Y, learn, out, code, rule, rates):
             elif within:
                 put(prediction, along)
             if within and not missing(y):
-                out.loss[n] = steps(HINGE, prediction, y, rule.first_step, along)
+                out.loss[n] = steps(rule.loss, prediction, y, rule.first_step, along)
             if not learn[n] & 2 or missing(y) or not within or not kxx < FAR:
                 continue
             seen[key] += 1
@@ -67,19 +85,24 @@ def rows_until(begin, again, work, slots, X, Y, learn, out, code, rule, rates):
             if not mapped:
                 if count == rule.budget:
                     return n
-                if buffer_step(supports[key], weights_of[key], count, x, 1.0 - rule.first_step * rule.ridge, along):
-                    counts[key, 0], counts[key, 1] = count + 1, count + 1
-                    out.admitted[n] = 1
+                if largest(along) < LARGEST_STEP:
+                    keep = 1.0 - rule.first_step * rule.ridge
+                    if buffer_step(supports[key], weights_of[key], count, x, keep, along):
+                        counts[key, 0], counts[key, 1] = count + 1, count + 1
+                        out.admitted[n] = 1
+                        if rule.at_once and count + 1 == rule.budget:
+                            return n
                 continue
 
             # Stage two.
-            for c in range(scores.size):
-                lack = max(0.0, 1.0 - side(y[c % y.size]) * scores[c])
-                penalties[c] = DISCOUNT * penalties[c] + min(lack, LARGEST_STEP)
-            if seen[key] % rule.refresh == 1 % rule.refresh:
+            if rates.size > 1:
+                for c in range(scores.size):
+                    lack = max(0.0, 1.0 - side(y[c % y.size]) * scores[c])
+                    penalties[c] = DISCOUNT * penalties[c] + min(lack, LARGEST_STEP)
+            if rule.refresh > 0 and seen[key] % rule.refresh == 1 % rule.refresh:
                 return n
         if within:
-            _learn(phi, scores, y, rates, rule.ridge, experts)
+            learn_step(rule.loss, phi, scores, y, rates, rule.ridge, experts)
     return len(X)
 
 
@@ -97,18 +120,3 @@ def _mix(penalties, scores, prediction):
             total += share * scores[c]
             weight += share
         prediction[t] = total / weight
-
-
-@compiled
-def _learn(phi, scores, y, rates, ridge, experts):
-    """w = (1 - eta lambda) w + eta y phi where the expert's loss is nonzero, (6)."""
-    length2, top = norm2(phi), max(1.0, largest(phi))
-    for c in range(scores.size):
-        rate, label = rates[c // y.size], side(y[c % y.size])
-        lack = 1.0 - label * scores[c]
-        size = 0.0
-        if lack > 0.0:
-            size = rate if rate > 0.0 else min(AGGRESSIVENESS, lack / length2)
-        if size * top < LARGEST_STEP:
-            for i in range(phi.size):
-                experts[i, c] = (1.0 - rate * ridge) * experts[i, c] + label * size * phi[i]
