@@ -76,12 +76,13 @@ def sketched_kernel(
         raise SettingError(f"sketched_kernel: map must be 'augmented' or 'printed'; got {map!r}.")
     later = [] if refresh_every < 1 else list(range(budget + refresh_every - 1, len(X), refresh_every))
     rows = [drawn_row(seed, i, sketch_rows, sketch_blocks) for i in (*range(budget), *later)]
-    S = s_p(np.array([row[0] for row in rows]), np.array([row[1] for row in rows]), sketch_rows)
+    columns, signs = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
+    S = s_p(columns[:budget], signs[:budget], sketch_rows)
     entered, chosen = X[[*range(budget), *later]], X[drawn_landmarks(seed, budget, landmarks)]
     own = gram(kernel, chosen, chosen)
-    pp, pm = sketches(kernel, entered[:budget], S[:budget], chosen)
+    pp, pm = sketches(kernel, entered[:budget], S, chosen)
     for i in range(budget, len(entered)):
-        modify(kernel, entered[i], S[i], entered[:i], S[:i], chosen, pp, pm)
+        modify(kernel, entered[i], (columns[i], signs[i]), entered[:i], columns[:i], signs[:i], chosen, pp, pm)
     Q = printed_map(pp, pm, rank) if map == "printed" else augmented_map(pp, pm, own, rank)
     if Q is None:
         raise ArithmeticError("sketched_kernel: the kernel values of these rows are out of range; scale the rows.")

@@ -121,7 +121,7 @@ class Skegd(Learner):
     kernel: Kernel = field(default_factory=Kernel)
     budget: int = 100  # rows of stage one, from which the first map is made
     rows: int | None = None  # most rows in the sketch, above budget; None = 4 budget; 0: unlimited, which jobs refuse
-    sketch_rows: int | None = None  # size of the sketch; None = 3/4 budget
+    sketch_rows: int | None = None  # size of the sketch; None = budget / 4, printed 3/4 budget
     landmarks: int | None = None  # samples that the map compares x with, 1 to budget; None = budget / 2
     rank: int | None = None  # features, 1 to landmarks (to sketch_rows if printed); None = budget / 5
     sketch_blocks: int = 4  # nonzeros in a row of the sketching matrix, 1 to sketch_rows
@@ -152,9 +152,11 @@ class Skegd(Learner):
     @property
     def sizes(self) -> tuple[int, int, int]:
         """s_p, s_m and k."""
-        s_p = max(1, 3 * self.budget // 4, self.sketch_blocks) if self.sketch_rows is None else self.sketch_rows
+        share = self.budget // 4 if self.map == "augmented" else 3 * self.budget // 4
+        s_p = max(1, share, self.sketch_blocks) if self.sketch_rows is None else self.sketch_rows
         s_m = max(1, self.budget // 2) if self.landmarks is None else self.landmarks
-        rank = max(1, min(self.budget // 5, s_m, s_p)) if self.rank is None else self.rank
+        most = s_m if self.map == "augmented" else min(s_m, s_p)
+        rank = max(1, min(self.budget // 5, most)) if self.rank is None else self.rank
         return s_p, s_m, rank
 
     @property
@@ -285,20 +287,17 @@ class Skegd(Learner):
         at = int(fields.counts[slot, ENTERED][0])
         entered[at] = x
         columns[at], signs[at] = drawn_row(int(fields.seed[slot]), int(fields.seen[slot]), size, self.sketch_blocks)
-        S = s_p(columns[: at + 1], signs[: at + 1], size)
-        modify(self.kernel, x, S[at], entered[:at], S[:at], landmarks, pp, pm)
+        modify(self.kernel, x, (columns[at], signs[at]), entered[:at], columns[:at], signs[:at], landmarks, pp, pm)
         out.admitted[n] = 1
         if at == self.most_rows:  # the oldest update row leaves
-            leaver, oldest = self.budget, entered[self.budget].copy()
+            leaver = self.budget
+            oldest, own_row = entered[leaver].copy(), (columns[leaver].copy(), signs[leaver].copy())
             for array in (entered, columns, signs):
                 array[leaver:at] = array[leaver + 1 : at + 1].copy()
-            others = np.delete(S, leaver, axis=0)
             if self.kernel.name in ("polynomial", "linear"):  # what a large value hid would not come back
-                pp[:], pm[:] = sketches(self.kernel, entered[:at], others, landmarks)
+                pp[:], pm[:] = sketches(self.kernel, entered[:at], s_p(columns[:at], signs[:at], size), landmarks)
             else:
-                np.negative(pp, out=pp), np.negative(pm, out=pm)
-                modify(self.kernel, oldest, S[leaver], entered[:at], others, landmarks, pp, pm)
-                np.negative(pp, out=pp), np.negative(pm, out=pm)
+                modify(self.kernel, oldest, own_row, entered[:at], columns[:at], signs[:at], landmarks, pp, pm, -1.0)
             at -= 1
             out.evicted[n] = 1
         fields.counts[slot, ENTERED] = at + 1

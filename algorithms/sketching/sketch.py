@@ -52,16 +52,30 @@ def sketches(kernel: Kernel, entered: Array, S: Array, landmarks: Array) -> tupl
         return S.T @ gram(kernel, entered, entered) @ S, S.T @ gram(kernel, entered, landmarks)
 
 
-def modify(kernel: Kernel, x: Array, s: Array, others: Array, S: Array, landmarks: Array, pp: Array, pm: Array) -> None:
-    """x enters, with s its row of S_p, the sketches of these other rows with S; with -pp and -pm it leaves.
+def modify(
+    kernel: Kernel,
+    x: Array,
+    own: tuple[Array, Array],
+    others: Array,
+    columns: Array,
+    signs: Array,
+    landmarks: Array,
+    pp: Array,
+    pm: Array,
+    sign: float = 1.0,
+) -> None:
+    """x, whose row of S_p has these columns and signs, enters (sign 1) or leaves (-1) the sketches of the other rows.
 
     The landmarks stay, so that of Phi_pm's three modifications one is left.
     """
+    size, scale = len(pp), columns.shape[1] ** -0.5
+    s = np.bincount(own[0], own[1] * scale, size)
     with np.errstate(over="ignore", invalid="ignore"):
-        along = gram(kernel, x[None], others)[0] @ S  # psi' S_p
-        R = np.outer(s, along)
-        pp += R + R.T + gram(kernel, x[None], x[None]) * np.outer(s, s)
-        pm += np.outer(s, gram(kernel, x[None], landmarks)[0])
+        psi = gram(kernel, x[None], others)[0]
+        along = np.bincount(columns.ravel(), (psi[:, None] * signs * scale).ravel(), size)  # psi' S_p
+        R = (sign * s)[:, None] * (along + 0.5 * gram(kernel, x[None], x[None])[0] * s)
+        pp += R + R.T
+        pm += (sign * s)[:, None] * gram(kernel, x[None], landmarks)
 
 
 def printed_map(pp: Array, pm: Array, rank: int) -> Array | None:
@@ -84,21 +98,21 @@ def augmented_map(pp: Array, pm: Array, own: Array, rank: int) -> Array | None:
 
     F has rank k with P, so that its own square root is Q. None where it is out of range.
     """
-    tall = np.concatenate([pm, own])
-    if not in_range(pp, tall):
+    if not in_range(pp, pm, own):
         return None
-    squares, V = symmetric(tall.T @ tall, len(own))
+    squares, V = symmetric(pm.T @ pm + own.T @ own, len(own))
     kept = min(rank, int((squares > CUT_SQUARED * squares[0]).sum()))
     if kept == 0:
         return None
-    image = tall @ V[:, :kept]  # U Sigma
-    Phi = np.block([[pp, pm], [pm.T, own]])
-    inner = image.T @ Phi @ image / np.outer(squares[:kept], squares[:kept])
+    V = V[:, :kept] / squares[:kept]
+    above, below = pm @ V, own @ V  # P' = [Phi_pm; own] V Sigma^-2 V'
+    half = above.T @ (0.5 * (pp @ above) + pm @ below) + 0.5 * (below.T @ own @ below)
+    inner = half + half.T
     if not in_range(inner):
         return None
     values, turned = symmetric(inner, kept)
     Q = np.zeros((len(own), rank))
-    Q[:, :kept] = V[:, :kept] @ turned * np.sqrt(np.maximum(values, 0.0))
+    Q[:, :kept] = V * squares[:kept] @ turned * np.sqrt(np.maximum(values, 0.0))
     return Q if in_range(Q) else None
 
 
@@ -119,4 +133,4 @@ def projected(Q: Array, own: Array, on_landmarks: Array) -> Array | None:
 
 def in_range(*matrices: Array) -> bool:
     """No entry is NaN or so large that what is made of it could overflow."""
-    return all(bool((np.abs(M) < LARGEST).all()) for M in matrices)
+    return all(bool(np.abs(M).max(initial=0.0) < LARGEST) for M in matrices)
