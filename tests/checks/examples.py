@@ -15,6 +15,7 @@ from tests.checks.case import Case
 Settings = dict[str, Any]
 LAPLACIAN = {"name": "laplacian", "bandwidth": 2.0}
 POLYNOMIAL = {"name": "polynomial", "degree": 2, "offset": 1.0}
+AUTO = {"bandwidth": "auto", "bandwidth_rows": 4}
 OKFEB = {"name": "okfeb", "rank": 6, "budget": 10, "role": "head"}
 SKEGD = {"budget": 12, "rows": 15, "landmarks": 6, "rank": 4, "refresh_every": 5}
 SISPEED = {"rank": 4, "seed_size": 8, "budget": 12, "novelty": 0.2}
@@ -31,6 +32,19 @@ class Example:
 EXAMPLES: dict[str, list[Example]] = {
     "adwin": [Example({"confidence": 0.01})],
     "ald": [Example({"budget": 6}), Example({"above": 0.3, "budget": 40, "ridge": 1e-9, "kernel": LAPLACIAN})],
+    "auto_bandwidth": [
+        Example({"rows": 4, "learner": {"name": "okfeb", "rank": 3, "budget": 6, "role": "track"}}),
+        Example({"rows": 15, "learner": {"name": "qklms", "budget": 8, "quantum": 0.1}}, targets=2),
+        Example(
+            {"rows": 12, "learner": {"name": "knlms", "loss": "hinge", "budget": 8, "kernel": {"name": "laplacian"}}},
+            targets=3,
+        ),
+        Example(
+            {"rows": 12, "learner": {"name": "one_vs_rest", "learner": {"name": "knlms", "loss": "hinge", "budget": 8}}},
+            targets=3,
+        ),
+        Example({"rows": 10, "learner": {"name": "sparse_speed", "rank": 8, "map_size": 12, "head": "rls", "delta": 0.1}}),
+    ],
     "bogd": [
         Example({"budget": 30, "step_size": 0.5}, targets=3, labels="onehot"),
         Example({"budget": 40, "step_size": 0.5, "loss": "logistic"}),
@@ -46,6 +60,7 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"extractor": {"name": "random_prototypes", "budget": 8}, "head": {"name": "rls"}}, targets=2),
         Example({"extractor": {**OKFEB, "role": "track"}, "head": {"name": "exrls"}}),
         Example({"extractor": {"name": "sispeed", **SISPEED}, "head": {"name": "rls"}}),
+        Example({"extractor": {**OKFEB, "role": "track", "kernel": AUTO}, "head": {"name": "rls"}}, targets=2),
     ],
     "exkrls": [Example({"budget": 8, "transition": 0.9999, "forgetting": 0.99}, targets=2)],
     "exrls": [Example({"transition": 0.9999, "forgetting": 0.98, "intercept": True}, targets=2)],
@@ -94,6 +109,11 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"rank": 3, "budget": 6, "evict": "min_distortion", "decay_on": "eviction", "censor_window": 5}),
         Example({"rank": 3, "budget": 6, "role": "head", "coordinates": "support", "kernel": LAPLACIAN}),
         Example({"rank": 3, "budget": 6, "step_rule": "over_n", "recede": True, "kernel": POLYNOMIAL}),
+    ],
+    "one_vs_rest": [
+        Example({"learner": {"name": "logistic"}}, targets=3, labels="onehot"),
+        Example({"classes": 3, "learner": {"name": "knlms", "loss": "hinge", "budget": 8}}, targets=3),
+        Example({"learner": {"name": "projectron", "budget": 8}}, targets=2),
     ],
     "pa": [Example(targets=3)],
     "pegasos": [Example(targets=3)],

@@ -6,6 +6,7 @@ A failure here means that states, populations or job files out there would no lo
 import pytest
 
 from algorithms import LEARNERS
+from algorithms.auto_bandwidth import BandwidthChoice
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Stage
 from streamjobs.stages.class_counts import ClassCounts
@@ -21,6 +22,7 @@ from streamjobs.stages.windows import Windows
 LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of states
     "adwin": "Adwin",
     "ald": "Ald",
+    "auto_bandwidth": "AutoBandwidth",
     "bogd": "Bogd",
     "bpas": "Bpas",
     "chain": "Chain",
@@ -43,6 +45,7 @@ LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of stat
     "norma": "Norma",
     "okfe": "Okfe",
     "okfeb": "Okfeb",
+    "one_vs_rest": "OneVsRest",
     "pa": "Pa",
     "page_hinkley": "PageHinkley",
     "pegasos": "Pegasos",
@@ -76,6 +79,7 @@ STAGE_NAMES = {
     ClassCounts: "Books",
     LearnerStage: "LearnerStage",
     Kernel: "Kernel",
+    BandwidthChoice: "BandwidthChoice",
 }
 
 
