@@ -34,6 +34,8 @@ LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of stat
     "lms": "Lms",
     "logistic": "Logistic",
     "nlms": "Nlms",
+    "okdl": "Okdl",
+    "okdl_discriminative": "OkdlDiscriminative",
     "okfe": "Okfe",
     "okfeb": "Okfeb",
     "pa": "Pa",

@@ -1,0 +1,126 @@
+"""Evictions from a full budget: which sample leaves, and what the others take over of its part in the atoms.
+
+P = (K + E)^-1 over the stored samples, E = eps diag(max(1, kappa(x_i, x_i))), as a lower triangle by rows. With b_j =
+-P_jv / P_vv the others span the leaving phi_v up to e = phi_v - sum b_j phi_j, and D loses e times its row of weights:
+the change of D is |w_v|^2 / P_vv, its least.
+"""
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.gram_factor import remove_from_triangle, triangle_product
+from algorithms.common.kernels import Code, own_value
+from algorithms.common.linalg import cholesky, dot, invert_lower, norm2
+from algorithms.common.protocol import Array
+from algorithms.dictionary.atoms import against, kernel_row, rank_two
+
+EVICTIONS = ("projected_grace", "projected", "norm", "oldest")
+EPS = 1e-6
+GRACE = 5  # projected_grace never evicts the newest budget // GRACE
+
+
+@compiled
+def ridge_of(kxx: float) -> float:
+    return EPS * max(1.0, kxx)
+
+
+@compiled
+def inverse(code: Code, samples: Array, count: int, P: Array) -> bool:
+    """P of the samples from their gram matrix, O(count^3); False where that is out of range."""
+    M, L, W = np.empty((count, count)), np.empty((count, count)), np.empty((count, count))
+    for i in range(count):
+        kernel_row(code, samples, i + 1, samples[i], M[i])
+        M[i, i] += ridge_of(M[i, i])
+    if cholesky(M, count, 0.0, 0.0, 0.0, L) < count:
+        return False
+    invert_lower(L, count, W)
+    at = 0
+    for i in range(count):
+        for j in range(i + 1):
+            P[at] = dot(W[i, i:], W[j, i:])
+            at += 1
+    return True
+
+
+@compiled
+def extend(P: Array, count: int, k: Array, kxx: float, u: Array) -> None:
+    """P with one more sample, whose kernel row against the others is k."""
+    triangle_product(P, count, k, u)
+    schur = kxx + ridge_of(kxx) - dot(k[:count], u[:count])
+    schur = max(schur, ridge_of(kxx))  # but for rounding it is no less
+    at = 0
+    for i in range(count):
+        share = u[i] / schur
+        for j in range(i + 1):
+            P[at] += share * u[j]
+            at += 1
+    for i in range(count):
+        P[at + i] = -u[i] / schur
+    P[at + count] = 1.0 / schur
+
+
+@compiled
+def victim(rule: int, grace: int, weights: Array, P: Array, count: int) -> int:
+    """The sample to leave, the first of equals; the newest `grace` stay. -1 where P is no inverse."""
+    if rule == 3:
+        return 0
+    leaver, least = -1, np.inf
+    for i in range(count - grace):
+        cost = norm2(weights[i])
+        if rule <= 1:
+            pivot = P[i * (i + 1) // 2 + i]
+            if not pivot > 0.0:
+                return -1
+            cost /= pivot
+        if cost < least:
+            leaver, least = i, cost
+    return leaver
+
+
+@compiled
+def hand_over(code: Code, samples: Array, weights: Array, H: Array, P: Array, v: int, count: int, b: Array) -> None:
+    """The others take over what they span of sample v; H and P follow. The sample itself is left to the caller."""
+    pivot = P[v * (v + 1) // 2 + v]
+    for j in range(count):
+        b[j] = P[j * (j + 1) // 2 + v] if j > v else P[v * (v + 1) // 2 + j]
+    at = 0
+    for i in range(count):
+        share = b[i] / pivot
+        for j in range(i + 1):
+            P[at] -= share * b[j]
+            at += 1
+    remove_from_triangle(P, v, count)
+
+    # <phi_j, e> = E_jj b_j for the others, <phi_v, e> = 1 / P_vv - E_vv.
+    row = weights[v]
+    own = 1.0 / pivot - ridge_of(own_value(code, samples[v]))
+    length2, t = own, np.empty(row.size)
+    for c in range(row.size):
+        t[c] = own * row[c]
+    for j in range(count):
+        if j == v:
+            continue
+        share = -b[j] / pivot
+        rest = ridge_of(own_value(code, samples[j])) * share
+        length2 -= rest * share
+        for c in range(row.size):
+            t[c] += rest * weights[j, c]
+            weights[j, c] += share * row[c]
+    _lose(H, row, t, length2)
+
+
+@compiled
+def drop(code: Code, samples: Array, weights: Array, H: Array, v: int, count: int, k: Array) -> None:
+    """Sample v leaves with its part of the atoms; H follows."""
+    kernel_row(code, samples, count, samples[v], k)
+    t = np.empty(len(H))
+    against(weights, k, count, t)
+    _lose(H, weights[v], t, k[v])
+
+
+@compiled
+def _lose(H, row, t, length2):
+    """H of D - e row', t = D'e, length2 = |e|^2."""
+    for c in range(row.size):
+        t[c] = 0.5 * length2 * row[c] - t[c]
+    rank_two(H, 1.0, row, t)
