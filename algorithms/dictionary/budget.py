@@ -15,6 +15,7 @@ from algorithms.common.protocol import Array
 from algorithms.dictionary.atoms import against, kernel_row, rank_two
 
 EVICTIONS = ("projected_grace", "projected", "norm", "oldest")
+OLDEST = 3  # index in EVICTIONS
 EPS = 1e-6
 GRACE = 5  # projected_grace never evicts the newest budget // GRACE
 
@@ -43,8 +44,8 @@ def inverse(code: Code, samples: Array, count: int, P: Array) -> bool:
 
 
 @compiled
-def extend(P: Array, count: int, k: Array, kxx: float, u: Array) -> None:
-    """P with one more sample, whose kernel row against the others is k."""
+def extend(P: Array, count: int, k: Array, kxx: float, u: Array) -> bool:
+    """P with one more sample, whose kernel row against the others is k; False where rounding has spoiled it."""
     triangle_product(P, count, k, u)
     schur = kxx + ridge_of(kxx) - dot(k[:count], u[:count])
     schur = max(schur, ridge_of(kxx))  # but for rounding it is no less
@@ -57,21 +58,22 @@ def extend(P: Array, count: int, k: Array, kxx: float, u: Array) -> None:
     for i in range(count):
         P[at + i] = -u[i] / schur
     P[at + count] = 1.0 / schur
+    for i in range(count):
+        if not P[i * (i + 1) // 2 + i] > 0.0:
+            return False
+    return np.isfinite(P[at + count])
 
 
 @compiled
 def victim(rule: int, grace: int, weights: Array, P: Array, count: int) -> int:
-    """The sample to leave, the first of equals; the newest `grace` stay. -1 where P is no inverse."""
-    if rule == 3:
+    """The sample to leave, the first of equals; the newest `grace` stay."""
+    if rule == OLDEST:
         return 0
-    leaver, least = -1, np.inf
+    leaver, least = 0, np.inf
     for i in range(count - grace):
         cost = norm2(weights[i])
         if rule <= 1:
-            pivot = P[i * (i + 1) // 2 + i]
-            if not pivot > 0.0:
-                return -1
-            cost /= pivot
+            cost /= P[i * (i + 1) // 2 + i]
         if cost < least:
             leaver, least = i, cost
     return leaver

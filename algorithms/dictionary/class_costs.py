@@ -12,7 +12,7 @@ from algorithms.dictionary.family import DictionaryLearner, DictionaryState
 def class_costs(learner: DictionaryLearner, states: Sequence[DictionaryState], X: ArrayLike) -> Array:
     """f of (2) for each row of X (n, dim) under each state, (n, classes); the class is its argmin.
 
-    Each state is learned from rows of one class alone, and stays as it is. A column is NaN while that state has fewer rows than atoms.
+    Each state is learned from rows of one class alone, and stays as it is. A column is NaN until that state has its atoms.
     Raises ValueError for X of another width than the states'. Source: Kim, "Online kernel dictionary learning", Section IV.
 
     >>> from algorithms.dictionary.okdl import Okdl

@@ -129,21 +129,14 @@ def _penalty(rules, a):
 @compiled
 def _evict(rules, code, samples, weights, H, P, counts, count, k, kxx, u):
     """The sample to leave, of which H and what the others take over are taken care of."""
-    if rules.evict > 1:
-        leaver = bud.victim(rules.evict, rules.grace, weights, P, count)
+    projects = rules.evict <= 1
+    if projects:
+        known = counts[3] > 0 and bud.extend(P, count - 1, k, kxx, u)
+        projects = known or bud.inverse(code, samples, count, P)
+    leaver = bud.victim(rules.evict if projects else bud.OLDEST, rules.grace, weights, P, count)
+    if projects:
+        bud.hand_over(code, samples, weights, H, P, leaver, count, u)
+    else:
         bud.drop(code, samples, weights, H, leaver, count, u)
-        return leaver
-    known = counts[3] > 0
-    if known:
-        bud.extend(P, count - 1, k, kxx, u)
-    for _ in range(2):  # once more with a P made anew, where rounding has spoiled it
-        known = known or bud.inverse(code, samples, count, P)
-        leaver = bud.victim(rules.evict, rules.grace, weights, P, count) if known else -1
-        if leaver >= 0:
-            bud.hand_over(code, samples, weights, H, P, leaver, count, u)
-            counts[3] = count * (count - 1) // 2
-            return leaver
-        known = False
-    bud.drop(code, samples, weights, H, 0, count, u)
-    counts[3] = 0
-    return 0
+    counts[3] = count * (count - 1) // 2 if projects else 0
+    return leaver
