@@ -8,15 +8,16 @@ the change of D is |w_v|^2 / P_vv, its least.
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.gram_factor import remove_from_triangle, triangle_product
+from algorithms.common.gram_factor import triangle_product
 from algorithms.common.kernels import Code, own_value
-from algorithms.common.linalg import cholesky, dot, invert_lower, norm2
+from algorithms.common.linalg import cholesky, dot, invert_lower, norm2, solve_lower, solve_lower_transposed
 from algorithms.common.protocol import Array
 from algorithms.dictionary.atoms import against, kernel_row, rank_two
 
 EVICTIONS = ("projected_grace", "projected", "norm", "oldest")
 OLDEST = 3  # index in EVICTIONS
 EPS = 1e-6
+NOTHING = 0.01  # least share of the weights, squared, that is worth to be trimmed
 GRACE = 5  # projected_grace never evicts the newest budget // GRACE
 
 
@@ -26,21 +27,48 @@ def ridge_of(kxx: float) -> float:
 
 
 @compiled
-def inverse(code: Code, samples: Array, count: int, P: Array) -> bool:
-    """P of the samples from their gram matrix, O(count^3); False where that is out of range."""
-    M, L, W = np.empty((count, count)), np.empty((count, count)), np.empty((count, count))
+def factor(code: Code, samples: Array, count: int, L: Array) -> bool:
+    """L L' = K + E; False where that is out of range."""
+    M = np.empty((count, count))
     for i in range(count):
         kernel_row(code, samples, i + 1, samples[i], M[i])
         M[i, i] += ridge_of(M[i, i])
-    if cholesky(M, count, 0.0, 0.0, 0.0, L) < count:
-        return False
+    return cholesky(M, count, 0.0, 0.0, 0.0, L) == count
+
+
+@compiled
+def inverse(L: Array, count: int, P: Array) -> None:
+    """P from its factor."""
+    W = np.empty((count, count))
     invert_lower(L, count, W)
     at = 0
     for i in range(count):
         for j in range(i + 1):
-            P[at] = dot(W[i, i:], W[j, i:])
+            total = 0.0
+            for t in range(i, count):
+                total += W[i, t] * W[j, t]
+            P[at] = total
             at += 1
-    return True
+
+
+@compiled
+def trim(code: Code, samples: Array, weights: Array, count: int, L: Array) -> None:
+    """Where samples depend on each other: what of the weights is nothing in feature space goes, w -= (K + E)^-1 E w.
+
+    Left alone the steps of the discriminative form let it grow until rounding makes it matter.
+    """
+    column, gone, whole = np.empty((weights.shape[1], count)), 0.0, 0.0
+    for c in range(len(column)):
+        for i in range(count):
+            column[c, i] = ridge_of(own_value(code, samples[i])) * weights[i, c]
+            whole += weights[i, c] * weights[i, c]
+        solve_lower(L, count, column[c])
+        solve_lower_transposed(L, count, column[c])
+        gone += norm2(column[c])
+    if gone > NOTHING * whole:
+        for c in range(len(column)):
+            for i in range(count):
+                weights[i, c] -= column[c, i]
 
 
 @compiled
@@ -85,13 +113,7 @@ def hand_over(code: Code, samples: Array, weights: Array, H: Array, P: Array, v:
     pivot = P[v * (v + 1) // 2 + v]
     for j in range(count):
         b[j] = P[j * (j + 1) // 2 + v] if j > v else P[v * (v + 1) // 2 + j]
-    at = 0
-    for i in range(count):
-        share = b[i] / pivot
-        for j in range(i + 1):
-            P[at] -= share * b[j]
-            at += 1
-    remove_from_triangle(P, v, count)
+    _shrink(P, v, count, b, pivot)
 
     # <phi_j, e> = E_jj b_j for the others, <phi_v, e> = 1 / P_vv - E_vv.
     row = weights[v]
@@ -109,6 +131,21 @@ def hand_over(code: Code, samples: Array, weights: Array, H: Array, P: Array, v:
             t[c] += rest * weights[j, c]
             weights[j, c] += share * row[c]
     _lose(H, row, t, length2)
+
+
+@compiled
+def _shrink(P, v, count, b, pivot):
+    """P without sample v, P - b b' / pivot with its row and column left out."""
+    to = 0
+    for i in range(count):
+        if i == v:
+            continue
+        start, share = i * (i + 1) // 2, b[i] / pivot
+        for j in range(min(v, i + 1)):
+            P[to + j] = P[start + j] - share * b[j]
+        for j in range(v + 1, i + 1):
+            P[to + j - 1] = P[start + j] - share * b[j]
+        to += i + (i < v)
 
 
 @compiled

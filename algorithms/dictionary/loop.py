@@ -11,7 +11,7 @@ from algorithms.dictionary import steps
 from algorithms.dictionary.coding import sparse_code
 
 OUT_OF_RANGE = 1e100  # kappa(x, x) from which a row gives and teaches nothing; below 1 over it none becomes an atom
-ANEW_EVERY = 1000  # rows after which P and H are made from the samples again, without what rounding left in them
+ANEW_EVERY = 200, 2  # rows, rows of a budget: after as many H and P are made again, without what rounding left in them
 TOLERANCE = 1e-6  # of kappa(x, x): an LS error farther outside [0, kappa(x, x)] says that H is not D'D
 
 
@@ -103,9 +103,8 @@ def rows_through(work, slots, X, Y, learn, out, code, rules):
             count -= 1
             out.admitted[n], out.evicted[n] = leaver < count, leaver < count
         counts[key, 0], counts[key, 1] = count, count
-        if counts[key, 3] > 0 and seen[key] % ANEW_EVERY == 0:
-            counts[key, 3] *= bud.inverse(code, samples, count, P)
-            atom.inner_products(code, samples, weights, count, H)
+        if rules.budget == count and seen[key] % max(ANEW_EVERY[0], ANEW_EVERY[1] * count) == 0:
+            counts[key, 3] = _anew(code, samples, weights, H, P, count)
 
 
 @compiled
@@ -127,12 +126,30 @@ def _penalty(rules, a):
 
 
 @compiled
+def _anew(code, samples, weights, H, P, count):
+    """H, and P where there is room for it, from the samples; gives how many numbers P has."""
+    lower = np.empty((count, count))
+    sound = bud.factor(code, samples, count, lower)
+    if sound:
+        bud.trim(code, samples, weights, count, lower)
+    atom.inner_products(code, samples, weights, count, H)
+    if not sound or P.size == 0:
+        return 0
+    bud.inverse(lower, count, P)
+    return count * (count + 1) // 2
+
+
+@compiled
 def _evict(rules, code, samples, weights, H, P, counts, count, k, kxx, u):
     """The sample to leave, of which H and what the others take over are taken care of."""
     projects = rules.evict <= 1
     if projects:
         known = counts[3] > 0 and bud.extend(P, count - 1, k, kxx, u)
-        projects = known or bud.inverse(code, samples, count, P)
+        if not known:
+            lower = np.empty((count, count))
+            projects = bud.factor(code, samples, count, lower)
+            if projects:
+                bud.inverse(lower, count, P)
     leaver = bud.victim(rules.evict if projects else bud.OLDEST, rules.grace, weights, P, count)
     if projects:
         bud.hand_over(code, samples, weights, H, P, leaver, count, u)

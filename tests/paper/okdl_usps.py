@@ -17,13 +17,13 @@ from tests.paper.common import line, options, told, verdict
 from tests.paper.okdl_common import made
 
 EVENTS, PAPER, BUDGET = 10_000, 3.20, 100
-WANTED = {100: 3.8, 50: 4.1}
+WANTED = {50: 4.1, 100: 3.8}
 FORMS: dict[str, dict[str, Any]] = {
     "all kept": {"budget": 0},
     "projected_grace": {"budget": BUDGET},
+    "oldest": {"budget": BUDGET, "evict": "oldest"},
     "projected": {"budget": BUDGET, "evict": "projected"},
     "norm": {"budget": BUDGET, "evict": "norm"},
-    "oldest": {"budget": BUDGET, "evict": "oldest"},
 }
 
 
