@@ -142,7 +142,7 @@ def _anew(code, samples, weights, H, P, count):
 @compiled
 def _evict(rules, code, samples, weights, H, P, counts, count, k, kxx, u):
     """The sample to leave, of which H and what the others take over are taken care of."""
-    projects = rules.evict <= 1
+    rule, projects = rules.evict, rules.evict <= 1
     if projects:
         known = counts[3] > 0 and bud.extend(P, count - 1, k, kxx, u)
         if not known:
@@ -150,7 +150,9 @@ def _evict(rules, code, samples, weights, H, P, counts, count, k, kxx, u):
             projects = bud.factor(code, samples, count, lower)
             if projects:
                 bud.inverse(lower, count, P)
-    leaver = bud.victim(rules.evict if projects else bud.OLDEST, rules.grace, weights, P, count)
+            else:
+                rule = bud.OLDEST
+    leaver = bud.victim(rule, rules.grace, weights, P, count)
     if projects:
         bud.hand_over(code, samples, weights, H, P, leaver, count, u)
     else:
