@@ -79,17 +79,18 @@ def extend(P: Array, count: int, k: Array, kxx: float, u: Array) -> bool:
     schur = max(schur, ridge_of(kxx))  # but for rounding it is no less
     at = 0
     for i in range(count):
-        share = u[i] / schur
-        for j in range(i + 1):
-            P[at] += share * u[j]
-            at += 1
+        row, share = P[at : at + i + 1], u[i] / schur
+        for j in range(row.size):
+            row[j] += share * u[j]
+        at += row.size
+    row = P[at : at + count + 1]
     for i in range(count):
-        P[at + i] = -u[i] / schur
-    P[at + count] = 1.0 / schur
+        row[i] = -u[i] / schur
+    row[count] = 1.0 / schur
     for i in range(count):
         if not P[i * (i + 1) // 2 + i] > 0.0:
             return False
-    return np.isfinite(P[at + count])
+    return np.isfinite(row[count])
 
 
 @compiled
@@ -127,9 +128,11 @@ def hand_over(code: Code, samples: Array, weights: Array, H: Array, P: Array, v:
         share = -b[j] / pivot
         rest = ridge_of(own_value(code, samples[j])) * share
         length2 -= rest * share
+        other = weights[j]
         for c in range(row.size):
-            t[c] += rest * weights[j, c]
-            weights[j, c] += share * row[c]
+            t[c] += rest * other[c]
+        for c in range(row.size):
+            other[c] += share * row[c]
     _lose(H, row, t, length2)
 
 
@@ -140,12 +143,14 @@ def _shrink(P, v, count, b, pivot):
     for i in range(count):
         if i == v:
             continue
-        start, share = i * (i + 1) // 2, b[i] / pivot
-        for j in range(min(v, i + 1)):
-            P[to + j] = P[start + j] - share * b[j]
-        for j in range(v + 1, i + 1):
-            P[to + j - 1] = P[start + j] - share * b[j]
-        to += i + (i < v)
+        start, share, before = i * (i + 1) // 2, b[i] / pivot, min(v, i + 1)
+        old, new = P[start : start + i + 1], P[to : to + i + 1]
+        for j in range(before):
+            new[j] = old[j] - share * b[j]
+        old, new, later = old[before + 1 :], new[before:], b[before + 1 :]
+        for j in range(old.size):
+            new[j] = old[j] - share * later[j]
+        to += before + old.size
 
 
 @compiled
