@@ -15,6 +15,7 @@ from tests.checks.case import Case
 Settings = dict[str, Any]
 LAPLACIAN = {"name": "laplacian", "bandwidth": 2.0}
 POLYNOMIAL = {"name": "polynomial", "degree": 2, "offset": 1.0}
+AUTO = {"bandwidth": "auto", "bandwidth_rows": 4}
 OKFEB = {"name": "okfeb", "rank": 6, "budget": 10, "role": "head"}
 SISPEED = {"rank": 4, "seed_size": 8, "budget": 12, "novelty": 0.2}
 
@@ -30,6 +31,25 @@ class Example:
 EXAMPLES: dict[str, list[Example]] = {
     "adwin": [Example({"confidence": 0.01})],
     "ald": [Example({"budget": 6}), Example({"above": 0.3, "budget": 40, "ridge": 1e-9, "kernel": LAPLACIAN})],
+    "auto_bandwidth": [
+        Example({"rows": 4, "learner": {"name": "okfeb", "rank": 3, "budget": 6, "role": "track"}}),
+        Example({"rows": 15, "learner": {"name": "qklms", "budget": 8, "quantum": 0.1}}, targets=2),
+        Example(
+            {"rows": 12, "learner": {"name": "knlms", "loss": "hinge", "budget": 8, "kernel": {"name": "laplacian"}}},
+            targets=3,
+        ),
+        Example(
+            {"rows": 12, "learner": {"name": "one_vs_rest", "learner": {"name": "knlms", "loss": "hinge", "budget": 8}}},
+            targets=3,
+        ),
+        Example({"rows": 10, "learner": {"name": "sparse_speed", "rank": 8, "map_size": 12, "head": "rls", "delta": 0.1}}),
+    ],
+    "bogd": [
+        Example({"budget": 30, "step_size": 0.5}, targets=3, labels="onehot"),
+        Example({"budget": 40, "step_size": 0.5, "loss": "logistic"}),
+        Example({"budget": 60, "step_size": 0.1, "loss": "squared"}),
+    ],
+    "bpas": [Example({"budget": 12}, targets=3), Example({"budget": 8, "kernel": POLYNOMIAL})],
     "chain": [
         Example({"extractor": {"name": "scaling"}, "head": {"name": "rls", "intercept": True}}, targets=2),
         Example({"extractor": OKFEB, "head": {"name": "lms", "step_size": 0.3}}),
@@ -39,9 +59,11 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"extractor": {"name": "random_prototypes", "budget": 8}, "head": {"name": "rls"}}, targets=2),
         Example({"extractor": {**OKFEB, "role": "track"}, "head": {"name": "exrls"}}),
         Example({"extractor": {"name": "sispeed", **SISPEED}, "head": {"name": "rls"}}),
+        Example({"extractor": {**OKFEB, "role": "track", "kernel": AUTO}, "head": {"name": "rls"}}, targets=2),
     ],
     "exkrls": [Example({"budget": 8, "transition": 0.9999, "forgetting": 0.99}, targets=2)],
     "exrls": [Example({"transition": 0.9999, "forgetting": 0.98, "intercept": True}, targets=2)],
+    "forgetron": [Example({"budget": 15}), Example({"budget": 40}, targets=3)],
     "gated_rls": [
         Example({"intercept": True, "forgetting": 0.98}, targets=3, labels="onehot"),
         Example({"gate": False, "fallback": "none"}, targets=3),
@@ -56,10 +78,16 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"budget": 8, "loss": "hinge"}, targets=3),
         Example({"budget": 30, "coherence_below": 0.9, "kernel": POLYNOMIAL}),
     ],
+    "kogd": [
+        Example({"max_terms": 40, "step_size": 0.5}, targets=3, labels="onehot"),
+        Example({"max_terms": 60, "step_size": 0.5, "loss": "squared"}, targets=2),
+        Example({"max_terms": 60, "step_size": 0.5, "loss": "logistic"}),
+    ],
     "krls": [Example({"budget": 8, "forgetting": 0.98}, targets=2), Example({"budget": 40, "ald_above": 0.1})],
     "lms": [Example({"step_size": 0.05, "ridge": 0.01}, targets=2)],
     "logistic": [Example(targets=3, labels="onehot")],
     "nlms": [Example(targets=2)],
+    "norma": [Example({"max_terms": 30, "step_size": 0.5}), Example({"max_terms": 40, "kernel": LAPLACIAN}, targets=2)],
     "okfe": [
         Example({"rank": 3, "step_rule": "over_n", "step_size": 10.0, "seed_size": 6, "seed_factor": "random"}),
         Example({"rank": 3, "update": "nonparametric", "recede": True, "kernel": POLYNOMIAL}),
@@ -82,10 +110,19 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"atoms": 8, "budget": 12, "step_size": 0.5}, targets=2),
         Example({"atoms": 6, "budget": 10, "evict": "projected", "step_size": 0.5, "kernel": LAPLACIAN}),
     ],
+    "one_vs_rest": [
+        Example({"learner": {"name": "logistic"}}, targets=3, labels="onehot"),
+        Example({"classes": 3, "learner": {"name": "knlms", "loss": "hinge", "budget": 8}}, targets=3),
+        Example({"learner": {"name": "projectron", "budget": 8}}, targets=2),
+    ],
     "pa": [Example(targets=3)],
     "pegasos": [Example(targets=3)],
+    "perceptron": [Example({"max_terms": 20}), Example(targets=3)],
+    "projectron": [Example({"budget": 8}), Example({"budget": 12, "kernel": POLYNOMIAL}, targets=3)],
+    "projectron_pp": [Example({"budget": 8}), Example({"budget": 15}, targets=3)],
     "qklms": [Example({"budget": 8, "quantum": 0.5}, targets=2)],
     "random_prototypes": [Example({"budget": 6}), Example({"budget": 5, "kernel": POLYNOMIAL})],
+    "rbp": [Example({"budget": 20}), Example({"budget": 40}, targets=3)],
     "rff": [Example({"features": 33, "variant": "phase"})],
     "rls": [Example({"forgetting": 0.98, "intercept": True}, targets=2)],
     "running_mean": [Example({"decay": 0.98, "kernel": LAPLACIAN}), Example({"kernel": POLYNOMIAL})],

@@ -6,6 +6,7 @@ A failure here means that states, populations or job files out there would no lo
 import pytest
 
 from algorithms import LEARNERS
+from algorithms.auto_bandwidth import BandwidthChoice
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Stage
 from streamjobs.stages.class_counts import ClassCounts
@@ -21,28 +22,39 @@ from streamjobs.stages.windows import Windows
 LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of states
     "adwin": "Adwin",
     "ald": "Ald",
+    "auto_bandwidth": "AutoBandwidth",
+    "bogd": "Bogd",
+    "bpas": "Bpas",
     "chain": "Chain",
     "exkrls": "Exkrls",
     "exrls": "Exrls",
+    "forgetron": "Forgetron",
     "gated_rls": "GatedRls",
     "gauss_quadrature": "GaussQuadrature",
     "ispeed": "Ispeed",
     "klms": "Klms",
     "knlms": "Knlms",
+    "kogd": "Kogd",
     "krls": "Krls",
     "last_points": "LastPoints",
     "lms": "Lms",
     "logistic": "Logistic",
     "nlms": "Nlms",
+    "norma": "Norma",
     "okdl": "Okdl",
     "okdl_discriminative": "OkdlDiscriminative",
     "okfe": "Okfe",
     "okfeb": "Okfeb",
+    "one_vs_rest": "OneVsRest",
     "pa": "Pa",
     "page_hinkley": "PageHinkley",
     "pegasos": "Pegasos",
+    "perceptron": "Perceptron",
+    "projectron": "Projectron",
+    "projectron_pp": "ProjectronPp",
     "qklms": "Qklms",
     "random_prototypes": "RandomPrototypes",
+    "rbp": "Rbp",
     "rff": "Rff",
     "rls": "Rls",
     "running_mean": "RunningMean",
@@ -65,6 +77,7 @@ STAGE_NAMES = {
     ClassCounts: "Books",
     LearnerStage: "LearnerStage",
     Kernel: "Kernel",
+    BandwidthChoice: "BandwidthChoice",
 }
 
 
