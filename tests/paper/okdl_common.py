@@ -34,5 +34,7 @@ def costs(learner: Any, X: Array, Y: Array | None = None) -> tuple[Array, Array,
 def smooth(values: Array, window: int = 100) -> Array:
     """Means of `window` values in a row, NaN left out."""
     whole = len(values) // window * window
-    means: Array = np.nanmean(values[:whole].reshape(-1, window), axis=1)
+    parts = values[:whole].reshape(-1, window)
+    known = np.isfinite(parts).sum(axis=1)
+    means: Array = np.where(known > 0, np.nansum(parts, axis=1) / np.maximum(known, 1), np.nan)
     return means
