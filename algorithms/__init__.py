@@ -39,6 +39,8 @@ from algorithms.common.protocol import (
 )
 from algorithms.common.settings import build, suggestion
 from algorithms.common.workspace import Workspace
+from algorithms.dictionary.okdl import Okdl as Okdl
+from algorithms.dictionary.okdl_discriminative import OkdlDiscriminative as OkdlDiscriminative
 from algorithms.drift.adwin import Adwin as Adwin
 from algorithms.drift.page_hinkley import PageHinkley as PageHinkley
 from algorithms.drift.window_ratio import WindowRatio as WindowRatio

@@ -110,6 +110,16 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"rank": 3, "budget": 6, "role": "head", "coordinates": "support", "kernel": LAPLACIAN}),
         Example({"rank": 3, "budget": 6, "step_rule": "over_n", "recede": True, "kernel": POLYNOMIAL}),
     ],
+    "okdl": [
+        Example({"atoms": 4, "budget": 8}),
+        Example({"atoms": 5, "budget": 9, "evict": "norm", "l2": 0.01, "kernel": POLYNOMIAL}),
+        Example({"atoms": 6, "budget": 16, "evict": "oldest", "step_size": 0.3, "kernel": LAPLACIAN}),
+        Example({"atoms": 3, "budget": 0, "step_freeze": -1}),
+    ],
+    "okdl_discriminative": [
+        Example({"atoms": 8, "budget": 12, "step_size": 0.5}, targets=2),
+        Example({"atoms": 6, "budget": 10, "evict": "projected", "step_size": 0.5, "kernel": LAPLACIAN}),
+    ],
     "one_vs_rest": [
         Example({"learner": {"name": "logistic"}}, targets=3, labels="onehot"),
         Example({"classes": 3, "learner": {"name": "knlms", "loss": "hinge", "budget": 8}}, targets=3),

@@ -43,6 +43,8 @@ LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of stat
     "nlms": "Nlms",
     "nogd": "Nogd",
     "norma": "Norma",
+    "okdl": "Okdl",
+    "okdl_discriminative": "OkdlDiscriminative",
     "okfe": "Okfe",
     "okfeb": "Okfeb",
     "one_vs_rest": "OneVsRest",

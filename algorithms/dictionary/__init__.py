@@ -1,0 +1,1 @@
+"""Dictionaries of atoms in the kernel's space: sparse codes as features."""

@@ -1,0 +1,123 @@
+"""Sparse codes: the minimiser of 1/2 a'Ha - c'a + l1 |a|_1 + l2/2 |a|^2, by coordinate descent.
+
+H holds the inner products of the atoms, c those of the atoms with phi(x): this is (5) of the paper without its constant.
+"""
+
+from algorithms.common.compiled import compiled
+from algorithms.common.linalg import cholesky, largest, solve_lower, solve_lower_transposed
+from algorithms.common.protocol import Array
+
+KKT = 1e-6  # most that a code misses its optimality conditions by, on the scale of the largest |c| where that exceeds 1
+MOST_SWEEPS = 300  # over all atoms
+SOLVE_EVERY = 8  # sweeps, whatever the signs do
+TRACE = 1e-12  # of the largest diagonal entry, added where atoms may depend on each other
+
+
+@compiled
+def sparse_code(H: Array, c: Array, l1: float, l2: float, a: Array, slope: Array, active: Array, M: Array, L: Array) -> int:
+    """a = the code; gives how many entries are not 0, listed in `active`. M, L (atoms, atoms) and slope are scratch.
+
+    A sweep that leaves the signs as they are has probably found them, and the rest is a linear system: solving it saves
+    the many sweeps in which dependent atoms hand over to each other, and makes the code exact.
+    """
+    atoms = c.size
+    tolerance = KKT * max(1.0, largest(c))
+    for k in range(atoms):
+        a[k] = 0.0
+        slope[k] = c[k]  # c - H a - l2 a
+    for sweep in range(MOST_SWEEPS):
+        if _sweep(H, l1, l2, a, slope) and sweep % SOLVE_EVERY < SOLVE_EVERY - 1:
+            continue
+        for _ in range(atoms):
+            if _solve(H, l1, l2, a, slope, active, _support(a, active), M, L):
+                break
+        if _violation(l1, a, slope) <= tolerance:
+            break
+    return _support(a, active)
+
+
+@compiled
+def _sweep(H, l1, l2, a, slope):
+    """Each entry in turn to its minimum; True where a sign changed."""
+    changed = False
+    for k in range(a.size):
+        curvature = H[k, k] + l2
+        if not curvature > 0.0:  # an atom of length 0
+            continue
+        old = a[k]
+        pull = slope[k] + curvature * old
+        new = 0.0
+        if pull > l1:
+            new = (pull - l1) / curvature
+        elif pull < -l1:
+            new = (pull + l1) / curvature
+        gap = new - old
+        if gap != 0.0:
+            row = H[k]
+            for j in range(a.size):
+                slope[j] -= gap * row[j]
+            slope[k] -= gap * l2
+            a[k] = new
+            changed = changed or (new > 0.0) != (old > 0.0) or (new < 0.0) != (old < 0.0)
+    return changed
+
+
+@compiled
+def _support(a, active):
+    size = 0
+    for k in range(a.size):
+        if a[k] != 0.0:
+            active[size] = k
+            size += 1
+    return size
+
+
+@compiled
+def _solve(H, l1, l2, a, slope, active, size, M, L):
+    """To the minimum for the present signs, never uphill; False where an entry came to 0 before, and stays there."""
+    if size == 0 or not factor_active(H, l2, active, size, M, L):
+        return True
+    way = M[size - 1]  # M is read no more
+    for i in range(size):
+        way[i] = slope[active[i]] - l1 if a[active[i]] > 0.0 else slope[active[i]] + l1
+    solve_lower(L, size, way)
+    solve_lower_transposed(L, size, way)
+    share, stop = 1.0, -1
+    for i in range(size):
+        old = a[active[i]]
+        if old * (old + share * way[i]) <= 0.0:
+            share, stop = -old / way[i], i
+    for i in range(size):
+        k, row = active[i], H[active[i]]
+        gap = share * way[i] if i != stop else -a[k]
+        a[k] += gap
+        for j in range(a.size):
+            slope[j] -= gap * row[j]
+        slope[k] -= gap * l2
+        if i == stop:
+            a[k] = 0.0
+    return stop < 0
+
+
+@compiled
+def factor_active(H: Array, l2: float, active: Array, size: int, M: Array, L: Array) -> bool:
+    """L L' = H + l2 I over the active atoms, but for a trace that bears atoms which depend on each other."""
+    top = 0.0
+    for i in range(size):
+        top = max(top, H[active[i], active[i]])
+        for j in range(i + 1):
+            M[i, j] = H[active[i], active[j]]
+    return cholesky(M, size, l2 + TRACE * top, 0.0, 0.0, L) == size
+
+
+@compiled
+def _violation(l1, a, slope):
+    """How far the optimality conditions are missed: slope = l1 sign(a) where a is not 0, |slope| <= l1 elsewhere."""
+    worst = 0.0
+    for k in range(a.size):
+        if a[k] == 0.0:
+            gap = abs(slope[k]) - l1
+        else:
+            gap = abs(slope[k] - l1 if a[k] > 0.0 else slope[k] + l1)
+        worst = max(worst, gap)
+    return worst
