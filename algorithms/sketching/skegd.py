@@ -123,7 +123,7 @@ class Skegd(Learner):
     rows: int | None = None  # most rows in the sketch, above budget; None = 4 budget; 0: unlimited, which jobs refuse
     sketch_rows: int | None = None  # size of the sketch; None = budget / 4, printed 3/4 budget
     landmarks: int | None = None  # samples that the map compares x with, 1 to budget; None = budget / 2
-    rank: int | None = None  # features, 1 to landmarks (to sketch_rows if printed); None = budget / 5
+    rank: int | None = None  # features, 1 to landmarks (to sketch_rows if printed); None = 3/10 budget
     sketch_blocks: int = 4  # nonzeros in a row of the sketching matrix, 1 to sketch_rows
     refresh_every: int = 50  # labelled rows from one update of the map to the next
     step_size: float | Literal["mixed"] = "mixed"  # above 0; mixed: five steps side by side
@@ -156,7 +156,7 @@ class Skegd(Learner):
         s_p = max(1, share, self.sketch_blocks) if self.sketch_rows is None else self.sketch_rows
         s_m = max(1, self.budget // 2) if self.landmarks is None else self.landmarks
         most = s_m if self.map == "augmented" else min(s_m, s_p)
-        rank = max(1, min(self.budget // 5, most)) if self.rank is None else self.rank
+        rank = max(1, min(3 * self.budget // 10, most)) if self.rank is None else self.rank
         return s_p, s_m, rank
 
     @property
