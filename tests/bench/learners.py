@@ -23,6 +23,14 @@ EXTRA: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({**OKFEB, "role": "head"}, "role head"),
         ({**OKFEB, "role": "track", "evict": "decayed_norm"}, "all admitted, decayed_norm"),
     ],
+    "auto_bandwidth": [
+        ({"learner": {"name": "knlms", "loss": "hinge", "budget": 50}, "rows": 20}, "knlms behind a chosen width"),
+    ],
+    "knlms": [({"loss": "hinge", "budget": 50}, "")],
+    "one_vs_rest": [
+        ({"learner": {"name": "knlms", "loss": "hinge", "budget": 50}}, "classes share what is stored"),
+        ({"learner": {"name": "logistic"}}, "each class its own"),
+    ],
     "chain": [({"extractor": {"name": "okfeb", **OKFEB, "role": "head"}, "head": {"name": "rls"}}, "okfeb + rls")],
     "lms": [({}, "")],
 }

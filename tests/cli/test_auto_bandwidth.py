@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 
 from streamjobs.core.messages import Stored
 from streamjobs.job_files import job_of
@@ -17,6 +18,7 @@ ALONE = (
 )
 
 
+@pytest.mark.slow
 def test_a_job_waits_then_predicts_and_its_stored_states_give_the_same_bytes(tmp_path, monkeypatch):
     """States are stored after every few records, while rows wait and after the choice."""
     for number, text in enumerate((CHAIN, ALONE)):

@@ -22,6 +22,7 @@ learner = { name = "knlms", loss = "hinge", budget = 8 }
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", JOBS.values(), ids=JOBS)
 def test_a_job_predicts_labels_and_its_stored_states_give_the_same_bytes(tmp_path, text, monkeypatch):
     job, recording = job_file(tmp_path, text), jsonl(tmp_path / "samples.jsonl", rows(2700, keys=18))

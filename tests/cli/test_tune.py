@@ -59,6 +59,7 @@ def test_it_finds_a_width_that_the_rest_confirms(tmp_path, capsys):
     assert found["baselines"].keys() == {"last label"} and 0.3 < found["baselines"]["last label"]["rest"] < 0.7
 
 
+@pytest.mark.slow
 def test_the_choice_does_not_see_the_rest(tmp_path, capsys):
     """Other labels in the second half change the scores there, and nothing else."""
     job, recording = job_file(tmp_path, RINGS), rings(tmp_path)
@@ -74,6 +75,7 @@ def test_the_choice_does_not_see_the_rest(tmp_path, capsys):
     assert one["settings"] == other["settings"] and one["chosen"]["rest"] != other["chosen"]["rest"]
 
 
+@pytest.mark.slow
 def test_it_prints_a_table_and_writes_a_job_file_that_scores_as_told(tmp_path, capsys):
     job, recording, new = job_file(tmp_path, RINGS), rings(tmp_path), tmp_path / "tuned.toml"
     assert tune(job, recording, "--candidates", 4, "--write", new) == 0
@@ -88,6 +90,7 @@ def test_it_prints_a_table_and_writes_a_job_file_that_scores_as_told(tmp_path, c
     assert "is there already; name a new file." in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_head_behind_an_extractor_with_windows(tmp_path, capsys):
     """Settings of both are tried; those that a learner refuses are left out."""
     job = job_file(tmp_path, JOB)

@@ -28,7 +28,11 @@ CHAINS: dict[str, dict[str, Any]] = {
     "chain rff lms": {"extractor": {"name": "rff", "features": 100}, "head": {"name": "lms", "step_size": 0.1}},
 }
 FIXED = {"rank": 20, "map_size": 500}
-SETTINGS: dict[str, dict[str, Any]] = {"speed": FIXED, "sparse_speed": FIXED, "ispeed": SMALL, "sispeed": SMALL}
+SETTINGS: dict[str, dict[str, Any]] = {
+    **{"speed": FIXED, "sparse_speed": FIXED, "ispeed": SMALL, "sispeed": SMALL},
+    "auto_bandwidth": {"learner": {"name": "krls", "budget": 50}},
+    "one_vs_rest": {"learner": {"name": "logistic"}},
+}
 
 
 def learners() -> dict[str, Learner]:
