@@ -29,6 +29,8 @@ from algorithms.common.protocol import (
 from algorithms.common.settings import build, suggestion
 from algorithms.common.workspace import Workspace
 from algorithms.drift.adwin import Adwin as Adwin
+from algorithms.drift.column_chart import ColumnChart as ColumnChart
+from algorithms.drift.conformal import Conformal as Conformal
 from algorithms.drift.page_hinkley import PageHinkley as PageHinkley
 from algorithms.drift.window_ratio import WindowRatio as WindowRatio
 from algorithms.heads.exrls import Exrls as Exrls

@@ -22,6 +22,8 @@ LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of stat
     "adwin": "Adwin",
     "ald": "Ald",
     "chain": "Chain",
+    "column_chart": "ColumnChart",
+    "conformal": "Conformal",
     "exkrls": "Exkrls",
     "exrls": "Exrls",
     "gated_rls": "GatedRls",
