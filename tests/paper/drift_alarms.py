@@ -144,7 +144,7 @@ def seen_of(way: Way, kind: str, dim: int, trials: int, changes: tuple[str, ...]
         rows = sources @ mix.T
         states, watched = followed(way, rows[:AT], [])
         state, out = detector.run(detector.init(dim=watched.shape[1], targets=0, seed=trial), watched)
-        seen = seen._replace(false=seen.false + int(out.features[:, ALARM].sum()), rows=seen.rows + AT)
+        seen = seen._replace(false=seen.false + int((out.features[:, ALARM] == 1).sum()), rows=seen.rows + AT)
         for change in changes:
             after = changed(sources, mix, change, trial)
             after = after[AT : AT + (RAMP if change == "ramp" else WITHIN)]
