@@ -60,11 +60,11 @@ def check(owner: str, own: Slot) -> None:
 @compiled
 def p_value(reference: Array, held: int, value: float, draw: float) -> float:
     """Share of the first `held` numbers that are above the value; of those equal to it, and itself, a random part."""
-    above, equal = 0, 0
+    above, equal = np.int32(0), np.int32(0)  # of 32 bits, as the numbers are: counted eight at a time
     v = np.float32(value)
     for i in range(held):
-        above += reference[i] > v
-        equal += reference[i] == v
+        above = np.int32(above + np.int32(reference[i] > v))
+        equal = np.int32(equal + np.int32(reference[i] == v))
     return max(LEAST_P, (above + draw * (equal + 1)) / (held + 1))
 
 
