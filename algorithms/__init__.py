@@ -16,6 +16,15 @@ from algorithms.adaptive.klms import Klms as Klms
 from algorithms.adaptive.knlms import Knlms as Knlms
 from algorithms.adaptive.krls import Krls as Krls
 from algorithms.adaptive.qklms import Qklms as Qklms
+from algorithms.budgeted.bogd import Bogd as Bogd
+from algorithms.budgeted.bpas import Bpas as Bpas
+from algorithms.budgeted.forgetron import Forgetron as Forgetron
+from algorithms.budgeted.kogd import Kogd as Kogd
+from algorithms.budgeted.norma import Norma as Norma
+from algorithms.budgeted.perceptron import Perceptron as Perceptron
+from algorithms.budgeted.projectron import Projectron as Projectron
+from algorithms.budgeted.projectron_pp import ProjectronPp as ProjectronPp
+from algorithms.budgeted.rbp import Rbp as Rbp
 from algorithms.chain import Chain as Chain
 from algorithms.common.protocol import (
     Array,

@@ -65,6 +65,8 @@ def p_value(reference: Array, held: int, value: float, draw: float) -> float:
     for i in range(held):
         above = np.int32(above + np.int32(reference[i] > v))
         equal = np.int32(equal + np.int32(reference[i] == v))
+    if equal == held:  # nothing moves, as of a sensor that stands still
+        return 1.0
     return max(LEAST_P, (above + draw * (equal + 1)) / (held + 1))
 
 

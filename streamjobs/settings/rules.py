@@ -171,7 +171,7 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
         yield (
             ("learner", "name"),
             f"{learner.name} with these settings stores every sample; a job runs bounded learners only. "
-            "Set a budget, or choose another learner.",
+            "Set a budget (max_terms of some learners), or choose another learner.",
         )
     if head is None:
         if main is not None and main.kind == "features":

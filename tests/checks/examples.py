@@ -31,6 +31,12 @@ class Example:
 EXAMPLES: dict[str, list[Example]] = {
     "adwin": [Example({"confidence": 0.01})],
     "ald": [Example({"budget": 6}), Example({"above": 0.3, "budget": 40, "ridge": 1e-9, "kernel": LAPLACIAN})],
+    "bogd": [
+        Example({"budget": 30, "step_size": 0.5}, targets=3, labels="onehot"),
+        Example({"budget": 40, "step_size": 0.5, "loss": "logistic"}),
+        Example({"budget": 60, "step_size": 0.1, "loss": "squared"}),
+    ],
+    "bpas": [Example({"budget": 12}, targets=3), Example({"budget": 8, "kernel": POLYNOMIAL})],
     "chain": [
         Example({"extractor": {"name": "scaling"}, "head": {"name": "rls", "intercept": True}}, targets=2),
         Example({"extractor": OKFEB, "head": {"name": "lms", "step_size": 0.3}}),
@@ -48,6 +54,7 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "exkrls": [Example({"budget": 8, "transition": 0.9999, "forgetting": 0.99}, targets=2)],
     "exrls": [Example({"transition": 0.9999, "forgetting": 0.98, "intercept": True}, targets=2)],
+    "forgetron": [Example({"budget": 15}), Example({"budget": 40}, targets=3)],
     "gated_rls": [
         Example({"intercept": True, "forgetting": 0.98}, targets=3, labels="onehot"),
         Example({"gate": False, "fallback": "none"}, targets=3),
@@ -62,10 +69,16 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"budget": 8, "loss": "hinge"}, targets=3),
         Example({"budget": 30, "coherence_below": 0.9, "kernel": POLYNOMIAL}),
     ],
+    "kogd": [
+        Example({"max_terms": 40, "step_size": 0.5}, targets=3, labels="onehot"),
+        Example({"max_terms": 60, "step_size": 0.5, "loss": "squared"}, targets=2),
+        Example({"max_terms": 60, "step_size": 0.5, "loss": "logistic"}),
+    ],
     "krls": [Example({"budget": 8, "forgetting": 0.98}, targets=2), Example({"budget": 40, "ald_above": 0.1})],
     "lms": [Example({"step_size": 0.05, "ridge": 0.01}, targets=2)],
     "logistic": [Example(targets=3, labels="onehot")],
     "nlms": [Example(targets=2)],
+    "norma": [Example({"max_terms": 30, "step_size": 0.5}), Example({"max_terms": 40, "kernel": LAPLACIAN}, targets=2)],
     "okfe": [
         Example({"rank": 3, "step_rule": "over_n", "step_size": 10.0, "seed_size": 6, "seed_factor": "random"}),
         Example({"rank": 3, "update": "nonparametric", "recede": True, "kernel": POLYNOMIAL}),
@@ -80,8 +93,12 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "pa": [Example(targets=3)],
     "pegasos": [Example(targets=3)],
+    "perceptron": [Example({"max_terms": 20}), Example(targets=3)],
+    "projectron": [Example({"budget": 8}), Example({"budget": 12, "kernel": POLYNOMIAL}, targets=3)],
+    "projectron_pp": [Example({"budget": 8}), Example({"budget": 15}, targets=3)],
     "qklms": [Example({"budget": 8, "quantum": 0.5}, targets=2)],
     "random_prototypes": [Example({"budget": 6}), Example({"budget": 5, "kernel": POLYNOMIAL})],
+    "rbp": [Example({"budget": 20}), Example({"budget": 40}, targets=3)],
     "rff": [Example({"features": 33, "variant": "phase"})],
     "rls": [Example({"forgetting": 0.98, "intercept": True}, targets=2)],
     "running_mean": [Example({"decay": 0.98, "kernel": LAPLACIAN}), Example({"kernel": POLYNOMIAL})],

@@ -38,7 +38,8 @@ class Chart:
             return
         mean, reference = np.float32(np.mean([*self.block, value])), np.array(self.reference, np.float32)
         draw = uniform(0, 1 + self.number, seen)
-        self.p = max(1e-6, float(((reference > mean).sum() + draw * ((reference == mean).sum() + 1)) / (len(reference) + 1)))
+        above, equal = (reference > mean).sum(), (reference == mean).sum()
+        self.p = max(1e-6, float((above + draw * (equal + 1)) / (len(reference) + 1))) if equal < len(reference) else 1.0
         bets = POWERS * self.p ** (POWERS - 1)
         self.raised = (1 + self.scores) * bets
         self.climbed = max(0.0, self.climb + float(np.log(bets.mean())))
