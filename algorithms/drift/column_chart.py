@@ -25,7 +25,7 @@ from algorithms.drift.report import CHART, FIRST_COLUMN, FIRST_SHIFT, NAMED, WID
 
 CHARTS = 3  # |smooth|^2, |whitened smooth|^2, |whitened row|^2
 FADE = 0.7  # of a chart's block beside the one after it, in the mean that names columns
-LEAST_SHARE = 0.75  # of the first column's shift, for another to be named
+LEAST_SHARE = 0.84  # of the first column's shift, for another to be named
 CLIP = 8.0  # deviations
 CLIP_FROM = 30  # rows of a scale before values are cut while it is learned
 NO_SPREAD, NO_SPREAD_RELATIVE = 1e-12, 1e-10  # deviations are no less, in units of x, and as a share of |mean|

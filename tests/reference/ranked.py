@@ -166,7 +166,7 @@ def column_chart(X: Array, *, learn: int, smoothing: float, shrink: float, **set
             sums = moved[strongest] + [*scaled, 1.0]
             shifts = sums[:-1] / sums[-1]
             order = np.argsort(-np.abs(shifts), kind="stable")[:3]
-            named = [i for i in order if abs(shifts[i]) >= 0.75 * abs(shifts[order[0]])]
+            named = [i for i in order if abs(shifts[i]) >= 0.84 * abs(shifts[order[0]])]
             rows[n, 8] = strongest
             for place, column in enumerate(named):
                 rows[n, 9 + 2 * place : 11 + 2 * place] = column, shifts[column]
