@@ -57,6 +57,10 @@ from algorithms.one_vs_rest import OneVsRest as OneVsRest
 from algorithms.prototypes.ald import Ald as Ald
 from algorithms.prototypes.random_prototypes import RandomPrototypes as RandomPrototypes
 from algorithms.scaling import Scaling as Scaling
+from algorithms.sketching.fogd import Fogd as Fogd
+from algorithms.sketching.nogd import Nogd as Nogd
+from algorithms.sketching.pros_n_kons import ProsNKons as ProsNKons
+from algorithms.sketching.skegd import Skegd as Skegd
 from algorithms.spectral.ispeed import Ispeed as Ispeed
 from algorithms.spectral.sispeed import Sispeed as Sispeed
 from algorithms.spectral.sparse_speed import SparseSpeed as SparseSpeed

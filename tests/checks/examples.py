@@ -17,6 +17,7 @@ LAPLACIAN = {"name": "laplacian", "bandwidth": 2.0}
 POLYNOMIAL = {"name": "polynomial", "degree": 2, "offset": 1.0}
 AUTO = {"bandwidth": "auto", "bandwidth_rows": 4}
 OKFEB = {"name": "okfeb", "rank": 6, "budget": 10, "role": "head"}
+SKEGD = {"budget": 12, "rows": 15, "landmarks": 6, "rank": 4, "refresh_every": 5}
 SISPEED = {"rank": 4, "seed_size": 8, "budget": 12, "novelty": 0.2}
 
 
@@ -63,6 +64,10 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "exkrls": [Example({"budget": 8, "transition": 0.9999, "forgetting": 0.99}, targets=2)],
     "exrls": [Example({"transition": 0.9999, "forgetting": 0.98, "intercept": True}, targets=2)],
+    "fogd": [
+        Example({"features": 40, "loss": "logistic", "step_size": 0.02}, targets=3, labels="onehot"),
+        Example({"features": 50, "loss": "squared", "step_size": 0.01, "ridge": 0.01}, targets=2),
+    ],
     "forgetron": [Example({"budget": 15}), Example({"budget": 40}, targets=3)],
     "gated_rls": [
         Example({"intercept": True, "forgetting": 0.98}, targets=3, labels="onehot"),
@@ -87,6 +92,11 @@ EXAMPLES: dict[str, list[Example]] = {
     "lms": [Example({"step_size": 0.05, "ridge": 0.01}, targets=2)],
     "logistic": [Example(targets=3, labels="onehot")],
     "nlms": [Example(targets=2)],
+    "nogd": [
+        Example({"budget": 12, "rank": 6, "loss": "squared", "kernel": LAPLACIAN}, targets=2),
+        Example({"budget": 12, "rank": 8}, targets=3),
+        Example({"budget": 20, "loss": "logistic", "ridge": 0.01, "kernel": POLYNOMIAL}),
+    ],
     "norma": [Example({"max_terms": 30, "step_size": 0.5}), Example({"max_terms": 40, "kernel": LAPLACIAN}, targets=2)],
     "okfe": [
         Example({"rank": 3, "step_rule": "over_n", "step_size": 10.0, "seed_size": 6, "seed_factor": "random"}),
@@ -110,6 +120,10 @@ EXAMPLES: dict[str, list[Example]] = {
     "perceptron": [Example({"max_terms": 20}), Example(targets=3)],
     "projectron": [Example({"budget": 8}), Example({"budget": 12, "kernel": POLYNOMIAL}, targets=3)],
     "projectron_pp": [Example({"budget": 8}), Example({"budget": 15}, targets=3)],
+    "pros_n_kons": [
+        Example({"budget": 8, "ridge": 0.1, "kernel": LAPLACIAN}, targets=3),
+        Example({"budget": 10, "loss": "squared", "curvature": 0.01, "ridge": 0.1}, targets=2),
+    ],
     "qklms": [Example({"budget": 8, "quantum": 0.5}, targets=2)],
     "random_prototypes": [Example({"budget": 6}), Example({"budget": 5, "kernel": POLYNOMIAL})],
     "rbp": [Example({"budget": 20}), Example({"budget": 40}, targets=3)],
@@ -125,6 +139,11 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({**SISPEED, "rank": 9, "seed_size": 3, "evict": "close_pair", "head": "exrls", "kernel": POLYNOMIAL}),
         Example({**SISPEED, "evict": "oldest", "head": "none", "solver": "rank_one"}),
         Example({**SISPEED, "evict": "stop", "transfer": "truncate"}),
+    ],
+    "skegd": [
+        Example({**SKEGD, "kernel": LAPLACIAN}, targets=3),
+        Example({**SKEGD, "map": "printed", "rebase": "printed", "step_size": 0.5, "refresh_every": 40}),
+        Example({**SKEGD, "rows": 0, "refresh_every": 1, "kernel": POLYNOMIAL}),
     ],
     "sparse_speed": [Example({"rank": 8, "map_size": 12, "head": "rls", "delta": 0.1}, targets=2)],
     "speed": [
