@@ -16,6 +16,8 @@ from algorithms.adaptive.klms import Klms as Klms
 from algorithms.adaptive.knlms import Knlms as Knlms
 from algorithms.adaptive.krls import Krls as Krls
 from algorithms.adaptive.qklms import Qklms as Qklms
+from algorithms.auto_bandwidth import AutoBandwidth as AutoBandwidth
+from algorithms.auto_bandwidth import with_chosen_width
 from algorithms.budgeted.bogd import Bogd as Bogd
 from algorithms.budgeted.bpas import Bpas as Bpas
 from algorithms.budgeted.forgetron import Forgetron as Forgetron
@@ -53,9 +55,14 @@ from algorithms.heads.rls import Rls as Rls
 from algorithms.maps.gauss_quadrature import GaussQuadrature as GaussQuadrature
 from algorithms.maps.rff import Rff as Rff
 from algorithms.maps.taylor import Taylor as Taylor
+from algorithms.one_vs_rest import OneVsRest as OneVsRest
 from algorithms.prototypes.ald import Ald as Ald
 from algorithms.prototypes.random_prototypes import RandomPrototypes as RandomPrototypes
 from algorithms.scaling import Scaling as Scaling
+from algorithms.sketching.fogd import Fogd as Fogd
+from algorithms.sketching.nogd import Nogd as Nogd
+from algorithms.sketching.pros_n_kons import ProsNKons as ProsNKons
+from algorithms.sketching.skegd import Skegd as Skegd
 from algorithms.spectral.ispeed import Ispeed as Ispeed
 from algorithms.spectral.sispeed import Sispeed as Sispeed
 from algorithms.spectral.sparse_speed import SparseSpeed as SparseSpeed
@@ -102,7 +109,7 @@ def learner_from(name: str, settings: Mapping[str, Any]) -> Learner:
     """
     if name not in LEARNERS:
         raise SettingError(f"unknown learner {name!r}{suggestion(name, LEARNERS)}")
-    return build(name, LEARNERS[name], settings, _nested)
+    return with_chosen_width(settings, lambda own: build(name, LEARNERS[name], own, _nested))
 
 
 def _nested(table: Mapping[str, Any]) -> Learner:

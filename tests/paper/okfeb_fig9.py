@@ -3,10 +3,10 @@
 Adult (classification, Pegasos) and CADATA (regression, regularised LMS) with the rank, budget and gamma of Table II;
 Slice and Year are not among the recordings here. Beside: the same head on the paper's z = K^(1/2) A q, a moving
 subspace, the majority class or the mean, and the paper's comparators as learners of ours, on OK-FEB's budget where they
-have one. The paper's online dictionary learning (ODL), which it does not cite, is read as `knlms`. Their steps and C
-were chosen on the first 4000 rows; of Adult the error of the rows after these is printed too. On CADATA those with a
-squared loss take part. The printed C = 10 leaves Pegasos at the majority rate whatever the features are: C = 1000 is
-used. CADATA's targets are z-scored; its inputs are raw, as gamma 7e7 asks for.
+have one. The paper's online dictionary learning (ODL), which it does not cite, is read as `knlms`. On Adult the steps of
+bogd and bpas were chosen on the first 4000 rows, and the error of the rows after these is printed too; the others' are
+fixed. On CADATA those with a squared loss take part, with fixed steps. The printed C = 10 leaves Pegasos at the majority
+rate whatever the features are: C = 1000 is used. CADATA's targets are z-scored; its inputs are raw, as gamma 7e7 asks for.
 """
 
 import time
