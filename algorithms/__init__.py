@@ -42,6 +42,8 @@ from algorithms.common.workspace import Workspace
 from algorithms.dictionary.okdl import Okdl as Okdl
 from algorithms.dictionary.okdl_discriminative import OkdlDiscriminative as OkdlDiscriminative
 from algorithms.drift.adwin import Adwin as Adwin
+from algorithms.drift.column_chart import ColumnChart as ColumnChart
+from algorithms.drift.conformal import Conformal as Conformal
 from algorithms.drift.page_hinkley import PageHinkley as PageHinkley
 from algorithms.drift.window_ratio import WindowRatio as WindowRatio
 from algorithms.heads.exrls import Exrls as Exrls

@@ -1,8 +1,8 @@
 """What all drift detectors share: how they report.
 
-A detector is a learner of kind "drift" with dim 1: X holds the watched number (NaN or infinite: the row is skipped and its
-outputs are NaN), and `out.features` has the four columns below. Rows are all a detector knows of time, so a pause in the
-stream is no drift.
+A detector is a learner of kind "drift". X holds the watched number (dim 1), or the columns of a detector that states
+`columns = True`; a row that is NaN or infinite is skipped and its outputs are NaN. `out.features` has the four columns
+below, or those and more behind them. Rows are all a detector knows of time, so a pause in the stream is no drift.
 """
 
 from algorithms.common.compiled import compiled
@@ -10,6 +10,16 @@ from algorithms.common.protocol import Array, reject
 
 COLUMNS = 4
 STATISTIC, ALARM, BEFORE, AFTER = 0, 1, 2, 3  # NaN: not ready yet; alarm is 0 or 1
+LONG_COLUMNS = 8  # of detectors that keep a stated number of false alarms
+SINCE, OPEN, READY, P_VALUE = 4, 5, 6, 7  # rows since the estimated change (in an alarm); 0 or 1; 0 or 1; 1: none judged
+NAMED = 3  # most columns that an alarm names
+CHART, FIRST_COLUMN, FIRST_SHIFT = 8, 9, 10  # of detectors that watch columns; column, shift, column, shift .. by size
+WIDE_COLUMNS = FIRST_COLUMN + 2 * NAMED
+
+
+def watches_columns(detector: object) -> bool:
+    """It watches the columns of rows; False: one number a row."""
+    return bool(getattr(detector, "columns", False))
 
 
 def watches_one(owner: object, dim: int) -> None:
@@ -23,3 +33,11 @@ def report(row: Array, statistic: float, alarm: bool, before: float, after: floa
     """Fill a row: statistic, alarm, mean before the suspected change, mean after it."""
     row[0], row[2], row[3] = statistic, before, after
     row[1] = 1.0 if alarm else 0.0
+
+
+@compiled
+def report_more(row: Array, since: float, still_open: bool, ready: bool, p: float) -> None:
+    """The columns behind those of `report`: rows since the change, is an alarm open, is the warm-up over, p-value."""
+    row[4], row[7] = since, p
+    row[5] = 1.0 if still_open else 0.0
+    row[6] = 1.0 if ready else 0.0

@@ -12,7 +12,7 @@ Q; S_m draws without replacement, unscaled. Draws are functions of (seed, positi
 Departs from the source, which as printed is the best learner on none of its eight data sets, unless told "printed":
 augmented: the sketch is by [S_p, S_m], exact in the landmarks, and the pseudoinverse of (2) is cut at rank k, so that F has
 rank k. At most `rows` rows stay in the sketch, then the oldest update row leaves. projected: a new map gets the old
-function's projection in the RKHS, w = (Q'KQ)^+ Q'K alpha; (5) from one example lets scores grow to 4e14. mixed: steps of
+function's projection in the RKHS, w = (Q'KQ)^+ Q'K alpha; (5) goes by one example alone. mixed: steps of
 .01, .1, .5, 1 and passive-aggressive side by side on one map, weighted by exp(-discounted hinge loss); stage one has step 1.
 A map that cannot be computed (kernel values out of range) is not taken: the old one stays, of the buffer the oldest leaves.
 """

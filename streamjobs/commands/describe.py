@@ -42,10 +42,12 @@ def describe(
 
 def facts_of(name: str, dim: int, targets: int, table: dict[str, Any]) -> dict[str, Any]:
     """Everything about one learner, as `--json` prints it; the size is None while needed settings are missing."""
+    from algorithms.drift.report import watches_columns
     from streamjobs import learner_reference as reference
 
     learner = reference.make_learner(name, table)
     of_drift = learner is not None and learner.kind == "drift"
+    length = 1 if of_drift and not watches_columns(learner) else dim
     return {
         "name": name,
         "family": reference.family(name),
@@ -53,7 +55,7 @@ def facts_of(name: str, dim: int, targets: int, table: dict[str, Any]) -> dict[s
         **reference.sections(name),
         "settings": [setting._asdict() for setting in reference.settings(name)],
         "given": table,
-        "size": reference.size(learner, 1 if of_drift else dim, 0 if of_drift else targets) if learner else None,
+        "size": reference.size(learner, length, 0 if of_drift else targets) if learner else None,
     }
 
 

@@ -15,16 +15,17 @@ import msgspec
 import numpy as np
 
 from algorithms.common.protocol import Array
+from algorithms.drift.report import ALARM, COLUMNS, FIRST_COLUMN, FIRST_SHIFT, OPEN, READY, SINCE, WIDE_COLUMNS
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record, Report, Worst
 from streamjobs.core.state.live import Live
-from streamjobs.settings.learners import with_name
 from streamjobs.stages.rows import Modelled, Rows
 
 _lines = msgspec.json.Encoder().encode_lines
 _NOTHING = repeat(None)
 _made = partial(tuple.__new__, Output)  # of a tuple of its fields; a fourth of the time of Output(...)
 _NO_CONTROLS: dict[str, Any] = {}
+_NO_COLUMNS: dict[str, float] = {}
 
 
 class Features(msgspec.Struct):
@@ -84,6 +85,10 @@ class Drift(msgspec.Struct, omit_defaults=True):
     after: float
     n_seen: int
     beside: dict[str, Beside] = {}  # by control; absent without any
+    warming_up: bool = False  # of detectors that keep a number of false alarms: they say nothing yet; absent afterwards
+    open: bool = False  # this row raised an alarm, or one is not over; absent while none is
+    since: int | None = None  # in an alarm: rows from the estimated change to this one; absent else, as what follows
+    columns: dict[str, float] = {}  # in an alarm of columns: those that moved most, by how many deviations
 
 
 class Encoder:
@@ -191,7 +196,7 @@ class Encoder:
         drift = self.job.settings.drift
         assert drift is not None
         own, *controls = zip(self.job.watches, made.drift, strict=True)
-        names = map(repeat, (self.job.model, with_name(drift.detector)[0], own[0].name, drift.watch))
+        names = map(repeat, (self.job.model, type(own[0].detector).name, own[0].name, drift.watch))
         beside: Iterable[dict[str, Beside]] = repeat(_NO_CONTROLS)
         if controls:
             beside = list[dict[str, Beside]]({} for _ in texts)
@@ -201,7 +206,18 @@ class Encoder:
         verdict = own[1].verdict
         judged = verdict[:, 0].tolist(), (verdict[:, 1] > 0).tolist(), verdict[:, 2].tolist(), verdict[:, 3].tolist()
         places = texts, rows.times.tolist(), made.seq.tolist()
-        return _encoded(Drift, *places, *names, own[1].value.tolist(), *judged, made.seen.tolist(), beside)
+        if verdict.shape[1] <= COLUMNS:
+            return _encoded(Drift, *places, *names, own[1].value.tolist(), *judged, made.seen.tolist(), beside)
+        more = (verdict[:, READY] == 0).tolist(), (verdict[:, OPEN] > 0).tolist(), map(_whole, verdict[:, SINCE].tolist())
+        moved = map(self._moved, verdict)
+        return _encoded(Drift, *places, *names, own[1].value.tolist(), *judged, made.seen.tolist(), beside, *more, moved)
+
+    def _moved(self, verdict: Array) -> dict[str, float]:
+        """Names of the columns that an alarm names, by how far they moved."""
+        if verdict.size < WIDE_COLUMNS or not verdict[ALARM] > 0:
+            return _NO_COLUMNS
+        named = zip(verdict[FIRST_COLUMN::2].tolist(), verdict[FIRST_SHIFT::2].tolist(), strict=True)
+        return {self.job.column_name(int(column)): shift for column, shift in named if math.isfinite(column)}
 
     def _spanned(self, rows: Rows, errors: Array, report: Report) -> None:
         known = np.flatnonzero(np.isfinite(errors))
@@ -256,6 +272,10 @@ def _of_column(scores: Array, columns: Array) -> list[Any]:
 def _encoded(shape: Callable[..., msgspec.Struct], *fields: Iterable[Any]) -> list[bytes]:
     """JSON of the structs made of the fields' columns; one call for all of them, in which no line break is a text's."""
     return _lines(list(map(shape, *fields))).split(b"\n")[:-1]
+
+
+def _whole(rows: float) -> int | None:
+    return int(rows) if math.isfinite(rows) else None
 
 
 def _head(share: float | None) -> str | None:

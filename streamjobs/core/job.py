@@ -9,6 +9,7 @@ import numpy as np
 
 from algorithms import Learner
 from algorithms.common.protocol import State
+from algorithms.drift.report import watches_columns
 from streamjobs.core.decoding.records import Decoded, decoder
 from streamjobs.core.messages import Record
 from streamjobs.core.state import migration, snapshot
@@ -25,6 +26,7 @@ from streamjobs.stages.idle import Idle
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.order import Order, OrderState
 from streamjobs.stages.stage import JobStage, Shape, refuse
+from streamjobs.stages.statistics import names as statistic_names
 
 ORDER, LEARNER = "order", "learner"  # stages that every job has
 CLIP = "clip"  # states are read whether or not they have it
@@ -132,6 +134,12 @@ class Job(NamedTuple):
     def width(self) -> int:
         """Numbers of a row: dim, or the statistics of a window."""
         return self.shape.width
+
+    def column_name(self, column: int) -> str:
+        """What a number of a row is called: a field, the statistic of one in a window, else its place in x."""
+        settings, windows = self.settings, self.composition.windows
+        fields = settings.source.fields or [f"{settings.source.x}[{n}]" for n in range(self.dim)]
+        return (fields if windows is None else statistic_names(fields, windows.statistics))[column]
 
     @property
     def label_width(self) -> int:
@@ -353,7 +361,8 @@ def _drift(watches: tuple[Watch, ...]) -> dict[str, JobStage]:
     for watch in watches:
         if watch.learner is not None:
             stages[watch.learner_stage] = LearnerStage(learner=watch.learner, watches=True)
-        stages[watch.detector_stage] = LearnerStage(learner=watch.detector, watches=True, reads_error=True)
+        one_number = not watches_columns(watch.detector)
+        stages[watch.detector_stage] = LearnerStage(learner=watch.detector, watches=True, reads_error=one_number)
     return stages
 
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from algorithms.common.protocol import PREDICT_ONLY, Array, Outputs
+from algorithms.common.protocol import PREDICT_ONLY, Array, Outputs, unknown
+from algorithms.drift.report import watches_columns
 from streamjobs.core.job import LEARNER, Job
 from streamjobs.core.messages import Report
 from streamjobs.core.state.live import Live
@@ -98,7 +99,10 @@ def remember_choices(job: Job, live: Live, now: Rows, met: Matched, said: Choice
 
 
 def watch_drift(job: Job, live: Live, watch: Watch, slots: Array, X: Array, rows: Rows, value: Array) -> Watched:
-    """The rows through one watch: scaled X (n, width); value (n,) is the error of the job's own learner."""
+    """The rows through one watch: scaled X (n, width); value (n,) is the error of the job's own learner.
+
+    Columns are watched as they come, but for rows that nobody else could use either.
+    """
     n, learn, nothing = len(slots), rows.learn, np.zeros((len(slots), 0))
     idle = None if rows.awake is None or rows.awake.all() else ~rows.awake
     if watch.learner is not None:
@@ -108,6 +112,11 @@ def watch_drift(job: Job, live: Live, watch: Watch, slots: Array, X: Array, rows
     if idle is not None:
         value = np.where(idle, np.nan, value)
     detector, work = job.stage(watch.detector_stage, LearnerStage), live.work[watch.detector_stage]
+    if watches_columns(watch.detector):
+        usable = np.isfinite(X).all(axis=1) & np.isfinite(rows.X).all(axis=1)
+        seen = (usable if idle is None else usable & ~idle).reshape(n, 1)
+        rows_seen = np.where(seen, rows.X, np.nan)
+        return Watched(unknown((n,)), detector.advance(work, slots, rows_seen, nothing, learn).features)
     return Watched(value, detector.advance(work, slots, value.reshape(n, 1).copy(), nothing, learn).features)
 
 

@@ -170,7 +170,9 @@ def _watches(settings: Settings, learners: Mapping[str, Learner], model: str) ->
     if drift is None:
         return ()
     detector, watches = learners["detector"], []
-    if drift.extractor is None:
+    if drift.watch == "columns":
+        watches.append(Watch("columns", None, detector, "", DETECTOR))
+    elif drift.extractor is None:
         watches.append(Watch(model, None, detector, "", DETECTOR))
     else:
         watches.append(Watch(with_name(drift.extractor)[0], learners["extractor"], detector, EXTRACTOR, DETECTOR))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from algorithms import Learner
+from algorithms.drift.report import watches_columns
 from streamjobs.settings.learners import PREDICTING, is_bounded, with_name
 from streamjobs.settings.sections import DriftSection, HeadSection
 
@@ -16,6 +17,16 @@ def drift_contradictions(
     detector, job_learner, extractor = learners.get("detector"), learners.get("learner"), learners.get("extractor")
     if detector is not None and detector.kind != "drift":
         yield (SECTION, "detector"), "detector must be a drift detector, such as 'page_hinkley'."
+    elif detector is not None and watches_columns(detector) != (drift.watch == "columns"):
+        fits = "is for watch = 'columns'" if watches_columns(detector) else "watches one number a row, not watch = 'columns'"
+        yield (SECTION, "detector"), f"detector: {type(detector).name} {fits}; change one of the two."
+    if drift.watch == "columns":
+        for setting, given in (("extractor", drift.extractor), ("beside", drift.beside)):
+            if given:
+                yield (
+                    (SECTION, setting),
+                    f"watch = 'columns' has no LS error; remove {setting}, or watch 'ls_error'.",
+                )
     if drift.watch == "loss" and drift.extractor is not None:
         yield (
             (SECTION, "watch"),

@@ -7,7 +7,8 @@ from typing import Any
 from algorithms import LEARNERS, Learner, SettingError, learner_from
 from algorithms.chain import Chain
 from algorithms.common.settings import suggestion
-from streamjobs.settings.sections import DriftSection, HeadSection, LearnerSection, NamedSection
+from streamjobs.settings.false_alarms import detector_of
+from streamjobs.settings.sections import DriftSection, HeadSection, LearnerSection, NamedSection, WindowSection
 from streamjobs.settings.sentences import Places
 
 # Of [head]; a predicting learner may have them.
@@ -36,7 +37,7 @@ def read_learners(sections: Mapping[str, Any], places: Places) -> tuple[dict[str
         _make("head", "head", name, own, places, learners, problems)
         _chain(places, learners, problems)
     if drift is not None:
-        _read_drift(drift, places, learners, problems)
+        _read_drift(drift, sections.get("window"), places, learners, problems)
     return learners, problems
 
 
@@ -104,8 +105,19 @@ def _chain(places: Places, learners: dict[str, Learner], problems: list[str]) ->
         problems.append(places.of(("head", "name")) + str(error))
 
 
-def _read_drift(drift: DriftSection, places: Places, learners: dict[str, Learner], problems: list[str]) -> None:
-    given: dict[str, Any] = {"detector": drift.detector, "extractor": drift.extractor}
+def _read_drift(
+    drift: DriftSection,
+    window: WindowSection | None,
+    places: Places,
+    learners: dict[str, Learner],
+    problems: list[str],
+) -> None:
+    try:
+        detector = detector_of(drift, None if window is None else window.hop or window.length)
+    except ValueError as problem:
+        problems.append(places.of(("drift", "false_alarms")) + str(problem))
+        detector = None
+    given: dict[str, Any] = {"detector": detector, "extractor": drift.extractor}
     given |= {f"beside {n}": control for n, control in enumerate(drift.beside)}
     for role, one in given.items():
         table = {"name": one} if isinstance(one, str) else one

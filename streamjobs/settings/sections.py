@@ -216,11 +216,19 @@ class DriftSection(Section):
         description="separate learner whose LS error is watched: a table with its name and settings, such as okfeb with "
         "role = 'track'; absent: the [learner]",
     )
-    detector: str | dict[str, Any] = Field(
-        default="page_hinkley", description="drift detector: its name, or a table with its name and settings"
+    detector: str | dict[str, Any] | None = Field(
+        default=None,
+        description="drift detector: its name, or a table with its name and settings; absent: conformal with false_alarms, "
+        "column_chart with watch = 'columns', else page_hinkley",
     )
-    watch: Literal["ls_error", "loss"] = Field(
-        default="ls_error", description="number of each row that the detector watches"
+    false_alarms: str | None = Field(
+        default=None,
+        description="most alarms of a key while nothing changes, on average: '1 per 10000 rows', or with [window] '1/day', "
+        "'6/h'; detectors conformal and column_chart keep it; absent: as the detector's settings say",
+    )
+    watch: Literal["ls_error", "loss", "columns"] = Field(
+        default="ls_error",
+        description="what of each row the detector watches; columns: the numbers of the row as they come, with column_chart",
     )
     beside: list[str | dict[str, Any]] = Field(
         default=[],

@@ -20,8 +20,8 @@ class Rows(NamedTuple):
 class Watched(NamedTuple):
     """What a drift detector watched, and its verdicts."""
 
-    value: Array  # (n,) NaN: not watched
-    verdict: Array  # (n, 4) statistic, alarm, mean before, mean after
+    value: Array  # (n,) NaN: not watched, or columns are
+    verdict: Array  # (n, 4 or more) statistic, alarm, mean before, mean after, and what `algorithms.drift.report` names
 
 
 def picked(rows: Rows, which: Array | slice) -> Rows:

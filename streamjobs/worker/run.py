@@ -21,6 +21,7 @@ from streamjobs.core.interface import Core
 from streamjobs.errors import NothingLearned
 from streamjobs.kafka.patches.connections import LastAnswer
 from streamjobs.process import exit_at_once_on_signals, load_lapack, stop_signals
+from streamjobs.settings.false_alarms import detector_name
 from streamjobs.settings.learners import with_name
 from streamjobs.settings.sections import Settings
 from streamjobs.worker import logs
@@ -82,7 +83,7 @@ def _run(settings: Settings, core: Core, *, once: bool, drain: bool) -> None:
     metrics = Metrics(
         settings.source.topic,
         core.job.model,
-        with_name(drift.detector)[0] if drift is not None else "",
+        detector_name(drift) if drift is not None else "",
         core.job.sinks.values(),
         [with_name(control)[0] for control in drift.beside] if drift is not None else (),
         settings.job.name,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from algorithms import LEARNERS, Learner, learner_from
+from algorithms.drift.report import watches_columns
 
 DIM, ROWS, RUNS = 39, 4000, 25
 LIMIT = 100  # stored samples of learners that have no limit of their own
@@ -39,7 +40,7 @@ EXTRA: dict[str, list[tuple[dict[str, Any], str]]] = {
 def stream(learner: Learner, keys: int) -> tuple[Any, ...]:
     """Arguments of `advance` for ROWS rows of `keys` keys in random order, each key past its seed."""
     rng = np.random.default_rng(0)
-    dim = 1 if learner.kind == "drift" else DIM
+    dim = 1 if learner.kind == "drift" and not watches_columns(learner) else DIM
     X = rng.normal(size=(ROWS, dim))
     start = learner.init(dim=dim, targets=0 if learner.kind in ("drift", "features") else 1, seed=0)
     targets = learner.targets(start)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from algorithms import LEARNERS, learner_from
+from algorithms.drift.report import watches_columns
 from tests.checks.case import Case
 
 Settings = dict[str, Any]
@@ -61,6 +62,11 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"extractor": {**OKFEB, "role": "track"}, "head": {"name": "exrls"}}),
         Example({"extractor": {"name": "sispeed", **SISPEED}, "head": {"name": "rls"}}),
         Example({"extractor": {**OKFEB, "role": "track", "kernel": AUTO}, "head": {"name": "rls"}}, targets=2),
+    ],
+    "column_chart": [Example({"learn": 20, "least": 5, "reference": 30, "rows_between": 300.0, "hold": 20}, dim=4)],
+    "conformal": [
+        Example({"rows_between": 300.0, "reference": 40, "least": 5, "hold": 0}),
+        Example({"rows_between": 300.0, "reference": 40, "least": 5, "hold": 10}),
     ],
     "exkrls": [Example({"budget": 8, "transition": 0.9999, "forgetting": 0.99}, targets=2)],
     "exrls": [Example({"transition": 0.9999, "forgetting": 0.98, "intercept": True}, targets=2)],
@@ -191,5 +197,7 @@ def examples(name: str) -> list[Example]:
 
 def _case(name: str, example: Example) -> Case:
     learner = learner_from(name, example.settings)
-    dim, targets = (1, 0) if learner.kind == "drift" else (example.dim, example.targets)
+    dim, targets = example.dim, example.targets
+    if learner.kind == "drift":
+        dim, targets = example.dim if watches_columns(learner) else 1, 0
     return Case(name, learner, example.settings, dim, targets, example.labels)

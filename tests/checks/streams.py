@@ -9,7 +9,7 @@ def easy(kind: str, n: int, dim: int, targets: int, labels: str, seed: int) -> t
     """X (n, dim) and Y (n, targets). Samples lie near a closed curve, or are a watched value that shifts halfway."""
     random = np.random.default_rng(seed)
     if kind == "drift":
-        return watched(n, n // 2, seed), np.zeros((n, 0))
+        return watched(n, n // 2, seed, dim), np.zeros((n, 0))
     X = curve(n, dim, random)
     if kind == "features":
         return X, np.zeros((n, 0))
@@ -39,10 +39,10 @@ def places(n: int, dim: int, second: bool, seed: int) -> Array:
     return np.where(random.random((n, 1)) < 0.5, center, -center) + 0.05 * random.standard_normal((n, dim))
 
 
-def watched(n: int, shift_at: int, seed: int) -> Array:
-    """An LS error (n, 1): about .1, and from row `shift_at` on about .6."""
+def watched(n: int, shift_at: int, seed: int, dim: int = 1) -> Array:
+    """An LS error (n, 1): about .1, and from row `shift_at` on about .6; or as many such columns."""
     random = np.random.default_rng(seed)
-    values = 0.1 + 0.03 * np.abs(random.standard_normal((n, 1)))
+    values = 0.1 + 0.03 * np.abs(random.standard_normal((n, dim)))
     values[shift_at:] += 0.5
     return values
 

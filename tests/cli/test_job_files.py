@@ -137,6 +137,22 @@ def test_without_fields_or_dim_the_sentence_says_what_to_state():
             {"drift": {"watch": "loss", "beside": ["last_points"]}},
             "[drift]: controls have an LS error but no loss; remove beside, or watch 'ls_error'.",
         ),
+        (
+            {"drift": {"watch": "columns", "detector": "column_chart", "beside": ["last_points"]}},
+            "[drift]: watch = 'columns' has no LS error; remove beside, or watch 'ls_error'.",
+        ),
+        (
+            {"drift": {"watch": "columns", "detector": "conformal"}},
+            "[drift]: detector: conformal watches one number a row, not watch = 'columns'; change one of the two.",
+        ),
+        (
+            {"drift": {"detector": "column_chart"}},
+            "[drift]: detector: column_chart is for watch = 'columns'; change one of the two.",
+        ),
+        (
+            {"drift": {"detector": "conformal", "false_alarms": "1 a day"}},
+            "[drift]: false_alarms must be such as '1/day', '6/h' or '1 per 10000 rows'; got '1 a day'.",
+        ),
         ({"drift": {"idle": -1}}, "[drift]: idle must be 0 or more; got -1."),
         (
             {"broker": {"url": "localhost:9092"}},

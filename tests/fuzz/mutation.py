@@ -95,9 +95,11 @@ def _numbers(array: Any, rnd: Random) -> Any:
         if array.dtype.kind != "f":
             flat[at] += np.array(rnd.choice((1, -1, 2, 100)), array.dtype)
         elif rnd.random() < 0.7:
-            flat[at] *= rnd.choice(FACTORS)
+            with np.errstate(over="ignore"):  # of float32
+                flat[at] *= rnd.choice(FACTORS)
         else:
-            flat[at] = rnd.choice((rnd.gauss(0, 1), 0.0, flat[rnd.randrange(flat.size)], rnd.choice(REALS)))
+            with np.errstate(over="ignore"):
+                flat[at] = rnd.choice((rnd.gauss(0, 1), 0.0, flat[rnd.randrange(flat.size)], rnd.choice(REALS)))
     return changed
 
 
@@ -144,7 +146,8 @@ def _other(array: Any, rnd: Random) -> Any:
 
 def _edge(dtype: Any, rnd: Random) -> Any:
     if dtype.kind == "f":
-        return rnd.choice(REALS)
+        with np.errstate(over="ignore"):
+            return np.array([rnd.choice(REALS)]).astype(dtype)[0]
     return np.array([rnd.choice(EDGES) * rnd.choice((1, -1)) % 2**64], np.uint64).astype(dtype)[0]
 
 

@@ -26,6 +26,8 @@ LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of stat
     "bogd": "Bogd",
     "bpas": "Bpas",
     "chain": "Chain",
+    "column_chart": "ColumnChart",
+    "conformal": "Conformal",
     "exkrls": "Exkrls",
     "exrls": "Exrls",
     "fogd": "Fogd",

@@ -13,6 +13,7 @@ import numpy as np
 
 from algorithms import LEARNERS, Learner, learner_from
 from algorithms.common.protocol import Array
+from algorithms.drift.report import watches_columns
 from tests.checks.states import leaves, nbytes
 from tests.paper.common import line, options, verdict
 from tests.paper.okfeb_robust import DIM, stream
@@ -60,14 +61,14 @@ def chunk(learner: Learner, rng: np.random.Generator, rows: int) -> tuple[Array,
     still = min(STILL, rows // 4)
     X[-still:] = X[-1]
     ordinary[-still:] = False
-    if learner.kind == "drift":
+    if learner.kind == "drift" and not watches_columns(learner):
         X = np.abs(X[:, :1])
     return X, Y if learner.kind in ("regression", "classification") else np.zeros((rows, 0)), ordinary
 
 
 def endured(learner: Learner, rows: int) -> tuple[list[str], float, int, float]:
     """What went wrong; error of the last tenth over that of the first, NaN where there is none; bytes; us a row."""
-    dim, targets = (1, 0) if learner.kind == "drift" else (DIM, 1)
+    dim, targets = (1, 0) if learner.kind == "drift" and not watches_columns(learner) else (DIM, 1)
     state, rng = learner.init(dim=dim, targets=targets, seed=0), np.random.default_rng(0)
     wrong: set[str] = set()
     errors, used = [], 0.0

@@ -7,7 +7,7 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from algorithms.common.randomness import uniform
-from tests.reference import Outputs, adaptive, controls, drift, heads, maps, prototypes, scaling, slow_reference
+from tests.reference import Outputs, adaptive, controls, drift, heads, maps, prototypes, ranked, scaling, slow_reference
 from tests.reference.okfe import PlainOkfe
 from tests.reference.okfeb import PlainOkfeb
 from tests.reference.okfeb import gaussian as of_two
@@ -210,3 +210,13 @@ def adwin(X: Array, Y: Array, **settings: Any) -> Outputs:
 @slow_reference("window_ratio", short=5, long=20, ratio=2.0, floor=0.02)
 def window_ratio(X: Array, Y: Array, **settings: Any) -> Outputs:
     return {"features": drift.window_ratio(X[:, 0], **settings)}
+
+
+@slow_reference("conformal", rows_between=100.0, reference=50, least=10, hold=20)
+def conformal(X: Array, Y: Array, **settings: Any) -> Outputs:
+    return {"features": ranked.conformal(X[:, 0], **settings)}
+
+
+@slow_reference("column_chart", rows_between=100.0, learn=30, smoothing=0.1, shrink=0.1, reference=50, least=10, hold=20)
+def column_chart(X: Array, Y: Array, **settings: Any) -> Outputs:
+    return {"features": ranked.column_chart(X, **settings)}

@@ -1,0 +1,291 @@
+"""Charts on the columns: three lengths of a scaled row, each ranked among those before it, with one stated number of alarms.
+
+Source: Lowry, Woodall, Champ, Rigdon (1992), A multivariate exponentially weighted moving average control chart; Hotelling's
+T^2 (1947); the alarms are those of `ranked.py`.
+Symbols: lambda = smoothing, Z_t = smooth, T^2 = squared length of the whitened row; the whitener is L^-1 with
+L L' = (1 - shrink) correlation + shrink I.
+Cost of a row: O(d^2 + 3 reference / L).  State: d^2 / 2 + 5.5 d numbers, 3 reference float32, and 140 numbers.
+Departs from the source: thresholds are ranks, so no distribution is assumed; mean, deviation and correlation are those of
+the first `learn` rows, in which values beyond 8 deviations count as 8, and stand still until an alarm has stayed open.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.linalg import cholesky, invert_lower, missing
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.randomness import uniform
+from algorithms.common.workspace import Slot
+from algorithms.drift import ranked
+from algorithms.drift.report import CHART, FIRST_COLUMN, FIRST_SHIFT, NAMED, WIDE_COLUMNS, report, report_more
+
+CHARTS = 3  # |smooth|^2, |whitened smooth|^2, |whitened row|^2
+FADE = 0.7  # of a chart's block beside the one after it, in the mean that names columns
+LEAST_SHARE = 0.84  # of the first column's shift, for another to be named
+CLIP = 8.0  # deviations
+CLIP_FROM = 30  # rows of a scale before values are cut while it is learned
+NO_SPREAD, NO_SPREAD_RELATIVE = 1e-12, 1e-10  # deviations are no less, in units of x, and as a share of |mean|
+FARTHEST = 1e70  # largest |x|: sums of its squares stay finite
+
+
+class ColumnChartState(NamedTuple):
+    mean: Array  # (dim,) of the first `learn` rows
+    moments: Array  # (dim (dim + 1) / 2,) sums of products of deviations, lower triangle
+    smooth: Array  # (dim,) EWMA of the scaled rows
+    moved: Array  # (CHARTS, dim + 1) sums of the scaled rows of each chart's latest blocks, and of their weights
+    reference: Array  # (CHARTS, reference) float32; this and what follows: as of `conformal`, a row for each chart
+    marks: Array
+    sums: Array
+    scores: Array
+    levels: Array
+    learned: int  # rows in mean and moments
+    watched: int
+    opened: int
+    seed: int
+    seen: int  # rows so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnChart(Learner):
+    """Finds a change of mean, spread or correlation of the columns, and names the columns whose mean moved.
+
+    It alarms at most once in `rows_between` rows, on average, while nothing changes.
+
+    >>> detector, random = ColumnChart(learn=100, least=10, rows_between=1000), np.random.default_rng(0)
+    >>> rows = random.normal(size=(400, 4)) + (np.arange(400) >= 350)[:, None] * [0, 0, -4, 0]
+    >>> state, out = detector.run(detector.init(dim=4, targets=0, seed=0), rows)
+    >>> alarms = out.features[:, 1].nonzero()[0]
+    >>> alarms, out.features[alarms, 9]  # the columns that moved most
+    (array([352]), array([2.]))
+    """
+
+    name: ClassVar[str] = "column_chart"
+    persisted_name: ClassVar[str] = "ColumnChart"
+    kind: ClassVar[str] = "drift"
+    columns: ClassVar[bool] = True
+
+    rows_between: float = 10_000.0  # from one false alarm to the next, on average at least
+    learn: int = 1000  # rows that mean, deviation and correlation are learned from, before anything is watched
+    smoothing: float = 0.1  # in (0, 1]; weight of a row in the moving average
+    shrink: float = 0.1  # in (0, 1]; of the correlations towards none
+    reference: int = 300  # most block means that a new one is ranked among
+    least: int = 20  # block means before the first verdict
+    hold: int = 500  # most rows an alarm stays open, then all is learned anew; 0: at once
+
+    def __post_init__(self) -> None:
+        require(self, "rows_between", 1 <= self.rows_between < np.inf, "1 or more")
+        require(self, "learn", self.learn >= 2, "2 or more")
+        require(self, "smoothing", 0 < self.smoothing <= 1, "in (0, 1]")
+        require(self, "shrink", 0 < self.shrink <= 1, "in (0, 1]")
+        require(self, "reference", 2 <= self.reference <= 10_000, "2 to 10000")
+        require(self, "least", 1 <= self.least <= self.reference, f"1 to reference ({self.reference})")
+        require(self, "hold", self.hold >= 0, "0 or more")
+
+    @property
+    def width(self) -> int:
+        return WIDE_COLUMNS
+
+    def init(self, *, dim: int, targets: int, seed: int) -> ColumnChartState:
+        start = np.zeros(dim), np.zeros(dim * (dim + 1) // 2), np.zeros(dim), np.zeros((CHARTS, dim + 1))
+        return ColumnChartState(*start, *ranked.fresh(CHARTS, self.reference), 0, 0, 0, seed, 0)
+
+    def dim(self, state: ColumnChartState) -> int:
+        return len(state.mean)
+
+    def squares(self, state: ColumnChartState) -> Mapping[str, int]:
+        return {"moments": len(state.mean)}
+
+    def caches(self, state: ColumnChartState, rows: Mapping[str, int]) -> Mapping[str, Array]:
+        return {"whitener": np.zeros((len(state.mean), len(state.mean)))}
+
+    def derive(self, own: Slot) -> None:
+        ranked.check(type(self).__name__, own)
+        learned = int(own["learned"])
+        if learned > self.learn:
+            raise ValueError(f"ColumnChart: expected at most {self.learn} rows in the scale, got {learned}.")
+        if learned == self.learn:
+            dim = len(own["mean"])
+            room = np.empty((dim, dim)), np.empty((dim, dim))
+            _whiten(own["moments"], float(self.shrink), *room, own["whitener"])
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        numbers = float(self.rows_between), float(self.smoothing), float(self.shrink)
+        _loop(tuple(work), slots, X, learn, out.features, *numbers, self.learn, self.least, self.hold)
+
+
+@compiled
+def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, learn_rows, least, hold):
+    means, all_moments, all_smooth, all_moved, all_reference, all_marks, all_sums, all_scores = work[:8]
+    all_levels, all_learned, watched, opened, seeds, seen, _, whiteners = work[8:]
+    dim = X.shape[1]
+    scaled, smoothed, white_row, white_smooth = np.empty(dim), np.empty(dim), np.empty(dim), np.empty(dim)
+    values, raised, weighed = np.empty(CHARTS), np.empty((CHARTS, len(ranked.POWERS))), np.empty((CHARTS, ranked.WEIGHED))
+    room, factor = np.empty((dim, dim)), np.empty((dim, dim))
+    for n in range(len(X)):
+        key, x = slots[n], X[n]
+        if missing(x):
+            continue
+        mean, moments, smooth, moved = means[key], all_moments[key], all_smooth[key], all_moved[key]
+        reference, marks, sums = all_reference[key], all_marks[key], all_sums[key]
+        scores, levels, learned = all_scores[key], all_levels[key], all_learned[key]
+
+        # The first rows teach the scale.
+        if learned < learn_rows:
+            report(features[n], 0.0, False, np.nan, np.nan)
+            report_more(features[n], np.nan, False, False, 1.0)
+            if learn[n] & 1:
+                seen[key] += 1
+                all_learned[key] = learned + 1
+                _learn_scale(mean, moments, x, learned + 1, scaled)
+                if learned + 1 == learn_rows:
+                    _whiten(moments, shrink, room, factor, whiteners[key])
+            continue
+
+        # Three lengths of the row, and what their ranks say.
+        for i in range(dim):
+            deviation = np.sqrt(moments[i, i] / learned)
+            deviation = max(deviation, NO_SPREAD, NO_SPREAD_RELATIVE * abs(mean[i]))
+            scaled[i] = min(max((_near(x[i]) - mean[i]) / deviation, -CLIP), CLIP)
+            smoothed[i] = smooth[i] + smoothing * (scaled[i] - smooth[i])
+        _lengths(whiteners[key], scaled, smoothed, white_row, white_smooth, values)
+        is_open, total, strongest, top, climbed = opened[key] > 0, 0.0, 0, -1.0, 0.0
+        for k in range(CHARTS):
+            draw = uniform(seeds[key], ranked.TIES + k, seen[key])
+            ranked.weigh(reference[k], marks[k], sums[k], scores[k], values[k], least, is_open, draw, raised[k], weighed[k])
+            total += weighed[k, ranked.EVIDENCE] / CHARTS
+            climbed = max(climbed, weighed[k, ranked.CLIMBED])
+            if weighed[k, ranked.EVIDENCE] > top:
+                strongest, top = k, weighed[k, ranked.EVIDENCE]
+        alarm = not is_open and total >= rows_between
+
+        # Say it; the strongest chart says since when.
+        best = marks[strongest]
+        before, after, since = np.nan, np.nan, np.nan
+        if alarm:
+            before = ranked.mean_of(reference[strongest], best[ranked.HELD])
+            since = best[ranked.SINCE] + 1.0
+            after = (sums[strongest, ranked.AFTER] + values[strongest]) / since
+            _name(moved[strongest], scaled, strongest, features[n])
+        most_open = max(hold, ranked.HELD_OPEN * max(marks[0, ranked.BLOCK], marks[1, ranked.BLOCK], marks[2, ranked.BLOCK]))
+        still_open = alarm or (is_open and climbed > 0.0 and opened[key] < most_open)
+        report(features[n], climbed / ranked.CERTAIN if is_open else total / rows_between, alarm, before, after)
+        warm = ranked.ready(marks[0], least) or ranked.ready(marks[1], least) or ranked.ready(marks[2], least)
+        report_more(features[n], since, still_open, warm, weighed[2, ranked.P])
+
+        if not learn[n] & 1:
+            continue
+        seen[key] += 1
+        watched[key] += 1
+        begins_anew = (alarm and hold == 0) or (is_open and opened[key] >= most_open)
+        for k in range(CHARTS):
+            ranked.push(levels[k], watched[key], values[k])
+            keep = not (is_open or alarm)
+            ended = ranked.take(reference[k], marks[k], sums[k], scores[k], values[k], keep, raised[k], weighed[k])
+            _follow(moved[k], scaled, ended)
+            if begins_anew:
+                ranked.begin(marks[k], sums[k], scores[k], levels[k])
+            elif alarm:
+                ranked.open_alarm(marks[k], sums[k], scores[k], k == strongest)
+            elif is_open and not still_open:
+                ranked.forget(marks[k], sums[k], scores[k])
+            elif not is_open:
+                ranked.look(reference[k], marks[k], sums[k], scores[k], levels[k], watched[key])
+        for i in range(dim):
+            smooth[i] = smoothed[i]
+        if begins_anew:
+            opened[key], watched[key], all_learned[key] = 0, 0, 0
+            moved[0, dim], moved[1, dim], moved[2, dim] = 0.0, 0.0, 0.0
+            for i in range(dim):
+                mean[i], smooth[i], moved[0, i], moved[1, i], moved[2, i] = 0.0, 0.0, 0.0, 0.0, 0.0
+                for j in range(dim):
+                    moments[i, j] = 0.0
+        elif alarm:
+            opened[key] = 1
+        elif is_open:
+            opened[key] = opened[key] + 1 if still_open else 0
+
+
+@compiled
+def _near(x):
+    return min(max(x, -FARTHEST), FARTHEST)
+
+
+@compiled
+def _learn_scale(mean, moments, x, rows, gap):
+    """Welford's update of mean and products, of a row whose values are cut at CLIP deviations."""
+    for i in range(x.size):
+        gap[i] = _near(x[i]) - mean[i]
+        far = CLIP * np.sqrt(moments[i, i] / max(rows - 1, 1))
+        if rows > CLIP_FROM and far > 0.0:
+            gap[i] = min(max(gap[i], -far), far)
+    for i in range(x.size):
+        mean[i] += gap[i] / rows
+        for j in range(i + 1):
+            moments[i, j] += gap[i] * gap[j] * ((rows - 1.0) / rows)
+            moments[j, i] = moments[i, j]
+
+
+@compiled
+def _whiten(moments, shrink, room, factor, whitener):
+    """whitener = (L^-1)', L L' = (1 - shrink) correlation + shrink I."""
+    dim = len(moments)
+    for i in range(dim):
+        for j in range(i):
+            product = np.sqrt(moments[i, i]) * np.sqrt(moments[j, j])
+            room[i, j] = (1.0 - shrink) * moments[i, j] / product if product > 0.0 else 0.0
+        room[i, i] = 1.0
+    cholesky(room, dim, 0.0, 0.0, 0.0, factor)
+    invert_lower(factor, dim, whitener)
+
+
+@compiled
+def _lengths(whitener, scaled, smoothed, white_row, white_smooth, values):
+    """values = |smoothed|^2, |whitened smoothed|^2, |whitened row|^2."""
+    dim = scaled.size
+    for i in range(dim):
+        white_row[i], white_smooth[i] = 0.0, 0.0
+    for k in range(CHARTS):
+        values[k] = 0.0
+    for j in range(dim):
+        column, a, b = whitener[j], scaled[j], smoothed[j]
+        for i in range(j, dim):
+            white_row[i] += column[i] * a
+            white_smooth[i] += column[i] * b
+    for i in range(dim):
+        values[0] += smoothed[i] * smoothed[i]
+        values[1] += white_smooth[i] * white_smooth[i]
+        values[2] += white_row[i] * white_row[i]
+
+
+@compiled
+def _follow(moved, scaled, ended):
+    """The row into the mean of the latest rows, of which whole blocks fade."""
+    dim, fade = scaled.size, FADE if ended else 1.0
+    for i in range(dim):
+        moved[i] = (moved[i] + scaled[i]) * fade
+    moved[dim] = (moved[dim] + 1.0) * fade
+
+
+@compiled
+def _name(moved, scaled, chart, row):
+    """The chart, and up to NAMED columns by how far their means moved; those that moved much less are not named."""
+    dim = scaled.size
+    weight = moved[dim] + 1.0
+    row[CHART] = chart
+    farthest, last, most = np.inf, -1, 0.0
+    for place in range(NAMED):
+        best, shift = -1, 0.0
+        for i in range(dim):
+            size = abs(moved[i] + scaled[i]) / weight
+            after_last = size < farthest or (size == farthest and i > last)
+            if after_last and size > shift:
+                best, shift = i, size
+        if best < 0 or shift < LEAST_SHARE * most:
+            return
+        farthest, last, most = shift, best, max(most, shift)
+        row[FIRST_COLUMN + 2 * place] = best
+        row[FIRST_SHIFT + 2 * place] = (moved[best] + scaled[best]) / weight

@@ -1,0 +1,280 @@
+"""Shiryaev-Roberts on conformal p-values of block means: what the detectors that keep a stated number of alarms share.
+
+Source: Vovk, Gammerman, Shafer (2022), Algorithmic learning in a random world, ch. 8 (Shiryaev-Roberts of a conformal test
+martingale); Shin, Ramdas, Rinaldo (2022), E-detectors (the mean of several); blocks for autocorrelated values: ours.
+Symbols: p = p, f(p) = mean over POWERS of e p^(e-1), R <- (1 + R) e p^(e-1) = scores (one for each power), c = rows_between.
+
+A chart is one row of each array below; a detector has one chart or several. Its values are averaged over blocks of L rows.
+The p-value of a block is its rank among the reference (the block means before it), ties broken by a draw that a replay
+repeats. L R grows by at most 1 a row on average while block means are exchangeable, so the mean over charts of L R comes to
+c only once in c rows. L is the least power of two from which on the means of neighbouring blocks are about uncorrelated.
+While an alarm is open the reference stands still, and the alarm ends when a CUSUM of log f(p) is back at 0.
+"""
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.protocol import Array
+from algorithms.common.workspace import Slot
+
+POWERS = (0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
+LEVELS = 10  # blocks of 1, 2, 4 .. 512 rows
+LONGEST = 1 << (LEVELS - 1)
+HELD, OLDEST, BLOCK, KNOWN, ROWS, SINCE, MARKS = 0, 1, 2, 3, 4, 5, 6  # columns of marks, and how many
+TOTAL, CLIMB, AFTER, SUMS = 0, 1, 2, 3  # columns of sums
+P, EVIDENCE, CLIMBED, WEIGHED = 0, 1, 2, 3  # of what `weigh` gives
+MEAN, VARIANCE, PENDING = 0, 1, 2  # columns of a level
+LEAST_BLOCKS = 32  # of a level, before the correlation of its neighbours is looked at
+FIRST_LOOK, EVERY = 128, 256  # rows of the first estimate of L, and from one to the next
+MEMORY = 16_384  # rows that the variances go back
+CORRELATED = 0.15  # of neighbours, that is let pass
+LEAST_P, LARGEST = 1e-6, 3e38  # p-values are no less; block means are float32
+FAR, FARTHEST = 10.0, 1e150  # deviations at which values are cut for the estimate of L; and all values
+TIES = 1  # purpose of the draws; of chart k TIES + k
+CERTAIN = 1.5  # most that an open alarm's CUSUM remembers: 4.5 to 1
+HELD_OPEN = 16  # blocks, that an alarm may stay open at least
+
+
+def fresh(charts: int, size: int) -> tuple[Array, Array, Array, Array, Array]:
+    """reference, marks, sums, scores and levels of so many charts that have seen nothing."""
+    marks = np.zeros((charts, MARKS), np.int64)
+    marks[:, BLOCK] = 1
+    reference = np.zeros((charts, size), np.float32)
+    return reference, marks, np.zeros((charts, SUMS)), np.zeros((charts, len(POWERS))), np.zeros((charts, LEVELS, 3))
+
+
+def check(owner: str, own: Slot) -> None:
+    """Raises ValueError for marks that no chart can have: they say where in the reference to read and write."""
+    size, marks = own["reference"].shape[-1], own["marks"]
+    held, oldest, block, rows = (marks[:, column] for column in (HELD, OLDEST, BLOCK, ROWS))
+    ring = (held >= 0) & (held <= size) & (oldest >= 0) & (oldest < size) & ((oldest == 0) | (held == size))
+    powers = (block >= 1) & (block <= LONGEST) & (block & (block - 1) == 0) & (rows >= 0) & (rows < block)
+    if not (ring & powers & (marks[:, SINCE] >= 0)).all():
+        raise ValueError(
+            f"{owner}: expected marks of blocks of 1, 2, 4 .. {LONGEST} rows in a reference of {size}, got {marks.tolist()}."
+        )
+    if not np.isfinite(own["reference"]).all():
+        raise ValueError(f"{owner}: expected a reference of finite numbers, got others.")
+
+
+@compiled
+def p_value(reference: Array, held: int, value: float, draw: float) -> float:
+    """Share of the first `held` numbers that are above the value; of those equal to it, and itself, a random part."""
+    above, equal = np.int32(0), np.int32(0)  # of 32 bits, as the numbers are: counted eight at a time
+    v = np.float32(value)
+    for i in range(held):
+        above = np.int32(above + np.int32(reference[i] > v))
+        equal = np.int32(equal + np.int32(reference[i] == v))
+    if equal == held:  # nothing moves, as of a sensor that stands still
+        return 1.0
+    return max(LEAST_P, (above + draw * (equal + 1)) / (held + 1))
+
+
+@compiled
+def bet(p: float, scores: Array, raised: Array) -> float:
+    """raised = the scores after a block of this p-value; gives f(p)."""
+    log_p, mean = np.log(p), 0.0
+    for j in range(scores.size):
+        gain = POWERS[j] * np.exp((POWERS[j] - 1.0) * log_p)
+        raised[j] = (1.0 + scores[j]) * gain
+        mean += gain / scores.size
+    return mean
+
+
+@compiled
+def weigh(
+    reference: Array,
+    marks: Array,
+    sums: Array,
+    scores: Array,
+    value: float,
+    least: int,
+    is_open: bool,
+    draw: float,
+    raised: Array,
+    weighed: Array,
+) -> None:
+    """What a row's value would do to a chart: p-value (1 where no block is judged), evidence L R, CUSUM."""
+    for j in range(scores.size):
+        raised[j] = scores[j]
+    weighed[P], weighed[CLIMBED] = 1.0, sums[CLIMB]
+    if marks[ROWS] + 1 >= marks[BLOCK] and ready(marks, least):
+        weighed[P] = p_value(reference, marks[HELD], block_mean(marks, sums, value), draw)
+        climbed = max(0.0, sums[CLIMB] + np.log(bet(weighed[P], scores, raised)))
+        if is_open:  # a chart that did not alarm, or is back at 0, stays there
+            climbed = min(climbed, CERTAIN) if sums[CLIMB] > 0.0 else 0.0
+        weighed[CLIMBED] = climbed
+    total = 0.0
+    for j in range(scores.size):
+        total += raised[j]
+    weighed[EVIDENCE] = total / scores.size * marks[BLOCK]
+
+
+@compiled
+def ready(marks: Array, least: int) -> bool:
+    """The warm-up is over: L is known, and the reference holds `least` blocks."""
+    return marks[KNOWN] > 0 and marks[HELD] >= least
+
+
+@compiled
+def block_mean(marks: Array, sums: Array, value: float) -> float:
+    return min(max((sums[TOTAL] + value) / (marks[ROWS] + 1), -LARGEST), LARGEST)
+
+
+@compiled
+def take(
+    reference: Array, marks: Array, sums: Array, scores: Array, value: float, keep: bool, raised: Array, weighed: Array
+):
+    """Learn a row's value as `weigh` has weighed it; keep: its block enters the reference. True where a block ended."""
+    marks[SINCE] += 1
+    sums[AFTER] += value
+    if marks[ROWS] + 1 < marks[BLOCK]:
+        marks[ROWS] += 1
+        sums[TOTAL] += value
+        return False
+    if keep:
+        remember(reference, marks, block_mean(marks, sums, value))
+    marks[ROWS], sums[TOTAL] = 0, 0.0
+    for j in range(scores.size):
+        scores[j] = raised[j]
+    sums[CLIMB] = weighed[CLIMBED]
+    if weighed[CLIMBED] == 0.0:  # if anything changes, it is after this block
+        marks[SINCE], sums[AFTER] = 0, 0.0
+    return True
+
+
+@compiled
+def remember(reference: Array, marks: Array, value: float) -> None:
+    """A block mean enters the reference; a full one forgets its oldest."""
+    held, oldest = marks[HELD], marks[OLDEST]
+    if held < reference.size:
+        reference[held] = value
+        marks[HELD] = held + 1
+    else:
+        reference[oldest] = value
+        marks[OLDEST] = oldest + 1 if oldest + 1 < reference.size else 0
+
+
+@compiled
+def push(levels: Array, rows: int, value: float) -> None:
+    """The row's value into the variances of the means of 1, 2, 4 .. rows; `rows` counts it."""
+    if rows > LEAST_BLOCKS:
+        far = FAR * np.sqrt(levels[0, VARIANCE])
+        value = min(max(value, levels[0, MEAN] - far), levels[0, MEAN] + far)
+    count = rows
+    for k in range(LEVELS):
+        level = levels[k]
+        rate = 1.0 / min(count, max(2 * LEAST_BLOCKS, MEMORY >> k))
+        gap = value - level[MEAN]
+        level[MEAN] += rate * gap
+        level[VARIANCE] = (1.0 - rate) * (level[VARIANCE] + rate * gap * gap)
+        if count % 2 == 1:
+            level[PENDING] = value
+            return
+        value = 0.5 * (value + level[PENDING])
+        count //= 2
+
+
+@compiled
+def look(reference: Array, marks: Array, sums: Array, scores: Array, levels: Array, rows: int) -> None:
+    """Estimate L anew, after `rows` rows. An L once known stays so: it may grow, and shrink where it is far too long."""
+    if rows != FIRST_LOOK and rows % EVERY:
+        return
+    estimate = block_length(levels, rows)
+    length = abs(estimate)
+    if length > marks[BLOCK] or (4 * length <= marks[BLOCK] and rows >= 2 * LEAST_BLOCKS * marks[BLOCK] and estimate > 0):
+        set_length(reference, marks, length)
+        forget(marks, sums, scores)
+    if estimate > 0:
+        marks[KNOWN] = 1
+
+
+@compiled
+def block_length(levels: Array, rows: int) -> int:
+    """The least L from which on neighbouring block means are not correlated; -L while longer ones may still be.
+
+    Two lengths in a row without correlation end the search: a longer one would be found correlated by chance alone.
+    """
+    length, looked, without = 1, 1, 0
+    for k in range(LEVELS - 1):
+        count = min(rows >> k, max(2 * LEAST_BLOCKS, MEMORY >> k))
+        if count < LEAST_BLOCKS or without == 2:
+            break
+        looked *= 2
+        without += 1
+        if levels[k, VARIANCE] > 0.0:
+            correlation = 2.0 * levels[k + 1, VARIANCE] / levels[k, VARIANCE] - 1.0
+            if correlation > CORRELATED + (3.0 if without > 1 else 1.0) / np.sqrt(count):
+                length, without = looked, 0
+    return length if without > 0 or looked == LONGEST else -length
+
+
+@compiled
+def set_length(reference: Array, marks: Array, length: int) -> None:
+    """Blocks of another length: for longer ones pairs of the reference become one, for shorter ones it begins anew."""
+    if length < marks[BLOCK]:
+        marks[HELD], marks[OLDEST] = 0, 0
+    else:
+        _in_order(reference, marks)
+        for _ in range(LEVELS):
+            if marks[BLOCK] >= length:
+                break
+            odd = marks[HELD] % 2
+            for i in range(marks[HELD] // 2):
+                reference[i] = 0.5 * reference[odd + 2 * i] + 0.5 * reference[odd + 2 * i + 1]
+            marks[HELD] //= 2
+            marks[BLOCK] *= 2
+    marks[BLOCK] = length
+
+
+@compiled
+def forget(marks: Array, sums: Array, scores: Array) -> None:
+    """No evidence of a change, and a block begins."""
+    for j in range(scores.size):
+        scores[j] = 0.0
+    for j in range(SUMS):
+        sums[j] = 0.0
+    marks[ROWS], marks[SINCE] = 0, 0
+
+
+@compiled
+def open_alarm(marks: Array, sums: Array, scores: Array, strongest: bool) -> None:
+    """The CUSUM of the chart that alarms goes on, so that its fall can end the alarm."""
+    forget(marks, sums, scores)
+    sums[CLIMB] = CERTAIN if strongest else 0.0
+
+
+@compiled
+def begin(marks: Array, sums: Array, scores: Array, levels: Array) -> None:
+    """A chart that knows nothing but its L."""
+    marks[HELD], marks[OLDEST] = 0, 0
+    forget(marks, sums, scores)
+    for k in range(LEVELS):
+        for j in range(3):
+            levels[k, j] = 0.0
+
+
+@compiled
+def mean_of(reference: Array, held: int) -> float:
+    total = 0.0
+    for i in range(held):
+        total += reference[i] / held
+    return total
+
+
+@compiled
+def _in_order(reference: Array, marks: Array) -> None:
+    """Oldest first, by three reversals."""
+    held, oldest = marks[HELD], marks[OLDEST]
+    if oldest:
+        _reverse(reference, 0, oldest)
+        _reverse(reference, oldest, held)
+        _reverse(reference, 0, held)
+        marks[OLDEST] = 0
+
+
+@compiled
+def _reverse(values: Array, first: int, end: int) -> None:
+    for i in range((end - first) // 2):
+        a, b = first + i, end - 1 - i
+        values[a], values[b] = values[b], values[a]

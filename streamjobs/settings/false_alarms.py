@@ -1,0 +1,69 @@
+"""[drift] false_alarms: a stated number of false alarms of a key, and the detector that keeps it."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from algorithms import LEARNERS
+from streamjobs.settings.sections import DriftSection
+
+USUAL, OF_COLUMNS, THRESHOLDS = "conformal", "column_chart", "page_hinkley"
+_PER_ROWS = re.compile(r"^(\d+(?:\.\d+)?) per (\d+) rows$")
+_PER_TIME = re.compile(r"^(\d+(?:\.\d+)?) ?/ ?(min|h|day|week)$")
+_SECONDS = {"min": 60.0, "h": 3600.0, "day": 86_400.0, "week": 604_800.0}
+
+
+def rows_between(text: str, hop: float | None) -> float:
+    """Rows of a key from one false alarm to the next, on average at least; hop: seconds from row to row, None: unknown.
+
+    Raises ValueError with what is expected.
+
+    >>> rows_between("1 per 10000 rows", None), rows_between("6/h", 2.0)
+    (10000.0, 300.0)
+    """
+    if of_rows := _PER_ROWS.match(text):
+        alarms, rows = float(of_rows[1]), float(of_rows[2])
+    elif of_time := _PER_TIME.match(text):
+        if hop is None:
+            raise ValueError(
+                f"false_alarms = {text!r} needs a [window], which says how many rows an hour has; "
+                "without one state it by rows, such as '1 per 10000 rows'."
+            )
+        alarms, rows = float(of_time[1]), _SECONDS[of_time[2]] / hop
+    else:
+        raise ValueError(f"false_alarms must be such as '1/day', '6/h' or '1 per 10000 rows'; got {text!r}.")
+    if not 0 < alarms <= rows:
+        raise ValueError(f"false_alarms must be above 0 and at most one a row; got {text!r}.")
+    return rows / alarms
+
+
+def detector_name(drift: DriftSection) -> str:
+    """Name of the detector that valid settings ask for."""
+    given = _given(drift)
+    return given if isinstance(given, str) else str(given["name"])
+
+
+def _given(drift: DriftSection) -> str | dict[str, Any]:
+    if drift.detector is not None:
+        return drift.detector
+    return OF_COLUMNS if drift.watch == "columns" else USUAL if drift.false_alarms is not None else THRESHOLDS
+
+
+def detector_of(drift: DriftSection, hop: float | None) -> str | dict[str, Any]:
+    """The detector as [drift] names it, with its number of rows where false_alarms states it; the usual one by default.
+
+    Raises ValueError for a statement that cannot be read, or that the detector cannot keep.
+    """
+    given = _given(drift)
+    if drift.false_alarms is None:
+        return given
+    table: Mapping[str, Any] = {"name": given} if isinstance(given, str) else given
+    name = table.get("name")
+    if isinstance(name, str) and name in LEARNERS and "rows_between" not in LEARNERS[name].__dataclass_fields__:  # type: ignore[attr-defined]
+        raise ValueError(
+            f"false_alarms needs a detector that keeps a number, {USUAL!r} or {OF_COLUMNS!r}; {name} has thresholds. "
+            "Remove one of the two."
+        )
+    if "rows_between" in table:
+        raise ValueError("false_alarms and the detector's rows_between say the same; remove one of them.")
+    return {**table, "rows_between": rows_between(drift.false_alarms, hop)}

@@ -1,0 +1,140 @@
+"""The detectors that keep a stated number of false alarms: against their slow references, and what they promise."""
+
+import numpy as np
+import pytest
+
+from algorithms import Learner, learner_from
+from algorithms.common.protocol import Array
+from algorithms.drift import ranked
+from algorithms.drift.report import AFTER, ALARM, BEFORE, CHART, FIRST_COLUMN, FIRST_SHIFT, OPEN, READY, SINCE, STATISTIC
+from tests.reference import ranked as reference
+
+SMALL = {"rows_between": 100.0, "reference": 50, "least": 10, "hold": 20}
+
+
+def watch(detector: Learner, rows: Array, seed: int = 0) -> Array:
+    return detector.run(detector.init(dim=rows.shape[1], targets=0, seed=seed), rows)[1].features
+
+
+def correlated(n: int, dim: int, seed: int, memory: float = 0.8) -> Array:
+    """Stationary columns, each value near the one before it."""
+    noise, rows = np.random.default_rng(seed).standard_normal((n, dim)), np.zeros((n, dim))
+    for t in range(n):
+        rows[t] = memory * rows[t - 1] + np.sqrt(1 - memory**2) * noise[t]
+    return rows
+
+
+@pytest.mark.parametrize("hold", [0, 20])
+@pytest.mark.parametrize("memory", [0.0, 0.8])
+def test_conformal_agrees_with_its_slow_reference(memory: float, hold: int) -> None:
+    values = correlated(900, 1, seed=3, memory=memory)
+    values[600:] += 3.0
+    values[700:705] = values[699]  # ties
+    expected = reference.conformal(values[:, 0], **{**SMALL, "hold": hold})
+    got = watch(learner_from("conformal", {**SMALL, "hold": hold}), values)
+    assert expected[:, ALARM].any()
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hold", [0, 20])
+@pytest.mark.parametrize("memory", [0.0, 0.8])
+def test_column_chart_agrees_with_its_slow_reference(memory: float, hold: int) -> None:
+    rows = correlated(700, 3, seed=5, memory=memory)
+    rows[450:, 1] -= 4.0
+    settings = {**SMALL, "hold": hold, "learn": 50, "smoothing": 0.2, "shrink": 0.2}
+    expected = reference.column_chart(rows, **settings)
+    got = watch(learner_from("column_chart", settings), rows)
+    assert expected[:, ALARM].any()
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["conformal", "column_chart"])
+@pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
+def test_no_more_false_alarms_than_stated(name: str, memory: float) -> None:
+    """One in 1000 rows; what is allowed beside it is chance."""
+    alarms = rows = 0
+    for seed in range(5):
+        values = np.exp(correlated(10_000, 1 if name == "conformal" else 3, seed=100 + seed, memory=memory))
+        alarms += int(watch(learner_from(name, {"rows_between": 1000.0}), values, seed)[:, ALARM].sum())
+        rows += len(values)
+    print(f"{name}, correlation {memory}: {1000 * alarms / rows:.2f} false alarms in 1000 rows")
+    assert alarms <= 1.3 * rows / 1000
+
+
+def test_an_alarm_says_since_when_and_is_not_raised_again_while_it_is_open() -> None:
+    values = correlated(3000, 1, seed=0, memory=0.0)
+    values[2000:2100] += 4.0
+    told = watch(learner_from("conformal", {}), values)
+    (alarm,) = np.flatnonzero(told[:, ALARM])
+    assert 2000 <= alarm < 2010
+    assert abs(alarm - told[alarm, SINCE] + 1 - 2000) <= 10
+    assert told[alarm, BEFORE] == pytest.approx(0.0, abs=0.3)
+    assert told[alarm, AFTER] > 2.0
+    opened = np.flatnonzero(told[:, OPEN])
+    assert (np.diff(opened) == 1).all()
+    assert opened[0] == alarm
+    assert 2095 <= opened[-1] <= 2120
+    assert (told[opened, STATISTIC] <= 1.0).all() or told[alarm, STATISTIC] > 1.0
+
+
+def test_what_stays_is_the_new_reference() -> None:
+    values = correlated(6000, 1, seed=1, memory=0.0)
+    values[2000:] += 4.0
+    values[5000:] += 4.0
+    told = watch(learner_from("conformal", {"hold": 300}), values)
+    alarms = np.flatnonzero(told[:, ALARM])
+    assert len(alarms) == 2
+    assert told[alarms[1], BEFORE] == pytest.approx(4.0, abs=0.3)
+
+
+@pytest.mark.parametrize(("column", "shift"), [(3, 4.0), (7, -4.0)])
+def test_the_column_that_moved_is_named_with_its_direction(column: int, shift: float) -> None:
+    rows = correlated(3000, 10, seed=2, memory=0.5)
+    rows[2500:, column] += shift
+    told = watch(learner_from("column_chart", {}), rows)
+    (alarm,) = np.flatnonzero(told[:, ALARM])
+    assert 2500 <= alarm < 2530
+    assert told[alarm, FIRST_COLUMN] == column
+    assert told[alarm, FIRST_SHIFT] * np.sign(shift) > 1
+    assert np.isnan(told[alarm, FIRST_COLUMN + 2])
+    assert np.isnan(told[: alarm - 1, [CHART, FIRST_COLUMN, FIRST_SHIFT]]).all()
+
+
+def test_a_constant_column_that_changes_is_found() -> None:
+    rows = correlated(3000, 3, seed=4, memory=0.0)
+    rows[:, 1] = 7.0
+    rows[2000:, 1] = 7.5
+    told = watch(learner_from("column_chart", {}), rows)
+    (alarm,) = np.flatnonzero(told[:, ALARM])
+    assert 2000 <= alarm < 2010
+    assert told[alarm, FIRST_COLUMN] == 1
+
+
+@pytest.mark.parametrize("dim", [1, 3])
+def test_an_idle_sensor_is_no_drift(dim: int) -> None:
+    name = "conformal" if dim == 1 else "column_chart"
+    assert not watch(learner_from(name, {}), np.full((5000, dim), 0.4))[:, ALARM].any()
+
+
+def test_nothing_is_said_before_the_length_of_blocks_is_known() -> None:
+    told = watch(learner_from("conformal", {"least": 1}), correlated(3000, 1, seed=6, memory=0.99))
+    assert not told[: ranked.FIRST_LOOK, READY].any()
+    assert not told[told[:, READY] == 0, STATISTIC].any()
+    assert told[:, READY].argmax() != ranked.FIRST_LOOK, "an autocorrelated stream takes longer"
+
+
+def test_the_state_is_small() -> None:
+    assert learner_from("conformal", {}).state_bytes(1, 0) <= 3000
+    assert learner_from("column_chart", {}).state_bytes(10, 0) <= 6000
+    assert learner_from("column_chart", {}).state_bytes(40, 0) <= 20_000
+
+
+@pytest.mark.parametrize("field", ["held", "oldest", "block", "rows"])
+def test_a_state_that_would_write_outside_its_reference_is_refused(field: str) -> None:
+    detector = learner_from("conformal", {})
+    state, _ = detector.run(detector.init(dim=1, targets=0, seed=0), correlated(700, 1, seed=0))
+    marks = state.marks.copy()
+    marks[0, ["held", "oldest", "block", "known", "rows"].index(field)] = 10_001
+    with pytest.raises(ValueError, match=r"^Conformal: expected marks of blocks of 1, 2, 4 .. 512 rows .*, got .*\.$"):
+        detector.run(state._replace(marks=marks), correlated(10, 1, seed=0))

@@ -1,0 +1,177 @@
+"""The detectors that keep a stated number of false alarms, with everything kept in lists and nothing carried along."""
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+from algorithms.common.randomness import uniform
+
+POWERS = np.array([0.1, 0.2, 0.35, 0.5, 0.7, 0.9])
+CERTAIN = 1.5
+
+
+class Chart:
+    """One watched statistic: its blocks, the reference, the evidence."""
+
+    def __init__(self, number: int, size: int, least: int) -> None:
+        self.number, self.size, self.least = number, size, least
+        self.length, self.known = 1, False
+        self.begin()
+
+    def begin(self) -> None:
+        self.reference: list[float] = []
+        self.cut: list[float] = []  # all values, far ones cut: for the length of blocks
+        self.forget()
+
+    def forget(self) -> None:
+        self.block: list[float] = []
+        self.climb, self.since = 0.0, list[float]()
+        self.scores = np.zeros(len(POWERS))
+
+    @property
+    def ready(self) -> bool:
+        return self.known and len(self.reference) >= self.least
+
+    def weigh(self, value: float, is_open: bool, seen: int) -> None:
+        """p-value, scores and CUSUM as they would be after this value."""
+        self.p, self.raised, self.climbed = 1.0, self.scores, self.climb
+        if len(self.block) + 1 < self.length or not self.ready:
+            return
+        mean, reference = np.float32(np.mean([*self.block, value])), np.array(self.reference, np.float32)
+        draw = uniform(0, 1 + self.number, seen)
+        above, equal = (reference > mean).sum(), (reference == mean).sum()
+        self.p = max(1e-6, float((above + draw * (equal + 1)) / (len(reference) + 1))) if equal < len(reference) else 1.0
+        bets = POWERS * self.p ** (POWERS - 1)
+        self.raised = (1 + self.scores) * bets
+        self.climbed = max(0.0, self.climb + float(np.log(bets.mean())))
+        if is_open:
+            self.climbed = min(self.climbed, CERTAIN) if self.climb > 0 else 0.0
+
+    @property
+    def evidence(self) -> float:
+        return float(self.raised.mean() * self.length)
+
+    def take(self, value: float, keep: bool) -> None:
+        far = 10 * np.std(self.cut) if len(self.cut) >= 32 else np.inf
+        middle = np.mean(self.cut) if self.cut else 0.0
+        self.cut.append(float(np.clip(value, middle - far, middle + far)))
+        self.block.append(value)
+        self.since.append(value)
+        if len(self.block) < self.length:
+            return
+        if keep:
+            self.reference = [*self.reference, float(np.mean(self.block))][-self.size :]
+        self.block, self.scores, self.climb = [], self.raised, self.climbed
+        if self.climb == 0:
+            self.since = []
+
+    def look(self) -> None:
+        """The length of blocks from which on neighbours are not correlated, at set times; for 16384 rows at most."""
+        rows = len(self.cut)
+        if rows != 128 and rows % 256:
+            return
+        length, without, looked = 1, 0, 1
+        while rows // looked >= 32 and without < 2 and looked < 512:
+            one, two = ([np.mean(self.cut[i : i + m]) for i in range(0, rows - m + 1, m)] for m in (looked, 2 * looked))
+            correlation = 2 * np.var(two) / np.var(one) - 1
+            looked, without = 2 * looked, without + 1
+            if correlation > 0.15 + (3 if without > 1 else 1) / np.sqrt(rows // (looked // 2)):
+                length, without = looked, 0
+        certain = without > 0
+        if length > self.length:
+            reference = self.reference
+            while self.length < length:
+                pairs = reference[len(reference) % 2 :]
+                reference = [(a + b) / 2 for a, b in zip(pairs[::2], pairs[1::2], strict=True)]
+                self.length *= 2
+            self.reference = reference
+            self.forget()
+        elif certain and 4 * length <= self.length and rows >= 64 * self.length:
+            self.length, self.reference = length, []
+            self.forget()
+        self.known = self.known or certain
+
+
+class Charts:
+    """Several charts with one stated number of rows between false alarms."""
+
+    def __init__(self, charts: int, *, rows_between: float, reference: int, least: int, hold: int) -> None:
+        self.charts = [Chart(k, reference, least) for k in range(charts)]
+        self.rows_between, self.hold = rows_between, hold
+        self.opened = 0
+
+    def step(self, values: list[float], seen: int) -> tuple[tuple[float, ...], int, bool]:
+        """The eight columns of a row, the strongest chart, and whether everything begins anew."""
+        is_open = self.opened > 0
+        for chart, value in zip(self.charts, values, strict=True):
+            chart.weigh(value, is_open, seen)
+        evidence = [chart.evidence for chart in self.charts]
+        strongest, climbed = int(np.argmax(evidence)), max(chart.climbed for chart in self.charts)
+        statistic = climbed / CERTAIN if is_open else float(np.mean(evidence)) / self.rows_between
+        alarm = not is_open and statistic >= 1
+        before = after = since = np.nan
+        if alarm:
+            best = self.charts[strongest]
+            before, since = float(np.mean(best.reference)), len(best.since) + 1.0
+            after = float(np.mean([*best.since, values[strongest]]))
+        most = max(self.hold, 16 * max(chart.length for chart in self.charts))
+        still_open = alarm or (is_open and climbed > 0 and self.opened < most)
+        ready = any(chart.ready for chart in self.charts)
+        row = statistic, float(alarm), before, after, since, float(still_open), float(ready), self.charts[-1].p
+
+        anew = (alarm and self.hold == 0) or (is_open and self.opened >= most)
+        for k, (chart, value) in enumerate(zip(self.charts, values, strict=True)):
+            chart.take(value, keep=not is_open and not alarm)
+            if anew:
+                chart.begin()
+            elif alarm:
+                chart.forget()
+                chart.climb = CERTAIN if k == strongest else 0.0
+            elif is_open and not still_open:
+                chart.forget()
+            elif not is_open:
+                chart.look()
+        if anew or (is_open and not still_open):
+            self.opened = 0
+        elif alarm or is_open:
+            self.opened += 1
+        return row, strongest, anew
+
+
+def conformal(values: Array, **settings: float) -> Array:
+    """(n, 8): statistic, alarm, before, after, since, open, ready, p-value."""
+    charts = Charts(1, **settings)  # type: ignore[arg-type]
+    return np.array([charts.step([float(value)], n)[0] for n, value in enumerate(values)])
+
+
+def column_chart(X: Array, *, learn: int, smoothing: float, shrink: float, **settings: float) -> Array:
+    """(n, 15): those eight, the strongest chart, and column and shift of up to three columns."""
+    charts, rows = Charts(3, **settings), np.full((len(X), 15), np.nan)  # type: ignore[arg-type]
+    learned: list[Array] = []
+    smooth, moved = np.zeros(X.shape[1]), [np.zeros(X.shape[1] + 1) for _ in range(3)]
+    for n, x in enumerate(X):
+        if len(learned) < learn:
+            rows[n, :8] = 0, 0, np.nan, np.nan, np.nan, 0, 0, 1
+            far = 8 * np.std(learned, axis=0) if len(learned) >= 30 else np.full(len(x), np.inf)
+            middle = np.mean(learned, axis=0) if learned else x
+            learned.append(np.clip(x, middle - far, middle + far))
+            continue
+        scaled = np.clip((x - np.mean(learned, axis=0)) / np.std(learned, axis=0), -8, 8)
+        correlation = np.atleast_2d(np.corrcoef(np.array(learned).T))
+        factor = np.linalg.cholesky((1 - shrink) * correlation + shrink * np.eye(len(x)))
+        smooth = smooth + smoothing * (scaled - smooth)
+        lengths = [float(v @ v) for v in (smooth, np.linalg.solve(factor, smooth), np.linalg.solve(factor, scaled))]
+        blocks = [len(chart.block) + 1 >= chart.length for chart in charts.charts]
+        rows[n, :8], strongest, anew = charts.step(lengths, n)
+        if rows[n, 1]:
+            sums = moved[strongest] + [*scaled, 1.0]
+            shifts = sums[:-1] / sums[-1]
+            order = np.argsort(-np.abs(shifts), kind="stable")[:3]
+            named = [i for i in order if abs(shifts[i]) >= 0.84 * abs(shifts[order[0]])]
+            rows[n, 8] = strongest
+            for place, column in enumerate(named):
+                rows[n, 9 + 2 * place : 11 + 2 * place] = column, shifts[column]
+        for k, ended in enumerate(blocks):
+            moved[k] = (moved[k] + [*scaled, 1.0]) * (0.7 if ended else 1.0)
+        if anew:
+            learned, smooth, moved = [], np.zeros(len(x)), [np.zeros(len(x) + 1) for _ in range(3)]
+    return rows
