@@ -43,7 +43,11 @@ from algorithms.maps.gauss_quadrature import GaussQuadrature as GaussQuadrature
 from algorithms.maps.rff import Rff as Rff
 from algorithms.maps.taylor import Taylor as Taylor
 from algorithms.prototypes.ald import Ald as Ald
+from algorithms.prototypes.block_greedy import BlockGreedy as BlockGreedy
+from algorithms.prototypes.coherence import Coherence as Coherence
+from algorithms.prototypes.online_greedy import OnlineGreedy as OnlineGreedy
 from algorithms.prototypes.random_prototypes import RandomPrototypes as RandomPrototypes
+from algorithms.prototypes.stream_greedy import StreamGreedy as StreamGreedy
 from algorithms.scaling import Scaling as Scaling
 from algorithms.spectral.ispeed import Ispeed as Ispeed
 from algorithms.spectral.sispeed import Sispeed as Sispeed

@@ -34,6 +34,9 @@ HEADINGS = {  # of a learner's file -> name in JSON
 KINDS = {  # of learners whose settings decide
     "chain": "its head's",
     "knlms": "regression or classification",
+    **dict.fromkeys(
+        ("block_greedy", "coherence", "online_greedy", "stream_greedy"), "features, or regression with `regress`"
+    ),
     **dict.fromkeys(("ispeed", "sispeed", "sparse_speed", "speed"), "regression, or features for a [head]"),
 }
 _TYPES = {int: "integer", float: "number", bool: "true/false", str: "text", Kernel: "kernel table", Learner: "learner table"}
