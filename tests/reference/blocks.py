@@ -114,7 +114,7 @@ def block_greedy(
         if old:
             features[n, : len(old)] = kernel(X[old], x[None])[:, 0]
         errors[n] = plain.ls_error(X, x)
-        predictions[n] = taught.predict(in_order(old), Y[old].reshape(-1, Y.shape[1]), x)
+        predictions[n] = taught.predict(in_order(old), Y[sorted(old)].reshape(-1, Y.shape[1]), x)
         if len(old) < budget:
             own = min(len(old) * plain.several // budget, plain.several - 1)
             plain.estimate += plain.g(X, [*plain.rows_of(own), n]) - plain.g(X, plain.rows_of(own))
