@@ -16,6 +16,17 @@ from algorithms.adaptive.klms import Klms as Klms
 from algorithms.adaptive.knlms import Knlms as Knlms
 from algorithms.adaptive.krls import Krls as Krls
 from algorithms.adaptive.qklms import Qklms as Qklms
+from algorithms.auto_bandwidth import AutoBandwidth as AutoBandwidth
+from algorithms.auto_bandwidth import with_chosen_width
+from algorithms.budgeted.bogd import Bogd as Bogd
+from algorithms.budgeted.bpas import Bpas as Bpas
+from algorithms.budgeted.forgetron import Forgetron as Forgetron
+from algorithms.budgeted.kogd import Kogd as Kogd
+from algorithms.budgeted.norma import Norma as Norma
+from algorithms.budgeted.perceptron import Perceptron as Perceptron
+from algorithms.budgeted.projectron import Projectron as Projectron
+from algorithms.budgeted.projectron_pp import ProjectronPp as ProjectronPp
+from algorithms.budgeted.rbp import Rbp as Rbp
 from algorithms.chain import Chain as Chain
 from algorithms.common.protocol import (
     Array,
@@ -42,6 +53,7 @@ from algorithms.heads.rls import Rls as Rls
 from algorithms.maps.gauss_quadrature import GaussQuadrature as GaussQuadrature
 from algorithms.maps.rff import Rff as Rff
 from algorithms.maps.taylor import Taylor as Taylor
+from algorithms.one_vs_rest import OneVsRest as OneVsRest
 from algorithms.prototypes.ald import Ald as Ald
 from algorithms.prototypes.block_greedy import BlockGreedy as BlockGreedy
 from algorithms.prototypes.coherence import Coherence as Coherence
@@ -49,6 +61,10 @@ from algorithms.prototypes.online_greedy import OnlineGreedy as OnlineGreedy
 from algorithms.prototypes.random_prototypes import RandomPrototypes as RandomPrototypes
 from algorithms.prototypes.stream_greedy import StreamGreedy as StreamGreedy
 from algorithms.scaling import Scaling as Scaling
+from algorithms.sketching.fogd import Fogd as Fogd
+from algorithms.sketching.nogd import Nogd as Nogd
+from algorithms.sketching.pros_n_kons import ProsNKons as ProsNKons
+from algorithms.sketching.skegd import Skegd as Skegd
 from algorithms.spectral.ispeed import Ispeed as Ispeed
 from algorithms.spectral.sispeed import Sispeed as Sispeed
 from algorithms.spectral.sparse_speed import SparseSpeed as SparseSpeed
@@ -95,7 +111,7 @@ def learner_from(name: str, settings: Mapping[str, Any]) -> Learner:
     """
     if name not in LEARNERS:
         raise SettingError(f"unknown learner {name!r}{suggestion(name, LEARNERS)}")
-    return build(name, LEARNERS[name], settings, _nested)
+    return with_chosen_width(settings, lambda own: build(name, LEARNERS[name], own, _nested))
 
 
 def _nested(table: Mapping[str, Any]) -> Learner:

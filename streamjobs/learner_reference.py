@@ -32,13 +32,18 @@ HEADINGS = {  # of a learner's file -> name in JSON
     "Departs from the source": "departs_from_the_source",
 }
 KINDS = {  # of learners whose settings decide
+    "auto_bandwidth": "its learner's",
     "chain": "its head's",
-    "knlms": "regression or classification",
     **dict.fromkeys(
         ("block_greedy", "coherence", "online_greedy", "stream_greedy"), "features, or regression with `regress`"
     ),
+    **dict.fromkeys(("bogd", "fogd", "knlms", "kogd", "nogd", "norma", "pros_n_kons"), "regression or classification"),
     **dict.fromkeys(("ispeed", "sispeed", "sparse_speed", "speed"), "regression, or features for a [head]"),
 }
+CHOSEN_WIDTH = (
+    'bandwidth = "auto" chooses it by kernel alignment from the first `bandwidth_rows` (100) rows of a key: '
+    "see auto_bandwidth."
+)
 _TYPES = {int: "integer", float: "number", bool: "true/false", str: "text", Kernel: "kernel table", Learner: "learner table"}
 
 
@@ -161,7 +166,7 @@ def _default_in_words(setting: Setting) -> str:
 
 def _usual_meaning(hint: Any) -> str:
     """The meaning of a setting that every learner shares."""
-    return _line((Kernel.__doc__ or "").partition(">>>")[0]) if hint is Kernel else ""
+    return f"{_line((Kernel.__doc__ or '').partition('>>>')[0])} {CHOSEN_WIDTH}" if hint is Kernel else ""
 
 
 def _type_in_words(hint: Any) -> str:

@@ -5,6 +5,7 @@ from streamjobs.process import use_one_thread
 use_one_thread()  # before anything imports numpy
 
 import gc  # noqa: E402
+import sys  # noqa: E402
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
@@ -26,3 +27,11 @@ def pytest_collection_finish() -> None:
     """What was imported and collected stays: looking through it for garbage again and again takes a tenth of the time."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _no_former_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test's connections met is the process's: a later test must not take an earlier refusal for its own."""
+    if connections := sys.modules.get("streamjobs.kafka.patches.connections"):
+        monkeypatch.setattr(connections.Refusals, "since", None)
+        monkeypatch.setattr(connections.LastAnswer, "at", 0.0)

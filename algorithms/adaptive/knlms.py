@@ -44,6 +44,7 @@ class Knlms(Learner):
     persisted_name: ClassVar[str] = "Knlms"
     stored: ClassVar[tuple[str, ...]] = ("dictionary", "weights")
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"),)
+    binary_targets: ClassVar[bool] = True  # with loss = "hinge", several targets are binary problems on one dictionary
 
     kernel: Kernel = field(default_factory=Kernel)
     step_size: float = 0.2  # in (0, 2); share of the error that a step closes

@@ -38,6 +38,7 @@ class Pa(Learner):
     persisted_name: ClassVar[str] = "Pa"
     kind: ClassVar[str] = "classification"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
+    binary_targets: ClassVar[bool] = True  # several targets are binary problems side by side
 
     aggressiveness: float = 0.03  # above 0; most weight of one row
     intercept: bool = False  # a constant input besides the features

@@ -210,6 +210,11 @@ def _print_details(about: dict[str, Any]) -> None:
         say(f"  LS error   {about['ls_error']:.4g}, mean of {about['ls_error_over']}")
     if about["classes"]:
         say(f"  labels     {', '.join(f'{name} {count:,}' for name, count in about['classes'].items())}")
+    for name, bandwidth in about["bandwidths"].items():
+        told = (
+            "not chosen yet: rows wait" if bandwidth is None else f"{bandwidth:.4g}, chosen; what is stored is divided by it"
+        )
+        say(f"  bandwidth  of {name}: {told}")
     for name, fields in about["drift"].items():
         text = ", ".join(f"{field} {value:.4g}" for field, value in fields.items() if value is not None)
         say(f"  {name:<10} {text}")

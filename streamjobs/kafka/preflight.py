@@ -24,6 +24,8 @@ IDS_WITHIN = 3.0  # seconds until every node knows a topic that was just created
 RETRY_EVERY = 0.5  # seconds
 EXPIRES_SOON = 30.0  # days
 
+Commits = Mapping[AioPartition, OffsetAndMetadata]  # a group's, of every topic
+
 
 class InputTopic(NamedTuple):
     """The input topic as `probe` sees it."""
@@ -45,10 +47,12 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
     if source in counts and topics.changelog(settings) not in counts and not _is_changelog_hidden(settings, admin):
         topics.create(settings, job_sinks=job.sinks, state_bytes=job.state_bytes, roles=("state",))
         admin, counts = topics.connect(settings.broker, _roles(settings, job))
-    problems = _obstacles(settings, job, admin, counts)
-    if problems:
+    if problems := _obstacles(settings, job, admin, counts):
         raise SetupError("\n".join(problems))
-    pending = growth_of(settings, admin, counts[source])
+    origin, commits = origin_of(settings, admin), _commits(settings, admin)
+    if problems := changelog_problems(settings, origin, commits):
+        raise SetupError("\n".join(problems))
+    pending = _growth(settings, commits, counts[source])
     if drain and pending is None:
         raise SetupError(
             f"topic {source} (input): nothing to drain, this job's states are laid out for its {counts[source]} partitions. "
@@ -56,8 +60,10 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
         )
     if not drain:
         layout.require_laid_out(source, pending, counts[source])
-    origin = origin_of(settings, admin)._replace(partitions=counts[source] if pending is None else pending.before)
-    return InputTopic(counts[source], _ends(admin, settings, counts[source]), origin, pending)
+    laid_out_for = counts[source] if pending is None else pending.before
+    return InputTopic(
+        counts[source], _ends(admin, settings, counts[source]), origin._replace(partitions=laid_out_for), pending
+    )
 
 
 def obstacles(settings: Settings, job: JobLike) -> list[str]:
@@ -69,32 +75,33 @@ def obstacles(settings: Settings, job: JobLike) -> list[str]:
         admin, counts = topics.connect(settings.broker, _roles(settings, job))
     except SetupError as error:
         return [str(error)]
-    problems = _obstacles(settings, job, admin, counts)
-    if not problems:
-        source = settings.source.topic
-        try:
-            layout.require_laid_out(source, growth_of(settings, admin, counts[source]), counts[source])
-        except SetupError as error:
-            return [str(error)]
-    return problems
+    if problems := _obstacles(settings, job, admin, counts):
+        return problems
+    commits = _commits(settings, admin)
+    if problems := changelog_problems(settings, origin_of(settings, admin), commits):
+        return problems
+    source = settings.source.topic
+    try:
+        layout.require_laid_out(source, _growth(settings, commits, counts[source]), counts[source])
+    except SetupError as error:
+        return [str(error)]
+    return []
 
 
-def growth_of(settings: Settings, admin: Any, partitions: int) -> layout.Growth | None:
-    """What the group's commits tell of partitions that are new to the states. Raises SetupError if the broker does not."""
-    if topics.is_mock(admin):
-        return None
-    return layout.growth(commits_of(settings), partitions)
+def _growth(settings: Settings, commits: Commits, partitions: int) -> layout.Growth | None:
+    """What the group's commits tell of partitions that are new to the states."""
+    return layout.growth(_of_input(settings, commits), partitions)
 
 
 def _obstacles(settings: Settings, job: JobLike, admin: Any, counts: dict[str, int]) -> list[str]:
+    """Of topics, partitions and rights."""
     broker = settings.broker
     principal = client.principal(broker)
     if problems := topics.problems_of(settings, job.sinks, admin, counts, principal):
         return problems
     ids = [topics.writer_of(settings.job.name, number) for number in range(counts[settings.source.topic])]
     asking = client.for_aiokafka(broker)
-    lacking = missing_rights(admin, asking, _roles(settings, job), settings.job.name, ids, principal)
-    return lacking or changelog_problems(settings, origin_of(settings, admin))
+    return missing_rights(admin, asking, _roles(settings, job), settings.job.name, ids, principal)
 
 
 def origin_of(settings: Settings, admin: Any) -> Origin:
@@ -109,33 +116,43 @@ def origin_of(settings: Settings, admin: Any) -> Origin:
         time.sleep(RETRY_EVERY)
 
 
-def changelog_problems(settings: Settings, present: Origin) -> list[str]:
+def changelog_problems(settings: Settings, present: Origin, commits: Commits | None = None) -> list[str]:
     """A sentence if the group's offsets show that the changelog was recreated, or belongs to another input's states.
 
-    Raises SetupError if the broker does not tell.
+    commits: None = ask for them. Raises SetupError if the broker does not tell.
     """
     if not present.changelog_id:
         return []
-    changelogs = {place: changelog_of(one.metadata) for place, one in _commits(settings).items()}
-    for (topic, _), known in changelogs.items():
-        if topic == present.topic and known not in ("", present.changelog_id):
-            return [recreated_changelog(topics.changelog(settings), known, present.changelog_id)]
-    for (topic, _), known in changelogs.items():
-        if topic != present.topic and known == present.changelog_id:
+    known = _all_commits(settings) if commits is None else commits
+    changelogs = {place: changelog_of(one.metadata) for place, one in known.items()}
+    for (topic, _), changelog in changelogs.items():
+        if topic == present.topic and changelog not in ("", present.changelog_id):
+            return [recreated_changelog(topics.changelog(settings), changelog, present.changelog_id)]
+    for (topic, _), changelog in changelogs.items():
+        if topic != present.topic and changelog == present.changelog_id:
             return [another_input(settings.job.name, topic, present.topic)]
     return []
 
 
 def commits_of(settings: Settings) -> dict[int, layout.Commit]:
     """The group's next input offset of each partition that has one. Raises SetupError if the broker does not tell."""
+    return _of_input(settings, _all_commits(settings))
+
+
+def _of_input(settings: Settings, commits: Commits) -> dict[int, layout.Commit]:
     return {
         number: layout.Commit(one.offset, one.metadata or "")
-        for (topic, number), one in _commits(settings).items()
+        for (topic, number), one in commits.items()
         if topic == settings.source.topic and one.offset >= 0
     }
 
 
-def _commits(settings: Settings) -> Mapping[AioPartition, OffsetAndMetadata]:
+def _commits(settings: Settings, admin: Any) -> Commits:
+    """All offsets of the group; none of a mock cluster, which does not tell them."""
+    return {} if topics.is_mock(admin) else _all_commits(settings)
+
+
+def _all_commits(settings: Settings) -> Commits:
     """All offsets of the group. Retries for a while: the group's coordinator may be loading."""
     started = time.monotonic()
     while True:

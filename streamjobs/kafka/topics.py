@@ -17,7 +17,7 @@ from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
 
 KNOWN_WITHIN = 5.0  # seconds until every node knows a new topic
-USABLE_WITHIN = 20.0  # seconds until every partition of a new topic has a leader
+USABLE_WITHIN = 20.0  # seconds until every new partition has a leader
 KAFKA_MAX_BYTES = 1_048_588  # Kafka's own limit of a record batch where a topic sets none
 HEADER_BYTES = 64 << 10  # that the headers of a dead letter may add
 ADD_RIGHT = "add it ('streamjobs topics plan JOB --acl' prints all that are needed)."
@@ -153,7 +153,7 @@ def create(
         new = [NewTopic(one.name, one.partitions, copies, config=one.config) for one in missing]
         for name, answer in admin.create_topics(new, operation_timeout=timeouts.ADMIN).items():
             _await_created(name, answer)
-        _await_usable(admin, missing)
+        await_leaders(admin, {one.name: one.partitions for one in missing}, "created, but")
     return missing
 
 
@@ -231,22 +231,25 @@ def _await_created(name: str, answer: Any) -> None:
         ) from None
 
 
-def _await_usable(admin: Any, plans: list[TopicPlan]) -> None:
-    """Wait until every partition of every new topic has a leader: the broker answers before that."""
+def await_leaders(admin: Any, wanted: Mapping[str, int], what: str) -> None:
+    """Wait until these topics have so many partitions, each with a leader: the broker answers before that.
+
+    what: was done to them, for the sentence. Raises SetupError after USABLE_WITHIN.
+    """
     started = time.monotonic()
     while True:
-        topics = admin.list_topics(timeout=timeouts.ADMIN).topics
+        known = admin.list_topics(timeout=timeouts.ADMIN).topics
         waiting = [
-            one.name
-            for one in plans
-            if one.name not in topics
-            or len(topics[one.name].partitions) < one.partitions
-            or any(partition.leader < 0 for partition in topics[one.name].partitions.values())
+            name
+            for name, partitions in wanted.items()
+            if name not in known
+            or len(known[name].partitions) < partitions
+            or any(partition.leader < 0 for partition in known[name].partitions.values())
         ]
         if not waiting:
             return
         if time.monotonic() - started > USABLE_WITHIN:
             raise SetupError(
-                f"topic {waiting[0]}: created, but without a leader after {USABLE_WITHIN:.0f} s; check the broker's log."
+                f"topic {waiting[0]}: {what} without a leader after {USABLE_WITHIN:.0f} s; check the broker's log."
             )
         time.sleep(0.05)

@@ -23,8 +23,6 @@ from streamjobs.maintenance import changelog_edit
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import Changelog
 
-KNOWN_WITHIN = 20.0  # seconds until every new partition has a leader
-
 
 class GrownTopic(NamedTuple):
     name: str
@@ -85,7 +83,7 @@ def grow(settings: Settings, todo: GrowthPlan) -> None:
                 f"topic {one.name}: the broker did not add partitions ({client.reason_of(error)}); run the command with "
                 "credentials that may alter it, or ask who runs the broker to. Then repeat the command."
             ) from None
-    _await_leaders(admin, todo.topics)
+    topics.await_leaders(admin, {one.name: one.partitions for one in todo.topics}, "new partitions")
 
 
 async def _mark(settings: Settings, before: int, partitions: int) -> None:
@@ -128,22 +126,3 @@ def await_marks(settings: Settings, wanted: Mapping[int, set[int]]) -> None:
 
 
 _NONE = layout.Commit(0, "")
-
-
-def _await_leaders(admin: AdminClient, grown: list[GrownTopic]) -> None:
-    started = time.monotonic()
-    while True:
-        known = admin.list_topics(timeout=timeouts.ADMIN).topics
-        waiting = [
-            one.name
-            for one in grown
-            if len(known[one.name].partitions) < one.partitions
-            or any(partition.leader < 0 for partition in known[one.name].partitions.values())
-        ]
-        if not waiting:
-            return
-        if time.monotonic() - started > KNOWN_WITHIN:
-            raise SetupError(
-                f"topic {waiting[0]}: new partitions without a leader after {KNOWN_WITHIN:.0f} s; check the broker's log."
-            )
-        time.sleep(0.05)

@@ -11,11 +11,10 @@ from typing import NamedTuple
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
 from streamjobs.maintenance.copies import Copy, Entry, printable
-from streamjobs.maintenance.partitioners import PARTITIONERS, misplaced
+from streamjobs.maintenance.partitioners import MOST_ELSEWHERE, PARTITIONERS, misplaced
 from streamjobs.maintenance.renew import offsets_of, restored_snapshot
 
 KEEP = "keep"  # instead of a partitioner: the partitions of the copy
-MOST_ELSEWHERE = 0.01  # of the keys may be where the partitioner does not put them
 
 Told = Callable[[Iterable[Entry], str], Iterable[Entry]]
 

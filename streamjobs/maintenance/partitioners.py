@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 Partitioner = Callable[[bytes, int], int]  # key, number of partitions -> partition
 
+MOST_ELSEWHERE = 0.01  # of the keys may be where the partitioner does not put them; they stay there
+
 _MASK = 0xFFFFFFFF
 
 

@@ -39,17 +39,15 @@ from streamjobs.errors import ConfigError, SetupError, SnapshotError
 from streamjobs.kafka import client, layout, preflight, reader, topics
 from streamjobs.kafka.topic_id import Origin, newest_input, require_same_input
 from streamjobs.maintenance import changelog_edit
+from streamjobs.maintenance.changelog_edit import Change
 from streamjobs.maintenance.grow import await_marks, commit_marked
-from streamjobs.maintenance.partitioners import PARTITIONERS, Partitioner, misplaced
+from streamjobs.maintenance.partitioners import MOST_ELSEWHERE, PARTITIONERS, Partitioner, misplaced
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.failures import FencedError
 
-MOST_ELSEWHERE = 0.01  # of the keys may be where the partitioner does not put them; they stay there
 SAMPLED = 20_000  # most records of the new partitions that are read to find the partitioner
 CHUNK_BYTES = 8 << 20  # of copies in one transaction
-
-Change = tuple[bytes, bytes | None]  # key, snapshot; None is a tombstone
 
 
 class Plan(NamedTuple):

@@ -11,6 +11,7 @@ from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
 from streamjobs.maintenance.copies import Entry, printable
 
+CHOSEN = "choice.bandwidth"  # field of a learner whose bandwidth is "auto"
 FEW = 8  # an array of at most so many numbers is shown whole
 
 
@@ -89,9 +90,21 @@ def details(job: Job, entry: Entry) -> dict[str, Any]:
         "ls_error_over": mean[1] if mean is not None else None,
         "classes": {name: int(labelled[c]) for c, name in enumerate(names) if c < len(labelled)},
         "drift": {name: _scalars(states[name]) for name in _watching(job)},
+        "bandwidths": bandwidths(states),
         "stages": {name: job.described.get(name, "") for name in states},
         "fields": [field._asdict() for field in fields(states)],
     }
+
+
+def bandwidths(states: dict[str, Any]) -> dict[str, float | None]:
+    """Widths of kernels that were chosen from the key's first rows, by stage (and part); None: they still wait."""
+    found: dict[str, float | None] = {}
+    for stage, state in states.items():
+        for name, value in state_fields(state):
+            if name.endswith(CHOSEN):
+                part = name.removesuffix(CHOSEN).rstrip(".")
+                found[f"{stage}.{part}" if part else stage] = float(value) or None
+    return found
 
 
 def fields(states: dict[str, Any]) -> list[Field]:

@@ -131,7 +131,7 @@ def why_no_number(column: Column) -> str | None:
     if column.kind == "text":
         if all(map(_DECIMAL_COMMA.fullmatch, column.values)):
             return f"numbers with a decimal comma, such as {column.values[0]!r:.40}; write a point"
-        if all(map(_reads_as_number, column.values)):
+        if all(map(reads_as_number, column.values)):
             return "numbers as texts; send them as numbers"
         return "texts"  # not which: they may be names of people
     return {
@@ -143,7 +143,8 @@ def why_no_number(column: Column) -> str | None:
     }.get(column.kind)
 
 
-def _reads_as_number(text: str) -> bool:
+def reads_as_number(text: str) -> bool:
+    """Whether `float` takes it."""
     try:
         float(text)
     except ValueError:

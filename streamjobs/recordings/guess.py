@@ -22,6 +22,7 @@ from streamjobs.recordings.columns import (
     absent,
     columns_of,
     plain_name,
+    reads_as_number,
     says_time,
     unit_of_name,
     why_no_number,
@@ -76,19 +77,11 @@ def _require_names(path: Path, columns: Sequence[Column]) -> None:
         str(n) for n in range(len(list(filter(None, names))))
     ]:
         return
-    if all(map(_is_float, names)):
+    if all(map(reads_as_number, names)):
         got = ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
         raise ConfigError(
             f"{path}: expected names of columns in the first line, got numbers ({got}); add a line with names."
         )
-
-
-def _is_float(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 class _Reader:

@@ -54,10 +54,9 @@ def with_name(one: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 def is_bounded(learner: Learner) -> bool:
     """A key's state has a limit: every field that holds stored samples says how many."""
-    parts = [learner]
-    if dataclasses.is_dataclass(learner):
-        parts += [value for f in dataclasses.fields(learner) if isinstance(value := getattr(learner, f.name), Learner)]
-    return all(part.room(field) is not None for part in parts for field in part.stored)
+    own = all(learner.room(field) is not None for field in learner.stored)
+    parts = [getattr(learner, field.name) for field in dataclasses.fields(learner)]  # type: ignore[arg-type]
+    return own and all(is_bounded(part) for part in parts if isinstance(part, Learner))
 
 
 def head_named(name: str, own: Mapping[str, Any], population: bool, fallback: str | None) -> tuple[str, dict[str, Any]]:

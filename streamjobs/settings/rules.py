@@ -171,7 +171,7 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
         yield (
             ("learner", "name"),
             f"{learner.name} with these settings stores every sample; a job runs bounded learners only. "
-            "Set a budget, or choose another learner.",
+            "Set a budget (max_terms of some learners), or choose another learner.",
         )
     if head is None:
         if main is not None and main.kind == "features":
@@ -190,6 +190,12 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
             yield ("learner", name), f"{name} belongs in [head], which makes the predictions."
     if head_learner is not None and head_learner.kind not in PREDICTING:
         yield ("head", "name"), f"a head must predict; {head.name} gives {head_learner.kind}. Choose one such as 'rls'."
+    if head_learner is not None and not is_bounded(head_learner):
+        yield (
+            ("head", "name"),
+            f"{head.name} with these settings stores every sample; a job runs bounded learners only. "
+            "Set a budget, or choose another head.",
+        )
 
 
 def _task(section: str, task: HeadSection) -> Problems:

@@ -10,8 +10,9 @@ from algorithms.common.protocol import Learner
 from streamjobs.settings.sections import Settings
 
 _TYPES = {int: "integer", float: "number", bool: "boolean", str: "string"}
+_WIDTH = {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"const": "auto"}]}
 _TABLES: dict[type, dict[str, Any]] = {
-    Kernel: {"type": "object", "properties": {"name": {"enum": list(NAMES)}}},
+    Kernel: {"type": "object", "properties": {"name": {"enum": list(NAMES)}, "bandwidth": _WIDTH}},
     Learner: {"type": "object"},
 }
 

@@ -160,12 +160,7 @@ def _advance(work, samples, out, verdict, first, policy):
         key, time = slots[n], times[n]
         if untimed[n] and lateness > 0.0:  # what waits came before it
             for i in range(first[key], first[key] + counts[key, 0]):
-                newest[key] = held_times[key, i]
-                out_slots[k], out_times[k], out_owner[k], out_learn[k] = key, newest[key], owner[n], LEARN
-                for j in range(X.shape[1]):
-                    out_X[k, j] = held_X[key, i, j]
-                for j in range(L.shape[1]):
-                    out_L[k, j] = held_L[key, i, j]
+                _release(work, key, i, owner[n], out, k)
                 k += 1
             first[key] = 0
             for field in range(3):
@@ -219,12 +214,7 @@ def _advance(work, samples, out, verdict, first, policy):
         while begin < end and (held_times[key, begin] <= ripe or end - begin > max_held):
             if verdict[n] == HELD and begin == at:
                 verdict[n] = APPLIED
-            newest[key] = held_times[key, begin]
-            out_slots[k], out_times[k], out_owner[k], out_learn[k] = key, newest[key], owner[n], LEARN
-            for j in range(X.shape[1]):
-                out_X[k, j] = held_X[key, begin, j]
-            for j in range(L.shape[1]):
-                out_L[k, j] = held_L[key, begin, j]
+            _release(work, key, begin, owner[n], out, k)
             k += 1
             begin += 1
         first[key] = begin
@@ -239,6 +229,19 @@ def _advance(work, samples, out, verdict, first, policy):
                     _move(held_times, held_X, held_L, key, first[key] + i, i)
                 first[key] = 0
     return k
+
+
+@compiled
+def _release(work, key, source, owner, out, k):
+    """A waiting sample goes on as the k-th."""
+    newest, held_times, held_X, held_L, _ = work
+    out_slots, out_times, out_X, out_L, out_owner, out_learn, _ = out
+    newest[key] = held_times[key, source]
+    out_slots[k], out_times[k], out_owner[k], out_learn[k] = key, newest[key], owner, LEARN
+    for j in range(held_X.shape[2]):
+        out_X[k, j] = held_X[key, source, j]
+    for j in range(held_L.shape[2]):
+        out_L[k, j] = held_L[key, source, j]
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""/metrics and /health of a worker, served by a thread of their own: they answer while the worker's event loop is busy.
+"""/metrics, /health, /live and /ready of a worker, served by a thread of their own: they answer while its loop is busy.
 
 Whoever reaches the port can open connections and say nothing, or take no answer. So there are few connections, each for a
 few seconds; a new one ends the oldest; and none takes a file descriptor that the job may need.
@@ -60,14 +60,10 @@ class Health:
         age = clock - (metrics.last_commit or metrics.started)
         waiting = {one.number: moment - one.committed_at for one in partitions if lags[str(one.number)]}
         late = sorted(number for number, seconds in waiting.items() if seconds > STALLED)
-        stalled = ""
-        if self.last_turn and moment - self.last_turn > STALLED:
-            stalled = f"the worker's event loop has not run for {moment - self.last_turn:.0f} s"
-        elif self.last_answer and moment - self.last_answer > STALLED:
-            stalled = f"no broker has answered for {moment - self.last_answer:.0f} s"
-        elif self.state == "running" and any(lags.values()) and age > STALLED:
+        stalled = self._stands_still(moment) or self._silence(moment)
+        if not stalled and self.state == "running" and any(lags.values()) and age > STALLED:
             stalled = f"records are waiting, and no offset was committed for {age:.0f} s"
-        elif self.state == "running" and late:
+        elif not stalled and self.state == "running" and late:
             which = ", ".join(map(str, late))
             longest = max(waiting.values())
             stalled = f"records of partition {which} are waiting, and no offset of theirs was committed for {longest:.0f} s"
@@ -81,6 +77,35 @@ class Health:
             "last_commit_age_seconds": round(age, 3) if metrics.last_commit else None,
             "recovery_remaining_records": metrics.remaining,
         }
+
+    def live(self, now: float | None = None) -> Answer:
+        """200 while the event loop turns, or before it has started; a restart helps where it is 503."""
+        stalled = self._stands_still(time.monotonic() if now is None else now)
+        return (503 if stalled else 200), {"live": not stalled, "reason": stalled}
+
+    def ready(self, now: float | None = None) -> Answer:
+        """200 while the worker has its partitions, their states are recovered and a broker answers; 503 otherwise."""
+        moment = time.monotonic() if now is None else now
+        if self.state == "running":
+            reason = self._stands_still(moment) or self._silence(moment)
+        elif self.state == "recovering":
+            left = self.metrics.remaining
+            reason = (
+                f"{left} changelog records are still to be read" if left else "the worker does not have its partitions yet"
+            )
+        else:
+            reason = self.reason or f"the worker is {self.state}"
+        return (503 if reason else 200), {"ready": not reason, "reason": reason}
+
+    def _stands_still(self, now: float) -> str:
+        if self.last_turn and now - self.last_turn > STALLED:
+            return f"the worker's event loop has not run for {now - self.last_turn:.0f} s"
+        return ""
+
+    def _silence(self, now: float) -> str:
+        if self.last_answer and now - self.last_answer > STALLED:
+            return f"no broker has answered for {now - self.last_answer:.0f} s"
+        return ""
 
 
 def _reason(problem: OSError) -> str:
@@ -243,7 +268,8 @@ class Server:
             accept = ",".join(value for name, _, value in (f.partition(":") for f in fields) if name.lower() == "accept")
             encode, kind = choose_encoder(accept.strip())  # exemplars are in OpenMetrics only
             return HTTPStatus.OK, kind, encode(self._health.metrics.registry)
-        if path == "/health":
-            status, about = self._health.answer()
+        answers = {"/health": self._health.answer, "/live": self._health.live, "/ready": self._health.ready}
+        if path in answers:
+            status, about = answers[path]()
             return HTTPStatus(status), "application/json; charset=utf-8", json.dumps(about).encode()
-        return HTTPStatus.NOT_FOUND, text, b"expected /metrics or /health\n"
+        return HTTPStatus.NOT_FOUND, text, b"expected /metrics, /health, /live or /ready\n"

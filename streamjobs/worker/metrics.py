@@ -16,7 +16,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.samples import Exemplar
 
@@ -30,7 +38,7 @@ from streamjobs.worker.partition import Partition
 
 PREFIX = "streamjobs_"
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-DELAYS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+DELAYS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0, 21600.0, 86400.0)
 RATIOS = tuple(float(f"{10 ** (step / 4):.3g}") for step in range(-24, 9))  # four a decade, 1e-6 to 100
 STAGES = ("advance", "outputs", "changelog", "offsets", "store", "commit")
 
@@ -46,65 +54,99 @@ class Metric(NamedTuple):
 
 
 METRICS: tuple[Metric, ...] = (
-    Metric("build_info", "gauge", "1, with the version as a label", ("version",)),
-    Metric("records_consumed_total", "counter", "records taken from the input", ("topic",)),
-    Metric("consumed_bytes_total", "counter", "bytes of their values", ("topic",)),
-    Metric("records_redelivered_total", "counter", "records skipped because their key had applied them already"),
-    Metric("samples_total", "counter", "samples taken; a frame holds many", ("model",)),
-    Metric("rows_total", "counter", "rows the learners advanced by (windows, or samples)", ("model",)),
-    Metric("samples_skipped_total", "counter", "samples that were not learned", ("reason",)),
-    Metric("records_dead_lettered_total", "counter", "records that could not be used", ("reason",)),
-    Metric("records_produced_total", "counter", "outputs handed to the broker", ("topic",)),
-    Metric("stage_duration_seconds", "histogram", "of one call of advance, or a checkpoint's step", ("stage",), SECONDS),
-    Metric("event_delay_seconds", "histogram", "event time of a batch's newest sample to its record time", (), DELAYS),
+    Metric("build_info", "gauge", "1, with the version and the job's name ([job] name) as labels.", ("version", "job_name")),
+    Metric("records_consumed_total", "counter", "Records taken from the input.", ("topic",)),
+    Metric("consumed_bytes_total", "counter", "Bytes of the values of records taken from the input.", ("topic",)),
+    Metric("records_redelivered_total", "counter", "Records skipped because their key had applied them already."),
+    Metric("samples_total", "counter", "Samples taken from records; a frame holds many.", ("model",)),
+    Metric("rows_total", "counter", "Rows (windows, or samples) that the learners advanced by.", ("model",)),
+    Metric("samples_skipped_total", "counter", "Samples that were not learned.", ("reason",)),
     Metric(
-        "clock_skew_seconds",
-        "gauge",
-        "how far a batch's newest event time lies ahead of its record time; 0: no clock is fast",
+        "records_dead_lettered_total",
+        "counter",
+        "Records that could not be used and went to the dead-letter topic.",
+        ("reason",),
     ),
-    Metric("ls_error_ratio", "histogram", "LS error per row; exemplars have a hash of the key", (), RATIOS),
-    Metric("worst_ls_error_ratio", "gauge", "largest newest LS errors of active keys, rank 1 to 10", ("rank",)),
-    Metric("drift_events_total", "counter", "alarms of the drift detector", ("detector",)),
-    Metric("drift_control_events_total", "counter", "alarms of the same detector on a control beside it", ("control",)),
-    Metric("keys", "gauge", "keys whose states are live in this worker"),
-    Metric("keys_active", "gauge", "of those, keys with a record in the last 5 minutes"),
-    Metric("keys_in_drift", "gauge", "of the active keys, those with a drift alarm in the last 5 minutes"),
-    Metric("keys_created_total", "counter", "keys that began here"),
-    Metric("state_reads_total", "counter", "states read from the local store: their keys were not among the live states"),
-    Metric("keys_evicted_total", "counter", "keys that left the live states for want of room, until their next record"),
-    Metric("keys_expired_total", "counter", "keys whose states ended: nothing had come for [state] ttl"),
-    Metric("model_budget_used_ratio", "gauge", "stored samples to their limit, mean of the live keys; NaN: it stores none"),
-    Metric("model_rank", "gauge", "features in use, mean of the newest rows; NaN: the model gives none"),
-    Metric("labels_total", "counter", "rows that came with a label"),
+    Metric("records_produced_total", "counter", "Outputs handed to the broker.", ("topic",)),
     Metric(
-        "label_delay_seconds",
+        "stage_duration_seconds",
         "histogram",
-        "event time of a batch's newest labelled row to its label's record time",
+        "Duration of one call of advance, or of a step of a checkpoint.",
+        ("stage",),
+        SECONDS,
+    ),
+    Metric(
+        "event_delay_seconds",
+        "histogram",
+        "Time from the event time of a batch's newest sample to its record time.",
         (),
         DELAYS,
     ),
-    Metric("prediction_errors_total", "counter", "labelled rows that were predicted wrong", ("kind",)),
-    Metric("targets_clipped_total", "counter", "labels that were learned as [head] clip_target clips them"),
-    Metric("consumer_lag_records", "gauge", "records not yet committed, up to the end", ("topic", "partition")),
-    Metric("state_bytes", "gauge", "bytes of live states in memory", ("store",)),
-    Metric("state_dirty_keys", "gauge", "keys changed since their last checkpoint"),
-    Metric("changelog_bytes_total", "counter", "bytes of snapshots written", ("store",)),
-    Metric("changelog_records_total", "counter", "snapshots written", ("store",)),
-    Metric("recovery_remaining_records", "gauge", "changelog records still to be read"),
-    Metric("recovery_duration_seconds", "gauge", "duration of the last recovery"),
-    Metric("rebalances_total", "counter", "assignments of partitions"),
-    Metric("assigned_partitions", "gauge", "input partitions of this worker"),
-    Metric("commits_total", "counter", "checkpoints whose input offset the group took"),
-    Metric("commit_duration_seconds", "histogram", "of committing an input offset", (), SECONDS),
-    Metric("last_commit_timestamp_seconds", "gauge", "time of the last commit"),
-    Metric("last_record_timestamp_seconds", "gauge", "event time of the newest row"),
+    Metric(
+        "clock_skew_seconds",
+        "gauge",
+        "How far a batch's newest event time lies ahead of its record time; 0 means no clock is fast.",
+    ),
+    Metric("ls_error_ratio", "histogram", "LS error of a row; exemplars have a hash of the key.", (), RATIOS),
+    Metric("worst_ls_error_ratio", "gauge", "Largest newest LS errors of active keys, rank 1 to 10.", ("rank",)),
+    Metric("drift_events_total", "counter", "Alarms of the drift detector.", ("detector",)),
+    Metric(
+        "drift_control_events_total",
+        "counter",
+        "Alarms of the same detector on a control that runs beside it.",
+        ("control",),
+    ),
+    Metric("keys", "gauge", "Keys whose states are live in this worker."),
+    Metric("keys_active", "gauge", "Live keys with a record in the last 5 minutes."),
+    Metric("keys_in_drift", "gauge", "Active keys with a drift alarm in the last 5 minutes."),
+    Metric("keys_created_total", "counter", "Keys that began here."),
+    Metric(
+        "state_reads_total", "counter", "States read from the local store because their keys were not among the live states."
+    ),
+    Metric("keys_evicted_total", "counter", "Keys that left the live states for want of room, until their next record."),
+    Metric("keys_expired_total", "counter", "Keys whose states ended because nothing had come for [state] ttl."),
+    Metric(
+        "model_budget_used_ratio",
+        "gauge",
+        "Stored samples to their limit, mean of the live keys; NaN where the model stores none.",
+    ),
+    Metric("model_rank", "gauge", "Features in use, mean of the newest rows; NaN where the model gives none."),
+    Metric("labels_total", "counter", "Rows that came with a label."),
+    Metric(
+        "label_delay_seconds",
+        "histogram",
+        "Time from the event time of a batch's newest labelled row to its label's record time.",
+        (),
+        DELAYS,
+    ),
+    Metric("prediction_errors_total", "counter", "Labelled rows that were predicted wrong.", ("kind",)),
+    Metric("targets_clipped_total", "counter", "Labels that were learned as [head] clip_target clips them."),
+    Metric(
+        "consumer_lag_records",
+        "gauge",
+        "Records between the committed offset and the end of the partition.",
+        ("topic", "partition"),
+    ),
+    Metric("state_bytes", "gauge", "Bytes of live states in memory.", ("store",)),
+    Metric("state_dirty_keys", "gauge", "Keys changed since their last checkpoint."),
+    Metric("changelog_bytes_total", "counter", "Bytes of the snapshots written.", ("store",)),
+    Metric("changelog_records_total", "counter", "Snapshots written.", ("store",)),
+    Metric("recovery_remaining_records", "gauge", "Changelog records still to be read before the worker begins."),
+    Metric("recovery_duration_seconds", "gauge", "Duration of the last recovery."),
+    Metric("rebalances_total", "counter", "Assignments of partitions to this worker."),
+    Metric("assigned_partitions", "gauge", "Input partitions of this worker."),
+    Metric("commits_total", "counter", "Checkpoints whose input offset the group took."),
+    Metric("commit_duration_seconds", "histogram", "Duration of committing an input offset.", (), SECONDS),
+    Metric("last_commit_timestamp_seconds", "gauge", "Time of the last commit, in seconds since 1970."),
+    Metric("last_record_timestamp_seconds", "gauge", "Event time of the newest row, in seconds since 1970."),
 )
 
 
 class Metrics:
     """The collectors of METRICS on a registry of their own.
 
-    topic: the input topic; model, detector, controls (drift detectors run beside it) and sinks: values of labels.
+    topic: the input topic; model, detector, controls (drift detectors run beside it), sinks and job_name: values of labels.
+    Those of the process (`process_*`, `python_gc_*`) are prometheus_client's.
     """
 
     def __init__(
@@ -114,8 +156,13 @@ class Metrics:
         detector: str = "",
         sinks: Iterable[str] = (),
         controls: Iterable[str] = (),
+        job_name: str = "",
     ) -> None:
+        # A sixth of all series only told when another one was created, which its first scrape tells too.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
         self.last_commit = 0.0  # seconds since 1970, 0: none yet
         self.started = time.time()
         self.remaining = 0  # changelog records still to be read
@@ -129,7 +176,7 @@ class Metrics:
                 self._collectors[metric.name] = self._make(metric)
         self.registry.register(KeyGauges(gauges, self.stats))
         self._topic, self._model, self._detector = topic, model, detector
-        self._collectors["build_info"].labels(__version__).set(1)
+        self._collectors["build_info"].labels(__version__, job_name).set(1)
         for reason in REASONS:
             self._collectors["records_dead_lettered_total"].labels(reason)
         for reason in SKIPPED:

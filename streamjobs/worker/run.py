@@ -85,6 +85,7 @@ def _run(settings: Settings, core: Core, *, once: bool, drain: bool) -> None:
         with_name(drift.detector)[0] if drift is not None else "",
         core.job.sinks.values(),
         [with_name(control)[0] for control in drift.beside] if drift is not None else (),
+        settings.job.name,
     )
     health = Health(metrics)
     threading.excepthook = _tell_of_threads(health)

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +45,20 @@ _POOL = 4096
 
 def in_turn(keys: int, first: int, count: int) -> Iterator[Sent]:
     """Records number first to first + count; the keys come in turn."""
+    numbers = range(first, first + count)
+    return _records((number % keys, number // keys, number + number // keys) for number in numbers)
+
+
+def _records(chosen: Iterable[tuple[int, int, int]]) -> Iterator[Sent]:
+    """chosen: number of the key, seconds since the start, number of the values."""
     rnd = random.Random(1)
     bodies = []
     for _ in range(_POOL):
         x = [round(rnd.gauss(0.0, 1.0), 4) for _ in range(DIM)]
         bodies.append(json.dumps({"x": x, "label": "up" if x[0] > 0 else "down"}).encode()[:-1])
-    for number in range(first, first + count):
-        key, at = number % keys, START + number // keys
-        value = bodies[(number + number // keys) % _POOL] + b',"ts":%d}' % at
+    for key, after, number in chosen:
+        at = START + after
+        value = bodies[number % _POOL] + b',"ts":%d}' % at
         yield Sent(b"key-%d" % key, value, key % PARTITIONS, round(at * 1000))
 
 
@@ -102,6 +108,38 @@ def misses(keys: int = 3_000, turns: int = 5) -> dict[str, float]:
         flush=True,
     )
     return told
+
+
+def misses_in_worker(broker: Broker, folder: Path, keys: int = 6_000, records: int = 60_000) -> dict[str, float]:
+    """A worker's processor, us a record, where all keys are live and where a tenth of the records finds its key not live."""
+    job = KafkaJob(broker.bootstrap, folder, "misses", **JOB, state={"cache": "4MB"})
+    hot = 800  # keys: half of what fits, so that they stay
+    job.produce(in_turn(keys, 0, 12 * keys))  # until every budget is full
+    worker = Worker(job).ready()
+    told: dict[str, list[float]] = {"live": [], "a tenth not live": []}
+    read = 0.0
+    try:
+        until(lambda: job.lag() == 0, lambda: f"{job.lag()} records wait", 3600, every=0.5)
+        cold = itertools.cycle(range(hot, keys))
+        for turn in range(6):
+            name = ("live", "a tenth not live")[turn % 2]
+            seconds = itertools.count(12 + turn * records)
+            numbers = [next(cold) if turn % 2 and n % 10 == 0 else n % hot for n in range(records)]
+            job.produce(_records((key, at, at) for key, at in zip(numbers, seconds, strict=False)))
+            used, read = worker.cpu(), Figures(worker)["state_reads_total"]
+            until(lambda: job.lag() == 0, lambda: f"{job.lag()} records wait", 3600, every=0.5)
+            told[name].append(1e6 * (worker.cpu() - used) / records)
+            read = Figures(worker)["state_reads_total"] - read
+    finally:
+        worker.end()
+    costs = {name: statistics.median(values) for name, values in told.items()}
+    print(
+        "worker: "
+        + ", ".join(f"{name} {cost:.1f} us CPU a record ({cost / costs['live']:.2f}x)" for name, cost in costs.items())
+        + f"; {read:,.0f} states read for {records:,} records  ({surroundings()})",
+        flush=True,
+    )
+    return {**costs, "read": read}
 
 
 class Figures:
@@ -211,6 +249,8 @@ def main(arguments: Sequence[str] = ()) -> int:
         numbers, records = [2_000], 10_000
     try:
         with cleaning_up_on_sigterm(), tempfile.TemporaryDirectory(prefix="streamjobs-bench-") as folder, Broker() as broker:
+            if not options.quick:
+                misses_in_worker(broker, Path(folder))
             for keys in numbers:
                 measure(broker, Path(folder), keys, max(records, 2 * keys))
     except SetupError as error:

@@ -14,6 +14,7 @@ import numpy as np
 from algorithms import LEARNERS, Learner, learner_from
 
 DIM, ROWS, RUNS = 39, 4000, 25
+LIMIT = 100  # stored samples of learners that have no limit of their own
 OKFEB = {"rank": 10, "budget": 15}
 EXTRA: dict[str, list[tuple[dict[str, Any], str]]] = {
     "okfeb": [
@@ -61,6 +62,12 @@ def main(arguments: list[str] | None = None) -> int:
     for name in arguments or LEARNERS:
         for settings, said in EXTRA.get(name, [({}, "")]):
             learner = learner_from(name, settings)
+            for limit in ("budget", "max_terms"):
+                if not learner.bounded and hasattr(learner, limit):
+                    learner, said = learner_from(name, {**settings, limit: LIMIT}), f"{limit} {LIMIT}"
+            if not learner.bounded:
+                print(f"{name:14} stores every row, so that no two runs are alike: not measured")
+                continue
             started = time.perf_counter()
             stream(learner, 1)
             compiled = time.perf_counter() - started

@@ -40,6 +40,18 @@ def recreate_changelog(job: KafkaJob) -> None:
     assert topic_ids(job.admin, [job.changelog]) != before
 
 
+def with_old_copy(job: KafkaJob, fork_server: ForkServer) -> tuple[Path, Path]:
+    """A local store of all records and a copy of it from before the last 500; the changelog is recreated since."""
+    job.produce(RECORDS[:400])
+    worker = run_until_done(job, fork_server=fork_server)
+    stale = job.folder / "stale"
+    shutil.copytree(worker.state, stale)
+    job.produce(RECORDS[400:])
+    run_until_done(job, fork_server=fork_server)
+    recreate_changelog(job)
+    return worker.state, stale
+
+
 def said(*words: object) -> tuple[int, str]:
     """Exit code of a command and what it printed, errors included."""
     text = io.StringIO()
@@ -111,13 +123,7 @@ def test_a_store_that_is_behind_is_refused_until_the_input_is_to_be_read_again(
     make_job: MakeJob, fork_server: ForkServer
 ) -> None:
     job = make_job("stale", **LEARNING)
-    job.produce(RECORDS[:400])
-    worker = run_until_done(job, fork_server=fork_server)
-    stale = job.folder / "stale"
-    shutil.copytree(worker.state, stale)
-    job.produce(RECORDS[400:])
-    run_until_done(job, fork_server=fork_server)
-    recreate_changelog(job)
+    _, stale = with_old_copy(job, fork_server)
 
     code, text = restored(job, stale)
     assert code == 3 and text.count("records before the committed input offset") == PARTITIONS and "--reread" in text
@@ -130,14 +136,8 @@ def test_a_store_that_is_behind_is_refused_until_the_input_is_to_be_read_again(
 
 def test_of_several_directories_the_furthest_store_counts(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = make_job("several", **LEARNING)
-    job.produce(RECORDS[:400])
-    worker = run_until_done(job, fork_server=fork_server)
-    stale = job.folder / "stale"
-    shutil.copytree(worker.state, stale)
-    job.produce(RECORDS[400:])
-    run_until_done(job, fork_server=fork_server)
-    recreate_changelog(job)
-    code, text = restored(job, stale, worker.state)
+    state, stale = with_old_copy(job, fork_server)
+    code, text = restored(job, stale, state)
     assert code == 0, text
     run_until_done(job, "c", fork_server=fork_server)
     verify(job, repeats=False)

@@ -15,7 +15,9 @@ from tests.checks.case import Case
 Settings = dict[str, Any]
 LAPLACIAN = {"name": "laplacian", "bandwidth": 2.0}
 POLYNOMIAL = {"name": "polynomial", "degree": 2, "offset": 1.0}
+AUTO = {"bandwidth": "auto", "bandwidth_rows": 4}
 OKFEB = {"name": "okfeb", "rank": 6, "budget": 10, "role": "head"}
+SKEGD = {"budget": 12, "rows": 15, "landmarks": 6, "rank": 4, "refresh_every": 5}
 SISPEED = {"rank": 4, "seed_size": 8, "budget": 12, "novelty": 0.2}
 
 
@@ -36,6 +38,25 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"budget": 12, "block_size": 4, "neighbours": "nearest", "regress": "features", "kernel": POLYNOMIAL}),
         Example({"budget": 10, "block_size": 2, "regress": "labels", "gain_rule": "relative", "min_gain": 0.001}),
     ],
+    "auto_bandwidth": [
+        Example({"rows": 4, "learner": {"name": "okfeb", "rank": 3, "budget": 6, "role": "track"}}),
+        Example({"rows": 15, "learner": {"name": "qklms", "budget": 8, "quantum": 0.1}}, targets=2),
+        Example(
+            {"rows": 12, "learner": {"name": "knlms", "loss": "hinge", "budget": 8, "kernel": {"name": "laplacian"}}},
+            targets=3,
+        ),
+        Example(
+            {"rows": 12, "learner": {"name": "one_vs_rest", "learner": {"name": "knlms", "loss": "hinge", "budget": 8}}},
+            targets=3,
+        ),
+        Example({"rows": 10, "learner": {"name": "sparse_speed", "rank": 8, "map_size": 12, "head": "rls", "delta": 0.1}}),
+    ],
+    "bogd": [
+        Example({"budget": 30, "step_size": 0.5}, targets=3, labels="onehot"),
+        Example({"budget": 40, "step_size": 0.5, "loss": "logistic"}),
+        Example({"budget": 60, "step_size": 0.1, "loss": "squared"}),
+    ],
+    "bpas": [Example({"budget": 12}, targets=3), Example({"budget": 8, "kernel": POLYNOMIAL})],
     "chain": [
         Example({"extractor": {"name": "scaling"}, "head": {"name": "rls", "intercept": True}}, targets=2),
         Example({"extractor": OKFEB, "head": {"name": "lms", "step_size": 0.3}}),
@@ -47,6 +68,7 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"extractor": {"name": "block_greedy", "budget": 9, "block_size": 3}, "head": {"name": "rls"}}, targets=2),
         Example({"extractor": {**OKFEB, "role": "track"}, "head": {"name": "exrls"}}),
         Example({"extractor": {"name": "sispeed", **SISPEED}, "head": {"name": "rls"}}),
+        Example({"extractor": {**OKFEB, "role": "track", "kernel": AUTO}, "head": {"name": "rls"}}, targets=2),
     ],
     "coherence": [
         Example({"budget": 20, "above": 0.7, "regress": "labels"}, targets=2),
@@ -54,6 +76,11 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "exkrls": [Example({"budget": 8, "transition": 0.9999, "forgetting": 0.99}, targets=2)],
     "exrls": [Example({"transition": 0.9999, "forgetting": 0.98, "intercept": True}, targets=2)],
+    "fogd": [
+        Example({"features": 40, "loss": "logistic", "step_size": 0.02}, targets=3, labels="onehot"),
+        Example({"features": 50, "loss": "squared", "step_size": 0.01, "ridge": 0.01}, targets=2),
+    ],
+    "forgetron": [Example({"budget": 15}), Example({"budget": 40}, targets=3)],
     "gated_rls": [
         Example({"intercept": True, "forgetting": 0.98}, targets=3, labels="onehot"),
         Example({"gate": False, "fallback": "none"}, targets=3),
@@ -68,10 +95,21 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"budget": 8, "loss": "hinge"}, targets=3),
         Example({"budget": 30, "coherence_below": 0.9, "kernel": POLYNOMIAL}),
     ],
+    "kogd": [
+        Example({"max_terms": 40, "step_size": 0.5}, targets=3, labels="onehot"),
+        Example({"max_terms": 60, "step_size": 0.5, "loss": "squared"}, targets=2),
+        Example({"max_terms": 60, "step_size": 0.5, "loss": "logistic"}),
+    ],
     "krls": [Example({"budget": 8, "forgetting": 0.98}, targets=2), Example({"budget": 40, "ald_above": 0.1})],
     "lms": [Example({"step_size": 0.05, "ridge": 0.01}, targets=2)],
     "logistic": [Example(targets=3, labels="onehot")],
     "nlms": [Example(targets=2)],
+    "nogd": [
+        Example({"budget": 12, "rank": 6, "loss": "squared", "kernel": LAPLACIAN}, targets=2),
+        Example({"budget": 12, "rank": 8}, targets=3),
+        Example({"budget": 20, "loss": "logistic", "ridge": 0.01, "kernel": POLYNOMIAL}),
+    ],
+    "norma": [Example({"max_terms": 30, "step_size": 0.5}), Example({"max_terms": 40, "kernel": LAPLACIAN}, targets=2)],
     "okfe": [
         Example({"rank": 3, "step_rule": "over_n", "step_size": 10.0, "seed_size": 6, "seed_factor": "random"}),
         Example({"rank": 3, "update": "nonparametric", "recede": True, "kernel": POLYNOMIAL}),
@@ -90,10 +128,23 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"budget": 10, "regress": "features", "ridge": 0.1, "regress_ridge": 0.1}),
         Example({"budget": 10, "regress": "labels", "kernel": POLYNOMIAL, "regress_ridge": 0.001}),
     ],
+    "one_vs_rest": [
+        Example({"learner": {"name": "logistic"}}, targets=3, labels="onehot"),
+        Example({"classes": 3, "learner": {"name": "knlms", "loss": "hinge", "budget": 8}}, targets=3),
+        Example({"learner": {"name": "projectron", "budget": 8}}, targets=2),
+    ],
     "pa": [Example(targets=3)],
     "pegasos": [Example(targets=3)],
+    "perceptron": [Example({"max_terms": 20}), Example(targets=3)],
+    "projectron": [Example({"budget": 8}), Example({"budget": 12, "kernel": POLYNOMIAL}, targets=3)],
+    "projectron_pp": [Example({"budget": 8}), Example({"budget": 15}, targets=3)],
+    "pros_n_kons": [
+        Example({"budget": 8, "ridge": 0.1, "kernel": LAPLACIAN}, targets=3),
+        Example({"budget": 10, "loss": "squared", "curvature": 0.01, "ridge": 0.1}, targets=2),
+    ],
     "qklms": [Example({"budget": 8, "quantum": 0.5}, targets=2)],
     "random_prototypes": [Example({"budget": 6}), Example({"budget": 5, "kernel": POLYNOMIAL})],
+    "rbp": [Example({"budget": 20}), Example({"budget": 40}, targets=3)],
     "rff": [Example({"features": 33, "variant": "phase"})],
     "rls": [Example({"forgetting": 0.98, "intercept": True}, targets=2)],
     "running_mean": [Example({"decay": 0.98, "kernel": LAPLACIAN}), Example({"kernel": POLYNOMIAL})],
@@ -106,6 +157,11 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({**SISPEED, "rank": 9, "seed_size": 3, "evict": "close_pair", "head": "exrls", "kernel": POLYNOMIAL}),
         Example({**SISPEED, "evict": "oldest", "head": "none", "solver": "rank_one"}),
         Example({**SISPEED, "evict": "stop", "transfer": "truncate"}),
+    ],
+    "skegd": [
+        Example({**SKEGD, "kernel": LAPLACIAN}, targets=3),
+        Example({**SKEGD, "map": "printed", "rebase": "printed", "step_size": 0.5, "refresh_every": 40}),
+        Example({**SKEGD, "rows": 0, "refresh_every": 1, "kernel": POLYNOMIAL}),
     ],
     "sparse_speed": [Example({"rank": 8, "map_size": 12, "head": "rls", "delta": 0.1}, targets=2)],
     "speed": [

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Array, Learner, SettingError
+from algorithms.common.protocol import Array, Learner, SettingError, Stage
 from tests.checks.case import Case
 from tests.checks.states import leaves, nbytes, rebuilt, same_outputs, same_state
 
@@ -32,12 +32,13 @@ def check_the_state_is_plain_arrays_and_numbers(case: Case) -> None:
                 assert value.flags.c_contiguous, f"{path} is not C-contiguous"
             else:
                 assert type(value) in (int, float), f"{path} is a {type(value).__name__}"
+    stored = {f"{path}.{field}" if path else field for path, part in _parts(case.learner, start) for field in part.stored}
     for later in states[1:]:
         for (path, a), (_, b) in zip(leaves(start), leaves(later), strict=True):
             assert type(a) is type(b), f"{path} was a {type(a).__name__} and became a {type(b).__name__}"
             if isinstance(a, np.ndarray):
                 assert a.dtype == b.dtype, f"{path} was {a.dtype} and became {b.dtype}"
-                free = path.rpartition(".")[2] in _stored(case.learner)
+                free = path in stored
                 assert free or a.shape == b.shape, f"{path} is not in `stored`, yet its shape changed"
                 assert a.shape[1:] == b.shape[1:], f"{path} changed its row shape"
 
@@ -133,7 +134,8 @@ def check_a_state_that_contradicts_itself_is_refused(case: Case) -> None:
     """
     states = [case.trained(n) for n in (5, 20, 40, case.rows)]
     refused = 0
-    for path, learner in _parts(case.learner):
+    parts = list(_parts(case.learner, states[0]))
+    for path, learner in parts:
         own = [attrgetter(path)(state) if path else state for state in states]
         for field in _run_together(learner, own):
             for whole, part in zip(states, own, strict=True):
@@ -141,14 +143,13 @@ def check_a_state_that_contradicts_itself_is_refused(case: Case) -> None:
                     array = _resized(getattr(part, field), rows)
                     if array is None or (len(array) == 0 and field in learner.may_be_empty):
                         continue
-                    wrong = part._replace(**{field: array})
-                    text = _refusal_of(case, whole._replace(**{path: wrong}) if path else wrong)
+                    text = _refusal_of(case, _with_part(whole, path, part._replace(**{field: array})))
                     assert text, f"{path or 'state'}.{field} with {len(array)} rows for {len(array) - rows} was taken"
                     words = [type(learner).__name__, field, "expected", "got"]
                     clear = all(word in text for word in words) and text.endswith(".") and "\n" not in text
                     assert clear, f"not one clear sentence: {text!r}"
                     refused += 1
-    assert refused or not any(learner.aligned or learner.triangles for _, learner in _parts(case.learner))
+    assert refused or not any(learner.aligned or learner.triangles for _, learner in parts)
 
 
 def check_outputs_have_their_shapes(case: Case) -> None:
@@ -209,15 +210,22 @@ def _with_kernel(learner: Any, kernel: Kernel) -> Learner:
     return dataclasses.replace(learner, **changed)
 
 
-def _parts(learner: Learner) -> Iterator[tuple[str, Learner]]:
-    """The learner, or of a composite its parts by the names of the state's fields."""
-    names = [name for name in getattr(learner, "__dataclass_fields__", ()) if isinstance(getattr(learner, name), Learner)]
-    yield from ((name, getattr(learner, name)) for name in names)
-    if not names:
-        yield "", learner
+def _parts(stage: Any, state: Any, path: str = "") -> Iterator[tuple[str, Stage]]:
+    """The learner, or of a composite its parts by the paths of their states."""
+    if not all(hasattr(value, "_fields") for value in state):
+        yield path, stage
+        return
+    for name, value in zip(state._fields, state, strict=True):
+        yield from _parts(getattr(stage, name), value, f"{path}.{name}" if path else name)
 
 
-def _run_together(learner: Learner, states: list[Any]) -> list[str]:
+def _with_part(state: Any, path: str, part: Any) -> Any:
+    """The state with another part at this path."""
+    name, _, rest = path.partition(".")
+    return state._replace(**{name: _with_part(getattr(state, name), rest, part)}) if name else part
+
+
+def _run_together(learner: Stage, states: list[Any]) -> list[str]:
     """Stored fields stated to run together, and those that had as many rows as another in every one of the states."""
     stated = {field for group in learner.aligned for field in group} | {*learner.triangles, *learner.triangles.values()}
     rows = {field: [len(getattr(state, field)) for state in states] for field in learner.stored}
@@ -247,12 +255,3 @@ def _triangles(learner: Any, state: Any) -> int:
     held = len(getattr(state, learner.stored[0])) if learner.stored else 0
     fields = [getattr(state, field) for field in learner.stored[1:]]
     return sum(value.nbytes for value in fields if value.ndim == 1 and len(value) == held * (held + 1) // 2 > held)
-
-
-def _stored(learner: Any) -> set[str]:
-    """Names of stored fields, those of learners inside included."""
-    names = set(learner.stored)
-    for name in getattr(learner, "__dataclass_fields__", ()):
-        part = getattr(learner, name, None)
-        names |= _stored(part) if hasattr(part, "stored") else set()
-    return names

@@ -11,7 +11,7 @@ from streamjobs.worker.metrics import METRICS, PREFIX
 from tests.docs.reference import leaf_commands
 
 ENVIRONMENT = {"STREAMJOBS_CACHE", "STREAMJOBS_DATA"}  # beside the overrides of settings
-SUFFIXES = ("_bucket", "_sum", "_count", "_created")  # of a histogram's or counter's series
+SUFFIXES = ("_bucket", "_sum", "_count")  # of a histogram's or counter's series
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:

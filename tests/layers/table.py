@@ -46,7 +46,12 @@ LAYERS = (
     ),
     _layer("BLAS threads", ("algorithms.common.blas",), {"ctypes", "importlib", "pathlib", "threading"}, pure=True),
     Layer("learners", ("algorithms",), frozenset({*PURE, *NUMERIC, "algorithms.common"}), pure=True),
-    _layer("composites", ("algorithms.chain", "algorithms.one_vs_rest"), {*NUMERIC, "algorithms"}, pure=True),
+    _layer(
+        "composites",
+        ("algorithms.auto_bandwidth", "algorithms.chain", "algorithms.one_vs_rest"),
+        {*NUMERIC, "algorithms"},
+        pure=True,
+    ),
     _layer("registry", ("=algorithms",), {"algorithms"}, pure=True),
     # The product, pure part.
     _layer("base", ("=streamjobs", "streamjobs.errors"), set(), pure=True),

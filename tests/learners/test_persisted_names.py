@@ -6,6 +6,7 @@ A failure here means that states, populations or job files out there would no lo
 import pytest
 
 from algorithms import LEARNERS
+from algorithms.auto_bandwidth import BandwidthChoice
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Stage
 from streamjobs.stages.class_counts import ClassCounts
@@ -21,34 +22,49 @@ from streamjobs.stages.windows import Windows
 LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of states
     "adwin": "Adwin",
     "ald": "Ald",
+    "auto_bandwidth": "AutoBandwidth",
     "block_greedy": "BlockGreedy",
+    "bogd": "Bogd",
+    "bpas": "Bpas",
     "chain": "Chain",
     "coherence": "Coherence",
     "exkrls": "Exkrls",
     "exrls": "Exrls",
+    "fogd": "Fogd",
+    "forgetron": "Forgetron",
     "gated_rls": "GatedRls",
     "gauss_quadrature": "GaussQuadrature",
     "ispeed": "Ispeed",
     "klms": "Klms",
     "knlms": "Knlms",
+    "kogd": "Kogd",
     "krls": "Krls",
     "last_points": "LastPoints",
     "lms": "Lms",
     "logistic": "Logistic",
     "nlms": "Nlms",
+    "nogd": "Nogd",
+    "norma": "Norma",
     "okfe": "Okfe",
     "okfeb": "Okfeb",
+    "one_vs_rest": "OneVsRest",
     "online_greedy": "OnlineGreedy",
     "pa": "Pa",
     "page_hinkley": "PageHinkley",
     "pegasos": "Pegasos",
+    "perceptron": "Perceptron",
+    "projectron": "Projectron",
+    "projectron_pp": "ProjectronPp",
+    "pros_n_kons": "ProsNKons",
     "qklms": "Qklms",
     "random_prototypes": "RandomPrototypes",
+    "rbp": "Rbp",
     "rff": "Rff",
     "rls": "Rls",
     "running_mean": "RunningMean",
     "scaling": "Scaling",
     "sispeed": "Sispeed",
+    "skegd": "Skegd",
     "sparse_speed": "SparseSpeed",
     "speed": "Speed",
     "stream_greedy": "StreamGreedy",
@@ -67,6 +83,7 @@ STAGE_NAMES = {
     ClassCounts: "Books",
     LearnerStage: "LearnerStage",
     Kernel: "Kernel",
+    BandwidthChoice: "BandwidthChoice",
 }
 
 

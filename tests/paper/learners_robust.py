@@ -2,7 +2,7 @@
 
 Each chunk of 10,000 rows has an outlier every 1000 rows and ends with 500 equal ones. After each chunk the state must be
 finite and within its bound, and so must what comes of the rows that are neither. Learners without a bound, which a job
-refuses, get a budget of 100; `okfe`, which has none, gets 2000 rows. Maps that take nearly every row of such a stream in
+refuses, get a limit of 100; `okfe`, which has none, gets 2000 rows. Maps that take nearly every row of such a stream in
 are small ones: it is the number of admissions that is tried.
 """
 
@@ -37,8 +37,9 @@ def learners() -> dict[str, Learner]:
     for name in LEARNERS.keys() - {"chain"}:
         settings = SETTINGS.get(name, {})
         learner = learner_from(name, settings)
-        if not learner.bounded and hasattr(learner, "budget"):
-            learner = learner_from(name, {**settings, "budget": BUDGET})
+        for limit in ("budget", "max_terms"):
+            if not learner.bounded and hasattr(learner, limit):
+                learner = learner_from(name, {**settings, limit: BUDGET})
         found[name] = learner
     return dict(sorted(found.items()))
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import re
 import socket
 import time
 import urllib.error
@@ -13,6 +14,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
+from streamjobs import __version__
 from streamjobs.core.messages import Report, Worst
 from streamjobs.core.state.live import LiveStats
 from streamjobs.errors import REASONS, SetupError
@@ -29,7 +31,7 @@ from tests.worker.fakes import Worker, stream
 def get(port, path, headers=None):
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers or {})
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=30) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -52,7 +54,30 @@ def test_every_metric_is_served_under_its_name(served):
         name = (PREFIX + metric.name).removesuffix("_total")
         assert name in families, metric.name
         assert families[name].type == metric.kind
-    assert all(name.startswith(PREFIX) for name in families)
+    assert all(name.startswith((PREFIX, "process_", "python_gc_")) for name in families)
+    assert {"process_resident_memory_bytes", "process_open_fds", "python_gc_collections"} <= families.keys()
+
+
+def test_no_series_tells_again_when_it_was_created(served):
+    health, port = served
+    health.metrics.count_advance(Report(records=1, ls_errors=[0.1]), 0.001)
+    for accept in ("text/plain", "application/openmetrics-text; version=1.0.0"):
+        text = get(port, "/metrics", {"Accept": accept})[1]
+        series = {line.partition("{")[0].partition(" ")[0] for line in text.splitlines() if not line.startswith("#")}
+        assert PREFIX + "records_consumed_total" in series
+        assert not [name for name in series if name.endswith("_created")]
+
+
+def test_every_help_text_is_a_sentence(served):
+    _, port = served
+    for family in text_string_to_metric_families(get(port, "/metrics")[1]):
+        if family.name.startswith(PREFIX):
+            assert re.fullmatch(r"[A-Z0-9].*\.", family.documentation), family.name
+
+
+def test_the_name_of_the_job_is_told_once():
+    metrics = Metrics("in", "okfeb", job_name="steps")
+    assert metrics.registry.get_sample_value(PREFIX + "build_info", {"version": __version__, "job_name": "steps"}) == 1
 
 
 def test_every_reason_of_a_dead_letter_has_its_counter_from_the_start(served):
@@ -147,6 +172,36 @@ def test_the_states_of_a_worker_answer_with_the_right_status(served):
         health.state = state
         status, body = get(port, "/health")
         assert (status, json.loads(body)["state"]) == (expected, state)
+
+
+def test_a_worker_is_live_from_its_start_and_ready_while_it_runs(served):
+    health, port = served
+    for state, remaining, ready, reason in (
+        ("recovering", 0, 503, "the worker does not have its partitions yet"),
+        ("recovering", 7, 503, "7 changelog records are still to be read"),
+        ("running", 0, 200, ""),
+        ("stopping", 0, 503, "the worker is stopping"),
+    ):
+        health.state, health.metrics.remaining = state, remaining
+        assert get(port, "/live") == (200, '{"live": true, "reason": ""}')
+        status, body = get(port, "/ready")
+        assert (status, json.loads(body)) == (ready, {"ready": not reason, "reason": reason})
+    health.state, health.reason = "failed", "the disk is full"
+    assert json.loads(get(port, "/ready")[1])["reason"] == "the disk is full"
+
+
+def test_a_loop_that_stands_still_is_neither_live_nor_ready():
+    health = Health(Metrics("in"), state="running", last_turn=100.0, last_answer=160.0)
+    assert health.live(100.0 + STALLED - 1)[0] == health.ready(100.0 + STALLED - 1)[0] == 200
+    for status, body in (health.live(100.0 + STALLED + 1), health.ready(100.0 + STALLED + 1)):
+        assert status == 503 and "event loop has not run" in body["reason"]
+
+
+def test_a_worker_that_no_broker_answers_is_live_and_not_ready():
+    health = Health(Metrics("in"), state="running", last_turn=160.0, last_answer=100.0)
+    now = 100.0 + STALLED + 1
+    assert health.live(now)[0] == 200
+    assert health.ready(now) == (503, {"ready": False, "reason": "no broker has answered for 61 s"})
 
 
 def test_a_loop_that_stands_still_is_not_healthy():

@@ -32,7 +32,6 @@ _CUSTOM = ("load", "save", "check_rows")  # a stage with its own is not moved he
 class Leaf(NamedTuple):
     """One stage with arrays of its own: of a chain there are two."""
 
-    name: str
     stage: Stage
     work: Workspace
     like: Any
@@ -110,9 +109,7 @@ class Columns:
 
     @classmethod
     def of(cls, begin: bytes, stages: dict[str, JobStage], work: dict[str, Any], likes: dict[str, Any]) -> "Columns | None":
-        leaves = [
-            leaf for name, stage in stages.items() for leaf in _leaves(name, stage, stage.codec, work[name], likes[name])
-        ]
+        leaves = [leaf for name, stage in stages.items() for leaf in _leaves(stage, stage.codec, work[name], likes[name])]
         for leaf in leaves:
             owner = type(leaf.owner)
             if owner.validate is not JobStage.validate and owner.trusted is JobStage.trusted:
@@ -198,7 +195,8 @@ class Columns:
         ends = begins + lengths - CRC.size
         loops.locate(buffer, begins + np.array(arrays_at), ends, self.layouts, self.rooms, places, counts, good)
         good &= np.array(sound, np.bool_)
-        kept, into = np.flatnonzero(good), np.array(slots, np.int64)
+        kept, all_slots = np.flatnonzero(good), np.array(slots, np.int64)
+        into = all_slots
         if len(kept) < len(good):
             into, places, counts = into[kept], np.ascontiguousarray(places[:, kept]), np.ascontiguousarray(counts[:, kept])
         self._fill(buffer, into, places, counts)
@@ -208,7 +206,7 @@ class Columns:
             kept = np.flatnonzero(good)
             if type(leaf.stage).derive is not Stage.derive and len(kept):
                 with ONE_THREAD:
-                    good[kept] = leaf.stage.derive_slots(leaf.work, np.array(slots, np.int64)[kept])
+                    good[kept] = leaf.stage.derive_slots(leaf.work, all_slots[kept])
         return Decoded(good.tolist(), offsets, names)
 
     def _head(self, data: bytes) -> tuple[int, list[str], Offsets] | None:
@@ -284,12 +282,12 @@ def _related(leaves: Sequence[Leaf]) -> Iterator[tuple[int, int, bool, bool]]:
         begin += len(leaf.like)
 
 
-def _leaves(name: str, owner: JobStage, stage: Stage, work: Any, like: Any, alone: bool = True) -> Iterator[Leaf]:
+def _leaves(owner: JobStage, stage: Stage, work: Any, like: Any, alone: bool = True) -> Iterator[Leaf]:
     if all(hasattr(value, "_fields") for value in like):  # a composite: its parts carry the names of its state's fields
         for field, value in zip(like._fields, like, strict=True):
-            yield from _leaves(name, owner, getattr(stage, field), getattr(work, field), value, False)
+            yield from _leaves(owner, getattr(stage, field), getattr(work, field), value, False)
     else:
-        yield Leaf(name, stage, work, like, owner, alone)
+        yield Leaf(stage, work, like, owner, alone)
 
 
 def _known(names: list[str], most: int | None, least: list[str]) -> bool:

@@ -135,7 +135,8 @@ class Live:
         """The key's slot; reads its snapshot, or begins a new state, where it has none. May raise SnapshotError."""
         slot = self.slot_of.get(key)
         if slot is None:
-            slot = self._enter(key)
+            self.enter([key])
+            slot = self.slot_of[key]
         self.used[slot] = self.now
         return slot
 
@@ -173,12 +174,6 @@ class Live:
             if self.parked.take(key) is not None:
                 self.dirty.add(slot)
         self.touch(slots)
-
-    def _enter(self, key: bytes) -> int:
-        if not self.room():  # in a batch whose keys fill all slots: `enter` would have to move one of them out
-            self._make_room(1)
-        self.enter([key])
-        return self.slot_of[key]
 
     def _load(self, slots: list[int], snapshots: list[bytes]) -> None:
         if not slots:
@@ -273,7 +268,7 @@ class Live:
         leaving = old[np.argsort(self.used[old], kind="stable")][: max(wanted, len(held) // 8)]
         assert len(leaving) >= wanted, "advance starts a new batch before room runs out"
         unsaved = [slot for slot in leaving.tolist() if slot in self.dirty]
-        for slot, data in zip(unsaved, self._encode(unsaved), strict=True):
+        for slot, data in zip(unsaved, self.encode(unsaved), strict=True):
             self.parked[self.key_of[slot]] = data
         self.dirty.difference_update(unsaved)
         for slot in leaving.tolist():
@@ -285,11 +280,8 @@ class Live:
     def states(self, slot: int) -> dict[str, Any]:
         return {name: stage.save(self.work[name], slot, self.templates[name]) for name, stage in self.job.own.items()}
 
-    def encoded(self, slots: list[int]) -> list[bytes]:
+    def encode(self, slots: list[int]) -> list[bytes]:
         """Snapshots of the keys in these slots."""
-        return self._encode(slots)
-
-    def _encode(self, slots: list[int]) -> list[bytes]:
         if self.columns is not None:
             return self.columns.encode(slots, [self.offsets[slot] for slot in slots], [self.names[slot] for slot in slots])
         return [self.job.encode(self.states(slot), self.names[slot], self.offsets[slot]) for slot in slots]
@@ -298,7 +290,7 @@ class Live:
         """(key, snapshot) of every key changed since the last call; after it they count as stored."""
         changed = list(self.parked.items())
         slots = sorted(self.dirty)
-        changed += zip([self.key_of[slot] for slot in slots], self._encode(slots), strict=True)
+        changed += zip([self.key_of[slot] for slot in slots], self.encode(slots), strict=True)
         self.parked.clear()
         self.dirty.clear()
         self.log.clear()

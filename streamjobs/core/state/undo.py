@@ -27,7 +27,7 @@ def keep(live: Live, keys: Iterable[bytes | None]) -> Kept:
     known = dict.fromkeys(key for key in keys if key is not None)
     changed = [slot for key in known if (slot := live.slot_of.get(key)) in live.dirty and slot is not None]
     snapshots: dict[bytes, bytes | None] = {key: live.parked.get(key) for key in known}
-    snapshots |= zip([live.key_of[slot] for slot in changed], live.encoded(changed), strict=True)
+    snapshots |= zip([live.key_of[slot] for slot in changed], live.encode(changed), strict=True)
     return Kept(snapshots, live.model, counts_of(live))
 
 

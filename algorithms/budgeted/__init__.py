@@ -1,0 +1,1 @@
+"""Kernel perceptrons and gradient steps on stored samples, each with its own way to keep to a budget."""

@@ -1,0 +1,123 @@
+"""Budgeted passive-aggressive, simple (BPA-S): the newcomer takes over from the one sample that costs least to give up.
+
+Source: Wang, Vucetic (2010), AISTATS, PMLR 9:908-915, the simple version; the toolboxes LIBOL and LSOKL. A comparator of
+papers 000 and 001.
+Symbols: B = budget, C = aggressiveness, alpha = weights, tau = the step, beta = the newcomer's weight.
+Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m <= budget.
+Readings: where y f < 1, tau = min(C, (1 - y f) / kappa(x, x)). When full, r leaves with the least |f' - f|^2 / 2 + C max(0,
+1 - y f'(x)), where f' = f - alpha_r kappa(x_r, .) + beta kappa(x, .) and beta = alpha_r kappa(x_r, x) / kappa(x, x) + y tau,
+which is the best weight. Ties: the oldest. Of several targets the costs are added; one without a loss has tau = 0.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.budgeted.family import SupportLearner, drop, hinge_losses, scores, side, state_arrays
+from algorithms.common.compiled import compiled
+from algorithms.common.kernels import Kernel, fill_row, own_value
+from algorithms.common.linalg import LARGEST_STEP, largest, missing, put
+from algorithms.common.protocol import Array, Basis, Outputs, require
+
+
+class BpasState(NamedTuple):
+    support: Array  # (m, dim) stored samples, oldest first
+    weights: Array  # (m, targets)
+    seen: int  # rows so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bpas(SupportLearner):
+    """Classification with a large margin, by steps as long as the loss asks for, on a fixed number of samples.
+
+    >>> learner = Bpas(budget=2, kernel=Kernel(bandwidth=1.0))
+    >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [5.0], [0.5]], [[1.0], [-1.0], [1.0]])
+    >>> state.support.ravel(), state.weights.ravel().round(3)  # 0.5 takes over from 0.0, with its share of the weight
+    (array([5. , 0.5]), array([-1.,  1.]))
+    """
+
+    name: ClassVar[str] = "bpas"
+    persisted_name: ClassVar[str] = "Bpas"
+
+    kernel: Kernel = field(default_factory=Kernel)
+    budget: int = 100  # most stored samples
+    aggressiveness: float = 1.0  # above 0; the longest step, C
+
+    def __post_init__(self) -> None:
+        require(self, "budget", self.budget >= 1, "1 or more")
+        require(self, "aggressiveness", 0 < self.aggressiveness < np.inf, "above 0")
+
+    def init(self, *, dim: int, targets: int, seed: int) -> BpasState:
+        return BpasState(*state_arrays(dim, targets), 0)
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        aggressiveness = float(self.aggressiveness)
+        _loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, self.budget, aggressiveness)
+
+
+@compiled
+def _loop(work, slots, X, Y, learn, out, code, budget, aggressiveness):
+    support_of, weights_of, seen, counts = work
+    k, along = np.empty(support_of.shape[1]), np.empty(Y.shape[1])
+    for n in range(len(X)):
+        key, x, y, prediction = slots[n], X[n], Y[n], out.prediction[n]
+        support, weights, count = support_of[key], weights_of[key], counts[key, 0]
+        if missing(x):
+            continue
+        kxx = own_value(code, x)
+        if not np.isfinite(kxx):
+            continue
+
+        # Predict with what earlier rows taught.
+        fill_row(code, support, count, x, k)
+        within = scores(k, weights, count, prediction)
+        out.loss[n] = hinge_losses(prediction, y)
+        if not learn[n] & 2:
+            continue
+        seen[key] += 1
+        if missing(y) or not within or not kxx > 0.0:
+            continue
+
+        # The passive-aggressive step along phi(x).
+        for t in range(y.size):
+            label = side(y[t])
+            along[t] = label * min(aggressiveness, max(0.0, 1.0 - label * prediction[t]) / kxx)
+        if largest(along) == 0.0:
+            continue
+
+        # When full, the newcomer takes over from the sample that costs least.
+        leaving = -1
+        if count == budget:
+            leaving = _cheapest(code, support, weights, count, k, kxx, prediction, y, along, aggressiveness)
+            if leaving < 0:
+                continue
+            for t in range(y.size):
+                along[t] += weights[leaving, t] * k[leaving] / kxx
+        if not largest(along) * max(kxx, 1.0) < LARGEST_STEP:
+            continue
+        if leaving >= 0:
+            count = drop(support, weights, leaving, count)
+            out.evicted[n] = 1
+        put(support[count], x)
+        put(weights[count], along)
+        out.admitted[n] = 1
+        counts[key, 0], counts[key, 1] = count + 1, count + 1
+
+
+@compiled
+def _cheapest(code, support, weights, count, k, kxx, prediction, y, along, aggressiveness):
+    """The sample whose removal, with the best weight for the newcomer, leaves the least objective; -1 if all overflow."""
+    cheapest, least = -1, np.inf
+    for i in range(count):
+        own = own_value(code, support[i]) if code[0] > 1.0 else 1.0
+        share, cost = k[i] / kxx, 0.0
+        for t in range(y.size):
+            alpha, label = weights[i, t], side(y[t])
+            beta = alpha * share + along[t]
+            moved = alpha * alpha * own + beta * beta * kxx - 2.0 * alpha * beta * k[i]
+            lack = max(0.0, 1.0 - label * (prediction[t] - alpha * k[i] + beta * kxx))
+            cost += 0.5 * moved + aggressiveness * lack
+        if cost < least:
+            cheapest, least = i, cost
+    return cheapest

@@ -1,0 +1,98 @@
+"""What the budgeted learners share: scores f_t(x) = sum_i weights[i, t] kappa(support[i], x), and how they are stored.
+
+Several targets are binary problems side by side on one support: a sample is stored where any of them asks for it, with
+weight 0 for the others. Labels are -1/+1; a target of 0 or below is the label -1.
+"""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.linalg import missing, remove_row
+from algorithms.common.protocol import Array, Learner, State
+from algorithms.common.workspace import Slot
+
+
+class SupportLearner(Learner, abstract=True):
+    """Samples and their weights, (m, dim) and (m, targets), oldest first; no learner itself."""
+
+    __slots__ = ()
+    kind: ClassVar[str] = "classification"
+    stored: ClassVar[tuple[str, ...]] = ("support", "weights")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "weights"),)
+    binary_targets: ClassVar[bool] = True  # several targets are binary problems on one support
+
+    @property
+    def most(self) -> int:
+        """Most stored samples; 0: unlimited."""
+        return int(getattr(self, "budget", 0) or getattr(self, "max_terms", 0))
+
+    def room(self, field: str) -> int | None:
+        return self.most or None
+
+    def dim(self, state: State) -> int:
+        return int(state.support.shape[1])
+
+    def targets(self, state: State) -> int:
+        return int(state.weights.shape[1])
+
+    def derive(self, own: Slot) -> None:
+        self.check_most(own)
+
+    def check_most(self, own: Slot) -> None:
+        """Raise ValueError where a state stores more samples than these settings allow."""
+        held = own.rows("support")
+        if self.most and held > self.most:
+            raise ValueError(f"{type(self).__name__}: the state stores {held} samples, this learner's limit is {self.most}.")
+
+
+@compiled
+def side(y: float) -> float:
+    """The label -1 or +1 of a target given as -1/+1 or 0/1."""
+    return 1.0 if y > 0.0 else -1.0
+
+
+@compiled
+def scores(k: Array, weights: Array, count: int, prediction: Array) -> bool:
+    """prediction = weights' k; all NaN and False where that is out of range."""
+    for t in range(prediction.size):
+        total = 0.0
+        for i in range(count):
+            total += k[i] * weights[i, t]
+        prediction[t] = total
+    if missing(prediction):
+        for t in range(prediction.size):
+            prediction[t] = np.nan
+        return False
+    return True
+
+
+@compiled
+def hinge_losses(prediction: Array, y: Array) -> float:
+    """sum_t max(0, 1 - y_t f_t), which is what the mistake-driven ones report too; NaN where a target is unknown."""
+    if missing(y):
+        return np.nan
+    total = 0.0
+    for t in range(y.size):
+        total += max(0.0, 1.0 - side(y[t]) * prediction[t])
+    return total
+
+
+@compiled
+def drop(support: Array, weights: Array, leaving: int, count: int) -> int:
+    """Remove a sample; gives how many are left."""
+    remove_row(support, leaving, count)
+    remove_row(weights, leaving, count)
+    return count - 1
+
+
+@compiled
+def scale(weights: Array, count: int, t: int, by: float) -> None:
+    for i in range(count):
+        weights[i, t] *= by
+
+
+def state_arrays(dim: int, targets: int) -> tuple[Any, Any]:
+    """No samples, and no weights."""
+    return np.empty((0, dim)), np.empty((0, targets))

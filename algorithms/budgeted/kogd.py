@@ -1,0 +1,63 @@
+"""Kernelised online gradient descent (KOGD, OGD): every sample with a loss is stored, weighted by its step.
+
+Source: Kivinen, Smola, Williamson (2001), NIPS 14; OGD of papers 000 (Fig. 9) and 001 (stage one of SkeGD).
+Symbols: eta = step_size, lambda = ridge, alpha = weights, tau = max_terms.
+Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m = rows with a loss so far or max_terms.
+Readings: losses are max(0, 1 - y f), (y - f)^2 / 2 (told as `loss` without the 1/2) or log(1 + exp(-y f)); squared and
+logistic ones store every row. f decays by 1 - eta lambda at every row with a target. squared is stable while step_size
+kappa(x, x) < 2.
+Departs from the source: with max_terms the oldest sample leaves. Without (0) the state grows with the stream: jobs refuse
+it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from algorithms.budgeted.family import SupportLearner, state_arrays
+from algorithms.budgeted.gradient_loop import LOSSES, OLDEST, Rule, gradient_loop
+from algorithms.budgeted.gradient_settings import check_steps, kind_of
+from algorithms.common.kernels import Kernel
+from algorithms.common.protocol import Array, Basis, Outputs, require
+
+
+class KogdState(NamedTuple):
+    support: Array  # (m, dim) stored samples, oldest first
+    weights: Array  # (m, targets)
+    seen: int  # rows so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kogd(SupportLearner):
+    """Classification, or with loss = "squared" regression, by gradient steps in the kernel's space.
+
+    >>> learner = Kogd(step_size=0.5, kernel=Kernel(bandwidth=1.0))
+    >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [0.0], [0.0]], [[1.0], [1.0], [1.0]])
+    >>> out.prediction.ravel(), state.weights.ravel()
+    (array([0. , 0.5, 1. ]), array([0.5, 0.5]))
+    """
+
+    name: ClassVar[str] = "kogd"
+    persisted_name: ClassVar[str] = "Kogd"
+
+    kernel: Kernel = field(default_factory=Kernel)
+    step_size: float = 0.2  # above 0
+    ridge: float = 0.0  # 0 or more, below 1 / step_size; f decays by step_size ridge a row
+    loss: Literal["hinge", "squared", "logistic"] = "hinge"
+    max_terms: int = 0  # most stored samples; 0: unlimited, which jobs refuse
+
+    def __post_init__(self) -> None:
+        check_steps(self)
+        require(self, "max_terms", self.max_terms >= 0, "0 or more")
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return kind_of(self.loss)
+
+    def init(self, *, dim: int, targets: int, seed: int) -> KogdState:
+        return KogdState(*state_arrays(dim, targets), 0)
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        support, weights, seen, counts = work
+        step_size, keep = float(self.step_size), 1.0 - self.step_size * self.ridge
+        rule = Rule(LOSSES[self.loss], step_size, keep, self.max_terms, OLDEST, False, 0.0)
+        gradient_loop(support, weights, seen, seen, counts, slots, X, Y, learn, out, self.kernel.code, rule)

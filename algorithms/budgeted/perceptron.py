@@ -1,0 +1,53 @@
+"""Kernel perceptron: every mistake is stored, with its label as weight.
+
+Source: Rosenblatt (1958); with kernels Freund, Schapire (1999), Machine Learning 37(3):277-296. A comparator of papers 000
+and 001.
+Symbols: alpha = weights, tau = max_terms.
+Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m = mistakes so far or max_terms.
+Readings: a score of 0 is a mistake (y f <= 0), so that the first row is stored. `loss` is the hinge loss, for comparison
+with the others; steps go by mistakes alone.
+Departs from the source: with max_terms the oldest sample leaves. Without (0) the state grows with the mistakes: jobs refuse
+it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+from algorithms.budgeted.family import SupportLearner, state_arrays
+from algorithms.budgeted.gradient_loop import MISTAKES, OLDEST, Rule, gradient_loop
+from algorithms.common.kernels import Kernel
+from algorithms.common.protocol import Array, Basis, Outputs, require
+
+
+class PerceptronState(NamedTuple):
+    support: Array  # (m, dim) stored samples, oldest first
+    weights: Array  # (m, targets) -1, +1, or 0 where another target erred
+    seen: int  # rows so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Perceptron(SupportLearner):
+    """Classification by a sum over the rows it was wrong on; the prediction is a score, the class its sign.
+
+    >>> learner = Perceptron(kernel=Kernel(bandwidth=1.0))
+    >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [0.1], [9.0]], [[1.0], [1.0], [-1.0]])
+    >>> out.prediction.ravel().round(3), state.weights.ravel()
+    (array([0.   , 0.995, 0.   ]), array([ 1., -1.]))
+    """
+
+    name: ClassVar[str] = "perceptron"
+    persisted_name: ClassVar[str] = "Perceptron"
+
+    kernel: Kernel = field(default_factory=Kernel)
+    max_terms: int = 0  # most stored samples; 0: unlimited, which jobs refuse
+
+    def __post_init__(self) -> None:
+        require(self, "max_terms", self.max_terms >= 0, "0 or more")
+
+    def init(self, *, dim: int, targets: int, seed: int) -> PerceptronState:
+        return PerceptronState(*state_arrays(dim, targets), 0)
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        support, weights, seen, counts = work
+        rule = Rule(MISTAKES, 1.0, 1.0, self.max_terms, OLDEST, False, 0.0)
+        gradient_loop(support, weights, seen, seen, counts, slots, X, Y, learn, out, self.kernel.code, rule)

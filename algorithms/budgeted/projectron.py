@@ -1,0 +1,64 @@
+"""Projectron: once full, a mistake is projected onto the stored samples instead of stored.
+
+Source: Orabona, Keshet, Caputo (2009), JMLR 10:2643-2666, Algorithm 2, on a budget as in the toolboxes LIBOL and LSOKL. A
+comparator of papers 000 and 001.
+Symbols: B = budget, alpha = weights, K = gram matrix of the support, k = kernel row of x, d* = K^-1 k.
+Cost of a row: O(m (d + targets)), of a mistake O(m^2) more.  State: m (d + targets) + 1 numbers, m <= budget; the factor of
+K is derived from them.
+Readings: a score of 0 is a mistake. While there is room mistakes are stored, whatever their distance to the span (no
+threshold eta); the support never changes afterwards. A mistake that the support spans to 1e-12 of kappa(x, x), a repeated
+row say, is projected even while there is room, which is the same function; the toolboxes divide by 0 there. `loss` is the
+hinge loss, steps go by mistakes alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.budgeted.family import SupportLearner, state_arrays
+from algorithms.budgeted.projection_loop import projection_loop
+from algorithms.common.gram_factor import factor
+from algorithms.common.kernels import Kernel
+from algorithms.common.protocol import Array, Basis, Outputs, require
+from algorithms.common.workspace import Slot
+
+
+class ProjectronState(NamedTuple):
+    support: Array  # (m, dim) stored samples, oldest first
+    weights: Array  # (m, targets)
+    seen: int  # rows so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projectron(SupportLearner):
+    """Classification by a perceptron that stops storing and keeps learning, in the span of what it has stored.
+
+    >>> learner = Projectron(budget=1, kernel=Kernel(bandwidth=1.0))
+    >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [1.0]], [[1.0], [-1.0]])
+    >>> state.support.ravel(), state.weights.ravel().round(3)  # 1 - exp(-1/2)
+    (array([0.]), array([0.393]))
+    """
+
+    name: ClassVar[str] = "projectron"
+    persisted_name: ClassVar[str] = "Projectron"
+
+    kernel: Kernel = field(default_factory=Kernel)
+    budget: int = 100  # most stored samples
+
+    def __post_init__(self) -> None:
+        require(self, "budget", self.budget >= 1, "1 or more")
+
+    def init(self, *, dim: int, targets: int, seed: int) -> ProjectronState:
+        return ProjectronState(*state_arrays(dim, targets), 0)
+
+    def caches(self, state: ProjectronState, rows: Mapping[str, int]) -> Mapping[str, Array]:
+        return {"gram_factor": np.zeros((rows["support"], rows["support"]))}
+
+    def derive(self, own: Slot) -> None:
+        self.check_most(own)
+        factor(self.kernel.code, own["support"], 0, own.rows("support"), 0.0, own["gram_factor"])
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        projection_loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, self.budget, -1.0)

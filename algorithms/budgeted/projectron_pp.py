@@ -1,0 +1,65 @@
+"""Projectron++: the projectron that also learns from rows on the right side with too small a margin.
+
+Source: Orabona, Keshet, Caputo (2009), JMLR 10:2643-2666, Algorithm 3, with the margin rule of the toolboxes LIBOL and
+LSOKL. A comparator of paper 001.
+Symbols: B = budget, alpha = weights, K = gram matrix of the support, k = kernel row of x, d* = K^-1 k, l = 1 - y f, delta =
+kappa(x, x) - k'd*, U = (1/4) sqrt((B + 1) / log(B + 1)).
+Cost of a row: O(m (d + targets)), of one that teaches O(m^2) more.  State: m (d + targets) + 1 numbers, m <= budget; the
+factor of K is derived from them.
+Readings: mistakes as in `projectron`. At 0 < l < 1, tau = min(l / k'd*, 1) and alpha += y tau d* if beta = tau (2 l - tau
+k'd* - 2 U sqrt(delta)) >= 0, also while there is room; such a row is never stored.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.budgeted.family import SupportLearner, state_arrays
+from algorithms.budgeted.projection_loop import projection_loop
+from algorithms.common.gram_factor import factor
+from algorithms.common.kernels import Kernel
+from algorithms.common.protocol import Array, Basis, Outputs, require
+from algorithms.common.workspace import Slot
+
+
+class ProjectronPpState(NamedTuple):
+    support: Array  # (m, dim) stored samples, oldest first
+    weights: Array  # (m, targets)
+    seen: int  # rows so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectronPp(SupportLearner):
+    """Classification by a projectron that small margins teach too, as far as the support can say them.
+
+    >>> learner = ProjectronPp(budget=1, kernel=Kernel(bandwidth=1.0))
+    >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [1.0], [0.0]], [[1.0], [-1.0], [1.0]])
+    >>> out.prediction.ravel().round(3), state.weights.ravel().round(3)  # the third is right, but too close
+    (array([0.   , 0.607, 0.393]), array([1.]))
+    """
+
+    name: ClassVar[str] = "projectron_pp"
+    persisted_name: ClassVar[str] = "ProjectronPp"
+
+    kernel: Kernel = field(default_factory=Kernel)
+    budget: int = 100  # most stored samples
+
+    def __post_init__(self) -> None:
+        require(self, "budget", self.budget >= 1, "1 or more")
+
+    def init(self, *, dim: int, targets: int, seed: int) -> ProjectronPpState:
+        return ProjectronPpState(*state_arrays(dim, targets), 0)
+
+    def caches(self, state: ProjectronPpState, rows: Mapping[str, int]) -> Mapping[str, Array]:
+        return {"gram_factor": np.zeros((rows["support"], rows["support"]))}
+
+    def derive(self, own: Slot) -> None:
+        self.check_most(own)
+        factor(self.kernel.code, own["support"], 0, own.rows("support"), 0.0, own["gram_factor"])
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        caution = 0.25 * math.sqrt((self.budget + 1) / math.log(self.budget + 1))
+        projection_loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, self.budget, caution)

@@ -1,0 +1,237 @@
+"""One against the rest: a binary learner for every class, as one learner whose scores are those of all classes.
+
+Source: Rifkin, Klautau (2004), In defense of one-vs-all classification, JMLR 5:101-141.
+Symbols: K = classes.
+Cost of a row: K times the binary learner's; the binary learner's alone where all classes share what it stores.
+State: that of the binary learner, K times side by side, or once with K columns of weights.
+Readings: the target of a class is +1 in its own rows and -1 in all others, whether labels come as 0/1 or -1/+1; a row with
+a target missing is unlabelled for all. The largest score is the class. Every class begins with the same seed, so that
+random features are the same for all. Learners whose targets are binary problems on one support anyway (`binary_targets`) run
+with K targets and evaluate the kernel once a row; of any other a key and a class are a slot of one workspace, and rows go
+through its loop once for each class, in one call. The loss is the sum over the classes, `admitted` and `evicted` say whether
+any class stored the row or let one go.
+"""
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import NO_BASIS, Array, Basis, Learner, Outputs, State, reject, require, unknown
+from algorithms.common.workspace import Work, Workspace
+
+MOST_CLASSES = 1024
+CHUNK_NUMBERS = 1 << 18  # most numbers of the rows that go through together, 2 MB
+_CLASS = "class_"
+
+
+class SharedState(NamedTuple):
+    learner: State  # of the binary learner, with a target for each class
+
+
+@functools.cache
+def states_of(classes: int) -> Any:
+    """The state where every class has its own: a field `class_0`, `class_1`, .. each, the binary learner's state."""
+    return NamedTuple("OneVsRestState", [(f"class_{number}", State) for number in range(classes)])  # type: ignore[misc]
+
+
+class SharedWork:
+    """The binary learner's workspace, which all classes share."""
+
+    __slots__ = ("learner",)
+
+    def __init__(self, learner: Workspace) -> None:
+        self.learner = learner
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self.arrays)
+
+    @property
+    def arrays(self) -> Work:
+        return self.learner.arrays
+
+    @property
+    def slots(self) -> int:
+        return self.learner.slots
+
+    @property
+    def nbytes(self) -> int:
+        return self.learner.nbytes
+
+    def grow(self, slots: int) -> None:
+        self.learner.grow(slots)
+
+
+class OneVsRestWork:
+    """States of many keys and classes in one workspace; of a class, `class_0`, .. shows the slots of all keys.
+
+    A key's slot for a class is number * slots + slot: the slots of a class lie together.
+    """
+
+    __slots__ = ("classes", "together")
+
+    def __init__(self, together: Workspace, classes: int) -> None:
+        self.together = together
+        self.classes = [Workspace((), together.names, together.stored) for _ in range(classes)]
+        self._show()
+
+    def _show(self) -> None:
+        each = self.together.slots // len(self.classes)
+        for number, one in enumerate(self.classes):
+            one.arrays = tuple(array[number * each : (number + 1) * each] for array in self.together.arrays)
+
+    def __getattr__(self, name: str) -> Workspace:
+        if not _of_class(name):
+            raise AttributeError(name)
+        return self.classes[int(name[len(_CLASS) :])]
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self.arrays)
+
+    @property
+    def arrays(self) -> Work:
+        return tuple(array for one in self.classes for array in one.arrays)
+
+    @property
+    def slots(self) -> int:
+        return self.classes[0].slots
+
+    @property
+    def nbytes(self) -> int:
+        return self.together.nbytes
+
+    def grow(self, slots: int) -> None:
+        """Make room for more keys; what is stored stays with its key and class."""
+        held, classes, grown = self.slots, len(self.classes), []
+        for array in self.together.arrays:
+            larger = np.zeros((classes, slots, *array.shape[1:]), array.dtype)
+            larger[:, :held] = array.reshape(classes, held, *array.shape[1:])
+            grown.append(larger.reshape(classes * slots, *array.shape[1:]))
+        self.together.arrays = tuple(grown)
+        self._show()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneVsRest(Learner):
+    """Classification with a binary learner for each class; the prediction is a score per class, the class its largest.
+
+    Raises SettingError for a learner that does not classify, and for a composite one, which goes around this one.
+
+    >>> from algorithms import learner_from
+    >>> learner = learner_from("one_vs_rest", {"learner": {"name": "pa"}})
+    >>> X, Y = [[1.0, 0.0], [0.0, 1.0], [1.0, 0.1]], [[1, 0, 0], [0, 1, 0], [1, 0, 0]]
+    >>> state, out = learner.run(learner.init(dim=2, targets=3, seed=0), X, Y)
+    >>> out.prediction.shape, learner.predict(state, X).argmax(axis=1)
+    ((3, 3), array([0, 1, 0]))
+    """
+
+    name: ClassVar[str] = "one_vs_rest"
+    persisted_name: ClassVar[str] = "OneVsRest"
+    kind: ClassVar[str] = "classification"
+
+    learner: Learner  # binary, one that classifies
+    classes: int = 0  # 0: as many as there are targets
+
+    def __post_init__(self) -> None:
+        require(self, "classes", 0 <= self.classes <= MOST_CLASSES, f"0 to {MOST_CLASSES}")
+        learner, own = self.learner, type(self.learner).__name__
+        if learner.kind != "classification":
+            reject(self, "learner", "one that classifies, such as pegasos, or knlms with loss = 'hinge'", own)
+        parts = [getattr(learner, field.name) for field in fields(learner)]  # type: ignore[arg-type]
+        if any(isinstance(part, Learner) for part in parts):
+            reject(self, "learner", "a single learner; an extractor goes in front, in a chain", own)
+        if learner.begins_from_population:
+            reject(self, "learner", "a binary learner; this one takes all classes by itself", own)
+
+    def __getattr__(self, name: str) -> Learner:
+        if not _of_class(name):  # the parts of a composite's state have learners of their names
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        return self.learner
+
+    @property
+    def shares(self) -> bool:
+        """Whether all classes share what the binary learner stores."""
+        return bool(getattr(self.learner, "binary_targets", False))
+
+    @property
+    def carries(self) -> bool:
+        return bool(getattr(self.learner, "carries", False))
+
+    @property
+    def bounded(self) -> bool:
+        return self.learner.bounded
+
+    def init(self, *, dim: int, targets: int, seed: int) -> State:
+        """Raises SettingError where the targets are not the classes."""
+        if not 1 <= targets <= MOST_CLASSES or (self.classes and targets != self.classes):
+            reject(self, "classes", f"the number of targets ({targets}, at most {MOST_CLASSES}), or 0", self.classes)
+        if self.shares:
+            return SharedState(self.learner.init(dim=dim, targets=targets, seed=seed))
+        return states_of(targets)(*(self.learner.init(dim=dim, targets=1, seed=seed) for _ in range(targets)))
+
+    def dim(self, state: State) -> int:
+        return self.learner.dim(state[0])
+
+    def targets(self, state: State) -> int:
+        return self.learner.targets(state.learner) if self.shares else len(state)
+
+    def workspace(self, state: State, *, slots: int = 1, extra: int = 0) -> Any:
+        if self.shares:
+            return SharedWork(self.learner.workspace(state.learner, slots=slots, extra=extra))
+        longest = {field: max((getattr(own, field) for own in state), key=len) for field in self.learner.stored}
+        like = state[0]._replace(**longest)
+        return OneVsRestWork(self.learner.workspace(like, slots=slots * len(state), extra=extra), len(state))
+
+    def load(self, work: Any, slot: int, state: State) -> None:
+        for part, own in zip(_parts(work), state, strict=True):
+            self.learner.load(part, slot, own)
+
+    def save(self, work: Any, slot: int, like: State) -> State:
+        parts = zip(_parts(work), like, strict=True)
+        return type(like)(*(self.learner.save(part, slot, own) for part, own in parts))
+
+    def bytes_of(self, state: State) -> int:
+        return sum(self.learner.bytes_of(own) for own in state)
+
+    def budget_used(self, work: Any, like: State, slots: list[int]) -> float:
+        parts = zip(_parts(work), like, strict=True)
+        return float(np.mean([self.learner.budget_used(part, own, slots) for part, own in parts]))
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        if self.shares:
+            self.learner.loop(work.learner, slots, X, Y, learn, out, basis)
+            return
+        n, classes = out.prediction.shape
+        chunk = max(1, CHUNK_NUMBERS // (classes * max(1, X.shape[1], basis.transfer.shape[1] ** 2)))
+        for first in range(0, n, chunk):
+            rows = slice(first, min(n, first + chunk))
+            turning = NO_BASIS if basis is NO_BASIS or not len(basis.moved) else Basis(*(part[rows] for part in basis))
+            chunked = Outputs(*(array[rows] for array in out))
+            self._chunk(work, slots[rows], X[rows], Y[rows], learn[rows], chunked, turning)
+
+    def _chunk(
+        self, work: OneVsRestWork, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis
+    ) -> None:
+        n, classes = out.prediction.shape
+        sides = unknown((n, classes))
+        known = np.isfinite(Y).all(axis=1)
+        sides[known] = np.where(Y[known] > 0.0, 1.0, -1.0)
+        places = (slots[:, None] + work.slots * np.arange(classes)).ravel()
+        each = self.learner.outputs(n * classes, X.shape[1], 1)
+        turning = Basis(*(np.repeat(part, classes, axis=0) for part in basis)) if len(basis.moved) else basis
+        again = np.repeat(X, classes, axis=0), sides.reshape(-1, 1), np.repeat(learn, classes)
+        self.learner.loop(work.together, places, *again, each, turning)
+        out.prediction[:] = each.prediction.reshape(n, classes)
+        out.loss[:] = each.loss.reshape(n, classes).sum(axis=1)
+        out.admitted[:] = each.admitted.reshape(n, classes).max(axis=1)
+        out.evicted[:] = each.evicted.reshape(n, classes).max(axis=1)
+
+
+def _of_class(name: str) -> bool:
+    return name.startswith(_CLASS) and name[len(_CLASS) :].isdigit()
+
+
+def _parts(work: Any) -> list[Workspace]:
+    return [work.learner] if isinstance(work, SharedWork) else work.classes

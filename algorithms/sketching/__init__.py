@@ -1,0 +1,1 @@
+"""Explicit feature maps from sketches of the kernel matrix, and linear steps on them."""

@@ -1,0 +1,145 @@
+"""`tune`: tries settings of a job's learner and head on recordings."""
+
+import os
+import time
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streamjobs.commands.console import AsJson, JobFile, note, say, show, table, write_private
+
+if TYPE_CHECKING:
+    from streamjobs.replay.tuning import Trial, Tuned
+
+TOLD_EVERY = 2.0  # seconds between two lines of progress
+NAMES = {"own": "job", "linear": "linear head"}
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("tune")(tune)
+
+
+def tune(
+    job_file: JobFile,
+    source: Annotated[Path, typer.Option("--input", help="A .jsonl, .csv, .parquet or .npz file with labels.")],
+    key: Annotated[str, typer.Option(help="Column of the file with the key.")],
+    time_column: Annotated[
+        str | None, typer.Option("--time", help="Column of the file with the records' timestamps, as for 'replay'.")
+    ] = None,
+    share: Annotated[
+        float,
+        typer.Option(min=0.1, max=0.9, help="Of each key's labelled rows, the first part, by which settings are chosen."),
+    ] = 0.5,
+    candidates: Annotated[int, typer.Option(min=1, help="Most trials of the job's settings, and of a linear head's.")] = 30,
+    seconds: Annotated[float, typer.Option(min=1, help="No trial begins later, and those that run are given up.")] = 300.0,
+    records: Annotated[int, typer.Option(min=1, help="Most records; the file's later ones are left out.")] = 200_000,
+    write: Annotated[
+        Path | None, typer.Option(help="File to write the job file to with the chosen [learner] and [head]; it must be new.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try settings of a job's learner and head on recordings, and print the best.
+
+    They are chosen by the first part of each key's rows, and the errors on the rest say what the choice is worth. Every
+    row is predicted before it is learned, from the file's first record to its last. Beside them stand a linear head, tuned
+    in the same way, and the last label seen.
+    """
+    from streamjobs.errors import ConfigError
+    from streamjobs.job_files import read_job, read_table
+    from streamjobs.recordings.files import records_of
+    from streamjobs.replay import tuning
+    from streamjobs.settings.load import composition_from
+
+    if write is not None and write.exists():
+        raise ConfigError(f"--write {write}: is there already; name a new file.")
+    composition, contents = read_job(job_file), read_table(job_file)
+    settings = composition.settings
+    found, more = tuning.first_records(records_of(source, settings.source, key, time_column, settings.side), records)
+    if more:
+        note(f"warning: only the first {records:,} records are used; --records takes more.")
+    progress = _Progress()
+    tuned = tuning.tune(
+        contents,
+        lambda given: composition_from(given, os.environ, str(job_file)),
+        found,
+        share=share,
+        most=candidates,
+        seconds=seconds,
+        tell=progress.tell,
+    )
+    best = tuned.best(tuning.OWN)
+    assert best is not None
+    chosen: dict[str, Any] = {name: best.table[name] for name in tuning.TUNED if name in best.table}
+    if as_json:
+        show(_json(tuned, best, chosen))
+    else:
+        _print(tuned, best, tuning.toml_of(chosen), candidates)
+    if write is not None:
+        text = tuning.rewritten(job_file.read_text(encoding="utf-8"), chosen)
+        if tomllib.loads(text) != {**contents, **chosen}:
+            raise ConfigError(
+                f"{job_file}: its [learner] cannot be replaced without changing the rest; copy what is printed."
+            )
+        write_private(write, [text.encode()], "--write")
+        note(f"the job file with these settings is {write}")
+
+
+class _Progress:
+    """A line for a trial that begins, not more often than every few seconds."""
+
+    def __init__(self) -> None:
+        self.told = time.monotonic() - TOLD_EVERY
+
+    def tell(self, number: int, what: str) -> None:
+        if time.monotonic() - self.told >= TOLD_EVERY:
+            self.told = time.monotonic()
+            note(f"trial {number}: {what} ...")
+
+
+def _print(tuned: "Tuned", best: "Trial", snippet: str, candidates: int) -> None:
+    from streamjobs.replay.tuning import LINEAR, settings_told
+
+    linear, own = tuned.best(LINEAR), tuned.trials[0]
+    measure = "root mean square error" if tuned.task == "regression" else "error rate"
+    trials = sorted(tuned.trials, key=lambda trial: trial.errors.first or 0.0)
+    rows: list[tuple[Any, ...]] = []
+    for trial in trials:
+        mark = "chosen" if trial is best else "best of its kind" if trial is linear else ""
+        rows.append((NAMES[trial.whose], settings_told(trial.changed), *trial.errors, mark))
+    rows += [("baseline", name, *errors, "") for name, errors in tuned.baselines.items()]
+    table(("what", "settings", "first part", "rest", ""), rows, left=("what", "settings", ""))
+    say(f"{measure}, each row predicted before it was learned: {tuned.labels[0]:,} labels chose, {tuned.labels[1]:,} score")
+    if not tuned.finished:
+        note(f"not all settings were tried: the time was up, or {candidates} trials were made; --seconds and --candidates")
+    say()
+    say(f"# on the rest {_number(best.errors.rest)}; as the job file has it {_number(own.errors.rest)}")
+    say(snippet.rstrip())
+    if linear is not None:
+        say()
+        better = "less than the job's" if (linear.errors.first or 0.0) < (best.errors.first or 0.0) else "not less"
+        told = f"on the first part {_number(linear.errors.first)}, {better}; on the rest {_number(linear.errors.rest)}"
+        say(f"# a linear head, {settings_told(linear.changed)}: {told}")
+
+
+def _number(error: float | None) -> str:
+    return "-" if error is None else f"{error:.4f}"
+
+
+def _json(tuned: "Tuned", best: "Trial", chosen: dict[str, Any]) -> dict[str, Any]:
+    from streamjobs.replay.tuning import LINEAR
+
+    def told(trial: "Trial | None") -> dict[str, Any] | None:
+        return None if trial is None else {"what": trial.whose, "changed": trial.changed, **trial.errors._asdict()}
+
+    return {
+        "measure": "rmse" if tuned.task == "regression" else "error rate",
+        "labels": {"first": tuned.labels[0], "rest": tuned.labels[1]},
+        "finished": tuned.finished,
+        "trials": [told(trial) for trial in tuned.trials],
+        "baselines": {name: errors._asdict() for name, errors in tuned.baselines.items()},
+        "chosen": told(best),
+        "linear": told(tuned.best(LINEAR)),
+        "settings": chosen,
+    }

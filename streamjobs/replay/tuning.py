@@ -1,0 +1,376 @@
+"""Tries settings of a job's learner and head on recordings: chosen on the first part of every key, scored on the rest.
+
+Every candidate runs over all records as a worker would, each row predicted before it is learned. Which settings are chosen
+depends on the first part alone; what they are worth is the error on the rest, which chose nothing.
+"""
+
+import copy
+import dataclasses
+import itertools
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from algorithms import LEARNERS, Learner, SettingError
+from algorithms.common.kernels import Kernel
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Output, Stored
+from streamjobs.errors import ConfigError
+from streamjobs.replay.engine import Replay, Tally
+from streamjobs.settings.composition import Composition
+from streamjobs.settings.learners import TASK
+
+FACTORS: dict[str, tuple[float, ...]] = {  # settings tried as multiples of what the job has
+    "bandwidth": (0.5, 2.0, 0.25, 4.0),
+    "step_size": (0.3, 3.0, 0.1),
+    "ridge": (0.1, 10.0, 0.01),
+    "aggressiveness": (0.1, 10.0),
+    "delta": (0.01, 100.0),
+    "quantum": (0.25, 4.0),
+    "novelty": (0.25, 4.0),
+    "ald_above": (0.1, 10.0),
+    "rank": (0.5, 2.0),
+}
+VALUES: dict[str, tuple[Any, ...]] = {  # settings tried at these values
+    "bandwidth": ("auto",),
+    "forgetting": (1.0, 0.999, 0.99, 0.95),
+    "coherence_below": (0.3, 0.7, 0.9),
+    "smooth": (0.0, 0.5, 0.8),
+}
+FIRST = ("bandwidth", "forgetting", "step_size", "rank")  # tried before the others, because they matter most
+HAS_WIDTH = ("gaussian", "laplacian")
+TUNED = ["learner", "head"]  # sections of a job file
+OWN, LINEAR = "own", "linear"  # whose candidates: the job's learner and head, a linear head on the same rows
+
+
+class Errors(NamedTuple):
+    """Share of wrong classes, or root mean square error, over the rows with a label; None without any."""
+
+    first: float | None
+    rest: float | None
+
+
+class Trial(NamedTuple):
+    whose: str
+    changed: dict[str, Any]  # settings that differ from what the job has, as "learner.kernel.bandwidth"
+    table: dict[str, Any]  # the whole job file
+    errors: Errors
+
+
+class Tuned(NamedTuple):
+    task: str
+    trials: list[Trial]  # of the job's learner first of all as it is
+    baselines: dict[str, Errors]
+    labels: tuple[int, int]  # in both parts
+    finished: bool  # False: the time was up
+
+    def best(self, whose: str) -> Trial | None:
+        """The trial with the smallest error on the first part, the earliest of equals."""
+        mine = [trial for trial in self.trials if trial.whose == whose and trial.errors.first is not None]
+        return min(mine, key=lambda trial: trial.errors.first or 0.0, default=None)
+
+
+class _Row(NamedTuple):
+    key: str
+    said: Any
+    label: Any
+
+
+class _Said(msgspec.Struct):
+    """What is read of a prediction."""
+
+    key: str
+    y_hat: Any
+    y: Any
+
+
+class _TimeIsUp(Exception):
+    """A trial is not finished in time."""
+
+
+def tune(
+    table: Mapping[str, Any],
+    made: Callable[[Mapping[str, Any]], Composition],
+    records: Sequence[Stored],
+    *,
+    share: float,
+    most: int,
+    seconds: float,
+    tell: Callable[[int, str], None],
+) -> Tuned:
+    """Try the settings of a job file's contents. `made` composes a job file's contents, `tell` hears of each trial.
+
+    share: of each key's labelled rows, the first part. Raises ConfigError for a job without labels, or with a population.
+    """
+    tuner = _Tuner(made, records, share, time.monotonic() + seconds, most, tell)
+    plain = {name: copy.deepcopy(dict(section)) for name, section in table.items() if name not in ("drift", "sinks")}
+    job = made(plain)
+    if job.settings.population is not None:
+        raise ConfigError("tune needs a job without [population]; 'streamjobs fit' learns what its keys share.")
+    if not job.predicts or job.settings.source.label is None:
+        raise ConfigError("tune needs labels to score by; set [source] label, and a [head] or a learner that predicts.")
+    if job.waiting is not None:
+        raise ConfigError("tune scores labels that come with their samples; set [labels] wait and delay to 0 for it.")
+    finished = tuner.search(OWN, plain, job)
+    linear = _linear(plain, job)
+    if linear is not None:
+        finished &= tuner.search(LINEAR, linear, made(linear))
+    return Tuned(job.task, tuner.trials, tuner.baselines(job.task), tuner.labels, finished)
+
+
+class _Tuner:
+    def __init__(
+        self,
+        made: Callable[[Mapping[str, Any]], Composition],
+        records: Sequence[Stored],
+        share: float,
+        until: float,
+        most: int,
+        tell: Callable[[int, str], None],
+    ) -> None:
+        self.made, self.records, self.share, self.until, self.most, self.tell = made, records, share, until, most, tell
+        self.trials: list[Trial] = []
+        self.rows: list[_Row] = []  # of the first trial
+        self.labels = (0, 0)
+
+    def search(self, whose: str, table: dict[str, Any], job: Composition) -> bool:
+        """One setting after the other, each with the best values so far of the others; False where the time was up."""
+        begun = len(self.trials)
+        best = self.attempt(whose, table, {}, always=True)
+        assert best is not None
+        for path, values in sorted(_space(table, job), key=lambda one: (*FIRST, one[0][-1]).index(one[0][-1])):
+            for value in values:
+                if time.monotonic() > self.until or len(self.trials) - begun >= self.most:
+                    return False
+                changed = best.changed | {".".join(path): value}
+                one = self.attempt(whose, _with(best.table, path, value), changed)
+                if one is not None and one.errors.first is not None and one.errors.first < (best.errors.first or 0.0):
+                    best = one
+        return True
+
+    def attempt(self, whose: str, table: dict[str, Any], changed: dict[str, Any], *, always: bool = False) -> Trial | None:
+        """A trial; None where the settings are refused, or the time is up. always: it is neither."""
+        self.tell(len(self.trials) + 1, _told(whose, changed))
+        try:
+            job = Job.from_composition(self.made(table))
+        except (ConfigError, SettingError, ValueError):
+            if always:
+                raise
+            return None
+        rows: list[_Row] = []
+        replay = Replay(job)
+
+        def take(output: Output) -> None:
+            if output.sink == "predictions" and output.value is not None:
+                said = _read(output.value)
+                if said.y is not None:
+                    rows.append(_Row(said.key, said.y_hat, said.y))
+
+        def in_time(tally: Tally) -> None:
+            if not always and time.monotonic() > self.until:
+                raise _TimeIsUp
+
+        try:
+            replay.run(self.records, take, in_time)
+        except _TimeIsUp:
+            return None
+        if not self.trials:
+            self.rows, self.labels = rows, tuple(map(len, _parts(rows, self.share)))  # type: ignore[assignment]
+            if not all(self.labels):
+                raise ConfigError(f"tune needs labelled rows in both parts; got {self.labels[0]} and {self.labels[1]}.")
+        trial = Trial(whose, changed, table, self.errors(job.task, rows))
+        self.trials.append(trial)
+        return trial
+
+    def errors(self, task: str, rows: Sequence[_Row]) -> Errors:
+        if task == "regression":
+            rows = [row if row.said is not None else row._replace(said=mean) for row, mean in _with_means(rows)]
+        first, rest = _parts(rows, self.share)
+        return Errors(_error(task, first), _error(task, rest))
+
+    def baselines(self, task: str) -> dict[str, Errors]:
+        """What the simplest rules would have said of the same rows."""
+        last: dict[str, Any] = {}
+        repeated = []
+        for row in self.rows:
+            repeated.append(row._replace(said=last.get(row.key)))
+            last[row.key] = row.label
+        found = {"last label": self.errors(task, repeated)}
+        if task == "regression":
+            found["mean of the labels so far"] = self.errors(task, [row._replace(said=None) for row in self.rows])
+        return found
+
+
+def _with_means(rows: Sequence[_Row]) -> Iterator[tuple[_Row, Any]]:
+    """Each row with the mean of its key's earlier labels, 0 without any."""
+    means: dict[str, tuple[list[float], int]] = {}
+    for row in rows:
+        label = _numbers(row.label)
+        mean, count = means.get(row.key, ([0.0] * len(label), 0))
+        yield row, mean
+        means[row.key] = [old + (new - old) / (count + 1) for old, new in zip(mean, label, strict=True)], count + 1
+
+
+def _parts(rows: Sequence[_Row], share: float) -> tuple[list[_Row], list[_Row]]:
+    """The first rows of each key, and the rest."""
+    count: dict[str, int] = {}
+    for row in rows:
+        count[row.key] = count.get(row.key, 0) + 1
+    at: dict[str, int] = {}
+    first: list[_Row] = []
+    rest: list[_Row] = []
+    for row in rows:
+        number = at[row.key] = at.get(row.key, 0) + 1
+        (first if number <= share * count[row.key] else rest).append(row)
+    return first, rest
+
+
+def _error(task: str, rows: Sequence[_Row]) -> float | None:
+    """A row without a prediction is wrong; of a regression it has the mean of its key's labels by now."""
+    if not rows:
+        return None
+    if task == "classification":
+        return sum(bool(row.said != row.label) for row in rows) / len(rows)
+    pairs = ((_numbers(row.said), _numbers(row.label)) for row in rows)
+    squares = [(one - other) ** 2 for said, label in pairs for one, other in zip(said, label, strict=True)]
+    return math.sqrt(math.fsum(squares) / len(rows))
+
+
+def _numbers(value: Any) -> list[float]:
+    return [0.0 if number is None else number for number in (value if isinstance(value, list) else [value])]
+
+
+_read = msgspec.json.Decoder(_Said).decode
+
+
+def _space(table: Mapping[str, Any], job: Composition) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+    """Settings to try, as a path into the job file, and their values besides what the job has."""
+    for section in TUNED:
+        if section not in table:
+            continue
+        own = table[section]
+        for name, current, path in _settings(own["name"], own, section):
+            if name == "bandwidth" and isinstance(current, str):
+                continue
+            current = current if current is not None or name != "bandwidth" else job.width**0.5
+            values = [value for value in VALUES.get(name, ()) if value != current]
+            if isinstance(current, (int, float)) and not isinstance(current, bool):
+                values += [_like(current, factor * current) for factor in FACTORS.get(name, ()) if current]
+            if values := [value for value in dict.fromkeys(values) if value != current]:
+                yield path, values
+        if section == "head" and job.task == "classification":
+            current = own.get("smooth", 0.0)
+            yield ("head", "smooth"), [value for value in VALUES["smooth"] if value != current]
+
+
+def _settings(name: str, own: Mapping[str, Any], *path: str) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
+    """(setting, its value, where it stands) of a learner's table, and of a learner in it; the kernel's width first."""
+    hints = {field.name: field for field in dataclasses.fields(LEARNERS[name])}  # type: ignore[arg-type]
+    for setting, field in hints.items():
+        value = own.get(setting, None if field.default is dataclasses.MISSING else field.default)
+        if setting == "kernel":
+            kernel = own.get("kernel", {})
+            if isinstance(kernel, Mapping) and kernel.get("name", Kernel().name) in HAS_WIDTH:
+                yield "bandwidth", kernel.get("bandwidth"), (*path, "kernel", "bandwidth")
+        elif isinstance(value, Mapping) and isinstance(value.get("name"), str):
+            yield from _settings(value["name"], value, *path, setting)
+        elif not isinstance(value, Learner) and (setting in FACTORS or setting in VALUES):
+            yield setting, value, (*path, setting)
+
+
+def _like(current: float, value: float) -> float:
+    """The value as a number of the same kind, without digits that mean nothing."""
+    return max(1, round(value)) if isinstance(current, int) else float(f"{value:.4g}")
+
+
+def _with(table: dict[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
+    changed = copy.deepcopy(table)
+    inner = changed
+    for name in path[:-1]:
+        inner = inner.setdefault(name, {})
+    inner[path[-1]] = value
+    return changed
+
+
+def _linear(table: Mapping[str, Any], job: Composition) -> dict[str, Any] | None:
+    """The job with recursive least squares on its scaled rows; None where that is what it is."""
+    if job.settings.head is None and job.settings.learner.name in ("rls", "gated_rls"):
+        return None
+    section = table.get("head") or table["learner"]
+    task = {name: section[name] for name in TASK if name in section} | {"task": job.task}
+    others = {name: copy.deepcopy(value) for name, value in table.items() if name not in ("learner", "head")}
+    return others | {"learner": {"name": "rls", "intercept": True, "forgetting": 1.0, **task}}
+
+
+def _told(whose: str, changed: Mapping[str, Any]) -> str:
+    """A trial in words: "own as it is", "linear learner.forgetting=0.99"."""
+    return f"{whose} {settings_told(changed)}"
+
+
+def settings_told(changed: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in changed.items()) or "as it is"
+
+
+def toml_of(table: Mapping[str, Any], sections: Sequence[str] = TUNED) -> str:
+    """Sections of a job file as TOML.
+
+    >>> print(toml_of({"learner": {"name": "klms", "kernel": {"bandwidth": 2.0}}}), end="")
+    [learner]
+    name = "klms"
+    kernel = { bandwidth = 2.0 }
+    """
+    lines = []
+    for number, section in enumerate(name for name in sections if name in table):
+        lines += [""] * (number > 0) + [f"[{section}]"]
+        lines += [f"{_name(name)} = {_value(value)}" for name, value in table[section].items()]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_name(name)} = {_value(one)}" for name, one in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, float):
+        text = repr(value)
+        return text if any(mark in text for mark in ".en") else f"{text}.0"
+    return json.dumps(value)
+
+
+def _name(name: str) -> str:
+    return name if name.replace("_", "").replace("-", "").isalnum() and name.isascii() else json.dumps(name)
+
+
+def rewritten(text: str, table: Mapping[str, Any]) -> str:
+    """A job file's text with its sections [learner] and [head] replaced; what stands in others stays, comments too.
+
+    >>> print(rewritten("[job]  # ours\\n[learner]\\nname = 'lms'\\n[state]\\n", {"learner": {"name": "rls"}}), end="")
+    [job]  # ours
+    [learner]
+    name = "rls"
+    <BLANKLINE>
+    [state]
+    """
+    kept: list[str] = []
+    inside, placed = False, False
+    for line in text.splitlines():
+        header = line.strip()
+        if header.startswith("["):
+            section = header.strip("[]").partition("]")[0].partition(".")[0].strip().strip("'\"")
+            inside = section in TUNED
+            if inside and not placed:
+                kept += [*toml_of(table).splitlines(), ""]
+                placed = True
+        if not inside:
+            kept.append(line)
+    return "\n".join(kept) + "\n"
+
+
+def first_records(records: Iterator[Stored], most: int) -> tuple[list[Stored], bool]:
+    """At most so many records, and whether there are more."""
+    found = list(itertools.islice(records, most + 1))
+    return found[:most], len(found) > most
