@@ -59,7 +59,11 @@ from algorithms.maps.rff import Rff as Rff
 from algorithms.maps.taylor import Taylor as Taylor
 from algorithms.one_vs_rest import OneVsRest as OneVsRest
 from algorithms.prototypes.ald import Ald as Ald
+from algorithms.prototypes.block_greedy import BlockGreedy as BlockGreedy
+from algorithms.prototypes.coherence import Coherence as Coherence
+from algorithms.prototypes.online_greedy import OnlineGreedy as OnlineGreedy
 from algorithms.prototypes.random_prototypes import RandomPrototypes as RandomPrototypes
+from algorithms.prototypes.stream_greedy import StreamGreedy as StreamGreedy
 from algorithms.scaling import Scaling as Scaling
 from algorithms.sketching.fogd import Fogd as Fogd
 from algorithms.sketching.nogd import Nogd as Nogd

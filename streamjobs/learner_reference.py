@@ -34,6 +34,9 @@ HEADINGS = {  # of a learner's file -> name in JSON
 KINDS = {  # of learners whose settings decide
     "auto_bandwidth": "its learner's",
     "chain": "its head's",
+    **dict.fromkeys(
+        ("block_greedy", "coherence", "online_greedy", "stream_greedy"), "features, or regression with `regress`"
+    ),
     **dict.fromkeys(("bogd", "fogd", "knlms", "kogd", "nogd", "norma", "pros_n_kons"), "regression or classification"),
     **dict.fromkeys(("ispeed", "sispeed", "sparse_speed", "speed"), "regression, or features for a [head]"),
 }

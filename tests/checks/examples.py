@@ -33,6 +33,12 @@ class Example:
 EXAMPLES: dict[str, list[Example]] = {
     "adwin": [Example({"confidence": 0.01})],
     "ald": [Example({"budget": 6}), Example({"above": 0.3, "budget": 40, "ridge": 1e-9, "kernel": LAPLACIAN})],
+    "block_greedy": [
+        Example({"budget": 12, "block_size": 3, "regress": "nystrom"}, targets=2),
+        Example({"budget": 8, "block_size": 3, "recluster": False, "kernel": LAPLACIAN}),
+        Example({"budget": 12, "block_size": 4, "neighbours": "nearest", "regress": "features", "kernel": POLYNOMIAL}),
+        Example({"budget": 10, "block_size": 2, "regress": "labels", "gain_rule": "relative", "min_gain": 0.001}),
+    ],
     "auto_bandwidth": [
         Example({"rows": 4, "learner": {"name": "okfeb", "rank": 3, "budget": 6, "role": "track"}}),
         Example({"rows": 15, "learner": {"name": "qklms", "budget": 8, "quantum": 0.1}}, targets=2),
@@ -59,6 +65,8 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"extractor": OKFEB, "head": {"name": "logistic"}}, targets=3, labels="onehot"),
         Example({"extractor": {"name": "ald", "budget": 20}, "head": {"name": "rls"}}, targets=2),
         Example({"extractor": {"name": "random_prototypes", "budget": 8}, "head": {"name": "rls"}}, targets=2),
+        Example({"extractor": {"name": "online_greedy", "budget": 8}, "head": {"name": "rls"}}, targets=2),
+        Example({"extractor": {"name": "block_greedy", "budget": 9, "block_size": 3}, "head": {"name": "rls"}}, targets=2),
         Example({"extractor": {**OKFEB, "role": "track"}, "head": {"name": "exrls"}}),
         Example({"extractor": {"name": "sispeed", **SISPEED}, "head": {"name": "rls"}}),
         Example({"extractor": {**OKFEB, "role": "track", "kernel": AUTO}, "head": {"name": "rls"}}, targets=2),
@@ -67,6 +75,10 @@ EXAMPLES: dict[str, list[Example]] = {
     "conformal": [
         Example({"rows_between": 300.0, "reference": 40, "least": 5, "hold": 0}),
         Example({"rows_between": 300.0, "reference": 40, "least": 5, "hold": 10}),
+    ],
+    "coherence": [
+        Example({"budget": 20, "above": 0.7, "regress": "labels"}, targets=2),
+        Example({"budget": 6, "kernel": POLYNOMIAL}),
     ],
     "exkrls": [Example({"budget": 8, "transition": 0.9999, "forgetting": 0.99}, targets=2)],
     "exrls": [Example({"transition": 0.9999, "forgetting": 0.98, "intercept": True}, targets=2)],
@@ -126,6 +138,12 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"atoms": 8, "budget": 12, "step_size": 0.5}, targets=2),
         Example({"atoms": 6, "budget": 10, "evict": "projected", "step_size": 0.5, "kernel": LAPLACIAN}),
     ],
+    "online_greedy": [
+        Example({"budget": 10, "regress": "nystrom"}, targets=2),
+        Example({"budget": 6, "gain_rule": "relative", "min_gain": 0.001, "kernel": LAPLACIAN}),
+        Example({"budget": 10, "regress": "features", "ridge": 0.1, "regress_ridge": 0.1}),
+        Example({"budget": 10, "regress": "labels", "kernel": POLYNOMIAL, "regress_ridge": 0.001}),
+    ],
     "one_vs_rest": [
         Example({"learner": {"name": "logistic"}}, targets=3, labels="onehot"),
         Example({"classes": 3, "learner": {"name": "knlms", "loss": "hinge", "budget": 8}}, targets=3),
@@ -166,6 +184,7 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"rank": 4, "map_size": 10}),
         Example({"rank": 12, "map_size": 12, "head": "exrls", "state_noise": 0.001}, targets=2),
     ],
+    "stream_greedy": [Example({"budget": 10, "stop_after": 30, "regress": "nystrom", "on_swap": "reset"})],
     "taylor": [Example({"degree": 3})],
     "window_ratio": [Example({"short": 5, "long": 20})],
     "wrkpca": [

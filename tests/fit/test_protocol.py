@@ -8,7 +8,7 @@ import pytest
 from algorithms import learner_from
 from algorithms.heads.gated import GatedRls
 from streamjobs.fit.evaluation import accuracy_over_time, by_person, confusion, leave_one_out, table
-from streamjobs.fit.learning import Recipe, Way, learned_from
+from streamjobs.fit.learning import Recipe, Way, features, learned_from
 from streamjobs.fit.picture import picture
 from streamjobs.fit.progress import Progress
 from streamjobs.fit.recordings import Recordings, shuffled
@@ -113,3 +113,16 @@ def test_progress_is_a_bar_on_a_terminal():
             progress.stage(stage, 3)
             progress.step()
     assert "leaving each person out" in out.getvalue() and "1 of 3" in out.getvalue()
+
+
+MAPS = {"online_greedy": {}, "stream_greedy": {}, "coherence": {}, "block_greedy": {"block_size": 5}}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_any_rule_that_selects_prototypes_gives_a_map_to_all_people(data, name):
+    recipe = Recipe(RECIPE.scaling, learner_from(name, {"budget": 20, **MAPS[name]}), HEAD)
+    everybody = shuffled(data, data.person > 0, [0])
+    learned = learned_from(everybody, recipe, 3)
+    assert len(learned.map.prototypes) <= 20
+    scores = recipe.teacher.predict(learned.head, features(learned, recipe, everybody.X))
+    assert (scores.argmax(axis=1) == everybody.activity).mean() > 0.9

@@ -6,11 +6,11 @@ from pathlib import Path
 from tests.paper import __main__ as runner
 
 README = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
-THEIRS = ("okfeb_", "filters_", "speed_")  # scripts of the two papers
+THEIRS = ("okfeb_", "filters_", "speed_", "prototypes_")  # scripts of the papers
 
 
 def test_the_readme_has_a_row_for_every_script_of_the_papers_and_for_no_other():
-    told = set(re.findall(r"`((?:okfeb|filters|speed)_\w+)`", README))
+    told = set(re.findall(r"`((?:okfeb|filters|speed|prototypes)_\w+)`", README))
     assert told == {name for name in runner.scripts() if name.startswith(THEIRS)}
 
 

@@ -7,7 +7,20 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from algorithms.common.randomness import uniform
-from tests.reference import Outputs, adaptive, controls, drift, heads, maps, prototypes, ranked, scaling, slow_reference
+from tests.reference import (
+    Outputs,
+    adaptive,
+    blocks,
+    controls,
+    drift,
+    heads,
+    maps,
+    prototypes,
+    ranked,
+    scaling,
+    selection,
+    slow_reference,
+)
 from tests.reference.okfe import PlainOkfe
 from tests.reference.okfeb import PlainOkfeb
 from tests.reference.okfeb import gaussian as of_two
@@ -131,6 +144,26 @@ def random_prototypes(X: Array, Y: Array, *, kernel: Any, **settings: Any) -> Ou
     places = [int(uniform(0, 1, t) * t) for t in range(1, len(X) + 1)]  # the learner's own draws
     features, residuals, _ = prototypes.reservoir(SLOW, X, places, **settings)
     return {"features": features, "ls_error": residuals}
+
+
+@slow_reference("online_greedy", kernel=KERNEL, budget=8, min_gain=0.02, regress="nystrom", regress_ridge=0.1)
+def online_greedy(X: Array, Y: Array, *, kernel: Any, **settings: Any) -> Outputs:
+    return selection.select(SLOW, X, Y, **settings)[0]
+
+
+@slow_reference("block_greedy", kernel=KERNEL, budget=9, block_size=3, regress="nystrom", regress_ridge=0.1)
+def block_greedy(X: Array, Y: Array, *, kernel: Any, **settings: Any) -> Outputs:
+    return blocks.block_greedy(SLOW, X, Y, **settings)[0]
+
+
+@slow_reference("stream_greedy", kernel=KERNEL, budget=8, ridge=0.5, stop_after=9, regress="features", regress_ridge=0.1)
+def stream_greedy(X: Array, Y: Array, *, kernel: Any, **settings: Any) -> Outputs:
+    return selection.select(SLOW, X, Y, **settings)[0]
+
+
+@slow_reference("coherence", kernel=KERNEL, budget=12, above=0.8, regress="labels", regress_ridge=0.1)
+def coherence(X: Array, Y: Array, *, kernel: Any, **settings: Any) -> Outputs:
+    return selection.select(SLOW, X, Y, rule="coherence", **settings)[0]
 
 
 # Subspaces.

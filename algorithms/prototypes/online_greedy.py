@@ -1,0 +1,54 @@
+"""OnlineGreedy: every row may take the place of the prototype whose replacement gains most log-determinant.
+
+Source: Schlegel, Pan, Chen, White, "Adapting kernel representations online using submodular maximization", Alg. 1.
+Symbols: b = budget, lambda = ridge, eps_t = min_gain, S = prototypes, g(S) = log det (K_S + lambda I), g = estimate,
+Q = (K_S + lambda I)^-1, k = kernel row of x, u = Q k, s = kappa(x, x) + lambda - k'u, eta = regress_ridge.
+Cost of a row: O(b d + 3 b^2 / 2); of a swap O(b^2) more, with regress = "features" O(b^3 / 6).
+State: 5/4 b (d + 1) numbers; with regress b targets, with nystrom and features b (b + 1) / 2 more.
+Readings: replacing prototype i by x gains log(Q_ii s + u_i^2), for all i together in O(b^2); the first of equals. A gain
+must be above 0 besides. A relative threshold is a share of g(S), and freezes the set once g > .69 / eps_t (with lambda = 1
+and a Gaussian no swap gains more than log 2), so the default is absolute. Features and LS error are of the span of the
+prototypes, not of the criterion's ridge (see `family.py`, also for the regressions of Section 6 behind them).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from algorithms.common.kernels import Kernel
+from algorithms.common.protocol import Array, Basis, Outputs
+from algorithms.prototypes.family import PrototypeRule, check_gain, check_settings
+from algorithms.prototypes.selection_loop import GREEDY, rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlineGreedy(PrototypeRule):
+    """Prototypes of large log-determinant, far from each other; features are coordinates along them.
+
+    >>> learner = OnlineGreedy(budget=2, kernel=Kernel(bandwidth=1.0))
+    >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [0.1], [0.0], [5.0]])
+    >>> state.prototypes.ravel(), state.arrival, round(state.estimate, 3)  # of the first two, the first left
+    (array([5. , 0.1]), array([4, 2]), 1.386)
+    """
+
+    name: ClassVar[str] = "online_greedy"
+    persisted_name: ClassVar[str] = "OnlineGreedy"
+    moves: ClassVar[bool] = True
+
+    kernel: Kernel = field(default_factory=Kernel)
+    budget: int = 100  # most prototypes, 1 to 10000
+    ridge: float = 1.0  # lambda of the criterion, 1e-12 to 1e12; the map has 1e-6
+    min_gain: float = 0.01  # 0 or more; a swap must gain as much (relative: as this share of the criterion)
+    gain_rule: Literal["absolute", "relative"] = "absolute"
+    regress: Literal["none", "nystrom", "features", "labels"] = "none"  # ridge regression behind the prototypes
+    regress_ridge: float = 0.01  # eta of the regression, 1e-12 to 1e12
+    on_swap: Literal["transfer", "reset"] = "transfer"  # what the regression knows after a swap: all of it, or nothing
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        check_gain(self)
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        relative, resets = self.gain_rule == "relative", self.on_swap == "reset"
+        limits = float(self.ridge), float(self.min_gain), relative, 0
+        ends = self.form, float(self.regress_ridge), resets
+        rows(tuple(work), slots, X, Y, learn, out, basis, self.kernel.code, GREEDY, *limits, *ends)

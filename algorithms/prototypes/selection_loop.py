@@ -1,0 +1,170 @@
+"""The rows of online_greedy, stream_greedy and coherence: project, predict, choose a slot, swap, learn.
+
+They differ in one line, which slot a row takes; `rule` says which.
+"""
+
+import numpy as np
+
+from algorithms.common import rls
+from algorithms.common.compiled import compiled
+from algorithms.common.gram_factor import extend, whiten
+from algorithms.common.kernels import fill_row, own_value
+from algorithms.common.linalg import dot, missing, norm2, put
+from algorithms.prototypes import inverse, regression, turning_map
+from algorithms.prototypes.family import FAR, exchange, rebuild
+from algorithms.prototypes.regression import FEATURES, LABELS, NONE, NYSTROM
+
+GREEDY, COHERENCE = 0, 1
+
+
+@compiled
+def rows(work, slots, X, Y, learn, out, basis, code, rule, ridge, limit, relative, stop_after, form, eta, resets):
+    """limit: least gain of a swap (GREEDY), most coherence (COHERENCE); stop_after: rows without a swap, 0 = never."""
+    (all_prototypes, all_arrival, all_labels, all_replaced, replaced_slots, replaced_arrivals, all_weights, all_P,
+     estimates, seen, counts, maps, orders, inverses, label_inverses) = work  # fmt: skip
+    budget, most = all_prototypes.shape[1], all_replaced.shape[1]
+    k, z, u, gain, v = np.empty(budget), np.empty(budget), np.empty(budget), np.empty(budget), np.zeros(budget)
+    turns, c, along, no_bias = np.empty((2, budget)), np.empty(budget), np.empty(Y.shape[1]), np.zeros(Y.shape[1])
+    for n in range(len(X)):
+        key, x, y = slots[n], X[n], Y[n]
+        if missing(x):
+            continue
+        kxx = own_value(code, x)
+        if not kxx < FAR:
+            continue
+        prototypes, arrival, labels, weights = all_prototypes[key], all_arrival[key], all_labels[key], all_weights[key]
+        U, order, Q, label_Q, P = maps[key], orders[key], inverses[key], label_inverses[key], all_P[key]
+        count = counts[key, 0]
+
+        # Project on the prototypes so far, and predict.
+        fill_row(code, prototypes, count, x, k)
+        turning_map.in_order(k, order, count, z)
+        whiten(U, count, z)
+        residual = kxx - norm2(z[:count])
+        if not np.isfinite(residual):
+            continue
+        out.ls_error[n] = max(residual, 0.0)
+        features = out.features[n]
+        put(features, z[:count])
+        features[count:] = 0.0
+        if form != NONE:
+            out.loss[n] = regression.predict(form, weights, z, k, count, y, out.prediction[n])
+        teaches = regression.labelled(form, learn[n], y)
+
+        # The slot that x takes: a free one, that of a prototype without which the set is better, or none (-1).
+        slot, gained = -1, 0.0
+        if learn[n] & 1:
+            seen[key] += 1
+            if form != LABELS or teaches:
+                if count < budget and (rule == GREEDY or coherence(code, prototypes, count, k, kxx) <= limit):
+                    slot = count
+                    if rule == GREEDY:
+                        gained = np.log(inverse.append(Q, count, k, kxx + ridge, ridge, u))
+                elif count == budget and rule == GREEDY and not stopped(arrival, count, seen[key], stop_after):
+                    inverse.product(Q, count, k, u)
+                    schur = max(kxx + ridge - dot(k[:count], u[:count]), ridge)
+                    slot, gained = best_swap(Q, count, u, schur)
+                    least = limit * abs(estimates[key]) if relative else limit
+                    if not (gained >= least and gained > 0.0):
+                        slot = -1
+
+        if slot == count:
+            out.admitted[n] = 1
+            estimates[key] += gained
+            if form == FEATURES and count:
+                turning_map.coefficients(U, order, count, z, c)
+                regression.carry_kernel_row(weights, P, eta, slot, count, c)
+            put(prototypes[slot], x)
+            arrival[slot] = seen[key]
+            extend(U, count, z, kxx, turning_map.RIDGE)
+            order[count] = slot
+            if form == LABELS:
+                put(labels[slot], y)
+                inverse.append(label_Q, count, k, kxx + eta, eta, u)
+                regression.label_weights(label_Q, labels, count + 1, weights)
+            pivot = U[count, count]
+            z[count] = max(residual, 0.0) / pivot if pivot > 0.0 else 0.0
+            k[count] = kxx
+            count += 1
+            for field in range(3):
+                counts[key, field] = count
+        elif slot >= 0:
+            out.admitted[n], out.evicted[n] = 1, 1
+            estimates[key] += gained
+            left = counts[key, 3]
+            if left < most:
+                put(all_replaced[key, left], prototypes[slot])
+                replaced_slots[key, left], replaced_arrivals[key, left] = slot, arrival[slot]
+            if form == FEATURES:
+                turning_map.coefficients(U, order, count, z, c)
+            put(v, z)
+            first = exchange(
+                code, prototypes, count, slot, x, k, kxx, U, order, Q, ridge, label_Q, eta, turns, z
+            )  # fmt: skip
+            k[slot] = kxx
+            turning_map.turn_vector(v, first, count, turns)
+            kept = turning_map.share(U, count, v[count - 1])
+            arrival[slot] = seen[key]
+            if form == LABELS:
+                put(labels[slot], y)
+                regression.label_weights(label_Q, labels, count, weights)
+            elif form != NONE and resets:
+                regression.reset(weights, P, eta)
+            elif form == NYSTROM:
+                regression.carry_whitened(weights, P, eta, first, count, turns, kept)
+            elif form == FEATURES:
+                regression.carry_kernel_row(weights, P, eta, slot, count, c)
+            if basis.moved.size:
+                basis.moved[n] = 1
+                turning_map.change_of_basis(basis.transfer[n], first, count, turns, kept)
+            if left == most:
+                turning_map.arrange(arrival, count, order)
+                rebuild(code, prototypes, count, U, order, Q, ridge, label_Q, eta)
+                if form == LABELS:
+                    regression.label_weights(label_Q, labels, count, weights)
+                left = -1
+            for field in range(3, 6):
+                counts[key, field] = left + 1
+
+        # Regression learns by the set as it is now.
+        if teaches and form != LABELS:
+            for i in range(budget):
+                v[i] = 0.0
+            put(v, z[:count] if form == NYSTROM else k[:count])
+            regression.predict(form, weights, z, k, count, y, along)
+            now = along.copy()
+            rls.learn(weights, no_bias, P, v, y, now, c, u, gain, along, 1.0, 1.0 / eta)
+
+
+@compiled
+def coherence(code, prototypes, count, k, kxx):
+    """The largest |kappa(x, z)| / sqrt(kappa(x, x) kappa(z, z)) over the prototypes; 1 for what has no length."""
+    if not kxx > 0.0:
+        return 1.0 if count else 0.0
+    most = 0.0
+    for i in range(count):
+        other = own_value(code, prototypes[i])
+        most = max(most, abs(k[i]) / np.sqrt(kxx) / np.sqrt(other) if other > 0.0 else 1.0)
+    return most
+
+
+@compiled
+def best_swap(Q, count, u, schur):
+    """The slot that x gains most in, the first of equals, and the gain log(Q_ii s + u_i^2), s = kxx + ridge - k'u."""
+    slot, most = -1, 0.0
+    for i in range(count):
+        ratio = Q[i, i] * schur + u[i] * u[i]
+        if ratio > most:
+            slot, most = i, ratio
+    return slot, np.log(most) if np.isfinite(most) else -np.inf
+
+
+@compiled
+def stopped(arrival, count, now, stop_after):
+    """No row entered for `stop_after` rows: the latest arrival tells."""
+    if stop_after == 0:
+        return False
+    latest = 0
+    for i in range(count):
+        latest = max(latest, arrival[i])
+    return now - latest > stop_after

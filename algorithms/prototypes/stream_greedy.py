@@ -1,0 +1,52 @@
+"""StreamGreedy: the greedy swaps of a finite stream, which end when a stretch of rows has brought none.
+
+Source: Krause, Gomes (2010), Budgeted nonparametric learning from data streams, as paper 004, Section 4 describes it.
+Symbols: b = budget, lambda = ridge, eta = min_gain, S = prototypes, g(S) = log det (K_S + lambda I), g = estimate.
+Cost of a row: as `online_greedy`; once it has stopped O(b d + b^2 / 2).  State: as `online_greedy`.
+Readings: a step is OnlineGreedy's, exact gains included. What OnlineGreedy leaves out is the end: after `stop_after` rows
+without a swap the set is final, and its map stands still for good. Several passes over a finite set are several runs.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from algorithms.common.kernels import Kernel
+from algorithms.common.protocol import Array, Basis, Outputs, require
+from algorithms.prototypes.family import PrototypeRule, check_gain, check_settings
+from algorithms.prototypes.selection_loop import GREEDY, rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamGreedy(PrototypeRule):
+    """Prototypes of large log-determinant that stand still once `stop_after` rows in a row have improved nothing.
+
+    >>> learner = StreamGreedy(budget=2, stop_after=2, kernel=Kernel(bandwidth=1.0))
+    >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [3.0], [0.0], [3.0], [9.0]])
+    >>> state.prototypes.ravel(), out.admitted  # 9 came too late
+    (array([0., 3.]), array([1, 1, 0, 0, 0], dtype=int8))
+    """
+
+    name: ClassVar[str] = "stream_greedy"
+    persisted_name: ClassVar[str] = "StreamGreedy"
+    moves: ClassVar[bool] = True
+
+    kernel: Kernel = field(default_factory=Kernel)
+    budget: int = 100  # most prototypes, 1 to 10000
+    ridge: float = 1.0  # lambda of the criterion, 1e-12 to 1e12; the map has 1e-6
+    min_gain: float = 0.01  # 0 or more; a swap must gain as much (relative: as this share of the criterion)
+    gain_rule: Literal["absolute", "relative"] = "absolute"
+    stop_after: int = 1000  # rows without a swap after which the set is final; 0 = never
+    regress: Literal["none", "nystrom", "features", "labels"] = "none"  # ridge regression behind the prototypes
+    regress_ridge: float = 0.01  # eta of the regression, 1e-12 to 1e12
+    on_swap: Literal["transfer", "reset"] = "transfer"  # what the regression knows after a swap: all of it, or nothing
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        check_gain(self)
+        require(self, "stop_after", self.stop_after >= 0, "0 or more")
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        relative, resets = self.gain_rule == "relative", self.on_swap == "reset"
+        limits = float(self.ridge), float(self.min_gain), relative, self.stop_after
+        ends = self.form, float(self.regress_ridge), resets
+        rows(tuple(work), slots, X, Y, learn, out, basis, self.kernel.code, GREEDY, *limits, *ends)
