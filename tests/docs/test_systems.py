@@ -10,7 +10,7 @@ from algorithms import LEARNERS
 from tests.layers.imports import CHECKOUT
 
 README = (Path(CHECKOUT) / "algorithms" / "README.md").read_text(encoding="utf-8")
-PAPERS = {"OK-FE and OK-FEB", "SPEED", "BlockGreedy"}
+PAPERS = {"OK-FE and OK-FEB", "SkeGD", "SPEED", "OKDL", "BlockGreedy"}
 
 
 def systems() -> list[list[str]]:
