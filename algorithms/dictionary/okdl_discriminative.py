@@ -26,6 +26,8 @@ class OkdlDiscriminative(DictionaryLearner):
     >>> X, Y = [[0.0, 2.0], [3.0, 0.0]] * 100, [[1.0], [-1.0]] * 100
     >>> state, out = learner.run(learner.init(dim=2, targets=1, seed=0), X, Y)
     >>> learner.predict(state, [[0.1, 1.9], [2.9, 0.1]]).round(2)
+    array([[ 0.99],
+           [-0.99]])
     """
 
     name: ClassVar[str] = "okdl_discriminative"

@@ -53,7 +53,7 @@ class BlockGreedy(PrototypeRule):
     >>> learner = BlockGreedy(budget=4, block_size=2, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [0.1], [7.0], [7.1], [3.0]])
     >>> state.prototypes.ravel(), state.block, round(state.estimate, 3)
-    (array([3. , 0.1, 7. , 7.1]), array([0, 0, 1, 1]), 2.484)
+    (array([0. , 3. , 7. , 7.1]), array([0, 0, 1, 1]), 2.488)
     """
 
     name: ClassVar[str] = "block_greedy"

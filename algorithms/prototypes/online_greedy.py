@@ -26,8 +26,8 @@ class OnlineGreedy(PrototypeRule):
 
     >>> learner = OnlineGreedy(budget=2, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [0.1], [0.0], [5.0]])
-    >>> state.prototypes.ravel(), state.arrival, round(state.estimate, 3)  # of the first two, the first left
-    (array([5. , 0.1]), array([4, 2]), 1.386)
+    >>> state.prototypes.ravel(), state.arrival, round(state.estimate, 3)  # 0.1 left: 0 is farther from 5
+    (array([0., 5.]), array([1, 4]), 1.386)
     """
 
     name: ClassVar[str] = "online_greedy"
