@@ -200,16 +200,22 @@ class OneVsRest(Learner):
         return float(np.mean([self.learner.budget_used(part, own, slots) for part, own in parts]))
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        if self.shares:
+        n, classes = out.prediction.shape
+        width = self.learner.width_for(X.shape[1])
+        if self.shares and width == 0:
             self.learner.loop(work.learner, slots, X, Y, learn, out, basis)
             return
-        n, classes = out.prediction.shape
-        chunk = max(1, CHUNK_NUMBERS // (classes * max(1, X.shape[1], basis.transfer.shape[1] ** 2)))
+        chunk = max(1, CHUNK_NUMBERS // (classes * max(1, X.shape[1], width, basis.transfer.shape[1] ** 2)))
         for first in range(0, n, chunk):
             rows = slice(first, min(n, first + chunk))
             turning = NO_BASIS if basis is NO_BASIS or not len(basis.moved) else Basis(*(part[rows] for part in basis))
             chunked = Outputs(*(array[rows] for array in out))
-            self._chunk(work, slots[rows], X[rows], Y[rows], learn[rows], chunked, turning)
+            chosen = slots[rows], X[rows], Y[rows], learn[rows]
+            if self.shares:  # its features are its own
+                own = chunked._replace(features=unknown((len(chosen[0]), width)))
+                self.learner.loop(work.learner, *chosen, own, turning)
+            else:
+                self._chunk(work, *chosen, chunked, turning)
 
     def _chunk(
         self, work: OneVsRestWork, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis

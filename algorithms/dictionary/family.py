@@ -127,4 +127,4 @@ def _checksum(own: Slot, held: int) -> int:
     for field in ("samples", "atom_weights"):
         bits = own[field][:held].reshape(-1).view(np.int64)
         total += int((bits * (2 * np.arange(bits.size) + 1)).sum())
-    return total % 2**63
+    return total % 2**61  # a whole number of a state stays far below where one wraps around

@@ -106,7 +106,7 @@ class ProsNKons(Learner):
         return kind_of(self.loss)
 
     def room(self, field: str) -> int | None:
-        return self.budget or None
+        return (self.budget * (self.budget + 1) // 2 if field == "inverse" else self.budget) or None
 
     def init(self, *, dim: int, targets: int, seed: int) -> ProsNKonsState:
         empty = np.empty((0, targets))
