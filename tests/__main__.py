@@ -15,7 +15,7 @@ import os
 import resource
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.data import NO_RECORDINGS
@@ -35,10 +35,19 @@ def main(arguments: list[str] | None = None) -> int:
     started = time.monotonic()
 
     absent = [part.name for part in parts if not part.command and not part.there and part.name not in REQUIRED]
-    lanes = [[part for part in parts if part.brokers == brokers and part.name not in absent] for brokers in (False, True)]
+    there = [part for part in parts if part.name not in absent]
+    lanes = [deque(part for part in there if not part.either and part.brokers == brokers) for brokers in (False, True)]
+    last = deque(part for part in there if part.either)
 
-    def run(lane: list[Part]) -> list[Result]:
-        return [_one(part, pytest_options, picked=bool(options.k), strict=strict) for part in lane if not stopping.is_set()]
+    def run(lane: deque[Part]) -> list[Result]:
+        results = []
+        while not stopping.is_set():
+            try:
+                part = (lane or last).popleft()
+            except IndexError:
+                break
+            results.append(_one(part, pytest_options, picked=bool(options.k), strict=strict))
+        return results
 
     with ThreadPoolExecutor(len(lanes)) as pool:
         running = [pool.submit(run, lane) for lane in lanes]
