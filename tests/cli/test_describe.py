@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from algorithms import LEARNERS, learner_from
+from algorithms.drift.report import watches_columns
 from streamjobs import learner_reference as source
 from streamjobs.commands.describe import tables_of
 from tests.checks.examples import examples
@@ -55,7 +56,8 @@ def test_the_size_is_what_a_state_is_bounded_by_and_the_defaults_make_the_same_l
     told = described(capsys, name, "--dim", example.dim, "--targets", example.targets, *words)
     learner = learner_from(name, example.settings)
     drift = learner.kind == "drift"
-    dim, targets = (1, 0) if drift else (example.dim, example.targets)
+    dim = 1 if drift and not watches_columns(learner) else example.dim
+    targets = 0 if drift else example.targets
     state = learner.init(dim=dim, targets=targets, seed=0)
     assert told["size"]["bounded"] == learner.bounded
     assert told["size"]["state_bytes"] == (learner.bytes_of(state) if learner.bounded else None)
