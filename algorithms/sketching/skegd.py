@@ -140,7 +140,8 @@ class Skegd(Learner):
         require(self, "sketch_rows", 1 <= s_p <= 10_000, "1 to 10000")
         require(self, "landmarks", 1 <= s_m <= self.budget, f"1 to budget ({self.budget})")
         most = min(s_m, s_p) if self.map == "printed" else s_m
-        require(self, "rank", 1 <= rank <= most, f"1 to {most}")
+        of = "landmarks" if most == s_m else "sketch_rows"
+        require(self, "rank", 1 <= rank <= most, f"1 to {of} ({most}, with budget {self.budget})")
         require(self, "sketch_blocks", 1 <= self.sketch_blocks <= s_p, f"1 to sketch_rows ({s_p})")
         require(self, "refresh_every", self.refresh_every >= 1, "1 or more")
         if isinstance(self.step_size, str):

@@ -18,8 +18,9 @@ def _pairs() -> list[tuple[str, str]]:
     return [pair for pair in pairs if pair not in {("ispeed", "seed_size"), ("sispeed", "seed_size")}]
 
 
-def test_there_are_learners_of_both_papers_among_them():
-    assert {name for name, _ in _pairs()} == {"okfe", "okfeb", "wrkpca", "speed", "sparse_speed", "ispeed", "sispeed"}
+def test_there_are_learners_of_three_papers_among_them():
+    names = {"okfe", "okfeb", "wrkpca", "speed", "sparse_speed", "ispeed", "sispeed", "skegd", "nogd"}
+    assert {name for name, _ in _pairs()} == names
 
 
 @pytest.mark.parametrize(("name", "limit"), _pairs())
