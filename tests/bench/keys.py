@@ -113,11 +113,11 @@ def misses(keys: int = 3_000, turns: int = 5) -> dict[str, float]:
 def misses_in_worker(broker: Broker, folder: Path, keys: int = 6_000, records: int = 60_000) -> dict[str, float]:
     """A worker's processor, us a record, where all keys are live and where a tenth of the records finds its key not live."""
     job = KafkaJob(broker.bootstrap, folder, "misses", **JOB, state={"cache": "4MB"})
-    hot = 800  # keys: half of what fits, so that they stay
+    hot = 200  # keys: half of what fits in all partitions together, so that they stay
     job.produce(in_turn(keys, 0, 12 * keys))  # until every budget is full
     worker = Worker(job).ready()
     told: dict[str, list[float]] = {"live": [], "a tenth not live": []}
-    read = 0.0
+    reads = dict.fromkeys(told, 0.0)
     try:
         until(lambda: job.lag() == 0, lambda: f"{job.lag()} records wait", 3600, every=0.5)
         cold = itertools.cycle(range(hot, keys))
@@ -126,20 +126,23 @@ def misses_in_worker(broker: Broker, folder: Path, keys: int = 6_000, records: i
             seconds = itertools.count(12 + turn * records)
             numbers = [next(cold) if turn % 2 and n % 10 == 0 else n % hot for n in range(records)]
             job.produce(_records((key, at, at) for key, at in zip(numbers, seconds, strict=False)))
-            used, read = worker.cpu(), Figures(worker)["state_reads_total"]
+            used, before = worker.cpu(), Figures(worker)["state_reads_total"]
             until(lambda: job.lag() == 0, lambda: f"{job.lag()} records wait", 3600, every=0.5)
             told[name].append(1e6 * (worker.cpu() - used) / records)
-            read = Figures(worker)["state_reads_total"] - read
+            reads[name] = Figures(worker)["state_reads_total"] - before
     finally:
         worker.end()
     costs = {name: statistics.median(values) for name, values in told.items()}
     print(
         "worker: "
-        + ", ".join(f"{name} {cost:.1f} us CPU a record ({cost / costs['live']:.2f}x)" for name, cost in costs.items())
-        + f"; {read:,.0f} states read for {records:,} records  ({surroundings()})",
+        + ", ".join(
+            f"{name} {cost:.1f} us CPU a record ({cost / costs['live']:.2f}x; {reads[name]:,.0f} states read)"
+            for name, cost in costs.items()
+        )
+        + f", {records:,} records each  ({surroundings()})",
         flush=True,
     )
-    return {**costs, "read": read}
+    return costs
 
 
 class Figures:
