@@ -21,6 +21,7 @@ from streamjobs.errors import SnapshotError
 from streamjobs.stages.order import Order
 
 FIRST_SLOTS = 16
+GROWS = 4  # room grows by a quarter: what is copied is little, what stays empty is memory
 POOLED = b""  # the key whose model every key shares in a pooled replay
 
 
@@ -247,7 +248,7 @@ class Live:
             return slot
         slot = len(self.key_of)
         if slot == len(self.used):
-            slots = min(max(2 * slot, FIRST_SLOTS), max(self.most_slots, slot + 1))
+            slots = min(slot + max(slot // GROWS, FIRST_SLOTS), max(self.most_slots, slot + 1))
             for work in self.work.values():
                 work.grow(slots)
             self.used = np.concatenate([self.used, np.zeros(slots - slot, np.int64)])
