@@ -1,14 +1,23 @@
 """Prometheus and promtool for tests: those on PATH, or of Debian's package, unpacked in the cache folder."""
 
+import json
 import os
 import shutil
 import subprocess
 import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
+from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from streamjobs.kafka.devbroker.broker import free_port
 from streamjobs.kafka.devbroker.jars import cache_folder
+from tests.parts import CHECKOUT
 
 TOOLS = ("prometheus", "promtool")
 
@@ -53,3 +62,55 @@ def _run(command: list[str], folder: str) -> str:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
     lines = (done.stderr + done.stdout).strip().splitlines()
     return (lines[-1] if lines else f"exit code {done.returncode}") if done.returncode else ""
+
+
+class Prometheus:
+    """A server on loopback that scrapes one worker and evaluates the project's rules, both every second.
+
+    instance: host:port of the worker.  folder: for its configuration, data and log.
+    """
+
+    def __init__(self, folder: Path, instance: str) -> None:
+        self.folder, self.address = folder, f"127.0.0.1:{free_port()}"
+        rules = "".join(f"\n  - {CHECKOUT / 'deploy' / 'prometheus' / name}" for name in ("recording.yml", "alerts.yml"))
+        (folder / "prometheus.yml").write_text(
+            f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files:{rules}\n"
+            f'scrape_configs: [{{job_name: streamjobs, static_configs: [{{targets: ["{instance}"]}}]}}]\n'
+        )
+        options = (
+            f"--config.file={folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={folder / 'data'}",
+            f"--web.listen-address={self.address}",
+            "--enable-feature=exemplar-storage",
+        )
+        with (folder / "prometheus.log").open("wb") as log:
+            self.process = subprocess.Popen([tool("prometheus"), *options], stdout=log, stderr=log, cwd=folder)
+
+    def ask(self, path: str, **parameters: Any) -> Any:
+        """`data` of an answer of its HTTP API. Raises ValueError with Prometheus' own words where the query is wrong."""
+        url = f"http://{self.address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            if error.code == HTTPStatus.BAD_REQUEST:
+                raise ValueError(json.load(error)["error"]) from None
+            raise
+
+    def up(self) -> bool:
+        """Whether it has scraped the worker; False while it starts."""
+        assert self.process.poll() is None, (self.folder / "prometheus.log").read_text()[-2000:]
+        with suppress(OSError):
+            return any(float(one["value"][1]) for one in self.ask("query", query="up")["result"])
+        return False
+
+    def __enter__(self) -> "Prometheus":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
