@@ -57,12 +57,14 @@ def _sections() -> dict[str, str]:
     return dict(zip(found[::2], found[1::2], strict=True))
 
 
+@pytest.mark.slow
 def test_every_alert_fires_when_it_should_and_is_silent_otherwise() -> None:
     command = [tool("promtool"), "test", "rules", "alerts_test.yml"]
     done = subprocess.run(command, cwd=RULES, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_promtool_takes_the_configuration_with_its_rules() -> None:
     command = [tool("promtool"), "check", "config", "--lint-fatal", "prometheus.yml"]
     done = subprocess.run(command, cwd=RULES, capture_output=True, text=True, check=False, timeout=60)
@@ -70,6 +72,7 @@ def test_promtool_takes_the_configuration_with_its_rules() -> None:
     assert f"{len(ALERTS)} rules found" in done.stdout and f"{len(RECORDED)} rules found" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_rule_that_is_changed_fails_its_test(tmp_path: Path) -> None:
     """Each of these changes makes an alert silent, or fire where it must not."""
     wrong = {"StreamjobsFallingBehind", "StreamjobsPopulationDrift", "StreamjobsDiskFilling"}
