@@ -13,6 +13,8 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -89,6 +91,11 @@ def _run(settings: Settings, core: Core, *, once: bool, drain: bool) -> None:
         settings.job.name,
     )
     health = Health(metrics)
+    on_disk = settings.state.store != "memory"
+    metrics.watch(
+        ready=lambda: health.ready()[0] == HTTPStatus.OK,
+        directory=Path(settings.state.directory).absolute() if on_disk else None,
+    )
     threading.excepthook = _tell_of_threads(health)
     server = Server(settings.metrics, health)
     port = server.start()

@@ -114,6 +114,7 @@ LAYERS = (
         ("streamjobs.fit",),
         {"numpy", "rich", "streamjobs.kafka", "streamjobs.recordings", "streamjobs.replay", "streamjobs.job_files", *_CORE},
     ),
+    _layer("dashboards", ("streamjobs.dashboards",), {"grafana_foundation_sdk"}),
     _layer(
         "demo",
         ("streamjobs.demo",),
@@ -125,6 +126,7 @@ LAYERS = (
         {
             *("packaging", "pydantic", "rich", "typer"),
             *("streamjobs.demo", "streamjobs.fit", "streamjobs.job_files", "streamjobs.learner_reference"),
+            "streamjobs.dashboards",
             *(
                 "streamjobs.maintenance",
                 "streamjobs.process",
