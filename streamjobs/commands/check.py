@@ -1,7 +1,5 @@
 """`check`, `schema`, `config show`: everything about a job file before it runs."""
 
-import json
-from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +8,7 @@ import typer
 from pydantic import BaseModel
 
 from streamjobs.commands.console import AsJson, JobFile, compile_loops, note, say, show
+from streamjobs.settings.toml import toml
 from streamjobs.settings.types import readable
 
 if TYPE_CHECKING:
@@ -187,26 +186,3 @@ def without_secrets(section: BaseModel) -> dict[str, Any]:
 
     values = section.model_dump(exclude_none=True)
     return {name: MASK if is_secret(type(section), name) else value for name, value in values.items()}
-
-
-def toml(table: Mapping[str, Any]) -> str:
-    """Sections of settings as TOML.
-
-    >>> print(toml({"learner": {"name": "okfeb", "kernel": {"bandwidth": 1.5}}}))
-    [learner]
-    name = "okfeb"
-    kernel = { bandwidth = 1.5 }
-    """
-    sections = []
-    for section, settings in table.items():
-        lines = [f"{name} = {_value(value)}" for name, value in settings.items()]
-        sections.append("\n".join([f"[{section}]", *lines]))
-    return "\n\n".join(sections)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{name} = {_value(inner)}" for name, inner in value.items()) + " }"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_value(inner) for inner in value) + "]"
-    return json.dumps(value, ensure_ascii=False)  # texts, numbers, true and false are the same in TOML
