@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.core.job import LEARNER, ORDER, Job
+from streamjobs.core.job import ORDER, Job
 from streamjobs.core.state.columns import Columns
+from streamjobs.core.state.held_stages import LEARNER
 from streamjobs.core.state.live_stats import LatestBySlot, LiveStats, stats_of
 from streamjobs.core.state.log import Log, Model
 from streamjobs.core.state.new_keys import NewKeys
