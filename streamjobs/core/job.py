@@ -29,6 +29,8 @@ from streamjobs.stages.stage import JobStage, Shape, refuse
 from streamjobs.stages.statistics import names as statistic_names
 
 ORDER, LEARNER = "order", "learner"  # stages that every job has
+SCALING = "scaling"  # in front of the learner, or of the map
+MAP = "map"  # that all keys of a job with a population share
 CLIP = "clip"  # states are read whether or not they have it
 SEED_BYTES = 6
 Kind = TypeVar("Kind", bound=JobStage)
