@@ -29,6 +29,8 @@ from streamjobs.stages.order import Order, OrderState
 from streamjobs.stages.stage import JobStage, Shape, refuse
 
 ORDER = "order"  # a stage that every job has, as LEARNER
+SCALING = "scaling"  # in front of the learner, or of the map
+MAP = "map"  # that all keys of a job with a population share
 SEED_BYTES = 6
 Kind = TypeVar("Kind", bound=JobStage)
 
