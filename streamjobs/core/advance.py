@@ -14,16 +14,16 @@ from streamjobs.core.alarms import events_of
 from streamjobs.core.careful import Guarded, careful
 from streamjobs.core.decoding.records import untimed
 from streamjobs.core.encode import Encoder
-from streamjobs.core.job import ORDER, Job
+from streamjobs.core.job import Job
 from streamjobs.core.messages import Advanced, Output, Record, Report, dead_letter
 from streamjobs.core.model import choose, error_of, remember_choices, run_learners, watch_drift
-from streamjobs.core.state.held_stages import CLIP
 from streamjobs.core.state.live import Live
 from streamjobs.errors import RecordError
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.idle import AWAKE, Idle
 from streamjobs.stages.late_labels import LateLabels, Matched
+from streamjobs.stages.names import BOOKS, CLIP, IDLE, ORDER
 from streamjobs.stages.order import DUPLICATE, LATE, Order
 from streamjobs.stages.rows import Modelled, Rows, picked
 from streamjobs.stages.windows import Windows
@@ -100,9 +100,9 @@ def _run_signal(
     if repeated and order.duplicates == "drop":
         _count(report, "duplicate", repeated)
     now = Rows(ordered.slots, ordered.times, ordered.X, ordered.L, ordered.owner, ordered.learn)
-    idle = job.optional_stage("idle", Idle)
+    idle = job.optional_stage(IDLE, Idle)
     if idle is not None:
-        idle.advance(live.work["idle"], now.slots, now.X, now.learn)
+        idle.advance(live.work[IDLE], now.slots, now.X, now.learn)
     windows = job.optional_stage("windows", Windows)
     if windows is None:
         return _mark_awake(now, idle is not None)
@@ -184,5 +184,5 @@ def _run_model(
     if job.settings.drift is not None:
         error = error_of(out, job.settings.drift)
         drift = [watch_drift(job, live, watch, slots, scaled, came, error) for watch in job.watches]
-    seq, seen = job.stage("books", ClassCounts).number(live.work["books"], slots)
+    seq, seen = job.stage(BOOKS, ClassCounts).number(live.work[BOOKS], slots)
     return Modelled(out, drift, share, said, seq, seen, events_of(job, live, records, slots, came, drift))

@@ -32,9 +32,9 @@ from algorithms.drift.report import (
 from streamjobs.core.identities import identities
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record
-from streamjobs.core.state.held_stages import ALARMS
 from streamjobs.core.state.live import Live
 from streamjobs.stages.alarms import CHANGED, START, VERDICT, WATCHED, Alarms, Event
+from streamjobs.stages.names import ALARMS
 from streamjobs.stages.rows import Rows, Watched
 
 ID_BYTES = 7  # an id fits into a state's integers

@@ -13,7 +13,6 @@ from algorithms.drift.report import watches_columns
 from streamjobs.core.decoding.records import Decoded, decoder
 from streamjobs.core.messages import Record
 from streamjobs.core.state import held_stages, migration, snapshot
-from streamjobs.core.state.held_stages import ALARMS, CLIP, LEARNER
 from streamjobs.core.state.population import Population, begin_head
 from streamjobs.core.state.population import decode as decode_population
 from streamjobs.core.state.snapshot import Snapshot
@@ -25,12 +24,10 @@ from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.idle import Idle
 from streamjobs.stages.learner import LearnerStage
+from streamjobs.stages.names import ALARMS, BOOKS, CLIP, IDLE, LEARNER, MAP, ORDER, SCALING
 from streamjobs.stages.order import Order, OrderState
 from streamjobs.stages.stage import JobStage, Shape, refuse
 
-ORDER = "order"  # a stage that every job has, as LEARNER
-SCALING = "scaling"  # in front of the learner, or of the map
-MAP = "map"  # that all keys of a job with a population share
 SEED_BYTES = 6
 Kind = TypeVar("Kind", bound=JobStage)
 
@@ -312,18 +309,18 @@ def stages_of(composition: Composition, population: Population | None, targets: 
     start = None if population is None else begin_head(population, composition.learner, targets)
     in_order: dict[str, JobStage | None] = {
         ORDER: Order(policy=source.late, lateness=source.lateness, duplicates=source.duplicates),
-        "idle": Idle(after=drift.idle) if drift is not None and drift.idle else None,
+        IDLE: Idle(after=drift.idle) if drift is not None and drift.idle else None,
         "windows": composition.windows,
         "waiting": composition.waiting,
         CLIP: composition.clip,
-        "scaling": _learner(composition.scaling, population and population.scaling),
-        "map": _learner(composition.map, population and population.map),
+        SCALING: _learner(composition.scaling, population and population.scaling),
+        MAP: _learner(composition.map, population and population.map),
         LEARNER: LearnerStage(learner=composition.learner, predicts=True, start=start),
         **_drift(composition.watches),
         ALARMS: Alarms(watches=1, columns=composition.width) if "alarms" in composition.sinks else None,
         "smoothing": composition.smoothing,
         "fallback": Fallback() if composition.falls_back else None,
-        "books": ClassCounts(classes=targets if composition.task == "classification" else 0, given=known),
+        BOOKS: ClassCounts(classes=targets if composition.task == "classification" else 0, given=known),
     }
     return {name: stage for name, stage in in_order.items() if stage is not None}
 

@@ -6,10 +6,8 @@ from typing import Any
 from streamjobs.core.state.snapshot import Snapshot, flatten, table_of
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.clip_targets import ClipTargets
+from streamjobs.stages.names import ALARMS, CLIP, LEARNER, SCALING
 from streamjobs.stages.stage import JobStage, Shape
-
-LEARNER = "learner"  # a stage that every job has
-CLIP, ALARMS = "clip", "alarms"  # states are read whether or not they have them
 
 
 def of_description(
@@ -27,7 +25,7 @@ def of_description(
         return None
     stages: dict[str, JobStage] = {}
     for name, stage in own.items():
-        if CLIP not in own and CLIP in written and name in ("scaling", LEARNER) and CLIP not in stages:
+        if CLIP not in own and CLIP in written and name in (SCALING, LEARNER) and CLIP not in stages:
             stages[CLIP] = ClipTargets()
         if name != CLIP:
             stages[name] = stage

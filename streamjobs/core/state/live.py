@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.core.job import ORDER, Job
+from streamjobs.core.job import Job
 from streamjobs.core.state.columns import Columns
-from streamjobs.core.state.held_stages import LEARNER
 from streamjobs.core.state.live_stats import LatestBySlot, LiveStats, stats_of
 from streamjobs.core.state.log import Log, Model
 from streamjobs.core.state.new_keys import NewKeys
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
+from streamjobs.stages.names import LEARNER, MAP, ORDER
 from streamjobs.stages.order import Order
 
 FIRST_SLOTS = 16
@@ -121,7 +121,7 @@ class Live:
         """How the live keys stand, those with a record in a batch after the `since`-th; for metrics."""
         mapping = self.job.composition.map
         if mapping is not None:
-            share = mapping.budget_used(self.shared["map"], self.job.shared["map"], [0])
+            share = mapping.budget_used(self.shared[MAP], self.job.shared[MAP], [0])
         else:
             slots = [0] if self.pooled else list(self.slot_of.values())
             share = self.job.learner.budget_used(self.work[LEARNER], self.templates[LEARNER], slots)
