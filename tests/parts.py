@@ -51,6 +51,7 @@ PARTS = (
     Part("worker", ("tests/kafka", "tests/worker", "tests/maintenance")),
     Part("cli", ("tests/cli",)),
     Part("fit", ("tests/fit",)),
+    Part("deploy", ("tests/deploy",), fast=False),
     Part("paper", ("tests/paper",), fast=False),
     Part("bench", ("tests/bench",), fast=False),
     Part("brokers", ("tests/brokers",), fast=False, brokers=True, within_seconds=1100),

@@ -10,12 +10,14 @@ import numpy as np
 
 from algorithms.common.protocol import LEARN, Array, Outputs, unknown
 from streamjobs.core.admit import admit
+from streamjobs.core.alarms import events_of
 from streamjobs.core.careful import Guarded, careful
 from streamjobs.core.decoding.records import untimed
 from streamjobs.core.encode import Encoder
-from streamjobs.core.job import CLIP, ORDER, Job
+from streamjobs.core.job import ORDER, Job
 from streamjobs.core.messages import Advanced, Output, Record, Report, dead_letter
 from streamjobs.core.model import choose, error_of, remember_choices, run_learners, watch_drift
+from streamjobs.core.state.held_stages import CLIP
 from streamjobs.core.state.live import Live
 from streamjobs.errors import RecordError
 from streamjobs.stages.class_counts import ClassCounts
@@ -59,7 +61,7 @@ def _apply(job: Job, live: Live, records: Sequence[Record], left_out: bool = Fal
             now, met = _match_labels(job, live, records, came, labels, letters, report)
             if left_out:
                 now = now._replace(X=unknown(now.X.shape))
-            made = _run_model(job, live, came, now, met, report) if len(now.slots) else None
+            made = _run_model(job, live, records, came, now, met, report) if len(now.slots) else None
         if made is not None and len(came.slots) and not left_out:
             with Guarded(job, "encode"):
                 Encoder(job, live, records).add(came, made, outputs, report)
@@ -161,8 +163,10 @@ def _unmatched(record: Record, waiting: LateLabels) -> str:
     )
 
 
-def _run_model(job: Job, live: Live, came: Rows, now: Rows, met: Matched | None, report: Report) -> Modelled:
-    """Scaling, learner, drift and books over the rows `now`; gives what was made of those that `came` among them."""
+def _run_model(
+    job: Job, live: Live, records: Sequence[Record], came: Rows, now: Rows, met: Matched | None, report: Report
+) -> Modelled:
+    """Scaling, learner, drift, alarms and books over the rows `now`; gives what was made of those that `came` among them."""
     slots = np.zeros(len(now.slots), np.int64) if live.pooled else now.slots
     clip = job.optional_stage(CLIP, ClipTargets)
     if clip is not None:
@@ -181,4 +185,4 @@ def _run_model(job: Job, live: Live, came: Rows, now: Rows, met: Matched | None,
         error = error_of(out, job.settings.drift)
         drift = [watch_drift(job, live, watch, slots, scaled, came, error) for watch in job.watches]
     seq, seen = job.stage("books", ClassCounts).number(live.work["books"], slots)
-    return Modelled(out, drift, share, said, seq, seen)
+    return Modelled(out, drift, share, said, seq, seen, events_of(job, live, records, slots, came, drift))

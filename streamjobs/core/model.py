@@ -13,8 +13,9 @@ import numpy as np
 
 from algorithms.common.protocol import PREDICT_ONLY, Array, Outputs, unknown
 from algorithms.drift.report import watches_columns
-from streamjobs.core.job import LEARNER, Job
+from streamjobs.core.job import Job
 from streamjobs.core.messages import Report
+from streamjobs.core.state.held_stages import LEARNER
 from streamjobs.core.state.live import Live
 from streamjobs.settings.composition import Watch
 from streamjobs.settings.sections import DriftSection

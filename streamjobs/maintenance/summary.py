@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamjobs.core.job import LEARNER, Job
+from streamjobs.core.job import Job
+from streamjobs.core.state.held_stages import LEARNER
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
 from streamjobs.maintenance.copies import Entry, printable

@@ -22,7 +22,7 @@ import structlog
 from streamjobs.core.interface import Core
 from streamjobs.errors import NothingLearned
 from streamjobs.kafka.patches.connections import LastAnswer
-from streamjobs.process import exit_at_once_on_signals, load_lapack, stop_signals
+from streamjobs.process import exit_at_once_on_signals, load_lapack, return_large_arrays, stop_signals
 from streamjobs.settings.false_alarms import detector_name
 from streamjobs.settings.learners import with_name
 from streamjobs.settings.sections import Settings
@@ -104,6 +104,7 @@ def _run(settings: Settings, core: Core, *, once: bool, drain: bool) -> None:
         source = probe(settings, core.job, drain=drain)
         started = time.perf_counter()
         load_lapack()
+        return_large_arrays()
         log.info("compiling learner loops", hint="takes a while on the first run, cached afterwards")
         core.job.compile()
         log.info("learner loops compiled", seconds=round(time.perf_counter() - started, 1))

@@ -107,7 +107,7 @@ LAYERS = (
         },
     ),
     _layer("store", ("streamjobs.worker.store",), {"faust", "rocksdict", "structlog", *BASE}),
-    _layer("replay", ("streamjobs.replay",), {"msgspec", "streamjobs.kafka", *_CORE}),
+    _layer("replay", ("streamjobs.replay",), {"msgspec", "numpy", "streamjobs.kafka", *_CORE}),
     _layer("maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "streamjobs.worker", *_KAFKA, *_CORE}),
     _layer(
         "fit",
@@ -124,7 +124,7 @@ LAYERS = (
         "commands",
         ("streamjobs.commands",),
         {
-            *("packaging", "pydantic", "rich", "typer"),
+            *("matplotlib", "numpy", "packaging", "pydantic", "rich", "typer"),
             *("streamjobs.demo", "streamjobs.fit", "streamjobs.job_files", "streamjobs.learner_reference"),
             "streamjobs.dashboards",
             *(
