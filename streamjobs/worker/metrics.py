@@ -150,9 +150,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("last_commit_timestamp_seconds", "gauge", "Time of the last commit, in seconds since 1970."),
     Metric("last_record_timestamp_seconds", "gauge", "Event time of the newest row, in seconds since 1970."),
     Metric(
-        "uncommitted_seconds",
-        "gauge",
-        "Longest time since a partition with waiting records was last committed; 0 while none waits.",
+        "uncommitted_seconds", "gauge", "Longest time that a partition's waiting records have had no commit; 0 without any."
     ),
     Metric("ready", "gauge", "1 while /ready answers 200, otherwise 0."),
     Metric("state_disk_free_bytes", "gauge", "Free bytes of the disk with [state] directory; NaN with states in memory."),
