@@ -15,11 +15,22 @@ import msgspec
 import numpy as np
 
 from algorithms.common.protocol import Array
-from algorithms.drift.report import ALARM, COLUMNS, FIRST_COLUMN, FIRST_SHIFT, OPEN, READY, SINCE, WIDE_COLUMNS
+from algorithms.drift.report import (
+    AFTER,
+    ALARM,
+    BEFORE,
+    COLUMNS,
+    FIRST_COLUMN,
+    FIRST_SHIFT,
+    OPEN,
+    READY,
+    SINCE,
+    WIDE_COLUMNS,
+)
 from streamjobs.core.job import Job
-from streamjobs.core.messages import Output, Record, Report, Worst
+from streamjobs.core.messages import MOST_SHOWN, Alarm, BatchRows, Output, Record, Report, Worst
 from streamjobs.core.state.live import Live
-from streamjobs.stages.rows import Modelled, Rows
+from streamjobs.stages.rows import Modelled, Rows, Watched
 
 _lines = msgspec.json.Encoder().encode_lines
 _NOTHING = repeat(None)
@@ -101,6 +112,7 @@ class Encoder:
         """Append the rows' outputs, sink by sink, and count them in the report."""
         slots, owners = rows.slots.tolist(), rows.owner.tolist()
         texts = [self.live.text_of[slot] for slot in slots]
+        report.batches.append(BatchRows(texts, rows.times, made.out.ls_error))
         sinks: list[tuple[str, list[bytes]]] = []
         if "features" in self.job.sinks:
             sinks.append(("features", self._features(texts, rows, made)))
@@ -114,6 +126,22 @@ class Encoder:
         for sink, values in sinks:
             outputs += map(_made, zip(repeat(sink), keys, values, stamps, headers, strict=False))
         self._count(rows, made, report)
+        if made.drift and len(report.alarms) < MOST_SHOWN:
+            report.alarms += self._alarms(texts, rows, made.drift[0])
+
+    def _alarms(self, texts: list[str], rows: Rows, seen: Watched) -> list[Alarm]:
+        """The first alarms of the job's detector, for the worker's page."""
+        at = np.flatnonzero(seen.verdict[:, ALARM] > 0)[:MOST_SHOWN].tolist()
+        drift = self.job.settings.drift
+        if not at or drift is None:
+            return []
+        names = type(self.job.watches[0].detector).name, drift.watch
+        told = []
+        for row in at:
+            verdict = seen.verdict[row]
+            figures = float(seen.value[row]), float(verdict[BEFORE]), float(verdict[AFTER])
+            told.append(Alarm(texts[row], float(rows.times[row]), *names, *figures, self._moved(verdict)))
+        return told
 
     def _identities(self, owner: Array) -> list[bytes]:
         """Of the record in owner[n]; where it gave several rows, with the number of the row among them."""
@@ -166,6 +194,7 @@ class Encoder:
                 smoothed = _of_column(said.smoothed, said.chosen)
             labelled = self._labelled(rows.slots, said.labelled)
             report.wrong += int(((truth >= 0) & (said.chosen >= 0) & (truth != said.chosen)).sum())
+        report.batches[-1] = report.batches[-1]._replace(predicted=y_hats, labels=ys)
         alarms: Iterable[Any] = (made.drift[0].verdict[:, 1] > 0).tolist() if made.drift else _NOTHING
         shares: Iterable[Any] = _NOTHING if made.share is None else made.share.tolist()
         heads: Iterable[Any] = _NOTHING if made.share is None else map(_head, made.share.tolist())

@@ -42,6 +42,10 @@ class LiveLike(Protocol):
     def busy(self, key: bytes, since: int) -> bool: ...  # not stored, or used in a batch after the `since`-th
     def forget(self, key: bytes) -> None: ...
     def stats(self, since: int) -> LiveStats: ...  # of keys with a record in a batch after the `since`-th
+    def worst(self, since: int, most: int) -> list[tuple[str, float]]: ...  # of these keys those with the largest LS errors
+    def snapshot_of(self, key: bytes) -> bytes | None: ...  # as it is now, live or stored
+    @property
+    def slot_of(self) -> Mapping[bytes, int]: ...  # the live keys
 
 
 class Core(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 from algorithms.common.protocol import Array
 from streamjobs.core.job import LEARNER, ORDER, Job
 from streamjobs.core.state.columns import Columns
-from streamjobs.core.state.live_stats import LatestBySlot, LiveStats, stats_of
+from streamjobs.core.state.live_stats import LatestBySlot, LiveStats, stats_of, worst_slots
 from streamjobs.core.state.log import Log, Model
 from streamjobs.core.state.new_keys import NewKeys
 from streamjobs.core.state.snapshot import Offsets
@@ -124,6 +124,18 @@ class Live:
             slots = [0] if self.pooled else list(self.slot_of.values())
             share = self.job.learner.budget_used(self.work[LEARNER], self.templates[LEARNER], slots)
         return stats_of(self.latest, self.used, self.keys, since, share)
+
+    def worst(self, since: int, most: int) -> list[tuple[str, float]]:
+        """Keys with the largest newest LS errors, of those with a record in a batch after the `since`-th, largest first."""
+        slots = worst_slots(self.latest, self.used, since, most)
+        return [(self.text_of[slot], error) for slot, error in slots if slot < len(self.text_of)]
+
+    def snapshot_of(self, key: bytes) -> bytes | None:
+        """The key's snapshot as it is now, live or stored; changes nothing. None where it has no state."""
+        slot = self.slot_of.get(key)
+        if slot is not None:
+            return self.encode([slot])[0]
+        return self.parked.get(key) or self.read_many([key])[0]
 
     def tick(self) -> None:
         """A new batch begins: slots used from here on are the last to leave."""
