@@ -21,6 +21,7 @@ from streamjobs.errors import SnapshotError
 from streamjobs.stages.order import Order
 
 FIRST_SLOTS = 16
+Decoded = tuple[dict[str, Any], list[str], Offsets]  # states by stage, class names, applied offsets
 POOLED = b""  # the key whose model every key shares in a pooled replay
 
 
@@ -130,12 +131,16 @@ class Live:
         slots = worst_slots(self.latest, self.used, since, most)
         return [(self.text_of[slot], error) for slot, error in slots if slot < len(self.text_of)]
 
-    def snapshot_of(self, key: bytes) -> bytes | None:
-        """The key's snapshot as it is now, live or stored; changes nothing. None where it has no state."""
+    def look_up(self, key: bytes) -> "tuple[bytes, Decoded | None] | None":
+        """The key's snapshot as it is now, and what it says where the key is live; None where it has no state.
+
+        Changes nothing.
+        """
         slot = self.slot_of.get(key)
-        if slot is not None:
-            return self.encode([slot])[0]
-        return self.parked.get(key) or self.read_many([key])[0]
+        if slot is None:
+            data = self.parked.get(key) or self.read_many([key])[0]
+            return None if data is None else (data, None)
+        return self.encode([slot])[0], (self.states(slot), list(self.names[slot]), dict(self.offsets[slot]))
 
     def tick(self) -> None:
         """A new batch begins: slots used from here on are the last to leave."""

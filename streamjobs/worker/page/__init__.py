@@ -4,6 +4,7 @@
 second, in the thread that serves /metrics; `web` serves them to browsers; `access` decides who may look.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 
 from streamjobs.core.interface import Core
@@ -15,6 +16,8 @@ from streamjobs.worker.page.feed import Feed
 from streamjobs.worker.page.figures import Figures
 from streamjobs.worker.page.web import Web
 from streamjobs.worker.partition import Partition
+
+SWITCH = 0.001  # seconds that the page's thread waits for the job's to give up the interpreter; 0.005 by default
 
 
 class Page:
@@ -34,6 +37,7 @@ class Page:
     def serve(self, health: Health) -> Web:
         """What serves it in the thread of /metrics; takes the job's reports from now on."""
         settings, feed = self._settings, Feed()
+        sys.setswitchinterval(SWITCH)
         health.metrics.on_report = feed.take
         detector = settings.drift is not None
         self._about |= {

@@ -1,9 +1,11 @@
 """What a key's state says now, or which worker has the key: `GET /api/keys/KEY`.
 
-The snapshot is taken in the job's thread, between two calls of `advance`, and only read; all else happens in the page's.
+The answer is made in the job's thread, between two calls of `advance`: a fraction of a millisecond of reading. Made in the
+page's thread, it would wait for the interpreter's lock again and again while the job works.
 """
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -17,20 +19,20 @@ from streamjobs.worker.partition import Partition
 WITHIN = 5.0  # seconds for the job's thread to answer
 MOST_COMPARED = 200  # keys of a partition that tell which partitioner the producers use
 
-Answer = tuple[int, dict[str, Any]]  # HTTP status, JSON
+Answer = tuple[int, bytes]  # HTTP status, JSON
 
 
 class States(Protocol):
     """What reads snapshots, see `streamjobs.maintenance.ask`."""
 
-    def details(self, partition: int, key: bytes, data: bytes, written: int) -> dict[str, Any]: ...
+    def details(self, partition: int, key: bytes, data: bytes, said: Any, written: int) -> dict[str, Any]: ...
     def likely_partition(self, key: bytes, known: Mapping[int, list[bytes]], partitions: int) -> int | None: ...
 
 
 class Found(NamedTuple):
     """What the job's thread knows of a key."""
 
-    snapshots: list[tuple[int, bytes]]  # (partition, snapshot) of each of its states
+    states: bytes | None  # JSON of its states, one for each partition with one
     known: dict[int, list[bytes]]  # some live keys of each partition of this worker
 
 
@@ -51,29 +53,33 @@ class Asker:
         """200 and what `state show` says of each state of the key; 404 and who has it; 503 while nobody can say."""
         key, loop = key_of(text), self._loop
         if loop is None:
-            return 503, {"key": text, "reason": "the worker has not started yet"}
+            return 503, _reason(text, "the worker has not started yet")
         future: Future[Found] = Future()
         try:
             loop.call_soon_threadsafe(self._find, key, future)
             found = await asyncio.wait_for(asyncio.wrap_future(future), WITHIN)
         except (RuntimeError, TimeoutError):  # the loop is closed, or stands still
-            return 503, {"key": text, "reason": f"the worker did not answer within {WITHIN:.0f} s"}
-        written = round(time.time() * 1000)
-        if found.snapshots:
-            states = [self._states.details(number, key, data, written) for number, data in found.snapshots]
-            return 200, {"key": text, "states": states}
-        return 404, {"key": text, "reason": "no state of this key here", **await self._elsewhere(key, found.known)}
+            return 503, _reason(text, f"the worker did not answer within {WITHIN:.0f} s")
+        if found.states is not None:
+            return 200, found.states
+        about = {"key": text, "reason": "no state of this key here", **await self._elsewhere(key, found.known)}
+        return 404, json.dumps(about).encode()
 
     def _find(self, key: bytes, future: "Future[Found]") -> None:
         """In the job's thread."""
         if not future.set_running_or_notify_cancel():
             return
         try:
-            held = self._held()
-            every = [(number, one.live.snapshot_of(key)) for number, one in sorted(held.items())]
-            snapshots = [(number, data) for number, data in every if data is not None]
-            known = {} if snapshots else {number: _some(one.live.slot_of) for number, one in held.items()}
-            future.set_result(Found(snapshots, known))
+            held, written, states = self._held(), round(time.time() * 1000), []
+            for number, one in sorted(held.items()):
+                known = one.live.look_up(key)
+                if known is not None:
+                    states.append(self._states.details(number, key, *known, written))
+            if states:
+                told = {"key": key.decode("utf-8", "backslashreplace"), "states": states}
+                future.set_result(Found(json.dumps(told).encode(), {}))
+            else:
+                future.set_result(Found(None, {number: _some(one.live.slot_of) for number, one in held.items()}))
         except Exception as error:  # noqa: BLE001 - the job goes on; whoever asked is told
             future.set_exception(error)
 
@@ -90,6 +96,10 @@ class Asker:
             numbers = sorted(one.partition for one in assigned if one.topic == self._settings.source.topic)
             workers.append({**member, "partitions": numbers, "likely": likely in numbers})
         return {**about, "workers": workers}
+
+
+def _reason(key: str, reason: str) -> bytes:
+    return json.dumps({"key": key, "reason": reason}).encode()
 
 
 def key_of(text: str) -> bytes:

@@ -218,7 +218,7 @@ class Web:
         from aiohttp import web
 
         status, answer = await self._asker.answer(request.match_info["key"])
-        return web.json_response(answer, status=status)
+        return web.Response(body=answer, status=status, content_type="application/json", charset="utf-8")
 
     async def _events(self, request: "web.Request") -> "web.StreamResponse":
         """Everything, then what each look adds; everything again for a viewer who has missed a look."""
