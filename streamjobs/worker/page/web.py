@@ -255,7 +255,7 @@ class Web:
         with suppress(ConnectionError, TimeoutError):
             while True:
                 looked, number = self._looked, self._figures.number
-                text = self._figures.tick() if has == number - 1 else self._figures.full()
+                text = next_text(self._figures, has)
                 async with asyncio.timeout(TAKE_WITHIN):
                     await response.write(begin + text)
                 has, begin = number, b""
@@ -263,3 +263,8 @@ class Web:
                     await looked.wait()
         transport.abort()
         return response
+
+
+def next_text(figures: Figures, has: int) -> bytes:
+    """What a viewer who has everything up to this look is sent."""
+    return figures.tick() if has == figures.number - 1 else figures.full()
