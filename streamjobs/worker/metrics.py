@@ -182,8 +182,10 @@ class Metrics:
         self.last_commit = 0.0  # seconds since 1970, 0: none yet
         self.started = time.time()
         self.remaining = 0  # changelog records still to be read
+        self.recovery_seconds: float | None = None  # of the last recovery
         self.taken = Taken()
         self.end_of: Callable[[int], int | None] = lambda partition: None  # an input partition's end, set by the app
+        self.on_report: Callable[[Report], None] | None = None  # the page's, where there is one
         self._partitions: Mapping[int, Partition] = {}
         self._collectors: dict[str, Any] = {}
         gauges = {metric.name: (PREFIX + metric.name, metric.help) for metric in METRICS}
@@ -250,6 +252,8 @@ class Metrics:
         """Count the report of one call of `advance`."""
         collectors = self._collectors
         self.taken.add(report)
+        if self.on_report is not None:
+            self.on_report(report)
         self._stages["advance"].observe(seconds)
         self._consumed.inc(report.records)
         self._bytes.inc(report.bytes)
@@ -333,6 +337,7 @@ class Metrics:
         self.remaining = remaining
         self._collectors["recovery_remaining_records"].set(remaining)
         if seconds is not None:
+            self.recovery_seconds = seconds
             self._collectors["recovery_duration_seconds"].set(seconds)
 
 
