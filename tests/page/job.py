@@ -1,4 +1,4 @@
-"""A worker at work for the tests of the page: the demo's job on librdkafka's mock broker, with hostile keys and bad records."""
+"""A worker at work for the tests of the page: the demo's job on librdkafka's mock broker, hostile keys and bad records."""
 
 import json
 import os
