@@ -33,9 +33,12 @@ async def taken(address: str, url: str) -> None:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder, chromium() as address:
-        with demo_worker(Path(folder), SECONDS, share=SHARE, hostile=()) as demo:
-            asyncio.run(taken(address, demo.url))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        chromium() as address,
+        demo_worker(Path(folder), SECONDS, share=SHARE, hostile=()) as demo,
+    ):
+        asyncio.run(taken(address, demo.url))
     print(f"{PICTURE.name}: {PICTURE.stat().st_size} bytes")
 
 
