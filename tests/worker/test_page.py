@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from streamjobs.core.messages import Alarm, BatchRows, Letter, Report
+from streamjobs.core.messages import BatchRows, Letter, Report, ShownAlarm
 from streamjobs.errors import ConfigError
 from streamjobs.settings.load import settings_from
 from streamjobs.worker.health import MOST_CONNECTIONS, Health, Server
@@ -208,7 +208,9 @@ def test_what_the_job_leaves_for_the_page_is_bounded() -> None:
     box, many = Feed(), feed.MOST_ROWS + 7
     rows = BatchRows(["k"] * many, np.arange(many) * 1.0, np.zeros(many), list("ab" * many)[:many], None)
     for _ in range(feed.MOST_BATCHES + 10):
-        box.take(Report(rows=many, batches=[rows], newest_delay=1.0, alarms=[Alarm("k", 0.0, "d", "loss", 1.0, 0.0, 1.0)]))
+        box.take(
+            Report(rows=many, batches=[rows], newest_delay=1.0, alarms=[ShownAlarm("k", 0.0, "d", "loss", 1.0, 0.0, 1.0)])
+        )
     taken = box.look(1.0)
     assert len(taken.batches) == feed.MOST_BATCHES and len(taken.alarms) == feed.MOST_EVENTS
     assert {len(batch.keys) for batch in taken.batches} == {len(taken.batches[0].predicted or ())} == {feed.MOST_ROWS}
@@ -222,7 +224,7 @@ def test_the_rings_of_the_page_are_bounded_and_hold_only_what_json_has() -> None
     for number in range(POINTS + 5):
         keys = [f"key-{number}"]
         rows = BatchRows(keys, np.array([math.inf]), np.array([math.nan]), [f"class-{number}"], [f"label-{number}"])
-        alarm = Alarm(keys[0], math.nan, "conformal", "ls_error", math.nan, math.inf, -math.inf, {"x": math.nan})
+        alarm = ShownAlarm(keys[0], math.nan, "conformal", "ls_error", math.nan, math.inf, -math.inf, {"x": math.nan})
         box.take(Report(rows=1, batches=[rows], alarms=[alarm], letters=[Letter("k", 0, number, "malformed", "text")]))
         figures.look(float(number))
     full = json.loads(figures.full().partition(b"data: ")[2], parse_constant=pytest.fail)
