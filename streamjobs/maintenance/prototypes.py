@@ -12,11 +12,12 @@ import numpy as np
 
 from algorithms.common.kernels import Kernel, gram
 from algorithms.common.protocol import Array, State
-from streamjobs.core.job import LEARNER, MAP, SCALING, Job
+from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
 from streamjobs.maintenance.copies import Entry
 from streamjobs.maintenance.summary import decode_entry
 from streamjobs.stages.learner import LearnerStage
+from streamjobs.stages.names import LEARNER, MAP, SCALING
 
 FIELDS = ("prototypes", "samples", "landmarks", "support", "dictionary")  # of states, the first that is there
 AT_ONCE = 2000  # rows whose kernel values are computed together
@@ -94,7 +95,7 @@ def _held(part: str, learner: Any, state: Any, width: float) -> Iterator[_Held]:
 
 def _shown(job: Job, states: dict[str, State], held: _Held, rows: Rows | None) -> Prototypes:
     scaled = np.asarray(getattr(held.state, held.field), float) * held.width
-    columns = [job.column_name(column) for column in range(scaled.shape[1])]
+    columns = list(job.composition.columns[: scaled.shape[1]])
     notes: list[str] = []
     X = _unscaled(job, states, scaled, notes)
     if X is not None and _scale_moves(job, states):

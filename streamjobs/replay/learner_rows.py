@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, Array, Outputs
-from streamjobs.core.job import LEARNER, MAP, SCALING, Job
+from streamjobs.core.job import Job
 from streamjobs.core.messages import Record
 from streamjobs.replay.engine import Replay
 from streamjobs.stages.learner import LearnerStage
+from streamjobs.stages.names import LEARNER, MAP, SCALING
 
 
 class KeyRows(NamedTuple):

@@ -100,7 +100,7 @@ LAYERS = (
         "worker",
         ("streamjobs.worker",),
         {
-            *("aiokafka", "confluent_kafka", "faust", "mode", "numpy", "prometheus_client", "structlog"),
+            *("aiohttp", "aiokafka", "confluent_kafka", "faust", "mode", "numpy", "prometheus_client", "structlog"),
             *_KAFKA,
             *("streamjobs.core.state.snapshot", "streamjobs.core.state.live_stats", "streamjobs.core.unlearned"),
             *("streamjobs.job_files", "streamjobs.process"),
@@ -114,6 +114,7 @@ LAYERS = (
         ("streamjobs.fit",),
         {"numpy", "rich", "streamjobs.kafka", "streamjobs.recordings", "streamjobs.replay", "streamjobs.job_files", *_CORE},
     ),
+    _layer("dashboards", ("streamjobs.dashboards",), {"grafana_foundation_sdk"}),
     _layer(
         "demo",
         ("streamjobs.demo",),
@@ -125,6 +126,7 @@ LAYERS = (
         {
             *("matplotlib", "numpy", "packaging", "pydantic", "rich", "typer"),
             *("streamjobs.demo", "streamjobs.fit", "streamjobs.job_files", "streamjobs.learner_reference"),
+            "streamjobs.dashboards",
             *(
                 "streamjobs.maintenance",
                 "streamjobs.process",
