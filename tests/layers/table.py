@@ -114,6 +114,7 @@ LAYERS = (
         ("streamjobs.fit",),
         {"numpy", "rich", "streamjobs.kafka", "streamjobs.recordings", "streamjobs.replay", "streamjobs.job_files", *_CORE},
     ),
+    _layer("sizing", ("streamjobs.sizing",), {*_CORE}),
     _layer(
         "demo",
         ("streamjobs.demo",),
@@ -130,6 +131,7 @@ LAYERS = (
                 "streamjobs.process",
                 "streamjobs.recordings",
                 "streamjobs.replay",
+                "streamjobs.sizing",
                 "streamjobs.worker",
             ),
             *_KAFKA,
