@@ -220,10 +220,11 @@ def schema() -> None:
 def config_show(job_file: JobFile, as_json: AsJson = False) -> None:
     """Print every setting of a job, including defaults and the environment; secrets are masked."""
     from streamjobs.job_files import job_of
+    from streamjobs.settings.sections import SinksSection
 
     job = job_of(job_file)
     table = masked(job.settings)
-    table["sinks"] = {sink: job.sinks.get(sink, "") for sink in ("features", "predictions", "drift", "dlq")}
+    table["sinks"] = {sink: job.sinks.get(sink, "") for sink in SinksSection.model_fields}
     if as_json:
         show(table)
     else:

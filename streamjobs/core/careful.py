@@ -14,11 +14,12 @@ from typing import Protocol
 
 from numba.core.errors import NumbaError
 
-from streamjobs.core.job import ORDER, Job
+from streamjobs.core.job import Job
 from streamjobs.core.messages import Advanced, Failure, Output, Record, Report, dead_letter
 from streamjobs.core.state.live import Live
 from streamjobs.core.state.undo import Kept, counts_of, keep, put_back, rewind
 from streamjobs.errors import RecordError, StreamjobsError
+from streamjobs.stages.names import BOOKS, ORDER
 from streamjobs.stages.order import Order
 
 REASON = "learner_failed"
@@ -124,7 +125,7 @@ def _next_row(job: Job, live: Live, record: Record) -> int:
         return 0
     live.tick()
     slot = 0 if live.pooled else live.slot(record.key)
-    return int(live.work["books"]["rows"][slot])
+    return int(live.work[BOOKS]["rows"][slot])
 
 
 def _holds_samples(job: Job) -> bool:

@@ -15,7 +15,19 @@ import msgspec
 import numpy as np
 
 from algorithms.common.protocol import Array
-from algorithms.drift.report import ALARM, COLUMNS, FIRST_COLUMN, FIRST_SHIFT, OPEN, READY, SINCE, WIDE_COLUMNS
+from algorithms.drift.report import (
+    ALARM,
+    COLUMNS,
+    FIRST_COLUMN,
+    FIRST_SHIFT,
+    OF_COLUMN,
+    OPEN,
+    READY,
+    SINCE,
+    WIDE_COLUMNS,
+)
+from streamjobs.core import alarms
+from streamjobs.core.identities import identities
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record, Report, Worst
 from streamjobs.core.state.live import Live
@@ -110,30 +122,11 @@ class Encoder:
             sinks.append(("drift", self._drift(texts, rows, made)))
         stamps = np.rint(rows.times * 1000.0).astype(np.int64).tolist()
         keys = [self.records[owner].key for owner in owners]
-        headers = [[("streamjobs-id", identity)] for identity in self._identities(rows.owner)]
+        headers = [[("streamjobs-id", identity)] for identity in identities(self.records, rows.owner)]
         for sink, values in sinks:
             outputs += map(_made, zip(repeat(sink), keys, values, stamps, headers, strict=False))
+        outputs += alarms.encoded(self.job, self.live, self.records, rows, made.events)
         self._count(rows, made, report)
-
-    def _identities(self, owner: Array) -> list[bytes]:
-        """Of the record in owner[n]; where it gave several rows, with the number of the row among them."""
-        owners, records = owner.tolist(), self.records
-        base = f"{records[owners[0]].topic}-{records[owners[0]].partition}-".encode()
-        times = np.bincount(owner)
-        if times.max() == 1:
-            return [b"%s%d" % (base, records[index].offset) for index in owners]
-        of_record = {index: b"%s%d" % (base, records[index].offset) for index in set(owners)}
-        if (owner[1:] >= owner[:-1]).all():
-            running = np.arange(len(owner)) - np.searchsorted(owner, owner)
-        else:
-            running = np.empty(len(owner), np.int64)
-            order = np.argsort(owner, kind="stable")
-            running[order] = np.arange(len(owner)) - np.searchsorted(owner[order], owner[order])
-        behind = [b"-%d" % number for number in range(int(times.max()))]
-        return [
-            of_record[index] + behind[number] if several else of_record[index]
-            for index, number, several in zip(owners, running.tolist(), (times[owner] > 1).tolist(), strict=True)
-        ]
 
     def _features(self, texts: list[str], rows: Rows, made: Modelled) -> list[bytes]:
         places = texts, rows.times.tolist(), made.seq.tolist(), repeat(self.job.model)
@@ -216,8 +209,9 @@ class Encoder:
         """Names of the columns that an alarm names, by how far they moved."""
         if verdict.size < WIDE_COLUMNS or not verdict[ALARM] > 0:
             return _NO_COLUMNS
-        named = zip(verdict[FIRST_COLUMN::2].tolist(), verdict[FIRST_SHIFT::2].tolist(), strict=True)
-        return {self.job.column_name(int(column)): shift for column, shift in named if math.isfinite(column)}
+        names = self.job.composition.columns
+        named = zip(verdict[FIRST_COLUMN::OF_COLUMN].tolist(), verdict[FIRST_SHIFT::OF_COLUMN].tolist(), strict=True)
+        return {names[int(column)]: shift for column, shift in named if math.isfinite(column)}
 
     def _spanned(self, rows: Rows, errors: Array, report: Report) -> None:
         known = np.flatnonzero(np.isfinite(errors))

@@ -9,6 +9,7 @@ from algorithms import Learner
 from algorithms.common.settings import suggestion
 from streamjobs.settings.broker_rules import access_contradictions
 from streamjobs.settings.drift_rules import drift_contradictions
+from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, is_bounded
 from streamjobs.settings.sections import (
     HeadSection,
@@ -290,6 +291,8 @@ def _sinks(
             continue
         if stated in (".", ".."):
             yield ("sinks", name), f"{name} must be a topic's name; got {stated!r}."
+        if name == "alarms" and stated is None and not tells_alarms(parts.get("drift"), sinks):
+            continue
         topic = f"{source.topic}.{name}" if stated is None else stated
         if topic and topic in users:
             yield ("sinks", name), f"{name} must be a topic of its own; {topic!r} is already {users[topic]}."
@@ -305,5 +308,6 @@ def _sinks(
         yield ("sinks", "features"), "no features would be sent: the learner predicts and gives none. Remove the setting."
     if sinks.predictions and head is None and learner is not None and learner.kind == "features":
         yield ("sinks", "predictions"), "no predictions would be sent without a [head]. Add one, or remove the setting."
-    if sinks.drift and parts.get("drift") is None:
-        yield ("sinks", "drift"), "no drift events would be sent without a [drift] section. Add one, or remove the setting."
+    for name, what in (("drift", "drift events"), ("alarms", "alarms")):
+        if getattr(sinks, name) and parts.get("drift") is None:
+            yield ("sinks", name), f"no {what} would be sent without a [drift] section. Add one, or remove the setting."

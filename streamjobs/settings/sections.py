@@ -249,7 +249,15 @@ class SinksSection(Section):
     predictions: Topic | None = Field(
         default=None, description="topic of predictions; '': off; absent: <source>.predictions"
     )
-    drift: Topic | None = Field(default=None, description="topic of drift events; '': off; absent: <source>.drift")
+    drift: Topic | None = Field(
+        default=None,
+        description="topic of what the detector says of every row; '': off; absent: <source>.drift, off with alarms",
+    )
+    alarms: Topic | None = Field(
+        default=None,
+        description="topic of alarms, a record when one is raised and one when it ends; '': off; absent: <source>.alarms "
+        "with [drift] false_alarms, else off",
+    )
     dlq: Topic | None = Field(default=None, description="topic of dead letters; cannot be off; absent: <source>.dlq")
 
 

@@ -13,6 +13,8 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -20,7 +22,7 @@ import structlog
 from streamjobs.core.interface import Core
 from streamjobs.errors import NothingLearned
 from streamjobs.kafka.patches.connections import LastAnswer
-from streamjobs.process import exit_at_once_on_signals, load_lapack, stop_signals
+from streamjobs.process import exit_at_once_on_signals, load_lapack, return_large_arrays, stop_signals
 from streamjobs.settings.false_alarms import detector_name
 from streamjobs.settings.learners import with_name
 from streamjobs.settings.sections import Settings
@@ -89,6 +91,11 @@ def _run(settings: Settings, core: Core, *, once: bool, drain: bool) -> None:
         settings.job.name,
     )
     health = Health(metrics)
+    on_disk = settings.state.store != "memory"
+    metrics.watch(
+        ready=lambda: health.ready()[0] == HTTPStatus.OK,
+        directory=Path(settings.state.directory).absolute() if on_disk else None,
+    )
     threading.excepthook = _tell_of_threads(health)
     server = Server(settings.metrics, health)
     port = server.start()
@@ -97,6 +104,7 @@ def _run(settings: Settings, core: Core, *, once: bool, drain: bool) -> None:
         source = probe(settings, core.job, drain=drain)
         started = time.perf_counter()
         load_lapack()
+        return_large_arrays()
         log.info("compiling learner loops", hint="takes a while on the first run, cached afterwards")
         core.job.compile()
         log.info("learner loops compiled", seconds=round(time.perf_counter() - started, 1))

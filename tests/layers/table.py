@@ -107,7 +107,7 @@ LAYERS = (
         },
     ),
     _layer("store", ("streamjobs.worker.store",), {"faust", "rocksdict", "structlog", *BASE}),
-    _layer("replay", ("streamjobs.replay",), {"msgspec", "streamjobs.kafka", *_CORE}),
+    _layer("replay", ("streamjobs.replay",), {"msgspec", "numpy", "streamjobs.kafka", *_CORE}),
     _layer("maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "streamjobs.worker", *_KAFKA, *_CORE}),
     _layer(
         "fit",
@@ -115,6 +115,7 @@ LAYERS = (
         {"numpy", "rich", "streamjobs.kafka", "streamjobs.recordings", "streamjobs.replay", "streamjobs.job_files", *_CORE},
     ),
     _layer("sizing", ("streamjobs.sizing",), {*_CORE}),
+    _layer("dashboards", ("streamjobs.dashboards",), {"grafana_foundation_sdk"}),
     _layer(
         "demo",
         ("streamjobs.demo",),
@@ -124,8 +125,9 @@ LAYERS = (
         "commands",
         ("streamjobs.commands",),
         {
-            *("packaging", "pydantic", "rich", "typer"),
+            *("matplotlib", "numpy", "packaging", "pydantic", "rich", "typer"),
             *("streamjobs.demo", "streamjobs.fit", "streamjobs.job_files", "streamjobs.learner_reference"),
+            "streamjobs.dashboards",
             *(
                 "streamjobs.maintenance",
                 "streamjobs.process",

@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.core.job import LEARNER, ORDER, Job
+from streamjobs.core.job import Job
 from streamjobs.core.state.columns import Columns
 from streamjobs.core.state.live_stats import LatestBySlot, LiveStats, stats_of
 from streamjobs.core.state.log import Log, Model
 from streamjobs.core.state.new_keys import NewKeys
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
+from streamjobs.stages.names import LEARNER, MAP, ORDER
 from streamjobs.stages.order import Order
 
 FIRST_SLOTS = 16
+GROWS = 4  # room grows by a quarter: what is copied is little, what stays empty is memory
 POOLED = b""  # the key whose model every key shares in a pooled replay
 
 
@@ -119,7 +121,7 @@ class Live:
         """How the live keys stand, those with a record in a batch after the `since`-th; for metrics."""
         mapping = self.job.composition.map
         if mapping is not None:
-            share = mapping.budget_used(self.shared["map"], self.job.shared["map"], [0])
+            share = mapping.budget_used(self.shared[MAP], self.job.shared[MAP], [0])
         else:
             slots = [0] if self.pooled else list(self.slot_of.values())
             share = self.job.learner.budget_used(self.work[LEARNER], self.templates[LEARNER], slots)
@@ -247,7 +249,7 @@ class Live:
             return slot
         slot = len(self.key_of)
         if slot == len(self.used):
-            slots = min(max(2 * slot, FIRST_SLOTS), max(self.most_slots, slot + 1))
+            slots = min(slot + max(slot // GROWS, FIRST_SLOTS), max(self.most_slots, slot + 1))
             for work in self.work.values():
                 work.grow(slots)
             self.used = np.concatenate([self.used, np.zeros(slots - slot, np.int64)])

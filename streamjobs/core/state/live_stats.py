@@ -48,7 +48,10 @@ def stats_of(latest: LatestBySlot, used: Array, keys: int, since: int, budget_us
     size = min(len(used), len(errors), len(alarmed))
     active = used[:size] > since
     known = errors[:size][active]
-    known = np.sort(known[np.isfinite(known)])[::-1][:WORST]
+    known = known[np.isfinite(known)]
+    if len(known) > WORST:
+        known = np.partition(known, -WORST)[-WORST:]
+    known = np.sort(known)[::-1]
     features, rank = latest.features, float("nan")
     if features is not None and features.size:
         rank = float((np.isfinite(features) & (features != 0.0)).sum(axis=1).mean())
