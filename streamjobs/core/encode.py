@@ -73,7 +73,7 @@ class Prediction(msgspec.Struct):
 
 
 class Beside(msgspec.Struct):
-    """What the same detector says of a control."""
+    """What the same detector says of a control, or a further watch's own."""
 
     value: float  # the control's LS error
     statistic: float
@@ -96,7 +96,7 @@ class Drift(msgspec.Struct, omit_defaults=True):
     before: float  # mean before the suspected change
     after: float
     n_seen: int
-    beside: dict[str, Beside] = {}  # by control; absent without any
+    beside: dict[str, Beside] = {}  # by control, or by further watch; absent without any
     warming_up: bool = False  # of detectors that keep a number of false alarms: they say nothing yet; absent afterwards
     open: bool = False  # this row raised an alarm, or one is not over; absent while none is
     since: int | None = None  # in an alarm: rows from the estimated change to this one; absent else, as what follows
@@ -159,11 +159,12 @@ class Encoder:
                 smoothed = _of_column(said.smoothed, said.chosen)
             labelled = self._labelled(rows.slots, said.labelled)
             report.wrong += int(((truth >= 0) & (said.chosen >= 0) & (truth != said.chosen)).sum())
-        alarms: Iterable[Any] = (made.drift[0].verdict[:, 1] > 0).tolist() if made.drift else _NOTHING
+        own = [seen.verdict[:, 1] > 0 for watch, seen in zip(self.job.watches, made.drift, strict=True) if not watch.control]
+        alarmed: Iterable[Any] = np.logical_or.reduce(own).tolist() if own else _NOTHING
         shares: Iterable[Any] = _NOTHING if made.share is None else made.share.tolist()
         heads: Iterable[Any] = _NOTHING if made.share is None else map(_head, made.share.tolist())
         places = texts, rows.times.tolist(), made.seq.tolist(), repeat(self.job.model)
-        scored = y_hats, scores, smoothed, ys, made.out.ls_error.tolist(), alarms, made.seen.tolist()
+        scored = y_hats, scores, smoothed, ys, made.out.ls_error.tolist(), alarmed, made.seen.tolist()
         return _encoded(Prediction, *places, *scored, known, labelled, heads, shares)
 
     def _named(self, slots: list[int], columns: Array) -> list[str | None]:
@@ -186,16 +187,15 @@ class Encoder:
         return [lists[number] for number in place.tolist()]
 
     def _drift(self, texts: list[str], rows: Rows, made: Modelled) -> list[bytes]:
-        drift = self.job.settings.drift
-        assert drift is not None
         own, *controls = zip(self.job.watches, made.drift, strict=True)
-        names = map(repeat, (self.job.model, type(own[0].detector).name, own[0].name, drift.watch))
+        names = map(repeat, (self.job.model, type(own[0].detector).name, own[0].name, own[0].watch))
         beside: Iterable[dict[str, Beside]] = repeat(_NO_CONTROLS)
         if controls:
             beside = list[dict[str, Beside]]({} for _ in texts)
         for watch, seen in controls:
+            name = watch.name if watch.control else watch.watch
             for one, value, (statistic, alarm, *_) in zip(beside, seen.value.tolist(), seen.verdict.tolist(), strict=True):
-                one[watch.name] = Beside(value, statistic, alarm > 0)
+                one[name] = Beside(value, statistic, alarm > 0)
         verdict = own[1].verdict
         judged = verdict[:, 0].tolist(), (verdict[:, 1] > 0).tolist(), verdict[:, 2].tolist(), verdict[:, 3].tolist()
         places = texts, rows.times.tolist(), made.seq.tolist()
@@ -232,11 +232,12 @@ class Encoder:
         self._spanned(rows, made.out.ls_error, report)
         if self.job.settings.head is not None or self.job.learner.kind == "features":
             latest.features = made.out.features
-        for index, (watch, seen) in enumerate(zip(self.job.watches, made.drift, strict=True)):
+        for watch, seen in zip(self.job.watches, made.drift, strict=True):
             at = seen.verdict[:, 1] > 0
             alarms = int(at.sum())
-            if index == 0:
+            if not watch.control:
                 report.drift_events += alarms
+                report.watch_events[watch.watch] = report.watch_events.get(watch.watch, 0) + alarms
                 if alarms:
                     latest.alarmed[rows.slots[at]] = self.live.now
             else:

@@ -97,6 +97,7 @@ class Report:
     squared: float = 0.0  # sum of their squared errors, each the mean over the numbers of a label
     targets_clipped: int = 0  # labels of a regression that were learned closer to what is usual for their key
     drift_events: int = 0
+    watch_events: dict[str, int] = field(default_factory=dict)  # of those, by what is watched
     control_events: dict[str, int] = field(default_factory=dict)  # alarms of the same detector, by control
     ls_errors: list[float] = field(default_factory=list)  # per row, those that apply
     worst: "Worst | None" = None  # the row with the largest of them
