@@ -22,6 +22,7 @@ from algorithms.drift.report import (
     FIRST_SHIFT,
     OF_COLUMN,
     OPEN,
+    P_VALUE,
     READY,
     SINCE,
     WIDE_COLUMNS,
@@ -37,6 +38,7 @@ _lines = msgspec.json.Encoder().encode_lines
 _NOTHING = repeat(None)
 _made = partial(tuple.__new__, Output)  # of a tuple of its fields; a fourth of the time of Output(...)
 _NO_CONTROLS: dict[str, Any] = {}
+SMALL_P = 0.01  # a p-value below it is as frequent while nothing changes
 _NO_COLUMNS: dict[str, float] = {}
 
 
@@ -237,6 +239,8 @@ class Encoder:
             alarms = int(at.sum())
             if not watch.control:
                 report.drift_events += alarms
+                if seen.verdict.shape[1] > COLUMNS:
+                    self._calibrate(watch.watch, rows.slots, seen.verdict, report)
                 report.watch_events[watch.watch] = report.watch_events.get(watch.watch, 0) + alarms
                 if alarms:
                     latest.alarmed[rows.slots[at]] = self.live.now
@@ -246,6 +250,14 @@ class Encoder:
         if rows.times[newest] > report.newest_event:
             report.newest_event = float(rows.times[newest])
             report.newest_delay = self.records[int(rows.owner[newest])].timestamp / 1000.0 - report.newest_event
+
+    def _calibrate(self, watch: str, slots: Array, verdict: Array, report: Report) -> None:
+        """Count the p-values of rows without an open alarm, and remember which keys warm up."""
+        p = verdict[verdict[:, OPEN] == 0, P_VALUE]
+        counts = report.p_values.setdefault(watch, [0, 0])
+        counts[0] += int((p < 1.0).sum())  # 1: no block was judged
+        counts[1] += int((p < SMALL_P).sum())
+        self.live.latest.warming[slots] = verdict[:, READY] == 0
 
 
 def _numbers(rows: Array) -> list[Any]:

@@ -87,6 +87,7 @@ def _run(settings: Settings, core: Core, *, once: bool, drain: bool) -> None:
         core.job.sinks.values(),
         [with_name(control)[0] for control in drift.beside] if drift is not None else (),
         settings.job.name,
+        drift.watch_names if drift is not None else (),
     )
     health = Health(metrics)
     threading.excepthook = _tell_of_threads(health)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from algorithms import learner_from
+from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.messages import Output
+from streamjobs.core.messages import Output, Report
+from streamjobs.core.state.live import Live
 from streamjobs.settings.drift_rules import drift_contradictions
 from streamjobs.settings.sections import DriftSection
 from tests.core.streams import START, Worker, record, settings, values
@@ -179,3 +181,18 @@ def test_a_list_of_watches_that_cannot_be_is_refused_with_one_sentence(drift: di
     section = DriftSection(**{**SEVERAL, **drift})
     found = [problem for _, problem in drift_contradictions(section, None, {"learner": learner_from("okfeb", {})})]
     assert any(sentence in one for one in found), found
+
+
+def test_metrics_count_alarms_open_ones_keys_that_warm_up_and_small_p_values() -> None:
+    live, report, seen = Live(job()), Report(), []
+    records = stream(340)
+    for begin in range(0, len(records), 40):
+        advanced = advance(live.job, live, records[begin : begin + 40])
+        report.add(advanced.report)
+        seen.append((live.stats(0).in_alarm, live.stats(0).warming_up))
+    assert report.watch_events == {"columns": 1}
+    assert seen[0] == (0, 2)
+    assert seen[-1] == (1, 0)
+    judged, small = report.p_values["columns"]
+    assert 100 < judged < 480
+    assert small < 0.05 * judged

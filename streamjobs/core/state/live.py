@@ -13,7 +13,7 @@ import numpy as np
 from algorithms.common.protocol import Array
 from streamjobs.core.job import ORDER, Job
 from streamjobs.core.state.columns import Columns
-from streamjobs.core.state.held_stages import LEARNER
+from streamjobs.core.state.held_stages import ALARMS, LEARNER
 from streamjobs.core.state.live_stats import LatestBySlot, LiveStats, stats_of
 from streamjobs.core.state.log import Log, Model
 from streamjobs.core.state.new_keys import NewKeys
@@ -124,7 +124,15 @@ class Live:
         else:
             slots = [0] if self.pooled else list(self.slot_of.values())
             share = self.job.learner.budget_used(self.work[LEARNER], self.templates[LEARNER], slots)
-        return stats_of(self.latest, self.used, self.keys, since, share)
+        return stats_of(self.latest, self.used, self.keys, since, share, self._in_alarm())
+
+    def _in_alarm(self) -> int:
+        """Live keys with an open alarm."""
+        if ALARMS not in self.work:
+            return 0
+        opened = self.work[ALARMS]["opened"]
+        slots = [slot for slot in ([0] if self.pooled else list(self.slot_of.values())) if slot < len(opened)]
+        return int((opened[slots] > 0).any(axis=1).sum())
 
     def tick(self) -> None:
         """A new batch begins: slots used from here on are the last to leave."""
