@@ -257,7 +257,8 @@ class Encoder:
         counts = report.p_values.setdefault(watch, [0, 0])
         counts[0] += int((p < 1.0).sum())  # 1: no block was judged
         counts[1] += int((p < SMALL_P).sum())
-        self.live.latest.warming[slots] = verdict[:, READY] == 0
+        warming, latest = verdict[:, READY] == 0, self.live.latest.warming
+        latest[slots] = warming if watch == self.job.watches[0].watch else warming | latest[slots]
 
 
 def _numbers(rows: Array) -> list[Any]:
