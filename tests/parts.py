@@ -49,6 +49,7 @@ PARTS = (
     Part("core", ("tests/stages", "tests/core")),
     Part("fuzz", ("tests/fuzz",), fast=False),
     Part("worker", ("tests/kafka", "tests/worker", "tests/maintenance")),
+    Part("page", ("tests/page",), fast=False),
     Part("cli", ("tests/cli",)),
     Part("fit", ("tests/fit",)),
     Part("deploy", ("tests/deploy",), fast=False),

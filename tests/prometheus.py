@@ -101,8 +101,13 @@ class Prometheus:
         """Whether it has scraped the worker; False while it starts."""
         assert self.process.poll() is None, (self.folder / "prometheus.log").read_text()[-2000:]
         with suppress(OSError):
-            return any(float(one["value"][1]) for one in self.ask("query", query="up")["result"])
+            return self.value("up") > 0
         return False
+
+    def value(self, expr: str) -> float:
+        """The newest value of the first series of an expression, 0 without one."""
+        found = self.ask("query", query=expr)["result"]
+        return float(found[0]["value"][1]) if found else 0.0
 
     def __enter__(self) -> "Prometheus":
         return self

@@ -58,7 +58,8 @@ def check(
 
     job = job_of(job_file)
     check_authority(job.settings.broker)
-    advice = [*notes(job.settings), *unreadable(job.settings.broker), *exposed(job.settings.broker)]
+    broker, metrics = job.settings.broker, job.settings.metrics
+    advice = [*notes(job.settings), *unreadable(broker), *exposed(broker, metrics)]
     result: dict[str, Any] = {"job": str(job_file), "advice": advice, **_predicted(job, keys)}
     if sample is not None:
         result["sample"] = _sampled(job, sample, key)

@@ -13,6 +13,12 @@ def add_to(app: typer.Typer) -> None:
 
 def demo(
     kafka: Annotated[bool, typer.Option("--kafka", help="Use a real Apache Kafka (needs Java 17 and Maven).")] = False,
+    browser: Annotated[
+        bool,
+        typer.Option(
+            "--browser/--no-browser", help="Open the worker's live page, where a browser and a terminal are there."
+        ),
+    ] = True,
     seconds: Annotated[
         float | None,
         typer.Option(min=5, max=600, help="How long to play the recordings; absent: 20, with --feed until it is stopped."),
@@ -38,4 +44,4 @@ def demo(
         return
     from streamjobs.demo.show import run
 
-    run(kafka=kafka, seconds=seconds or 20.0)
+    run(kafka=kafka, seconds=seconds or 20.0, browser=browser)

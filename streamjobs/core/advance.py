@@ -15,7 +15,7 @@ from streamjobs.core.careful import Guarded, careful
 from streamjobs.core.decoding.records import untimed
 from streamjobs.core.encode import Encoder
 from streamjobs.core.job import Job
-from streamjobs.core.messages import Advanced, Output, Record, Report, dead_letter
+from streamjobs.core.messages import MOST_SHOWN, Advanced, Output, Record, Report, dead_letter, letter_shown
 from streamjobs.core.model import choose, error_of, remember_choices, run_learners, watch_drift
 from streamjobs.core.state.live import Live
 from streamjobs.errors import RecordError
@@ -70,6 +70,8 @@ def _apply(job: Job, live: Live, records: Sequence[Record], left_out: bool = Fal
         if not report.first_letter:
             record = records[index]
             report.first_letter = f"{error.reason}, topic {record.topic}[{record.partition}] offset {record.offset}"
+        if len(report.letters) < MOST_SHOWN:
+            report.letters.append(letter_shown(records[index], error))
         outputs.append(dead_letter(records[index], error))
     report.keys_created = live.created - created
     report.keys_evicted = live.left - left

@@ -15,7 +15,7 @@ from typing import Protocol
 from numba.core.errors import NumbaError
 
 from streamjobs.core.job import Job
-from streamjobs.core.messages import Advanced, Failure, Output, Record, Report, dead_letter
+from streamjobs.core.messages import Advanced, Failure, Output, Record, Report, dead_letter, letter_shown
 from streamjobs.core.state.live import Live
 from streamjobs.core.state.undo import Kept, counts_of, keep, put_back, rewind
 from streamjobs.errors import RecordError, StreamjobsError
@@ -116,7 +116,9 @@ def _without(job: Job, live: Live, record: Record, error: StageError, kept: Kept
     )
     report.dead_lettered, report.first_letter = {REASON: 1}, f"{REASON}, {where}"
     report.failures.append(Failure(record.offset, error.stage, error.error, error.place))
-    return Advanced([dead_letter(record, RecordError(REASON, f"{text}; {done}.", error.stage))], report)
+    reason = RecordError(REASON, f"{text}; {done}.", error.stage)
+    report.letters = [letter_shown(record, reason)]
+    return Advanced([dead_letter(record, reason)], report)
 
 
 def _next_row(job: Job, live: Live, record: Record) -> int:

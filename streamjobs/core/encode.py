@@ -16,7 +16,9 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from algorithms.drift.report import (
+    AFTER,
     ALARM,
+    BEFORE,
     COLUMNS,
     FIRST_COLUMN,
     FIRST_SHIFT,
@@ -29,9 +31,9 @@ from algorithms.drift.report import (
 from streamjobs.core import alarms
 from streamjobs.core.identities import identities
 from streamjobs.core.job import Job
-from streamjobs.core.messages import Output, Record, Report, Worst
+from streamjobs.core.messages import MOST_SHOWN, BatchRows, Output, Record, Report, ShownAlarm, Worst
 from streamjobs.core.state.live import Live
-from streamjobs.stages.rows import Modelled, Rows
+from streamjobs.stages.rows import Modelled, Rows, Watched
 
 _lines = msgspec.json.Encoder().encode_lines
 _NOTHING = repeat(None)
@@ -113,6 +115,7 @@ class Encoder:
         """Append the rows' outputs, sink by sink, and count them in the report."""
         slots, owners = rows.slots.tolist(), rows.owner.tolist()
         texts = [self.live.text_of[slot] for slot in slots]
+        report.batches.append(BatchRows(texts, rows.times, made.out.ls_error))
         sinks: list[tuple[str, list[bytes]]] = []
         if "features" in self.job.sinks:
             sinks.append(("features", self._features(texts, rows, made)))
@@ -127,6 +130,22 @@ class Encoder:
             outputs += map(_made, zip(repeat(sink), keys, values, stamps, headers, strict=False))
         outputs += alarms.encoded(self.job, self.live, self.records, rows, made.events)
         self._count(rows, made, report)
+        if made.drift and len(report.alarms) < MOST_SHOWN:
+            report.alarms += self._alarms(texts, rows, made.drift[0])
+
+    def _alarms(self, texts: list[str], rows: Rows, seen: Watched) -> list[ShownAlarm]:
+        """The first alarms of the job's detector, for the worker's page."""
+        at = np.flatnonzero(seen.verdict[:, ALARM] > 0)[:MOST_SHOWN].tolist()
+        drift = self.job.settings.drift
+        if not at or drift is None:
+            return []
+        names = type(self.job.watches[0].detector).name, drift.watch
+        told = []
+        for row in at:
+            verdict = seen.verdict[row]
+            figures = float(seen.value[row]), float(verdict[BEFORE]), float(verdict[AFTER])
+            told.append(ShownAlarm(texts[row], float(rows.times[row]), *names, *figures, self._moved(verdict)))
+        return told
 
     def _features(self, texts: list[str], rows: Rows, made: Modelled) -> list[bytes]:
         places = texts, rows.times.tolist(), made.seq.tolist(), repeat(self.job.model)
@@ -159,6 +178,7 @@ class Encoder:
                 smoothed = _of_column(said.smoothed, said.chosen)
             labelled = self._labelled(rows.slots, said.labelled)
             report.wrong += int(((truth >= 0) & (said.chosen >= 0) & (truth != said.chosen)).sum())
+        report.batches[-1] = report.batches[-1]._replace(predicted=y_hats, labels=ys)
         alarms: Iterable[Any] = (made.drift[0].verdict[:, 1] > 0).tolist() if made.drift else _NOTHING
         shares: Iterable[Any] = _NOTHING if made.share is None else made.share.tolist()
         heads: Iterable[Any] = _NOTHING if made.share is None else map(_head, made.share.tolist())

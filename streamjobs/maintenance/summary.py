@@ -80,7 +80,11 @@ def _figures(job: Job, entry: Entry, states: dict[str, Any], offsets: Offsets) -
 
 def details(job: Job, entry: Entry) -> dict[str, Any]:
     """Everything about one key, ready for JSON. Raises SnapshotError."""
-    states, names, offsets = decode_entry(job, entry)
+    return details_of(job, entry, *decode_entry(job, entry))
+
+
+def details_of(job: Job, entry: Entry, states: dict[str, Any], names: list[str], offsets: Offsets) -> dict[str, Any]:
+    """As `details`, of an entry that is decoded already."""
     line = _figures(job, entry, states, offsets)._asdict()
     del line["problem"]
     mean = ls_error(job, states)

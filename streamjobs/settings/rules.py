@@ -16,6 +16,7 @@ from streamjobs.settings.sections import (
     JobSection,
     LabelsSection,
     LearnerSection,
+    MetricsSection,
     ScalingSection,
     SinksSection,
     SourceSection,
@@ -42,6 +43,8 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         rules.append(_window(window))
         if source:
             rules.append(_windowed(window, source))
+    if metrics := parts.get("metrics"):
+        rules.append(_metrics(metrics))
     if state := parts.get("state"):
         rules.append(_state(state))
         if job := parts.get("job"):
@@ -60,6 +63,11 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
     if (sinks := parts.get("sinks")) and source:
         rules.append(_sinks(sinks, source, parts, learners))
     return itertools.chain.from_iterable(rules)
+
+
+def _metrics(metrics: MetricsSection) -> Problems:
+    if metrics.token is not None and metrics.token_file is not None:
+        yield ("metrics", "token_file"), "token_file and token both give the same secret; remove one."
 
 
 def _job(job: JobSection) -> Problems:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from streamjobs.settings.broker import BrokerSection
-from streamjobs.settings.types import MOST_NUMBERS, Bytes, Seconds, Section, Side, Topic
+from streamjobs.settings.types import MOST_NUMBERS, Bytes, Seconds, Secret, Section, Side, Topic, secret
 
 MOST_WAITING = 100_000  # rows of a key that wait for labels
 
@@ -286,6 +286,10 @@ class StateSection(Section):
 class MetricsSection(Section):
     port: int = Field(default=9108, ge=0, le=65535, description="port of /metrics and /health; 0: any free port")
     host: str = Field(default="127.0.0.1", description="address that /metrics and /health are served on")
+    token: Secret | None = secret(
+        "token of the live page and of /api: 16 characters or more; absent: they are served on a loopback address only"
+    )
+    token_file: str | None = Field(default=None, description="file with token, read at every login")
 
 
 class Settings(Section):

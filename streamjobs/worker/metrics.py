@@ -150,9 +150,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("last_commit_timestamp_seconds", "gauge", "Time of the last commit, in seconds since 1970."),
     Metric("last_record_timestamp_seconds", "gauge", "Event time of the newest row, in seconds since 1970."),
     Metric(
-        "uncommitted_seconds",
-        "gauge",
-        "Longest time since a partition with waiting records was last committed; 0 while none waits.",
+        "uncommitted_seconds", "gauge", "Longest time that a partition's waiting records have had no commit; 0 without any."
     ),
     Metric("ready", "gauge", "1 while /ready answers 200, otherwise 0."),
     Metric("state_disk_free_bytes", "gauge", "Free bytes of the disk with [state] directory; NaN with states in memory."),
@@ -184,8 +182,10 @@ class Metrics:
         self.last_commit = 0.0  # seconds since 1970, 0: none yet
         self.started = time.time()
         self.remaining = 0  # changelog records still to be read
+        self.recovery_seconds: float | None = None  # of the last recovery
         self.taken = Taken()
         self.end_of: Callable[[int], int | None] = lambda partition: None  # an input partition's end, set by the app
+        self.on_report: Callable[[Report], None] | None = None  # the page's, where there is one
         self._partitions: Mapping[int, Partition] = {}
         self._collectors: dict[str, Any] = {}
         gauges = {metric.name: (PREFIX + metric.name, metric.help) for metric in METRICS}
@@ -252,6 +252,8 @@ class Metrics:
         """Count the report of one call of `advance`."""
         collectors = self._collectors
         self.taken.add(report)
+        if self.on_report is not None:
+            self.on_report(report)
         self._stages["advance"].observe(seconds)
         self._consumed.inc(report.records)
         self._bytes.inc(report.bytes)
@@ -335,6 +337,7 @@ class Metrics:
         self.remaining = remaining
         self._collectors["recovery_remaining_records"].set(remaining)
         if seconds is not None:
+            self.recovery_seconds = seconds
             self._collectors["recovery_duration_seconds"].set(seconds)
 
 

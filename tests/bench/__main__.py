@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("keys", "learners", "scrape", "statistics", "worker")
+NAMES = ("keys", "learners", "page", "scrape", "statistics", "worker")
 
 
 def main() -> int:

@@ -73,6 +73,18 @@ def test_promtool_takes_the_configuration_with_its_rules() -> None:
 
 
 @pytest.mark.slow
+def test_promtool_takes_the_configuration_of_compose_with_the_same_rules(tmp_path: Path) -> None:
+    compose = yaml.safe_load((CHECKOUT / "deploy" / "compose.yaml").read_text(encoding="utf-8"))
+    (tmp_path / "rules").symlink_to(RULES)  # as the service mounts it
+    assert "./prometheus:/etc/prometheus/rules:ro" in compose["services"]["prometheus"]["volumes"]
+    (tmp_path / "prometheus.yml").write_text(compose["configs"]["prometheus"]["content"], encoding="utf-8")
+    command = [tool("promtool"), "check", "config", "prometheus.yml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(ALERTS)} rules found" in done.stdout and f"{len(RECORDED)} rules found" in done.stdout
+
+
+@pytest.mark.slow
 def test_a_rule_that_is_changed_fails_its_test(tmp_path: Path) -> None:
     """Each of these changes makes an alert silent, or fire where it must not."""
     wrong = {"StreamjobsFallingBehind", "StreamjobsPopulationDrift", "StreamjobsDiskFilling"}

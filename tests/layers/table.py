@@ -100,7 +100,7 @@ LAYERS = (
         "worker",
         ("streamjobs.worker",),
         {
-            *("aiokafka", "confluent_kafka", "faust", "mode", "numpy", "prometheus_client", "structlog"),
+            *("aiohttp", "aiokafka", "confluent_kafka", "faust", "mode", "numpy", "prometheus_client", "structlog"),
             *_KAFKA,
             *("streamjobs.core.state.snapshot", "streamjobs.core.state.live_stats", "streamjobs.core.unlearned"),
             *("streamjobs.job_files", "streamjobs.process"),

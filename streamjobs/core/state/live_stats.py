@@ -59,6 +59,17 @@ def stats_of(latest: LatestBySlot, used: Array, keys: int, since: int, budget_us
     return LiveStats(int(active.sum()), drifting, tuple(known.tolist()), budget_used, rank, keys)
 
 
+def worst_slots(latest: LatestBySlot, used: Array, since: int, most: int) -> list[tuple[int, float]]:
+    """Slots with the largest newest LS errors, of those used in a batch after the `since`-th, largest first."""
+    errors = latest.errors  # another thread may look while they grow
+    size = min(len(used), len(errors))
+    known = np.flatnonzero((used[:size] > since) & np.isfinite(errors[:size]))
+    if len(known) > most:
+        known = known[np.argpartition(errors[known], len(known) - most)[len(known) - most :]]
+    ordered = sorted(((float(errors[slot]), slot) for slot in known.tolist()), reverse=True)
+    return [(slot, error) for error, slot in ordered]
+
+
 def together(parts: list[LiveStats]) -> LiveStats:
     """Several partitions as one; means are weighted by keys."""
     worst = sorted((error for part in parts for error in part.worst), reverse=True)[:WORST]
