@@ -15,6 +15,8 @@ from streamjobs import __version__
 from streamjobs.demo.job import demo_job
 from streamjobs.job_files import load_job
 from streamjobs.settings.environment import overridden
+from streamjobs.settings.types import size
+from streamjobs.sizing.measure import slopes
 from streamjobs.worker.run import GIVE_UP, STOP_WITHIN
 from tests.deploy.tools import DEPLOY, output, rendered
 from tests.parts import CHECKOUT
@@ -178,6 +180,15 @@ def test_pods_have_time_memory_and_no_rights(overlays: dict[str, list[dict[str, 
     (policy,) = of_kind(overlays[overlay], "NetworkPolicy")
     peers = [peer for rule in policy["spec"]["egress"] for peer in rule["to"]]
     assert not any("app.kubernetes.io/name" in peer["podSelector"]["matchLabels"] for peer in peers)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_a_pod_has_memory_for_a_cache_that_is_full(overlays: dict[str, list[dict[str, Any]]], overlay: str) -> None:
+    one = container(overlays[overlay])
+    (cache,) = [size(entry["value"]) for entry in one["env"] if entry["name"] == "STREAMJOBS_STATE__CACHE"]
+    empty, each = slopes().resident
+    limit = int(one["resources"]["limits"]["memory"].removesuffix("Gi")) << 30
+    assert empty + each * cache < limit < 2 * (empty + each * cache)
 
 
 def test_a_pod_asks_for_the_probes_that_a_worker_serves(overlays: dict[str, list[dict[str, Any]]]) -> None:

@@ -1,6 +1,7 @@
 """`size`: its slopes give back the runs they come from, its records are those of any job, its words say what is wrong."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from streamjobs.cli import run
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
 from streamjobs.settings.load import settings_from
+from streamjobs.settings.types import readable
 from streamjobs.sizing import measure
-from streamjobs.sizing.slopes import BUSY, MB, Cost, Load, Slopes, need, rate_of
+from streamjobs.sizing.slopes import BUSY, MB, Cost, Load, need, rate_of
+from tests.parts import CHECKOUT
 
 KNOWN = measure.slopes()
 RUNS = KNOWN.told["run"]
@@ -24,15 +27,15 @@ def then(snapshot_bytes: int | None = None) -> Cost:
     return Cost(core["live"], miss, told["fixed_loop_seconds"], told["slot_bytes"], snapshot_bytes or told["state_bytes"])
 
 
-def one_worker(slopes: Slopes, cost: Cost, keys: int) -> Load:
+def one_worker(keys: float) -> Load:
     """A load so small that one worker has all keys; a key's record finds its state as in a backlog."""
-    return Load(keys, 1e-3 / keys, CACHE, 1.0)
+    return Load(int(keys), 1e-3 / keys, CACHE, 1.0)
 
 
 @pytest.mark.parametrize("told", RUNS, ids=lambda told: str(told["keys"]))
 def test_memory_and_disk_of_the_measured_runs_come_out(told: dict[str, float]) -> None:
     cost = then(int(told["snapshot_bytes"]))
-    found = need(KNOWN, cost, one_worker(KNOWN, cost, int(told["keys"])))
+    found = need(KNOWN, cost, one_worker(told["keys"]))
     assert found.workers == 1
     assert found.memory == pytest.approx(MB * told["resident_mb"], rel=0.15)
     assert found.disk == pytest.approx(MB * told["disk_mb"], rel=0.15)
@@ -41,7 +44,7 @@ def test_memory_and_disk_of_the_measured_runs_come_out(told: dict[str, float]) -
 @pytest.mark.parametrize("told", RUNS[1:], ids=lambda told: str(told["keys"]))
 def test_the_processor_of_runs_beyond_the_cache_comes_out(told: dict[str, float]) -> None:
     cost = then()
-    found = need(KNOWN, cost, one_worker(KNOWN, cost, int(told["keys"])))
+    found = need(KNOWN, cost, one_worker(told["keys"]))
     assert found.cpu_us == pytest.approx(told["cpu_us"], rel=0.15)
     assert found.live < 0.5
 
@@ -76,6 +79,16 @@ def test_a_longer_checkpoint_writes_fewer_states() -> None:
     often, seldom = (need(KNOWN, then(), Load(1_000, 10.0, CACHE, seconds)) for seconds in (1.0, 10.0))
     assert seldom.changelog == pytest.approx(often.changelog / 10)
     assert seldom.cpu_us < often.cpu_us
+
+
+def test_the_table_of_the_page_is_what_comes_out() -> None:
+    page = (CHECKOUT / "deploy" / "README.md").read_text(encoding="utf-8")
+    rows = [line.strip("| \n").split(" | ") for line in page.splitlines() if re.match(r"\| [\d,]+ \| 1/", line)]
+    assert [row[0] for row in rows] == ["10,000", "10,000", "100,000", "100,000", "1,000,000", "1,000,000"]
+    for keys, rate, checkpoint, *told in rows:
+        found = need(KNOWN, then(), Load(int(keys.replace(",", "")), rate_of(rate), CACHE, float(checkpoint[:-2])))
+        sizes = [readable(size) for size in (found.memory, found.disk, found.changelog)]
+        assert told == [f"{found.cores:.2f}", str(found.workers), str(found.partitions), *sizes]
 
 
 @pytest.mark.parametrize("text", ["", "1", "1/week", "-1/s", "0/s", "nan/s", "1e9/s"])
