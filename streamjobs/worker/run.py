@@ -155,7 +155,6 @@ class _Worker:
         for number in stop_signals():
             loop.add_signal_handler(number, self._on_signal)
         app = build(self.settings, self.core, self.metrics, source.partitions, source.origin, source.growth)
-        app.consumer.track_positions = ends is not None
         if self.page is not None:
             self.page.connect(lambda: app.delivery.partitions, source.partitions)
         watchdog = Watchdog(
