@@ -96,9 +96,11 @@ def test_folders_that_compose_mounts_exist(services: dict[str, Any]) -> None:
 
 def test_prometheus_and_grafana_of_compose_find_what_they_are_given(services: dict[str, Any]) -> None:
     mounted = {one["target"]: Path(one["source"]) for name in ("prometheus", "grafana") for one in services[name]["volumes"]}
-    (scraped,) = yaml.safe_load((mounted["/etc/prometheus"] / "prometheus.yml").read_text(encoding="utf-8"))[
-        "scrape_configs"
-    ]
+    text = (CHECKOUT / "deploy" / "compose.yaml").read_text(encoding="utf-8")
+    config = yaml.safe_load(yaml.safe_load(text)["configs"]["prometheus"]["content"])
+    rules = mounted["/etc/prometheus/rules"]
+    assert [name for name in config["rule_files"] if not (rules / Path(name).name).is_file()] == []
+    (scraped,) = config["scrape_configs"]
     (found,) = scraped["dns_sd_configs"]
     assert (found["names"], found["port"]) == (["worker"], services["worker"]["ports"][0]["target"])
     (source,) = yaml.safe_load(next((mounted["/etc/grafana/provisioning"] / "datasources").iterdir()).read_text())[
