@@ -260,6 +260,7 @@ def test_labels_by_predictions_count_labelled_rows_alone() -> None:
     group = People()
     rows = BatchRows(["p"] * 4, np.arange(4.0), np.ones(4), ["a", "b", None, "a"], ["a", "a", "a", None])
     group.take([rows], (), 1)
+    assert group.unpredicted == 1
     assert dict(group.confusion) == {("a", "a"): 1, ("a", "b"): 1}
     assert (group.shown["p"].labelled, group.shown["p"].right, group.shown["p"].rows) == (2, 1, 4)
     group.take([BatchRows(["p"], np.zeros(1), np.ones(1), [1.5], [2.5])], (), 2)  # a regression's numbers are no classes

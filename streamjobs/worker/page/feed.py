@@ -28,7 +28,6 @@ class Feed:
         self.rows = 0  # all of these count from the start of the worker
         self.alarms = 0
         self.labels = 0
-        self.wrong = 0
         self.measured = 0
         self.squared = 0.0
         self._batches: deque[BatchRows] = deque(maxlen=MOST_BATCHES)
@@ -42,7 +41,6 @@ class Feed:
         self.rows += report.rows
         self.alarms += report.drift_events
         self.labels += report.labels
-        self.wrong += report.wrong
         self.measured += report.measured
         self.squared += report.squared
         for batch in report.batches:
