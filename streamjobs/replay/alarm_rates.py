@@ -169,5 +169,6 @@ def picture(found: Sequence[Judged], quiet_until: float) -> str:
             parts.append(f"<line x1='{place}' y1='{y - 8:.1f}' x2='{place}' y2='{y + 8:.1f}' stroke='#0969da'/>")
     at, bottom = LEFT + (quiet_until - begin) * scale, TOP + LINE * len(found)
     parts.append(f"<line x1='{at:.1f}' y1='{TOP - 6}' x2='{at:.1f}' y2='{bottom}' stroke='#cf222e' stroke-dasharray='4 3'/>")
-    parts.append(f"<text x='{at:.1f}' y='{bottom + 18}' fill='#cf222e' text-anchor='middle'>quiet until here</text>")
+    side = "end" if at > WIDTH / 2 else "start"  # the words stay within the picture
+    parts.append(f"<text x='{at:.1f}' y='{bottom + 18}' fill='#cf222e' text-anchor='{side}'>quiet until here</text>")
     return "\n".join([*parts, "</svg>"]) + "\n"
