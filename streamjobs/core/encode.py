@@ -31,7 +31,7 @@ from algorithms.drift.report import (
 from streamjobs.core import alarms
 from streamjobs.core.identities import identities
 from streamjobs.core.job import Job
-from streamjobs.core.messages import MOST_SHOWN, Alarm, BatchRows, Output, Record, Report, Worst
+from streamjobs.core.messages import MOST_SHOWN, BatchRows, Output, Record, Report, ShownAlarm, Worst
 from streamjobs.core.state.live import Live
 from streamjobs.stages.rows import Modelled, Rows, Watched
 
@@ -133,7 +133,7 @@ class Encoder:
         if made.drift and len(report.alarms) < MOST_SHOWN:
             report.alarms += self._alarms(texts, rows, made.drift[0])
 
-    def _alarms(self, texts: list[str], rows: Rows, seen: Watched) -> list[Alarm]:
+    def _alarms(self, texts: list[str], rows: Rows, seen: Watched) -> list[ShownAlarm]:
         """The first alarms of the job's detector, for the worker's page."""
         at = np.flatnonzero(seen.verdict[:, ALARM] > 0)[:MOST_SHOWN].tolist()
         drift = self.job.settings.drift
@@ -144,7 +144,7 @@ class Encoder:
         for row in at:
             verdict = seen.verdict[row]
             figures = float(seen.value[row]), float(verdict[BEFORE]), float(verdict[AFTER])
-            told.append(Alarm(texts[row], float(rows.times[row]), *names, *figures, self._moved(verdict)))
+            told.append(ShownAlarm(texts[row], float(rows.times[row]), *names, *figures, self._moved(verdict)))
         return told
 
     def _features(self, texts: list[str], rows: Rows, made: Modelled) -> list[bytes]:

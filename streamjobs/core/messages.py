@@ -88,7 +88,7 @@ class BatchRows(NamedTuple):
     labels: Sequence[Any] | None = None  # the same of the labels that came with them
 
 
-class Alarm(NamedTuple):
+class ShownAlarm(NamedTuple):
     """A row for which the drift detector raised an alarm, for the worker's page."""
 
     key: str
@@ -147,7 +147,7 @@ class Report:
     newest_delay: float = float("nan")  # its record time minus its event time, seconds
     failures: list[Failure] = field(default_factory=list)  # dead letters "learner_failed"
     batches: list[BatchRows] = field(default_factory=list)
-    alarms: list[Alarm] = field(default_factory=list)  # the first MOST_SHOWN
+    alarms: list[ShownAlarm] = field(default_factory=list)  # the first MOST_SHOWN
     letters: list[Letter] = field(default_factory=list)  # the first MOST_SHOWN
 
     def add(self, later: "Report") -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
+import yaml
 
 from streamjobs import __version__
 from streamjobs.demo.job import demo_job
@@ -88,8 +89,22 @@ def test_folders_that_compose_mounts_exist(services: dict[str, Any]) -> None:
     assert mounts
     mounted = {Path(one["source"]).resolve() for one in mounts}
     assert CHECKOUT / "streamjobs" / "demo" in mounted
-    written_by_others = {DEPLOY / "prometheus", DEPLOY / "grafana" / "provisioning", DEPLOY / "grafana" / "dashboards"}
-    assert [path for path in mounted - written_by_others if not path.exists()] == []
+    assert [path for path in mounted if not path.exists()] == []
+
+
+def test_prometheus_and_grafana_of_compose_find_what_they_are_given(services: dict[str, Any]) -> None:
+    mounted = {one["target"]: Path(one["source"]) for name in ("prometheus", "grafana") for one in services[name]["volumes"]}
+    (scraped,) = yaml.safe_load((mounted["/etc/prometheus"] / "prometheus.yml").read_text(encoding="utf-8"))[
+        "scrape_configs"
+    ]
+    (found,) = scraped["dns_sd_configs"]
+    assert (found["names"], found["port"]) == (["worker"], services["worker"]["ports"][0]["target"])
+    (source,) = yaml.safe_load(next((mounted["/etc/grafana/provisioning"] / "datasources").iterdir()).read_text())[
+        "datasources"
+    ]
+    assert source["url"] == f"http://prometheus:{services['prometheus']['ports'][0]['target']}"
+    (given,) = yaml.safe_load(next((mounted["/etc/grafana/provisioning"] / "dashboards").iterdir()).read_text())["providers"]
+    assert list(mounted[given["options"]["path"]].glob("*.json"))
 
 
 def test_services_of_compose_publish_ports_on_this_machine_only(services: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from streamjobs import __version__
-from streamjobs.core.messages import Alarm, BatchRows, Letter
+from streamjobs.core.messages import BatchRows, Letter, ShownAlarm
 from streamjobs.errors import REASONS
 from streamjobs.worker.health import Health
 from streamjobs.worker.page.feed import Feed, Taken
@@ -154,7 +154,7 @@ class Figures:
         }
 
 
-def _alarm(at: float, alarm: Alarm) -> dict[str, Any]:
+def _alarm(at: float, alarm: ShownAlarm) -> dict[str, Any]:
     """What the table of alarms shows; the one place that knows what an alarm is."""
     figures = {name: _short(getattr(alarm, name)) for name in ("value", "before", "after")}
     columns = [[name, _short(shift)] for name, shift in alarm.columns.items()]
