@@ -9,6 +9,8 @@ from algorithms import LEARNERS
 from algorithms.auto_bandwidth import BandwidthChoice
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Stage
+from streamjobs.replay.learner_rows import Listening
+from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fallback import Fallback
@@ -88,6 +90,8 @@ STAGE_NAMES = {
     Fallback: "Fallback",
     ClassCounts: "Books",
     LearnerStage: "LearnerStage",
+    Listening: "Listening",
+    Alarms: "Alarms",
     Kernel: "Kernel",
     BandwidthChoice: "BandwidthChoice",
 }
