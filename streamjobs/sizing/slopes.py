@@ -151,7 +151,7 @@ def need(slopes: Slopes, cost: Cost, load: Load) -> Need:
 def _cpu(slopes: Slopes, cost: Cost, load: Load, workers: int) -> float:
     """us of processor a record. Beyond the cache keys come in turn: no record finds its state live, the worst there is."""
     machine: float = cost.fixed_loop / slopes.told["fixed_loop_seconds"]
-    state = cost.miss / slopes.core_miss  # how this job's states compare on this machine
+    state: float = cost.miss / slopes.core_miss  # how this job's states compare on this machine
     if load.keys / workers * cost.slot_bytes > load.cache:
         return slopes.handling * machine + cost.live + slopes.read_and_write * state
     writes = min(1.0, 1 / (load.rate * load.checkpoint))

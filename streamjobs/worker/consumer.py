@@ -114,8 +114,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self._fetching = asyncio.Lock()  # no fetch is in flight across a seek
-        self.track_positions = False  # whether `fetched_to` is kept, see `Delivery.caught_up`
-        self.fetched_to: dict[int, tuple[int, int]] = {}
+        self.fetched_to: dict[int, tuple[int, int]] = {}  # see `Delivery.caught_up`
         self._expected: dict[TP, int] = {}  # the offset that each input partition's next record should have
         super().__init__(*arguments, **named)
 
@@ -273,8 +272,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                 return {}
             epoch = delivery.epoch
             fetched = await super()._getmany(active, min(timeout, WAIT))
-            if self.track_positions:
-                self._update_fetched_to(self._source(active), fetched)
+            self._update_fetched_to(self._source(active), fetched)
             for tp in self._source(fetched):
                 await self._log_skipped(tp, fetched[tp])
         return {tp: self._as_events(tp, records, epoch) for tp, records in fetched.items() if records}
@@ -342,9 +340,15 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         return state._position if state is not None else None
 
     def end_of(self, partition: int) -> int | None:
-        """The partition's end as the last fetch reported it, None while unknown."""
+        """The partition's end as the last fetch reported it, None while unknown.
+
+        Where everything before it has been fetched, the offset after the last record: what follows that one are markers of
+        transactions or gaps of compaction, for which no commit comes.
+        """
         state = self._fetch_state(partition)
-        return state.highwater if state is not None else None
+        end: int | None = state.highwater if state is not None else None
+        position, after_last = self.fetched_to.get(partition, (0, 0))
+        return after_last if end is not None and position >= end else end
 
 
 class Transport(driver.Transport):  # type: ignore[misc]

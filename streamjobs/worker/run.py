@@ -99,6 +99,7 @@ def _run(settings: Settings, core: Core, page: Page | None, *, once: bool, drain
         core.job.sinks.values(),
         [with_name(control)[0] for control in drift.beside] if drift is not None else (),
         settings.job.name,
+        drift.watch_names if drift is not None else (),
     )
     health = Health(metrics)
     on_disk = settings.state.store != "memory"
@@ -154,7 +155,6 @@ class _Worker:
         for number in stop_signals():
             loop.add_signal_handler(number, self._on_signal)
         app = build(self.settings, self.core, self.metrics, source.partitions, source.origin, source.growth)
-        app.consumer.track_positions = ends is not None
         if self.page is not None:
             self.page.connect(lambda: app.delivery.partitions, source.partitions)
         watchdog = Watchdog(

@@ -1,6 +1,11 @@
 """The worker on a quiet day: everything answered once, stopped cleanly."""
 
+import json
+import urllib.request
+
 from tests.brokers.fixtures import MakeJob
+from tests.brokers.hash_jobs import HASH, hash_job, numbers
+from tests.brokers.kafka_job import new_producer, send, until
 from tests.brokers.load import SOURCE, samples
 from tests.brokers.verification import verify
 from tests.brokers.workers import running_worker
@@ -14,3 +19,27 @@ def test_a_stopped_worker_has_answered_committed_and_stored_everything_once(make
         assert worker.stop() == 0
     assert job.committed() == job.ends()
     verify(job, repeats=False, expect=count)
+
+
+def test_markers_of_a_transactional_input_are_no_lag(make_job: MakeJob) -> None:
+    """Such as the outputs of another job with exactly_once. No commit comes for a marker, so a quiet job looked stuck."""
+    job = hash_job(make_job, "markers")
+    producer = new_producer(job.bootstrap, **{"transactional.id": job.name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for record in numbers(400):
+        send(producer, job.input, record, lambda error, _: None)
+    producer.commit_transaction(30)
+    with running_worker(job, program=HASH) as worker:
+        (serving,) = worker.events("serving /metrics and /health")
+
+        def lags() -> dict[str, int]:
+            with urllib.request.urlopen(f"http://127.0.0.1:{serving['port']}/health", timeout=10) as answer:
+                return json.load(answer)["lag"]
+
+        done = {number: end - 1 for number, end in job.ends().items()}
+        until(lambda: job.committed() == done, "every record is committed, and no marker")
+        until(lambda: set(lags().values()) == {0}, lambda: f"no lag: {lags()}")
+        job.produce(numbers(40))
+        until(lambda: job.committed() == job.ends(), "records after the markers are committed")
+        assert worker.stop() == 0
