@@ -61,8 +61,10 @@ from algorithms.one_vs_rest import OneVsRest as OneVsRest
 from algorithms.prototypes.ald import Ald as Ald
 from algorithms.prototypes.block_greedy import BlockGreedy as BlockGreedy
 from algorithms.prototypes.coherence import Coherence as Coherence
+from algorithms.prototypes.generalised_coherence import GeneralisedCoherence as GeneralisedCoherence
 from algorithms.prototypes.online_greedy import OnlineGreedy as OnlineGreedy
 from algorithms.prototypes.random_prototypes import RandomPrototypes as RandomPrototypes
+from algorithms.prototypes.sieve_streaming import SieveStreaming as SieveStreaming
 from algorithms.prototypes.stream_greedy import StreamGreedy as StreamGreedy
 from algorithms.scaling import Scaling as Scaling
 from algorithms.sketching.fogd import Fogd as Fogd

@@ -10,7 +10,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import extend, factor, whiten
 from algorithms.common.kernels import Code, fill_row
-from algorithms.common.linalg import norm2, put
+from algorithms.common.linalg import missing, norm2, put
 from algorithms.common.protocol import Array
 
 __all__ = ["extend", "factor", "locate", "whiten"]
@@ -28,3 +28,25 @@ def locate(code: Code, prototypes: Array, count: int, x: Array, kxx: float, U: A
         return np.nan
     features[count:] = 0.0
     return max(residual, 0.0)
+
+
+@compiled
+def change_of_set(code: Code, old: Array, before: Array, new: Array, size: int, U: Array, T: Array) -> bool:
+    """T = U'^-1 K(new, old) U_old^-1, z' = T z for what the old set spans; False where that is out of range."""
+    for i in range(len(T)):
+        for j in range(len(T)):
+            T[i, j] = 0.0
+    for i in range(size):
+        fill_row(code, old, len(old), new[i], T[i])
+        whiten(before, len(old), T[i])
+    for i in range(size):
+        for c in range(len(old)):
+            T[i, c] = T[i, c] / U[i, i] if U[i, i] != 0.0 else 0.0
+        for j in range(i + 1, size):
+            weight = U[i, j]
+            for c in range(len(old)):
+                T[j, c] -= weight * T[i, c]
+    for i in range(size):
+        if missing(T[i]):
+            return False
+    return True

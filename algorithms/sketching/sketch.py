@@ -16,6 +16,7 @@ from algorithms.common.randomness import uniform
 COLUMN, SIGN, LANDMARK = 1, 2, 3  # purposes of the draws
 CUT = 1e-10  # singular values of the printed pseudoinverse, and eigenvalues, below this share of the largest count as 0
 CUT_SQUARED = 1e-12  # of the squares of singular values, whose rounding noise is 1e-15
+CUT_PIVOT = 1e-8  # of squared pivots: a matrix closer to a singular one is factored by its eigenvectors
 LARGEST = 1e100  # entries of a matrix from here on are out of range
 
 
@@ -110,9 +111,12 @@ def augmented_map(pp: Array, pm: Array, own: Array, rank: int) -> Array | None:
     inner = half + half.T
     if not in_range(inner):
         return None
-    values, turned = symmetric(inner, kept)
+    root = lower_factor(inner)  # any root will do: a turned map has turned weights and the same scores
+    if root is None:
+        values, turned = symmetric(inner, kept)
+        root = turned * np.sqrt(np.maximum(values, 0.0))
     Q = np.zeros((len(own), rank))
-    Q[:, :kept] = V * squares[:kept] @ turned * np.sqrt(np.maximum(values, 0.0))
+    Q[:, :kept] = V * squares[:kept] @ root
     return Q if in_range(Q) else None
 
 
@@ -124,11 +128,25 @@ def projected(Q: Array, own: Array, on_landmarks: Array) -> Array | None:
     inner = Q.T @ own @ Q
     if not in_range(inner):
         return None
-    values, V = symmetric(inner, len(inner))
-    kept = int((values > CUT * values[0]).sum())
+    root = lower_factor(inner)
     with np.errstate(over="ignore", invalid="ignore"):
-        w: Array = V[:, :kept] @ ((V[:, :kept].T @ (Q.T @ on_landmarks)) / values[:kept, None])
+        if root is not None:
+            w: Array = np.linalg.solve(root.T, np.linalg.solve(root, Q.T @ on_landmarks))
+        else:
+            values, V = symmetric(inner, len(inner))
+            kept = int((values > CUT * values[0]).sum())
+            w = V[:, :kept] @ ((V[:, :kept].T @ (Q.T @ on_landmarks)) / values[:kept, None])
     return w if in_range(w) else None
+
+
+def lower_factor(M: Array) -> Array | None:
+    """L with L L' = M, a tenth of the time of its eigenvectors; None unless M is clearly positive definite."""
+    try:
+        L: Array = np.linalg.cholesky(M)
+    except np.linalg.LinAlgError:
+        return None
+    pivots = L.diagonal()
+    return L if pivots.min() ** 2 > CUT_PIVOT * pivots.max() ** 2 else None
 
 
 def in_range(*matrices: Array) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from streamjobs.replay.engine import Tally
 
 
+MOST_ALARMED = 5  # keys whose alarms are told
 KEYS_OF_ONE = 20  # records; where as many have a key each of its own, the key is probably a mistake
 
 
@@ -70,6 +71,7 @@ def replay(
     """
     from streamjobs.errors import ConfigError, NothingLearned
     from streamjobs.job_files import job_of
+    from streamjobs.replay.alarm_rates import Rates
     from streamjobs.replay.engine import Replay
     from streamjobs.replay.expect import from_files, from_topics
     from streamjobs.replay.progress import Progress
@@ -82,29 +84,32 @@ def replay(
         raise ConfigError(
             f"{job_file}: --pool learns a start for new keys, but this job has one in [population]; use 'streamjobs fit'."
         )
-    records = _records(job, source, key, time_column, begin, end)
+    records = records_to_replay(job, source, key, time_column, begin, end)
     expected = None
     if expect is not None:
         is_topics = expect == "topics"
         expected = from_topics(job.settings.broker, job.sinks) if is_topics else from_files(Path(expect), list(job.sinks))
     compile_loops(job)
-    run, progress = Replay(job, pooled=pool), Progress(job.task)
+    run, progress, rates = Replay(job, pooled=pool), Progress(job.task), Rates()
     errors: list[str] = []  # message of the first dead letter
     started = time.monotonic()
     with Writer(output_dir, list(job.sinks)) as writer, contextlib.closing(records):
 
         def take(output: "Output") -> None:
             writer.take(output)
+            rates.take(output)
             if output.sink == "dlq" and not errors:
                 errors.append(dict(output.headers)["streamjobs-error-message"].decode())
             if expected is not None:
                 expected.take(output)
 
-        tally = run.run(records, take, progress)
+        tally = run.run(rates.spanning(records), take, progress)
     if not as_json:
         progress.line(tally)
     summary = _summary(job.task, tally, time.monotonic() - started)
     summary["first_error"] = errors[0] if errors else None
+    if "alarms" in job.sinks:
+        summary["alarms"] = rates.summary()
     if expected is not None:
         summary["compared"] = expected.finish()
     nothing = _nothing_learned(job, tally, errors)
@@ -149,7 +154,7 @@ def _warnings(tally: "Tally", errors: list[str]) -> Iterator[str]:
         yield f"each of the {taken.samples:,} samples has a key of its own, so no key learned a second row; check the key."
 
 
-def _records(
+def records_to_replay(
     job: "Job", source: str, key: str | None, time_column: str | None, begin: str | None, end: str | None
 ) -> "Generator[Stored, None, None]":
     from streamjobs.errors import ConfigError
@@ -159,7 +164,7 @@ def _records(
     settings = job.settings
     if source == "topic" or source.startswith("topic:"):
         name = source.partition(":")[2] or settings.source.topic
-        times = _milliseconds("--from", begin), _milliseconds("--to", end)
+        times = milliseconds("--from", begin), milliseconds("--to", end)
         return topic_records(settings.broker, name, *times, max_bytes=settings.source.max_bytes)
     if begin is not None or end is not None:
         raise ConfigError("--from and --to work for topics only; cut the file before you replay it.")
@@ -170,7 +175,8 @@ def _records(
     return records_of(Path(source), settings.source, key, time_column, settings.side)
 
 
-def _milliseconds(option: str, text: str | None) -> int | None:
+def milliseconds(option: str, text: str | None) -> int | None:
+    """A time on the command line; None where none is given."""
     from streamjobs.errors import ConfigError
 
     if text is None:
@@ -229,6 +235,12 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
             note(f"{what.replace('_', ' ')}: {counts}")
     if summary["first_error"]:
         note(f"the first dead letter: {summary['first_error']}")
+    if alarms := summary.get("alarms"):
+        rate = "" if alarms["per_key_hour"] is None else f", {alarms['per_key_hour']:.3g} a key and hour"
+        most = ", ".join(f"{key} {count:,}" for key, count in list(alarms["by_key"].items())[:MOST_ALARMED])
+        say(f"{alarms['total']:,} alarms in {alarms['key_hours']:,.1f} hours of {summary['keys']:,} keys{rate}")
+        if most:
+            say(f"most alarms: {most}")
     if output_dir is not None:
         say(f"outputs in {output_dir}")
     if "compared" in summary:

@@ -1,4 +1,4 @@
-"""`tune`: tries settings of a job's learner and head on recordings."""
+"""`tune` and `drift tune`: tries settings of a job's learner and head, and detectors, on recordings."""
 
 import os
 import time
@@ -12,6 +12,7 @@ from streamjobs.commands.console import AsJson, JobFile, note, say, show, table,
 from streamjobs.settings.toml import toml
 
 if TYPE_CHECKING:
+    from streamjobs.replay.alarm_rates import Judged
     from streamjobs.replay.tuning import Trial, Tuned
 
 TOLD_EVERY = 2.0  # seconds between two lines of progress
@@ -20,6 +21,9 @@ NAMES = {"own": "job", "linear": "linear head"}
 
 def add_to(app: typer.Typer) -> None:
     app.command("tune")(tune)
+    drift = typer.Typer(no_args_is_help=True, help="Detectors on recordings.")
+    drift.command("tune")(drift_tune)
+    app.add_typer(drift, name="drift")
 
 
 def tune(
@@ -85,6 +89,63 @@ def tune(
             )
         write_private(write, [text.encode()], "--write")
         note(f"the job file with these settings is {write}")
+
+
+def drift_tune(
+    job_file: JobFile,
+    source: Annotated[str, typer.Option("--input", help="As for 'replay': a file, 'topic', or topic:NAME.")],
+    quiet_until: Annotated[
+        str, typer.Option(help="Until then nothing changed: 2026-11-21T12:00 (UTC), or seconds since 1970.")
+    ],
+    key: Annotated[str | None, typer.Option(help="Column of the file with the key.")] = None,
+    time_column: Annotated[
+        str | None, typer.Option("--time", help="Column of the file with the records' timestamps, as for 'replay'.")
+    ] = None,
+    drawn: Annotated[Path | None, typer.Option("--picture", help="File to draw all alarms to, as SVG.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count what each detector and watch would have said: false alarms while nothing changed, and what it finds afterwards.
+
+    Alarms before --quiet-until are false; they stand beside what [drift] false_alarms promises. After it a key counts as
+    found with its first alarm.
+    """
+    from streamjobs.commands.replay import milliseconds, records_to_replay
+    from streamjobs.job_files import job_from, job_of
+    from streamjobs.replay import alarm_rates
+    from streamjobs.replay.engine import Replay
+    from streamjobs.settings.composition import composition_of
+
+    own, until = job_of(job_file), milliseconds("--quiet-until", quiet_until)
+    assert until is not None
+    records = list(records_to_replay(own, source, key, time_column, None, None))
+    found = []
+    for way in alarm_rates.ways(own.settings, own.composition.predicts):
+        note(f"{way.name} ...")
+        job = job_from(composition_of(alarm_rates.watching(own.settings, way)), str(job_file))
+        judge = alarm_rates.Judge(until / 1000.0)
+        Replay(job).run(records, judge.take, lambda tally: None)
+        between = getattr(job.watches[0].detector, "rows_between", None) if way.stated else None
+        found.append(judge.judged(way, between / len(way.drift.watch_names) if between is not None else None))
+    if drawn is not None:
+        write_private(drawn, [alarm_rates.picture(found, until / 1000.0).encode()], "--picture")
+    if as_json:
+        show({"quiet_until": until / 1000.0, "ways": [_told_of(one) for one in found]})
+        return
+    heads = ("watch", "false alarms", "promised", "a key and hour", "promised", "keys found", "delay, s")
+    table(heads, [_row_of(one) for one in found], left=("watch",))
+    say(f"false alarms: before {quiet_until}; found: keys with an alarm after it, and the median time until the first")
+
+
+def _row_of(one: "Judged") -> tuple[Any, ...]:
+    numbers = one.at_most, one.per_key_hour, one.promise, one.delay
+    most, rate, promise, delay = ("-" if number is None else f"{number:.3g}" for number in numbers)
+    return one.way.name, one.false_alarms, most, rate, promise, f"{one.found} of {one.keys}", delay
+
+
+def _told_of(one: "Judged") -> dict[str, Any]:
+    told = one._asdict()
+    del told["way"]
+    return {"watch": one.way.name, "drift": one.way.drift.model_dump(exclude_defaults=True), **told}
 
 
 class _Progress:

@@ -182,9 +182,6 @@ def _run_model(
         own = met.source >= 0
         slots, scaled, out = slots[own], scaled[own], Outputs(*(array[own] for array in out))
         share, said = None if share is None else share[own], None if said is None else said.of(own)
-    drift = []
-    if job.settings.drift is not None:
-        error = error_of(out, job.settings.drift)
-        drift = [watch_drift(job, live, watch, slots, scaled, came, error) for watch in job.watches]
+    drift = [watch_drift(job, live, watch, slots, scaled, came, error_of(out, watch)) for watch in job.watches]
     seq, seen = job.stage(BOOKS, ClassCounts).number(live.work[BOOKS], slots)
     return Modelled(out, drift, share, said, seq, seen, events_of(job, live, records, slots, came, drift))

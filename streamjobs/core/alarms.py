@@ -113,7 +113,8 @@ def encoded(job: Job, live: Live, records: Sequence[Record], rows: Rows, events:
 
 def _of_watch(identity: bytes, job: Job, watch: int) -> bytes:
     """Where a job has several watches, a row may raise an alarm of each."""
-    return identity
+    several = job.stage(ALARMS, Alarms).watches > 1
+    return b"%s-%s" % (identity, job.watches[watch].watch.encode()) if several else identity
 
 
 def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm:
@@ -131,7 +132,7 @@ def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm:
         since=_number(told[CHANGED]),
         rows=_whole(verdict[SINCE]),
         columns=_moved(job.composition.columns, verdict),
-        watch=drift.watch,
+        watch=watch.watch,
         extractor=watch.name,
         detector=type(watch.detector).name,
         chart=None if chart is None else CHART_NAMES[chart],

@@ -24,6 +24,7 @@ from algorithms.drift.report import (
     FIRST_SHIFT,
     OF_COLUMN,
     OPEN,
+    P_VALUE,
     READY,
     SINCE,
     WIDE_COLUMNS,
@@ -31,14 +32,16 @@ from algorithms.drift.report import (
 from streamjobs.core import alarms
 from streamjobs.core.identities import identities
 from streamjobs.core.job import Job
-from streamjobs.core.messages import MOST_SHOWN, Alarm, BatchRows, Output, Record, Report, Worst
+from streamjobs.core.messages import MOST_SHOWN, BatchRows, Output, Record, Report, ShownAlarm, Worst
 from streamjobs.core.state.live import Live
+from streamjobs.settings.composition import Watch
 from streamjobs.stages.rows import Modelled, Rows, Watched
 
 _lines = msgspec.json.Encoder().encode_lines
 _NOTHING = repeat(None)
 _made = partial(tuple.__new__, Output)  # of a tuple of its fields; a fourth of the time of Output(...)
 _NO_CONTROLS: dict[str, Any] = {}
+SMALL_P = 0.01  # a p-value below it is as frequent while nothing changes
 _NO_COLUMNS: dict[str, float] = {}
 
 
@@ -75,7 +78,7 @@ class Prediction(msgspec.Struct):
 
 
 class Beside(msgspec.Struct):
-    """What the same detector says of a control."""
+    """What the same detector says of a control, or a further watch's own."""
 
     value: float  # the control's LS error
     statistic: float
@@ -98,7 +101,7 @@ class Drift(msgspec.Struct, omit_defaults=True):
     before: float  # mean before the suspected change
     after: float
     n_seen: int
-    beside: dict[str, Beside] = {}  # by control; absent without any
+    beside: dict[str, Beside] = {}  # by control, or by further watch; absent without any
     warming_up: bool = False  # of detectors that keep a number of false alarms: they say nothing yet; absent afterwards
     open: bool = False  # this row raised an alarm, or one is not over; absent while none is
     since: int | None = None  # in an alarm: rows from the estimated change to this one; absent else, as what follows
@@ -130,21 +133,17 @@ class Encoder:
             outputs += map(_made, zip(repeat(sink), keys, values, stamps, headers, strict=False))
         outputs += alarms.encoded(self.job, self.live, self.records, rows, made.events)
         self._count(rows, made, report)
-        if made.drift and len(report.alarms) < MOST_SHOWN:
-            report.alarms += self._alarms(texts, rows, made.drift[0])
+        for watch, seen in zip(self.job.watches, made.drift, strict=True):
+            if not watch.control and len(report.alarms) < MOST_SHOWN:
+                report.alarms += self._alarms(texts, rows, watch, seen)
 
-    def _alarms(self, texts: list[str], rows: Rows, seen: Watched) -> list[Alarm]:
-        """The first alarms of the job's detector, for the worker's page."""
-        at = np.flatnonzero(seen.verdict[:, ALARM] > 0)[:MOST_SHOWN].tolist()
-        drift = self.job.settings.drift
-        if not at or drift is None:
-            return []
-        names = type(self.job.watches[0].detector).name, drift.watch
-        told = []
-        for row in at:
+    def _alarms(self, texts: list[str], rows: Rows, watch: Watch, seen: Watched) -> list[ShownAlarm]:
+        """The first alarms of a watch, for the worker's page."""
+        names, told = (type(watch.detector).name, watch.watch), []
+        for row in np.flatnonzero(seen.verdict[:, ALARM] > 0)[:MOST_SHOWN].tolist():
             verdict = seen.verdict[row]
             figures = float(seen.value[row]), float(verdict[BEFORE]), float(verdict[AFTER])
-            told.append(Alarm(texts[row], float(rows.times[row]), *names, *figures, self._moved(verdict)))
+            told.append(ShownAlarm(texts[row], float(rows.times[row]), *names, *figures, self._moved(verdict)))
         return told
 
     def _features(self, texts: list[str], rows: Rows, made: Modelled) -> list[bytes]:
@@ -179,11 +178,12 @@ class Encoder:
             labelled = self._labelled(rows.slots, said.labelled)
             report.wrong += int(((truth >= 0) & (said.chosen >= 0) & (truth != said.chosen)).sum())
         report.batches[-1] = report.batches[-1]._replace(predicted=y_hats, labels=ys)
-        alarms: Iterable[Any] = (made.drift[0].verdict[:, 1] > 0).tolist() if made.drift else _NOTHING
+        own = [seen.verdict[:, 1] > 0 for watch, seen in zip(self.job.watches, made.drift, strict=True) if not watch.control]
+        alarmed: Iterable[Any] = np.logical_or.reduce(own).tolist() if own else _NOTHING
         shares: Iterable[Any] = _NOTHING if made.share is None else made.share.tolist()
         heads: Iterable[Any] = _NOTHING if made.share is None else map(_head, made.share.tolist())
         places = texts, rows.times.tolist(), made.seq.tolist(), repeat(self.job.model)
-        scored = y_hats, scores, smoothed, ys, made.out.ls_error.tolist(), alarms, made.seen.tolist()
+        scored = y_hats, scores, smoothed, ys, made.out.ls_error.tolist(), alarmed, made.seen.tolist()
         return _encoded(Prediction, *places, *scored, known, labelled, heads, shares)
 
     def _named(self, slots: list[int], columns: Array) -> list[str | None]:
@@ -206,16 +206,15 @@ class Encoder:
         return [lists[number] for number in place.tolist()]
 
     def _drift(self, texts: list[str], rows: Rows, made: Modelled) -> list[bytes]:
-        drift = self.job.settings.drift
-        assert drift is not None
         own, *controls = zip(self.job.watches, made.drift, strict=True)
-        names = map(repeat, (self.job.model, type(own[0].detector).name, own[0].name, drift.watch))
+        names = map(repeat, (self.job.model, type(own[0].detector).name, own[0].name, own[0].watch))
         beside: Iterable[dict[str, Beside]] = repeat(_NO_CONTROLS)
         if controls:
             beside = list[dict[str, Beside]]({} for _ in texts)
         for watch, seen in controls:
+            name = watch.name if watch.control else watch.watch
             for one, value, (statistic, alarm, *_) in zip(beside, seen.value.tolist(), seen.verdict.tolist(), strict=True):
-                one[watch.name] = Beside(value, statistic, alarm > 0)
+                one[name] = Beside(value, statistic, alarm > 0)
         verdict = own[1].verdict
         judged = verdict[:, 0].tolist(), (verdict[:, 1] > 0).tolist(), verdict[:, 2].tolist(), verdict[:, 3].tolist()
         places = texts, rows.times.tolist(), made.seq.tolist()
@@ -252,11 +251,14 @@ class Encoder:
         self._spanned(rows, made.out.ls_error, report)
         if self.job.settings.head is not None or self.job.learner.kind == "features":
             latest.features = made.out.features
-        for index, (watch, seen) in enumerate(zip(self.job.watches, made.drift, strict=True)):
+        for watch, seen in zip(self.job.watches, made.drift, strict=True):
             at = seen.verdict[:, 1] > 0
             alarms = int(at.sum())
-            if index == 0:
+            if not watch.control:
                 report.drift_events += alarms
+                if seen.verdict.shape[1] > COLUMNS:
+                    self._calibrate(watch.watch, rows.slots, seen.verdict, report)
+                report.watch_events[watch.watch] = report.watch_events.get(watch.watch, 0) + alarms
                 if alarms:
                     latest.alarmed[rows.slots[at]] = self.live.now
             else:
@@ -265,6 +267,15 @@ class Encoder:
         if rows.times[newest] > report.newest_event:
             report.newest_event = float(rows.times[newest])
             report.newest_delay = self.records[int(rows.owner[newest])].timestamp / 1000.0 - report.newest_event
+
+    def _calibrate(self, watch: str, slots: Array, verdict: Array, report: Report) -> None:
+        """Count the p-values of rows without an open alarm, and remember which keys warm up."""
+        p = verdict[verdict[:, OPEN] == 0, P_VALUE]
+        counts = report.p_values.setdefault(watch, [0, 0])
+        counts[0] += int((p < 1.0).sum())  # 1: no block was judged
+        counts[1] += int((p < SMALL_P).sum())
+        warming, latest = verdict[:, READY] == 0, self.live.latest.warming
+        latest[slots] = warming if watch == self.job.watches[0].watch else warming | latest[slots]
 
 
 def _numbers(rows: Array) -> list[Any]:

@@ -101,7 +101,7 @@ class Job(NamedTuple):
 
     @property
     def watches(self) -> tuple[Watch, ...]:
-        """What is watched for drift: first what the job goes by, then the controls."""
+        """What is watched for drift: first those the job goes by, then the controls."""
         return self.composition.watches
 
     @property
@@ -317,7 +317,7 @@ def stages_of(composition: Composition, population: Population | None, targets: 
         MAP: _learner(composition.map, population and population.map),
         LEARNER: LearnerStage(learner=composition.learner, predicts=True, start=start),
         **_drift(composition.watches),
-        ALARMS: Alarms(watches=1, columns=composition.width) if "alarms" in composition.sinks else None,
+        ALARMS: _alarms(composition) if "alarms" in composition.sinks else None,
         "smoothing": composition.smoothing,
         "fallback": Fallback() if composition.falls_back else None,
         BOOKS: ClassCounts(classes=targets if composition.task == "classification" else 0, given=known),
@@ -328,6 +328,11 @@ def stages_of(composition: Composition, population: Population | None, targets: 
 def _learner(learner: Learner | None, taught: Any) -> LearnerStage | None:
     """A stage of each key, or where the population taught it one of all keys together."""
     return None if learner is None else LearnerStage(learner=learner, shared=None if taught is None else taught.state)
+
+
+def _alarms(composition: Composition) -> Alarms:
+    watches = sum(not watch.control for watch in composition.watches)
+    return Alarms(watches=watches, columns=composition.width)
 
 
 def _drift(watches: tuple[Watch, ...]) -> dict[str, JobStage]:

@@ -88,7 +88,7 @@ class BatchRows(NamedTuple):
     labels: Sequence[Any] | None = None  # the same of the labels that came with them
 
 
-class Alarm(NamedTuple):
+class ShownAlarm(NamedTuple):
     """A row for which the drift detector raised an alarm, for the worker's page."""
 
     key: str
@@ -140,6 +140,8 @@ class Report:
     squared: float = 0.0  # sum of their squared errors, each the mean over the numbers of a label
     targets_clipped: int = 0  # labels of a regression that were learned closer to what is usual for their key
     drift_events: int = 0
+    watch_events: dict[str, int] = field(default_factory=dict)  # of those, by what is watched
+    p_values: dict[str, list[int]] = field(default_factory=dict)  # by watch: how many without an open alarm, below SMALL_P
     control_events: dict[str, int] = field(default_factory=dict)  # alarms of the same detector, by control
     ls_errors: list[float] = field(default_factory=list)  # per row, those that apply
     worst: "Worst | None" = None  # the row with the largest of them
@@ -147,7 +149,7 @@ class Report:
     newest_delay: float = float("nan")  # its record time minus its event time, seconds
     failures: list[Failure] = field(default_factory=list)  # dead letters "learner_failed"
     batches: list[BatchRows] = field(default_factory=list)
-    alarms: list[Alarm] = field(default_factory=list)  # the first MOST_SHOWN
+    alarms: list[ShownAlarm] = field(default_factory=list)  # the first MOST_SHOWN
     letters: list[Letter] = field(default_factory=list)  # the first MOST_SHOWN
 
     def add(self, later: "Report") -> None:
@@ -163,9 +165,13 @@ class Report:
             ours, theirs = getattr(self, one.name), getattr(later, one.name)
             if isinstance(ours, dict):
                 for name, count in theirs.items():
-                    ours[name] = ours.get(name, 0) + count
+                    ours[name] = _sum(ours[name], count) if name in ours else count
             elif isinstance(ours, (int, list)) or one.name == "squared":
                 setattr(self, one.name, ours + theirs)
+
+
+def _sum(ours: int | list[int], theirs: Any) -> Any:
+    return [a + b for a, b in zip(ours, theirs, strict=True)] if isinstance(ours, list) else ours + theirs
 
 
 class Advanced(NamedTuple):

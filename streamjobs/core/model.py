@@ -17,7 +17,6 @@ from streamjobs.core.job import Job
 from streamjobs.core.messages import Report
 from streamjobs.core.state.live import Live
 from streamjobs.settings.composition import Watch
-from streamjobs.settings.sections import DriftSection
 from streamjobs.stages.class_counts import ClassCounts, targets_of
 from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.late_labels import LateLabels, Matched
@@ -121,6 +120,6 @@ def watch_drift(job: Job, live: Live, watch: Watch, slots: Array, X: Array, rows
     return Watched(value, detector.advance(work, slots, value.reshape(n, 1).copy(), nothing, learn).features)
 
 
-def error_of(out: Outputs, drift: DriftSection) -> Array:
-    """The error (n,) of the job's own learner that the detector watches."""
-    return out.loss if drift.watch == "loss" else out.ls_error
+def error_of(out: Outputs, watch: Watch) -> Array:
+    """The error (n,) of the job's own learner that a watch is about."""
+    return out.loss if watch.watch == "loss" else out.ls_error

@@ -150,7 +150,7 @@ def ls_error(job: Job, states: dict[str, Any]) -> tuple[float, str] | None:
     """The mean LS error in a key's state, and the rows it is of; None if the state holds none."""
     remembered = job.learner.recent_error(states[LEARNER])
     drift = job.settings.drift
-    if remembered is not None or drift is None or drift.watch != "ls_error" or drift.extractor is not None:
+    if remembered is not None or drift is None or drift.watch_names[0] != "ls_error" or drift.extractor is not None:
         return remembered
     watch = job.watches[0]
     return watch.detector.recent_error(states[watch.detector_stage])
@@ -158,4 +158,5 @@ def ls_error(job: Job, states: dict[str, Any]) -> tuple[float, str] | None:
 
 def _watching(job: Job) -> list[str]:
     """The stages of what the job goes by for drift, the controls aside."""
-    return [stage for watch in job.watches[:1] for stage in (watch.learner_stage, watch.detector_stage) if stage]
+    watches = [watch for watch in job.watches if not watch.control]
+    return [stage for watch in watches for stage in (watch.learner_stage, watch.detector_stage) if stage]

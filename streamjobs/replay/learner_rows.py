@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,8 @@ class KeyRows(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening(LearnerStage):
     """The stage as it is, which keeps what it gets: rows, and what is to be learned of them."""
+
+    persisted_name: ClassVar[str] = "Listening"  # never stored
 
     heard: list[tuple[Array, Array]] = field(default_factory=list, compare=False)
 

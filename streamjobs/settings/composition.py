@@ -11,7 +11,7 @@ from algorithms import Learner, learner_from
 from algorithms.common.protocol import SettingError
 from streamjobs.errors import ConfigError
 from streamjobs.settings.false_alarms import tells_alarms
-from streamjobs.settings.learners import PREDICTING, TASK, read_learners, with_name
+from streamjobs.settings.learners import PREDICTING, TASK, detector_roles, read_learners, with_name
 from streamjobs.settings.sections import MOST_WAITING, HeadSection, MirrorSection, ScalingSection, Settings
 from streamjobs.settings.sentences import Places
 from streamjobs.stages.clip_targets import ClipTargets
@@ -30,10 +30,12 @@ class Watch(NamedTuple):
     """A learner whose error a detector watches, and the stages of both."""
 
     name: str  # of the learner, as outputs and metrics show it
+    watch: str  # columns, ls_error or loss
     learner: Learner | None  # None: the job's own
     detector: Learner
     learner_stage: str
     detector_stage: str
+    control: bool = False  # runs beside the others, for comparison
 
 
 class Composition(NamedTuple):
@@ -50,7 +52,7 @@ class Composition(NamedTuple):
     learner: Learner  # a key's own: with [population] the head, else everything
     teacher: Learner | None  # with [population]: the head that learns from other people
     smoothing: Smoothing | None
-    watches: tuple[Watch, ...]  # for drift: first what the job goes by, then the controls
+    watches: tuple[Watch, ...]  # for drift: first those the job goes by, then the controls
     task: str  # classification | regression | none (the learner predicts nothing)
     classes: list[str] | None  # declared ones
     max_classes: int | None  # None: a population's
@@ -180,16 +182,20 @@ def _watches(settings: Settings, learners: Mapping[str, Learner], model: str) ->
     drift = settings.drift
     if drift is None:
         return ()
-    detector, watches = learners["detector"], []
-    if drift.watch == "columns":
-        watches.append(Watch("columns", None, detector, "", DETECTOR))
-    elif drift.extractor is None:
-        watches.append(Watch(model, None, detector, "", DETECTOR))
-    else:
-        watches.append(Watch(with_name(drift.extractor)[0], learners["extractor"], detector, EXTRACTOR, DETECTOR))
+    watches: list[Watch] = []
+    for role, watch in detector_roles(drift):
+        stage = f"{DETECTOR}_{watch}" if watches else DETECTOR
+        if watch == "columns":
+            watches.append(Watch("columns", watch, None, learners[role], "", stage))
+        elif drift.extractor is None or watch == "loss":
+            watches.append(Watch(model, watch, None, learners[role], "", stage))
+        else:
+            follower = learners["extractor"]
+            watches.append(Watch(with_name(drift.extractor)[0], watch, follower, learners[role], EXTRACTOR, stage))
     for n, control in enumerate(drift.beside):
         name, _ = with_name(control)
-        watches.append(Watch(name, learners[f"beside {n}"], detector, BESIDE + name, f"{BESIDE}{name}_drift"))
+        stages = BESIDE + name, f"{BESIDE}{name}_drift"
+        watches.append(Watch(name, "ls_error", learners[f"beside {n}"], learners["detector"], *stages, control=True))
     return tuple(watches)
 
 

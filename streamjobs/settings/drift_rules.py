@@ -17,6 +17,8 @@ def drift_contradictions(
     detector, job_learner, extractor = learners.get("detector"), learners.get("learner"), learners.get("extractor")
     if detector is not None and detector.kind != "drift":
         yield (SECTION, "detector"), "detector must be a drift detector, such as 'page_hinkley'."
+    elif isinstance(drift.watch, list):
+        yield from _several(drift)
     elif detector is not None and watches_columns(detector) != (drift.watch == "columns"):
         fits = "is for watch = 'columns'" if watches_columns(detector) else "watches one number a row, not watch = 'columns'"
         yield (SECTION, "detector"), f"detector: {type(detector).name} {fits}; change one of the two."
@@ -27,14 +29,15 @@ def drift_contradictions(
                     (SECTION, setting),
                     f"watch = 'columns' has no LS error; remove {setting}, or watch 'ls_error'.",
                 )
-    if drift.watch == "loss" and drift.extractor is not None:
+    several, loss = isinstance(drift.watch, list), "loss" in drift.watch_names
+    if loss and not several and drift.extractor is not None:
         yield (
             (SECTION, "watch"),
             "watch = 'loss' uses the [learner]'s predictions; remove extractor, or watch 'ls_error'.",
         )
-    elif drift.watch == "loss" and head is None and job_learner is not None and job_learner.kind not in PREDICTING:
+    elif loss and head is None and job_learner is not None and job_learner.kind not in PREDICTING:
         yield (SECTION, "watch"), "watch = 'loss' needs predictions; add a [head], or watch 'ls_error'."
-    if drift.watch == "loss" and drift.beside:
+    if loss and not several and drift.beside:
         yield (SECTION, "beside"), "controls have an LS error but no loss; remove beside, or watch 'ls_error'."
     if extractor is not None:
         yield from _without_ls_error("extractor", with_name(drift.extractor or {})[0], extractor)
@@ -45,6 +48,26 @@ def drift_contradictions(
             yield from _without_ls_error("beside", name, control)
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield (SECTION, "beside"), f"beside: controls must differ; {name!r} is named {names.count(name)} times."
+
+
+def _several(drift: DriftSection) -> Iterator[tuple[tuple[str, str], str]]:
+    """A list of watches."""
+    names = drift.watch_names
+    if not names or len(set(names)) < len(names):
+        yield (SECTION, "watch"), f"watch must name one or more that differ; got {names!r}."
+    for setting, given in (("detector", drift.detector), ("beside", drift.beside)):
+        if given:
+            yield (
+                (SECTION, setting),
+                f"{setting} has no meaning beside a list of watches; remove it, or watch one thing.",
+            )
+    if drift.false_alarms is None:
+        yield (SECTION, "watch"), "watch = [..] shares a stated number of alarms; add false_alarms, or name one watch."
+    if drift.extractor is not None and "ls_error" not in names:
+        yield (
+            (SECTION, "extractor"),
+            "extractor has an LS error that nobody watches; add 'ls_error' to watch, or remove it.",
+        )
 
 
 def _without_ls_error(setting: str, name: str, learner: Learner) -> Iterator[tuple[tuple[str, str], str]]:

@@ -45,23 +45,24 @@ def tells_alarms(drift: DriftSection | None, sinks: SinksSection) -> bool:
 
 
 def detector_name(drift: DriftSection) -> str:
-    """Name of the detector that valid settings ask for."""
-    given = _given(drift)
+    """Name of the first detector that valid settings ask for."""
+    given = _given(drift, drift.watch_names[0])
     return given if isinstance(given, str) else str(given["name"])
 
 
-def _given(drift: DriftSection) -> str | dict[str, Any]:
+def _given(drift: DriftSection, watch: str) -> str | dict[str, Any]:
     if drift.detector is not None:
         return drift.detector
-    return OF_COLUMNS if drift.watch == "columns" else USUAL if drift.false_alarms is not None else THRESHOLDS
+    return OF_COLUMNS if watch == "columns" else USUAL if drift.false_alarms is not None else THRESHOLDS
 
 
-def detector_of(drift: DriftSection, hop: float | None) -> str | dict[str, Any]:
-    """The detector as [drift] names it, with its number of rows where false_alarms states it; the usual one by default.
+def detector_of(drift: DriftSection, watch: str, hop: float | None) -> str | dict[str, Any]:
+    """The detector of a watch as [drift] names it, with its number of rows where false_alarms states it, or the usual one.
 
-    Raises ValueError for a statement that cannot be read, or that the detector cannot keep.
+    Several watches have equal shares of the number: alarms add up, so all together keep it. Raises ValueError for a
+    statement that cannot be read, or that the detector cannot keep.
     """
-    given = _given(drift)
+    given = _given(drift, watch)
     if drift.false_alarms is None:
         return given
     table: Mapping[str, Any] = {"name": given} if isinstance(given, str) else given
@@ -73,4 +74,4 @@ def detector_of(drift: DriftSection, hop: float | None) -> str | dict[str, Any]:
         )
     if "rows_between" in table:
         raise ValueError("false_alarms and the detector's rows_between say the same; remove one of them.")
-    return {**table, "rows_between": rows_between(drift.false_alarms, hop)}
+    return {**table, "rows_between": rows_between(drift.false_alarms, hop) * max(1, len(drift.watch_names))}

@@ -20,8 +20,8 @@ _FALLBACKS = ("last_label", "none")  # of [head]; another one is told elsewhere
 def read_learners(sections: Mapping[str, Any], places: Places) -> tuple[dict[str, Learner], list[str]]:
     """The learners of [learner], [head] and [drift] that could be made, and every problem, one sentence each.
 
-    By name: "learner", "head", the "chain" of both, "detector", "extractor", "beside 0" for the first control. A section
-    that is there but not valid is None.
+    By name: "learner", "head", the "chain" of both, "detector" (of further watches "detector loss"), "extractor",
+    "beside 0" for the first control. A section that is there but not valid is None.
     """
     learners: dict[str, Learner] = {}
     problems: list[str] = []
@@ -105,6 +105,11 @@ def _chain(places: Places, learners: dict[str, Learner], problems: list[str]) ->
         problems.append(places.of(("head", "name")) + str(error))
 
 
+def detector_roles(drift: DriftSection) -> list[tuple[str, str]]:
+    """How `read_learners` calls the detector of each watch: "detector", of further ones "detector loss"."""
+    return [(f"detector {watch}" if n else "detector", watch) for n, watch in enumerate(drift.watch_names)]
+
+
 def _read_drift(
     drift: DriftSection,
     window: WindowSection | None,
@@ -112,12 +117,12 @@ def _read_drift(
     learners: dict[str, Learner],
     problems: list[str],
 ) -> None:
+    given: dict[str, Any] = {"extractor": drift.extractor}
     try:
-        detector = detector_of(drift, None if window is None else window.hop or window.length)
+        for role, watch in detector_roles(drift):
+            given[role] = detector_of(drift, watch, None if window is None else window.hop or window.length)
     except ValueError as problem:
         problems.append(places.of(("drift", "false_alarms")) + str(problem))
-        detector = None
-    given: dict[str, Any] = {"detector": detector, "extractor": drift.extractor}
     given |= {f"beside {n}": control for n, control in enumerate(drift.beside)}
     for role, one in given.items():
         table = {"name": one} if isinstance(one, str) else one

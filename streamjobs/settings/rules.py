@@ -281,7 +281,7 @@ def _labels(
     learner, drift = learners.get("learner"), parts.get("drift")
     if parts.get("head") is None and learner is not None and learner.kind not in PREDICTING:
         yield ("labels", on), f"{on} needs something that learns labels; add a [head]."
-    if drift is not None and drift.watch == "loss":
+    if drift is not None and "loss" in drift.watch_names:
         yield ("drift", "watch"), "watch = 'loss' misses labels that are learned later; with [labels], watch 'ls_error'."
 
 

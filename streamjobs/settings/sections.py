@@ -210,6 +210,9 @@ class HeadSection(NamedSection):
     )
 
 
+WatchName = Literal["ls_error", "loss", "columns"]
+
+
 class DriftSection(Section):
     extractor: dict[str, Any] | None = Field(
         default=None,
@@ -226,9 +229,10 @@ class DriftSection(Section):
         description="most alarms of a key while nothing changes, on average: '1 per 10000 rows', or with [window] '1/day', "
         "'6/h'; detectors conformal and column_chart keep it; absent: as the detector's settings say",
     )
-    watch: Literal["ls_error", "loss", "columns"] = Field(
+    watch: WatchName | list[WatchName] = Field(
         default="ls_error",
-        description="what of each row the detector watches; columns: the numbers of the row as they come, with column_chart",
+        description="what of each row the detector watches; columns: the numbers of the row as they come, with "
+        "column_chart; a list: each of them, and false_alarms holds for all together",
     )
     beside: list[str | dict[str, Any]] = Field(
         default=[],
@@ -242,6 +246,11 @@ class DriftSection(Section):
         description="an idle sensor is not drift: samples that repeat the previous one more than this many times, and their "
         "windows, are not watched; 0: all are",
     )
+
+    @property
+    def watch_names(self) -> list[str]:
+        """What is watched, in order; the topic of rows is about the first."""
+        return [self.watch] if isinstance(self.watch, str) else list(self.watch)
 
 
 class SinksSection(Section):

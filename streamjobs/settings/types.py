@@ -40,8 +40,8 @@ def readable(size: float) -> str:
     >>> readable(8400), readable(3 << 20)
     ('8.2 KB', '3 MB')
     """
-    for unit in ("bytes", "KB", "MB", "GB"):
-        if size < 1024 or unit == "GB":
+    for unit in ("bytes", "KB", "MB", "GB", "TB"):
+        if size < 1024 or unit == "TB":
             break
         size /= 1024
     return f"{size:.1f}".removesuffix(".0") + f" {unit}"

@@ -106,9 +106,24 @@ METRICS: tuple[Metric, ...] = (
         "Alarms of the same detector on a control that runs beside it.",
         ("control",),
     ),
+    Metric("alarms_total", "counter", "Alarms that were raised, by what is watched.", ("watch",)),
+    Metric(
+        "drift_p_values_total",
+        "counter",
+        "P-values of detectors that keep a number of false alarms, of rows without an open alarm.",
+        ("watch",),
+    ),
+    Metric(
+        "drift_small_p_values_total",
+        "counter",
+        "Of those, p-values below 0.01: about 1 % of them while all is well.",
+        ("watch",),
+    ),
     Metric("keys", "gauge", "Keys whose states are live in this worker."),
     Metric("keys_active", "gauge", "Live keys with a record in the last 5 minutes."),
     Metric("keys_in_drift", "gauge", "Active keys with a drift alarm in the last 5 minutes."),
+    Metric("keys_in_alarm", "gauge", "Live keys with an open alarm."),
+    Metric("keys_warming_up", "gauge", "Active keys whose detector says nothing yet, for want of rows."),
     Metric("keys_created_total", "counter", "Keys that began here."),
     Metric(
         "state_reads_total", "counter", "States read from the local store because their keys were not among the live states."
@@ -161,7 +176,8 @@ METRICS: tuple[Metric, ...] = (
 class Metrics:
     """The collectors of METRICS on a registry of their own.
 
-    topic: the input topic; model, detector, controls (drift detectors run beside it), sinks and job_name: values of labels.
+    topic: the input topic; model, detector, watches (what is watched for drift), controls (watched beside it), sinks
+    and job_name: values of labels.
     Those of the process (`process_*`, `python_gc_*`) are prometheus_client's.
     """
 
@@ -173,6 +189,7 @@ class Metrics:
         sinks: Iterable[str] = (),
         controls: Iterable[str] = (),
         job_name: str = "",
+        watches: Iterable[str] = (),
     ) -> None:
         # A sixth of all series only told when another one was created, which its first scrape tells too.
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -201,6 +218,9 @@ class Metrics:
             self._collectors["samples_skipped_total"].labels(reason)
         for control in controls:
             self._collectors["drift_control_events_total"].labels(control)
+        for watch in watches:
+            for name in ("alarms_total", "drift_p_values_total", "drift_small_p_values_total"):
+                self._collectors[name].labels(watch)
         for sink in sinks:
             self._collectors["records_produced_total"].labels(sink)
         self._stages = {stage: self._collectors["stage_duration_seconds"].labels(stage) for stage in STAGES}
@@ -282,6 +302,11 @@ class Metrics:
             collectors["targets_clipped_total"].inc(report.targets_clipped)
         if report.drift_events and self._drift is not None:
             self._drift.inc(report.drift_events)
+        for watch, alarms in report.watch_events.items():
+            collectors["alarms_total"].labels(watch).inc(alarms)
+        for watch, (judged, small) in report.p_values.items():
+            collectors["drift_p_values_total"].labels(watch).inc(judged)
+            collectors["drift_small_p_values_total"].labels(watch).inc(small)
         for control, alarms in report.control_events.items():
             collectors["drift_control_events_total"].labels(control).inc(alarms)
         if report.ls_errors:
@@ -381,7 +406,10 @@ class BatchHistogram:
 class KeyGauges:
     """Gauges over the live keys, all computed from one snapshot of their statistics at each scrape."""
 
-    NAMES: ClassVar = ("worst_ls_error_ratio", "keys_active", "keys_in_drift", "model_budget_used_ratio", "model_rank")
+    NAMES: ClassVar = (
+        *("worst_ls_error_ratio", "keys_active", "keys_in_drift", "model_budget_used_ratio", "model_rank"),
+        *("keys_in_alarm", "keys_warming_up"),
+    )
 
     def __init__(self, gauges: Mapping[str, tuple[str, str]], stats: Callable[[], LiveStats]) -> None:
         """gauges: (name with prefix, help) by each of NAMES; stats: the statistics as they are now."""
@@ -395,6 +423,6 @@ class KeyGauges:
         worst = GaugeMetricFamily(*self._gauges["worst_ls_error_ratio"], labels=("rank",))
         for rank, error in enumerate(now.worst, 1):
             worst.add_metric([str(rank)], error)
-        values = (now.active, now.drifting, now.budget_used, now.rank)
+        values = (now.active, now.drifting, now.budget_used, now.rank, now.in_alarm, now.warming_up)
         plain = zip(self.NAMES[1:], values, strict=True)
         return [worst, *(GaugeMetricFamily(*self._gauges[name], value=value) for name, value in plain)]

@@ -202,6 +202,34 @@ def measure(broker: Broker, folder: Path, keys: int, records: int) -> dict[str, 
         worker.end()
 
 
+def paced(broker: Broker, folder: Path, keys: int = 10_000, seconds: int = 20) -> dict[str, float]:
+    """A worker's processor where each key sends a record a second, so that every record's state is written."""
+    job = KafkaJob(broker.bootstrap, folder, "paced", **JOB)
+    job.produce(in_turn(keys, 0, 20 * keys))  # until every budget is full
+    worker = Worker(job).ready()
+    try:
+        until(lambda: job.lag() == 0, lambda: f"{job.lag()} records wait", 3600, every=0.5)
+        used, before, began = worker.cpu(), Figures(worker)['changelog_records_total{store="state"}'], time.perf_counter()
+        for turn in range(20, 20 + seconds):
+            for tenth in range(10):
+                numbers = range(turn * keys + tenth * keys // 10, turn * keys + (tenth + 1) * keys // 10)
+                job.produce(_records((number % keys, number // keys, number) for number in numbers))
+                time.sleep(max(0.0, began + turn - 20 + (tenth + 1) / 10 - time.perf_counter()))
+        took = time.perf_counter() - began
+        until(lambda: job.lag() == 0, lambda: f"{job.lag()} records wait", 600, every=0.1)
+        cost = 1e6 * (worker.cpu() - used) / (keys * seconds)
+        written = Figures(worker)['changelog_records_total{store="state"}'] - before
+        held = resident(worker)
+    finally:
+        worker.end()
+    print(
+        f"{keys:>9,} keys with a record a second: {cost:.0f} us CPU a record, {written / (keys * seconds):.2f} states "
+        f"written a record, {held / 1e6:.0f} MB resident, {keys * seconds / took:,.0f} records/s ({surroundings()})",
+        flush=True,
+    )
+    return {"cpu_us": cost, "written": written / (keys * seconds)}
+
+
 def _backlog(job: KafkaJob, worker: Worker, keys: int, records: int) -> str:
     began, cpu = time.perf_counter(), worker.cpu()
     most = idle = resident(worker)
@@ -244,14 +272,20 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench keys", description=__doc__.splitlines()[0])
     parser.add_argument("numbers", nargs="*", type=int, help=f"of keys; absent: {', '.join(map(str, NUMBERS))}")
     parser.add_argument("--records", type=int, default=RECORDS, help="of a backlog, at least two of every key")
+    parser.add_argument("--paced", action="store_true", help="only 10,000 keys with a record a second each")
     parser.add_argument("--quick", action="store_true", help="2,000 keys and 10,000 records")
     options: Any = parser.parse_args(list(arguments))
-    misses()
+    if not options.paced:
+        misses()
     numbers, records = options.numbers or list(NUMBERS), options.records
     if options.quick:
         numbers, records = [2_000], 10_000
     try:
         with cleaning_up_on_sigterm(), tempfile.TemporaryDirectory(prefix="streamjobs-bench-") as folder, Broker() as broker:
+            if options.paced or not options.quick:
+                paced(broker, Path(folder))
+            if options.paced:
+                return 0
             if not options.quick:
                 misses_in_worker(broker, Path(folder))
             for keys in numbers:

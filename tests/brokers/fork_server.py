@@ -143,6 +143,7 @@ def _child(request: dict[str, Any]) -> None:
     code = 70
     try:
         from streamjobs.job_files import core_from, read_job
+        from streamjobs.maintenance.ask import States
         from streamjobs.process import exit_at_once_on_signals
         from streamjobs.worker.run import run
         from tests.brokers import fault_injection
@@ -152,7 +153,7 @@ def _child(request: dict[str, Any]) -> None:
         if words[0] == "inject":
             fault_injection.inject(words[1])
         composition = read_job(Path(job))
-        code = run(composition.settings, lambda: core_from(composition), debug="--debug" in words)
+        code = run(composition.settings, lambda: core_from(composition), make_states=States, debug="--debug" in words)
     except BaseException:  # noqa: BLE001 - a child must never go on in its parent's loop
         import traceback
 

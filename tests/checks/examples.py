@@ -97,6 +97,10 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"rank": 8, "seed_size": 4, "budget": 16, "solver": "rank_one", "head": "rls", "delta": 1.0}),
     ],
     "klms": [Example({"budget": 8, "step_size": 0.5}, targets=2)],
+    "generalised_coherence": [
+        Example({"budget": 6, "reference": 15}),
+        Example({"budget": 8, "reference": 10, "ridge": 0.1, "min_gain": 0.01, "kernel": POLYNOMIAL}),
+    ],
     "knlms": [
         Example({"budget": 8, "loss": "hinge"}, targets=3),
         Example({"budget": 30, "coherence_below": 0.9, "kernel": POLYNOMIAL}),
@@ -165,6 +169,10 @@ EXAMPLES: dict[str, list[Example]] = {
     "rls": [Example({"forgetting": 0.98, "intercept": True}, targets=2)],
     "running_mean": [Example({"decay": 0.98, "kernel": LAPLACIAN}), Example({"kernel": POLYNOMIAL})],
     "scaling": [Example({"unit_norm": True, "clip": 2.0}), Example({"freeze_after": 20})],
+    "sieve_streaming": [
+        Example({"budget": 6, "epsilon": 0.5}),
+        Example({"budget": 8, "epsilon": 1.0, "kernel": POLYNOMIAL}),
+    ],
     "sispeed": [
         Example(
             {**SISPEED, "rank": 8, "seed_size": 4, "budget": 16, "solver": "ritz", "head": "rls", "delta": 1.0}, targets=2

@@ -109,6 +109,7 @@ def test_the_demo_shows_every_window_of_five_people_and_leaves_nothing_behind():
     words = [sys.executable, "-m", "streamjobs", "demo", "--seconds", "8"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=2 * WITHIN, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
+    assert re.search(r"The worker's live page: http://127.0.0.1:\d+/", done.stdout)
     assert "1,254 of 1,254 windows out" in done.stdout and "0 dead letters" in done.stdout
     people = {}
     for line in done.stdout.splitlines():

@@ -5,8 +5,13 @@ import json
 import numpy as np
 import pytest
 
+from algorithms import learner_from
+from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.messages import Output
+from streamjobs.core.messages import Output, Report
+from streamjobs.core.state.live import Live
+from streamjobs.settings.drift_rules import drift_contradictions
+from streamjobs.settings.sections import DriftSection
 from tests.core.streams import START, Worker, record, settings, values
 
 CHART = {"name": "column_chart", "learn": 100, "hold": 60}
@@ -19,15 +24,15 @@ def job(drift: dict | None = None, **sections) -> Job:
     return Job.from_settings(settings(drift=drift or DRIFT, **{**PLAIN, **sections}))
 
 
-def stream(n: int = 700, keys: int = 2, back: int = 400) -> list:
-    """n rows of each key, at irregular times; ay of key p0 is 8 units higher in rows 300 to `back`, and 500 to 530."""
+def stream(n: int = 700, keys: int = 2, at: int = 300, back: int = 400) -> list:
+    """n rows of each key, at irregular times; ay of key p0 is 8 units higher in rows `at` to `back`, and 500 to 530."""
     random = np.random.default_rng(4)
     pauses = random.uniform(0.05, 0.15, (n, keys)).cumsum(axis=0)
     records = []
     for offset in range(n * keys):
         key, step = offset % keys, offset // keys
         ax, ay, az = random.normal(size=3).tolist()
-        moved = key == 0 and (300 <= step < back or 500 <= step < 530)
+        moved = key == 0 and (at <= step < back or 500 <= step < 530)
         body = {"ax": ax, "ay": 20.0 + 2.0 * ay + 8.0 * moved, "az": az, "ts": START + float(pauses[step, key])}
         records.append(record(offset, f"p{key}".encode(), body))
     return records
@@ -138,3 +143,56 @@ def test_states_are_read_with_and_without_alarms() -> None:
         assert len(new.store) == 2
         _, _, offsets = reader.decode_snapshot(new.store[b"p0"])
         assert offsets == {("imu", 0): len(records) - 2}
+
+
+SEVERAL = {"watch": ["columns", "ls_error"], "false_alarms": "1 per 1000 rows", "extractor": {"name": "running_mean"}}
+
+
+def test_several_watches_share_the_stated_number_and_have_alarms_of_their_own() -> None:
+    one = job(SEVERAL, sinks={"drift": "rows"})
+    assert [(watch.watch, type(watch.detector).name) for watch in one.watches] == [
+        ("columns", "column_chart"),
+        ("ls_error", "conformal"),
+    ]
+    assert [watch.detector.rows_between for watch in one.watches] == [2000.0, 2000.0]  # type: ignore[attr-defined]
+    outputs = Worker(one).apply(stream(1600, keys=1, at=1450, back=1600))
+    told = [alarm for alarm in alarms(outputs) if alarm["warm_up"] > 1000]
+    assert {alarm["watch"] for alarm in told} == {"columns", "ls_error"}
+    headers = [one.headers[0][1] for one in outputs if one.sink == "alarms"]
+    assert len(set(headers)) == len(headers)
+    assert len({alarm["id"] for alarm in told}) == sum(alarm["end"] == "open" for alarm in told)
+    row = json.loads(next(one.value for one in outputs if one.sink == "drift"))
+    assert (row["watch"], set(row["beside"])) == ("columns", {"ls_error"})
+
+
+@pytest.mark.parametrize(
+    ("drift", "sentence"),
+    [
+        ({"watch": ["columns", "columns"]}, "watch must name one or more that differ; got ['columns', 'columns']."),
+        ({"watch": []}, "watch must name one or more that differ; got []."),
+        ({"detector": "conformal"}, "detector has no meaning beside a list of watches"),
+        ({"beside": ["last_points"]}, "beside has no meaning beside a list of watches"),
+        ({"false_alarms": None}, "watch = [..] shares a stated number of alarms; add false_alarms"),
+        ({"watch": ["columns"]}, "extractor has an LS error that nobody watches"),
+        ({"watch": ["columns", "loss"]}, "watch = 'loss' needs predictions"),
+    ],
+)
+def test_a_list_of_watches_that_cannot_be_is_refused_with_one_sentence(drift: dict, sentence: str) -> None:
+    section = DriftSection(**{**SEVERAL, **drift})
+    found = [problem for _, problem in drift_contradictions(section, None, {"learner": learner_from("okfeb", {})})]
+    assert any(sentence in one for one in found), found
+
+
+def test_metrics_count_alarms_open_ones_keys_that_warm_up_and_small_p_values() -> None:
+    live, report, seen = Live(job()), Report(), []
+    records = stream(340)
+    for begin in range(0, len(records), 40):
+        advanced = advance(live.job, live, records[begin : begin + 40])
+        report.add(advanced.report)
+        seen.append((live.stats(0).in_alarm, live.stats(0).warming_up))
+    assert report.watch_events == {"columns": 1}
+    assert seen[0] == (0, 2)
+    assert seen[-1] == (1, 0)
+    judged, small = report.p_values["columns"]
+    assert 100 < judged < 480
+    assert small < 0.05 * judged

@@ -1,4 +1,4 @@
-"""Builds deploy/Dockerfile with buildah and runs the demo's job through the image, on a real Apache Kafka.
+"""Builds deploy/Dockerfile with buildah and runs the demo's job in two workers of the image, one of which is killed.
 
 python -m tests.deploy image [--base IMAGE] [--seconds N] [--keep]
 
@@ -19,9 +19,9 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -104,14 +104,13 @@ def _make_base(root: Path | None) -> None:
 
 def run(seconds: int) -> int:
     """The demo's job in the container; 0 if every window came out and the worker stopped as it should."""
-    uid = random.randrange(100_000, 1_000_000)
     container = buildah("from", "--pull-never", IMAGE)
     try:
         root = Path(buildah("mount", container))
         parts = {"packages": "opt/streamjobs/lib", "compiled loops": "opt/streamjobs/cache", "everything": "."}
         print("on disk: " + ", ".join(f"{name} {_megabytes(root / where)} MB" for name, where in parts.items()), flush=True)
         with tempfile.TemporaryDirectory(prefix="streamjobs-image-") as folder, Broker() as broker:
-            return _run(root, uid, Path(folder), broker, seconds)
+            return _run(root, Path(folder), broker, seconds)
     finally:
         buildah("rm", container)
 
@@ -120,41 +119,71 @@ def _megabytes(folder: Path) -> int:
     return int(subprocess.run(["du", "-sxm", folder], capture_output=True, text=True, check=True).stdout.split()[0])
 
 
-def _run(root: Path, uid: int, folder: Path, broker: Broker, seconds: int) -> int:
-    port = free_port()
-    env = {"STREAMJOBS_BROKER__URL": broker.url, "STREAMJOBS_METRICS__PORT": str(port)}
-    job = demo_job(env)
+class Container:
+    """A worker of the demo's job in the image, with a user, a volume and a port of its own."""
+
+    def __init__(self, root: Path, folder: Path, broker: Broker, name: str) -> None:
+        self.name, self.port, self.uid = name, free_port(), random.randrange(100_000, 1_000_000)
+        state, self.log = folder / f"{name}-state", folder / f"{name}.log"
+        state.mkdir()
+        os.chown(state, self.uid, 0)
+        env = {"STREAMJOBS_BROKER__URL": broker.url, "STREAMJOBS_METRICS__PORT": str(self.port)}
+        self.began = time.monotonic()
+        with self.log.open("wb") as output:
+            words = _words(root, self.uid, state, FILE.parent, env)
+            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+    def ready(self) -> float:
+        """Waits until it is; gives the seconds since its start."""
+        _until_ready(self.process, self.port, self.log)
+        return time.monotonic() - self.began
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(60)
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+def _run(root: Path, folder: Path, broker: Broker, seconds: int) -> int:
+    """One worker, a second one beside it, the first one killed halfway: every window comes out."""
+    job = demo_job({"STREAMJOBS_BROKER__URL": broker.url})
     topics.create(job.settings, partitions=PARTITIONS, job_sinks=job.sinks, state_bytes=job.state_bytes)
     player = Player(broker.bootstrap, job.settings.source.topic, seconds)
     expected = Board(controls(job, player.records)).expected
-    state, log = folder / "state", folder / "worker.log"
-    state.mkdir()
-    os.chown(state, uid, 0)
-    began = time.monotonic()
-    with log.open("wb") as output:
-        words = _words(root, uid, state, FILE.parent, env)
-        worker = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    workers = [Container(root, folder, broker, "a")]
     code: int | None = None
     try:
-        _until_ready(worker, port, log)
-        ready = time.monotonic() - began
-        facts = _facts(worker.pid)
+        ready = workers[0].ready()
+        facts = _facts(workers[0].process.pid)
+        workers.append(Container(root, folder, broker, "b"))
+        workers[1].ready()
         player.start()
-        sent = time.monotonic()
-        outputs, first = _outputs(broker, job, expected, sent)
-        worker.terminate()
-        code = worker.wait(60)
+
+        def kill() -> None:
+            workers[0].process.kill()
+
+        outputs = _outputs(broker, job, expected, expected // 2, kill)
+        killed = workers[0].process.wait(10) == -9 and outputs.at_kill < expected
+        code = workers[1].stop()
     finally:
         player.stopping.set()
-        if worker.poll() is None:
-            worker.kill()
-            worker.wait()
-        if code != 0:
-            print(log.read_text(errors="replace")[-3000:], file=sys.stderr)
+        for worker in workers:
+            worker.end()
+            if code != 0:
+                print(worker.name, worker.log.read_text(errors="replace")[-3000:], file=sys.stderr)
     print(f"the worker ran as {facts}")
-    print(f"ready {ready:.1f} s after its start; first output {first:.1f} s after the first record")
-    print(f"{outputs} of {expected} windows came out; stopped with exit code {code}", flush=True)
-    return 0 if outputs == expected and code == 0 else 1
+    print(f"ready {ready:.1f} s after its start; first output {outputs.first:.1f} s after the first record")
+    print(
+        f"two workers, one killed after {outputs.at_kill} windows: {outputs.distinct} of {expected} windows came out, "
+        f"{outputs.repeated} of them twice with the same bytes, {outputs.different} with others; exit code {code}",
+        flush=True,
+    )
+    right = killed and outputs.distinct == expected and not outputs.different and code == 0
+    return 0 if right else 1
 
 
 def _words(root: Path, uid: int, state: Path, job: Path, env: dict[str, str]) -> list[str]:
@@ -206,20 +235,38 @@ def _facts(pid: int) -> str:
     return f"user {uid}, capabilities {capabilities:x}, root mounted {root}: {command}"
 
 
-def _outputs(broker: Broker, job: Job, expected: int, sent: float) -> tuple[int, float]:
-    """Predictions that came out until all are there or none came for a while; seconds until the first."""
+class Outputs(NamedTuple):
+    distinct: int  # windows
+    repeated: int
+    different: int  # repeated with other bytes
+    first: float  # seconds until the first one
+    at_kill: int
+
+
+def _outputs(broker: Broker, job: Job, expected: int, kill_after: int, kill: Callable[[], None]) -> Outputs:
+    """Predictions until all are there or none came for a while, told apart by their ids."""
     reader: Any = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "reader", "log_level": 0})
     reader.assign([TopicPartition(job.sinks["predictions"], number, 0) for number in range(PARTITIONS)])
-    count, first, last = 0, float("nan"), time.monotonic()
-    while count < expected and time.monotonic() - last < QUIET:
+    began = last = time.monotonic()
+    seen: dict[bytes, bytes] = {}
+    repeated = different = at_kill = 0
+    first = float("nan")
+    while len(seen) < expected and time.monotonic() - last < QUIET:
         record = reader.poll(0.1)
         if record is None or record.error():
             continue
         last = time.monotonic()
-        first = first if count else last - sent
-        count += 1
+        first = first if seen else last - began
+        identity = dict(record.headers())["streamjobs-id"]
+        if identity in seen:
+            repeated += 1
+            different += seen[identity] != record.value()
+        seen[identity] = record.value()
+        if not at_kill and len(seen) >= kill_after:
+            at_kill = len(seen)
+            kill()
     reader.close()
-    return count, first
+    return Outputs(len(seen), repeated, different, first, at_kill)
 
 
 if __name__ == "__main__":

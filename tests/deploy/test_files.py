@@ -9,11 +9,14 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
+import yaml
 
 from streamjobs import __version__
 from streamjobs.demo.job import demo_job
 from streamjobs.job_files import load_job
 from streamjobs.settings.environment import overridden
+from streamjobs.settings.types import size
+from streamjobs.sizing.measure import slopes
 from streamjobs.worker.run import GIVE_UP, STOP_WITHIN
 from tests.deploy.tools import DEPLOY, output, rendered
 from tests.parts import CHECKOUT
@@ -88,8 +91,21 @@ def test_folders_that_compose_mounts_exist(services: dict[str, Any]) -> None:
     assert mounts
     mounted = {Path(one["source"]).resolve() for one in mounts}
     assert CHECKOUT / "streamjobs" / "demo" in mounted
-    written_by_others = {DEPLOY / "prometheus", DEPLOY / "grafana" / "provisioning", DEPLOY / "grafana" / "dashboards"}
-    assert [path for path in mounted - written_by_others if not path.exists()] == []
+    assert [path for path in mounted if not path.exists()] == []
+
+
+def test_prometheus_and_grafana_of_compose_find_what_they_are_given(services: dict[str, Any]) -> None:
+    mounted = {one["target"]: Path(one["source"]) for one in services["grafana"]["volumes"]}
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+    (scraped,) = yaml.safe_load(compose["configs"]["prometheus"]["content"])["scrape_configs"]
+    (found,) = scraped["dns_sd_configs"]
+    assert (found["names"], found["port"]) == (["worker"], services["worker"]["ports"][0]["target"])
+    (source,) = yaml.safe_load(next((mounted["/etc/grafana/provisioning"] / "datasources").iterdir()).read_text())[
+        "datasources"
+    ]
+    assert source["url"] == f"http://prometheus:{services['prometheus']['ports'][0]['target']}"
+    (given,) = yaml.safe_load(next((mounted["/etc/grafana/provisioning"] / "dashboards").iterdir()).read_text())["providers"]
+    assert list(mounted[given["options"]["path"]].glob("*.json"))
 
 
 def test_services_of_compose_publish_ports_on_this_machine_only(services: dict[str, Any]) -> None:
@@ -142,7 +158,8 @@ def test_workers_run_the_job_of_the_config_map(
     (tmp_path / "job.toml").write_text(job["data"]["job.toml"])
     (tmp_path / "password").write_text("secret")
     (tmp_path / "ca.crt").write_text("")
-    env = {entry["name"]: entry.get("value", "streamjobs-0") for entry in one["env"]}
+    referred = {"STREAMJOBS_BROKER__INSTANCE_ID": "streamjobs-0", "STREAMJOBS_METRICS__TOKEN": "0123456789abcdef"}
+    env = {entry["name"]: entry["value"] if "value" in entry else referred[entry["name"]] for entry in one["env"]}
     env["STREAMJOBS_BROKER__PASSWORD_FILE"] = str(tmp_path / "password")
     settings = settings_of(tmp_path / "job.toml", env)
     assert (settings.broker.instance_id, settings.broker.reached) == ("streamjobs-0", "sasl_ssl")
@@ -163,6 +180,15 @@ def test_pods_have_time_memory_and_no_rights(overlays: dict[str, list[dict[str, 
     (policy,) = of_kind(overlays[overlay], "NetworkPolicy")
     peers = [peer for rule in policy["spec"]["egress"] for peer in rule["to"]]
     assert not any("app.kubernetes.io/name" in peer["podSelector"]["matchLabels"] for peer in peers)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_a_pod_has_memory_for_a_cache_that_is_full(overlays: dict[str, list[dict[str, Any]]], overlay: str) -> None:
+    one = container(overlays[overlay])
+    (cache,) = [size(entry["value"]) for entry in one["env"] if entry["name"] == "STREAMJOBS_STATE__CACHE"]
+    empty, each = slopes().resident
+    limit = int(one["resources"]["limits"]["memory"].removesuffix("Gi")) << 30
+    assert empty + each * cache < limit < 2 * (empty + each * cache)
 
 
 def test_a_pod_asks_for_the_probes_that_a_worker_serves(overlays: dict[str, list[dict[str, Any]]]) -> None:

@@ -22,7 +22,7 @@ def checkout(tmp_path: Path) -> Path:
         where = shutil.which(tool)
         assert where, f"no {tool} on this machine"
         (tmp_path / "bin" / tool).symlink_to(where)
-    for tool in ("java", "mvn", "openssl", "python3", "apt-get"):
+    for tool in ("java", "mvn", "openssl", "chromium", "python3", "apt-get"):
         _stand_in(tmp_path / "bin" / tool)
     return tmp_path / "checkout"
 

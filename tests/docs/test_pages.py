@@ -171,7 +171,7 @@ def test_a_planted_mistake_is_found(check, good: str, bad: str) -> None:
     ("good", "bad"),
     [
         ("[a](../README.md)", "[a](README2.md)"),
-        ("[a](../pyproject.toml) ![b](demo.svg)", "![b](demos.svg)"),
+        ("[a](../pyproject.toml) ![b](page.png)", "![b](pages.png)"),
         ("[a](../README.md#two-commands)", "[a](../README.md#three-commands)"),
         ("[a](#here-b)\n\n## `Here`: B\n", "[a](#there)\n\n## `Here`: B\n"),
         ("[`METRICS`](../streamjobs/worker/metrics.py)", "[`METRIKS`](../streamjobs/worker/metrics.py)"),

@@ -115,7 +115,8 @@ def test_progress_is_a_bar_on_a_terminal():
     assert "leaving each person out" in out.getvalue() and "1 of 3" in out.getvalue()
 
 
-MAPS = {"online_greedy": {}, "stream_greedy": {}, "coherence": {}, "block_greedy": {"block_size": 5}}
+RULES = ("online_greedy", "stream_greedy", "coherence", "sieve_streaming", "generalised_coherence")
+MAPS = {**{name: {} for name in RULES}, "block_greedy": {"block_size": 5}}
 
 
 @pytest.mark.parametrize("name", MAPS)

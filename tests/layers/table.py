@@ -114,6 +114,7 @@ LAYERS = (
         ("streamjobs.fit",),
         {"numpy", "rich", "streamjobs.kafka", "streamjobs.recordings", "streamjobs.replay", "streamjobs.job_files", *_CORE},
     ),
+    _layer("sizing", ("streamjobs.sizing",), {*_CORE}),
     _layer("dashboards", ("streamjobs.dashboards",), {"grafana_foundation_sdk"}),
     _layer(
         "demo",
@@ -132,6 +133,7 @@ LAYERS = (
                 "streamjobs.process",
                 "streamjobs.recordings",
                 "streamjobs.replay",
+                "streamjobs.sizing",
                 "streamjobs.worker",
             ),
             *_KAFKA,

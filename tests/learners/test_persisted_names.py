@@ -9,6 +9,8 @@ from algorithms import LEARNERS
 from algorithms.auto_bandwidth import BandwidthChoice
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Stage
+from streamjobs.replay.learner_rows import Listening
+from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fallback import Fallback
@@ -36,6 +38,7 @@ LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of stat
     "forgetron": "Forgetron",
     "gated_rls": "GatedRls",
     "gauss_quadrature": "GaussQuadrature",
+    "generalised_coherence": "GeneralisedCoherence",
     "ispeed": "Ispeed",
     "klms": "Klms",
     "knlms": "Knlms",
@@ -67,6 +70,7 @@ LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of stat
     "rls": "Rls",
     "running_mean": "RunningMean",
     "scaling": "Scaling",
+    "sieve_streaming": "SieveStreaming",
     "sispeed": "Sispeed",
     "skegd": "Skegd",
     "sparse_speed": "SparseSpeed",
@@ -86,6 +90,8 @@ STAGE_NAMES = {
     Fallback: "Fallback",
     ClassCounts: "Books",
     LearnerStage: "LearnerStage",
+    Listening: "Listening",
+    Alarms: "Alarms",
     Kernel: "Kernel",
     BandwidthChoice: "BandwidthChoice",
 }

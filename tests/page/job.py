@@ -1,11 +1,11 @@
-"""A worker at work for the tests of the page: the demo's job on librdkafka's mock broker, with hostile keys and bad records."""
+"""A worker at work for the tests of the page: the demo's job on librdkafka's mock broker, hostile keys and bad records."""
 
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,6 @@ from tests.running import with_bytecode
 
 HOSTILE = ("<script>document.title='owned'</script>", "\"'><img src=x onerror=\"document.title='owned'\">")
 TWO = tuple(map(key_of, (2, 4)))  # people whose records they send as well
-SHARE = 0.2  # of the recordings
 BAD = (b"{", b'{"ts":1,"ax":"<b>1</b>"}')  # each a dead letter
 WITHIN = 120.0  # seconds for the worker to be ready, loops compiled
 
@@ -37,8 +36,13 @@ class Demo(NamedTuple):
 
 
 @contextmanager
-def demo_worker(folder: Path, seconds: float = 4.0) -> Iterator[Demo]:
-    """A worker that gets a part of the demo's recordings within some seconds, and runs on."""
+def demo_worker(
+    folder: Path, seconds: float = 4.0, *, share: float = 0.2, hostile: Sequence[str] = HOSTILE
+) -> Iterator[Demo]:
+    """A worker that gets a part of the demo's recordings within some seconds, and runs on.
+
+    share: of the recordings; hostile: keys that send the records of people as well.
+    """
     with MockBroker() as broker:
         env = {
             **SETTINGS,
@@ -54,7 +58,7 @@ def demo_worker(folder: Path, seconds: float = 4.0) -> Iterator[Demo]:
             process = subprocess.Popen(words, env={**os.environ, **with_bytecode(), **env}, stdout=output, stderr=output)
         try:
             port = _ready(process, log)
-            _play(broker.url.removeprefix("kafka://"), job.settings.source.topic, seconds)
+            _play(broker.url.removeprefix("kafka://"), job.settings.source.topic, seconds, share, hostile)
             yield Demo(process, port)
         finally:
             process.kill()
@@ -71,17 +75,18 @@ def _ready(process: "subprocess.Popen[bytes]", log: Path) -> int:
     return next(int(line["port"]) for line in told if line["event"].startswith("serving "))
 
 
-def _play(servers: str, topic: str, seconds: float) -> None:
+def _play(servers: str, topic: str, seconds: float, share: float, hostile: Sequence[str]) -> None:
     ready = Player(servers, topic, seconds).ready
-    ready = ready[: int(SHARE * len(ready))]
+    ready = ready[: int(share * len(ready))]
+    also = dict(zip(TWO, hostile, strict=False))
     producer = Producer({"bootstrap.servers": servers, "log_level": 0, "queue.buffering.max.messages": 1_000_000})
     begun, length = time.monotonic(), ready[-1][0]
     for at, partition, key, value in ready:
         if (wait := at * seconds / length - (time.monotonic() - begun)) > 0:
             time.sleep(wait)
         producer.produce(topic, key=key, value=value, partition=partition)
-        if key.decode() in TWO:
-            producer.produce(topic, key=HOSTILE[TWO.index(key.decode())].encode(), value=value, partition=partition)
+        if key.decode() in also:
+            producer.produce(topic, key=also[key.decode()].encode(), value=value, partition=partition)
     for number, value in enumerate(BAD):
-        producer.produce(topic, key=HOSTILE[0].encode(), value=value, partition=number % PARTITIONS)
+        producer.produce(topic, key=(hostile or TWO)[0].encode(), value=value, partition=number % PARTITIONS)
     producer.flush(30)

@@ -44,6 +44,8 @@ def rules(budget: int = BUDGET, kernel=KERNEL, threshold=RELATIVE, sizes=(5, 10,
     found = {"exact": rule("online_greedy", kernel, budget, **threshold)}
     found["stream_greedy"] = rule("stream_greedy", kernel, budget, **threshold)
     found |= {f"r {r}": rule("block_greedy", kernel, budget, block_size=r, **threshold) for r in sizes}
+    found["sieves .3"] = rule("sieve_streaming", kernel, budget)
+    found["generalised coherence"] = rule("generalised_coherence", kernel, budget)
     found["coherence .5"] = rule("coherence", kernel, budget, above=0.5)
     found["ALD .1"] = rule("ald", kernel, budget, above=0.1)
     found["random"] = rule("random_prototypes", kernel, budget)

@@ -156,6 +156,17 @@ def block_greedy(X: Array, Y: Array, *, kernel: Any, **settings: Any) -> Outputs
     return blocks.block_greedy(SLOW, X, Y, **settings)[0]
 
 
+@slow_reference("generalised_coherence", kernel=KERNEL, budget=6, reference=12, ridge=0.1, min_gain=0.002)
+def generalised_coherence(X: Array, Y: Array, *, kernel: Any, **settings: Any) -> Outputs:
+    places = [int(uniform(0, 1, t) * t) for t in range(1, len(X) + 1)]  # the learner's own draws
+    return selection.generalised(SLOW, X, places, **settings)[0]
+
+
+@slow_reference("sieve_streaming", kernel=KERNEL, budget=6, epsilon=0.5, ridge=1.0)
+def sieve_streaming(X: Array, Y: Array, *, kernel: Any, **settings: Any) -> Outputs:
+    return selection.sieves(SLOW, X, **settings)[0]
+
+
 @slow_reference("stream_greedy", kernel=KERNEL, budget=8, ridge=0.5, stop_after=9, regress="features", regress_ridge=0.1)
 def stream_greedy(X: Array, Y: Array, *, kernel: Any, **settings: Any) -> Outputs:
     return selection.select(SLOW, X, Y, **settings)[0]

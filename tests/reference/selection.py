@@ -125,3 +125,55 @@ def select(
             chosen = new
         taught.teach(in_order(chosen), x, Y[n])
     return {"features": features, "ls_error": errors, "prediction": predictions}, [n + 1 for n in chosen]
+
+
+def sieves(kernel: Kernel, X: Array, *, budget: int, epsilon: float, ridge: float) -> tuple[dict[str, Array], list[int]]:
+    """SieveStreaming: a set for each threshold (1 + epsilon)^i in [m, 2 k m]; the best set so far gives features."""
+    sets: dict[int, list[int]] = {}
+    best: list[int] = []
+    features, errors, highest = np.zeros((len(X), budget)), np.empty(len(X)), 0.0
+    for n, x in enumerate(X):
+        z, errors[n] = project(kernel, X[best].reshape(-1, X.shape[1]), x, MAP_RIDGE)
+        features[n, : len(z)] = z
+        highest = max(highest, log_det(kernel, X[[n]], ridge))
+        levels = [i for i in range(-200, 201) if highest <= (1 + epsilon) ** i <= 2 * budget * highest]
+        sets = {i: sets.get(i, []) for i in levels}
+        for i, rows in sets.items():
+            own = log_det(kernel, X[rows], ridge)
+            gain = log_det(kernel, X[[*rows, n]], ridge) - own
+            if len(rows) < budget and gain >= ((1 + epsilon) ** i / 2 - own) / (budget - len(rows)):
+                sets[i] = [*rows, n]
+            if log_det(kernel, X[sets[i]], ridge) > log_det(kernel, X[best], ridge) + 1e-12:
+                best = sets[i]
+    return {"features": features, "ls_error": errors}, [n + 1 for n in best]
+
+
+def spanned(kernel: Kernel, S: Array, reference: Array, ridge: float) -> float:
+    """Eq. (4) with omega = 1: the mean of k' (K_S + lambda I)^-1 k over the reference rows."""
+    K = kernel(reference, S)
+    return float((K * np.linalg.solve(kernel(S, S) + ridge * np.eye(len(S)), K.T).T).sum(axis=1).mean())
+
+
+def generalised(
+    kernel: Kernel, X: Array, places: list[int], *, budget: int, reference: int, ridge: float, min_gain: float
+) -> tuple[dict[str, Array], list[int]]:
+    """Every swap tried with the criterion made from nothing; row n takes places[n] of the full reference sample."""
+    chosen: list[int] = []
+    held: list[int] = []
+    features, errors = np.zeros((len(X), budget)), np.empty(len(X))
+    for n, x in enumerate(X):
+        z, errors[n] = project(kernel, X[chosen].reshape(-1, X.shape[1]), x, MAP_RIDGE)
+        features[n, : len(z)] = z
+        if len(chosen) < budget:
+            chosen = [*chosen, n]
+        else:
+            values = [spanned(kernel, X[swapped(chosen, slot, n)], X[held], ridge) for slot in range(budget)]
+            slot = int(np.argmax(values))
+            gain = values[slot] - spanned(kernel, X[chosen], X[held], ridge)
+            if gain >= min_gain and gain > 0:
+                chosen = swapped(chosen, slot, n)
+        if len(held) < reference:
+            held.append(n)
+        elif places[n] < reference:
+            held[places[n]] = n
+    return {"features": features, "ls_error": errors}, [n + 1 for n in chosen]

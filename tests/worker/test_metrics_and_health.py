@@ -110,11 +110,19 @@ def test_what_a_report_says_of_drift_labels_and_clocks_moves_its_metrics():
     metrics = Metrics("in", "okfeb", "page_hinkley", controls=["last_points", "running_mean"])
     value = metrics.registry.get_sample_value
     assert value(PREFIX + "drift_control_events_total", {"control": "running_mean"}) == 0
-    report = Report(drift_events=2, control_events={"last_points": 3}, keys_evicted=4, labels=1, label_delay=20.5)
+    report = Report(
+        drift_events=2,
+        control_events={"last_points": 3},
+        watch_events={"loss": 2},
+        keys_evicted=4,
+        labels=1,
+        label_delay=20.5,
+    )
     report.newest_event, report.newest_delay = 100.0, -7.5  # a device's clock is 7.5 s fast
     metrics.count_advance(report, 0.001)
     assert value(PREFIX + "drift_events_total", {"detector": "page_hinkley"}) == 2
     assert value(PREFIX + "drift_control_events_total", {"control": "last_points"}) == 3
+    assert value(PREFIX + "alarms_total", {"watch": "loss"}) == 2
     assert value(PREFIX + "drift_control_events_total", {"control": "running_mean"}) == 0
     assert value(PREFIX + "keys_evicted_total") == 4
     assert (value(PREFIX + "label_delay_seconds_count"), value(PREFIX + "label_delay_seconds_sum")) == (1, 20.5)

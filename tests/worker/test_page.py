@@ -10,12 +10,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from streamjobs.core.messages import Alarm, BatchRows, Letter, Report
+from streamjobs.core.messages import BatchRows, Letter, Report, ShownAlarm
 from streamjobs.errors import ConfigError
 from streamjobs.settings.load import settings_from
 from streamjobs.worker.health import MOST_CONNECTIONS, Health, Server
@@ -30,8 +30,9 @@ JOB: dict[str, Any] = {"source": {"topic": "in", "dim": 2}, "learner": {"name": 
 TOKEN = "0123456789abcdef0123"
 
 
-def settings(**metrics: Any) -> Any:
-    return settings_from({**JOB, "metrics": {"port": 0, **metrics}})
+def settings(token: str | None = None, **metrics: Any) -> Any:
+    environment = {} if token is None else {"STREAMJOBS_METRICS__TOKEN": token}
+    return settings_from({**JOB, "metrics": {"port": 0, **metrics}}, environment)
 
 
 @contextmanager
@@ -39,8 +40,7 @@ def served(monkeypatch: Any = None, token: str | None = None, **metrics: Any) ->
     """A page's port, without a job behind it."""
     if monkeypatch is not None:
         monkeypatch.setattr(web, "EVERY", 0.05)
-    with_token = {} if token is None else {"token": token}
-    chosen = settings(**metrics, **with_token)
+    chosen = settings(token, **metrics)
     core = SimpleNamespace(job=SimpleNamespace(sinks={"dlq": "in.dlq"}, model="okfeb"))
     page = Page.of(chosen, core, None)  # type: ignore[arg-type]
     health = Health(Metrics("in", "okfeb"))
@@ -66,6 +66,7 @@ def events(port: int, count: int, path: str = "/events", **headers: str) -> list
     answer, found = connection.getresponse(), []
     while len(found) < count:
         line = answer.readline().decode()
+        assert line, "the stream has ended"
         if line.startswith("event: "):
             found.append((line[7:].strip(), json.loads(answer.readline().decode()[6:])))
     connection.close()
@@ -165,7 +166,7 @@ def test_a_viewer_who_missed_a_look_gets_everything_again() -> None:
             return b"tick"
 
     assert web.next_text(Stub(), 4) == b"tick"  # type: ignore[arg-type]
-    assert web.next_text(Stub(), 3) == web.next_text(Stub(), -1) == b"full"  # type: ignore[arg-type]
+    assert web.next_text(Stub(), 3) == web.next_text(Stub(), web.NOTHING) == b"full"  # type: ignore[arg-type]
 
 
 def test_no_more_viewers_than_stated_and_none_of_them_keeps_metrics_from_others(monkeypatch: Any) -> None:
@@ -207,7 +208,9 @@ def test_what_the_job_leaves_for_the_page_is_bounded() -> None:
     box, many = Feed(), feed.MOST_ROWS + 7
     rows = BatchRows(["k"] * many, np.arange(many) * 1.0, np.zeros(many), list("ab" * many)[:many], None)
     for _ in range(feed.MOST_BATCHES + 10):
-        box.take(Report(rows=many, batches=[rows], newest_delay=1.0, alarms=[Alarm("k", 0.0, "d", "loss", 1.0, 0.0, 1.0)]))
+        box.take(
+            Report(rows=many, batches=[rows], newest_delay=1.0, alarms=[ShownAlarm("k", 0.0, "d", "loss", 1.0, 0.0, 1.0)])
+        )
     taken = box.look(1.0)
     assert len(taken.batches) == feed.MOST_BATCHES and len(taken.alarms) == feed.MOST_EVENTS
     assert {len(batch.keys) for batch in taken.batches} == {len(taken.batches[0].predicted or ())} == {feed.MOST_ROWS}
@@ -221,10 +224,10 @@ def test_the_rings_of_the_page_are_bounded_and_hold_only_what_json_has() -> None
     for number in range(POINTS + 5):
         keys = [f"key-{number}"]
         rows = BatchRows(keys, np.array([math.inf]), np.array([math.nan]), [f"class-{number}"], [f"label-{number}"])
-        alarm = Alarm(keys[0], math.nan, "conformal", "ls_error", math.nan, math.inf, -math.inf, {"x": math.nan})
+        alarm = ShownAlarm(keys[0], math.nan, "conformal", "ls_error", math.nan, math.inf, -math.inf, {"x": math.nan})
         box.take(Report(rows=1, batches=[rows], alarms=[alarm], letters=[Letter("k", 0, number, "malformed", "text")]))
         figures.look(float(number))
-    full = json.loads(figures.full().partition(b"data: ")[2], parse_constant=lambda name: pytest.fail(name))
+    full = json.loads(figures.full().partition(b"data: ")[2], parse_constant=pytest.fail)
     assert len(full["points"]) == POINTS and len(full["alarms"]) == len(full["letters"]) == NEWEST_EVENTS
     assert len(full["people"]) <= MOST_PEOPLE and len(full["classes"]) == MOST_CLASSES + 1 and full["classes"][-1] == OTHER
     assert len(full["confusion"]["pairs"]) <= (MOST_CLASSES + 1) ** 2
@@ -257,6 +260,7 @@ def test_labels_by_predictions_count_labelled_rows_alone() -> None:
     group = People()
     rows = BatchRows(["p"] * 4, np.arange(4.0), np.ones(4), ["a", "b", None, "a"], ["a", "a", "a", None])
     group.take([rows], (), 1)
+    assert group.unpredicted == 1
     assert dict(group.confusion) == {("a", "a"): 1, ("a", "b"): 1}
     assert (group.shown["p"].labelled, group.shown["p"].right, group.shown["p"].rows) == (2, 1, 4)
     group.take([BatchRows(["p"], np.zeros(1), np.ones(1), [1.5], [2.5])], (), 2)  # a regression's numbers are no classes
@@ -277,7 +281,7 @@ def test_key_answers_come_from_the_thread_of_the_job() -> None:
     running.start()
 
     class Live:
-        slot_of = {b"p1": 0}
+        slot_of: ClassVar = {b"p1": 0}
 
         def look_up(self, key: bytes) -> Any:
             threads.append(threading.current_thread())

@@ -18,7 +18,7 @@ from streamjobs.core.state.log import Log, Model
 from streamjobs.core.state.new_keys import NewKeys
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
-from streamjobs.stages.names import LEARNER, MAP, ORDER
+from streamjobs.stages.names import ALARMS, LEARNER, MAP, ORDER
 from streamjobs.stages.order import Order
 
 FIRST_SLOTS = 16
@@ -126,7 +126,15 @@ class Live:
         else:
             slots = [0] if self.pooled else list(self.slot_of.values())
             share = self.job.learner.budget_used(self.work[LEARNER], self.templates[LEARNER], slots)
-        return stats_of(self.latest, self.used, self.keys, since, share)
+        return stats_of(self.latest, self.used, self.keys, since, share, self._in_alarm())
+
+    def _in_alarm(self) -> int:
+        """Live keys with an open alarm."""
+        if ALARMS not in self.work:
+            return 0
+        opened = self.work[ALARMS]["opened"]
+        slots = [slot for slot in ([0] if self.pooled else list(self.slot_of.values())) if slot < len(opened)]
+        return int((opened[slots] > 0).any(axis=1).sum())
 
     def worst(self, since: int, most: int) -> list[tuple[str, float]]:
         """Keys with the largest newest LS errors, of those with a record in a batch after the `since`-th, largest first."""

@@ -22,6 +22,8 @@ class LiveStats(NamedTuple):
     budget_used: float = float("nan")  # stored samples to budget, mean of the keys; NaN where the model stores none
     rank: float = float("nan")  # features in use, mean of the newest rows; NaN where it gives none
     keys: int = 0
+    in_alarm: int = 0  # keys with an open alarm
+    warming_up: int = 0  # active keys whose detector says nothing yet
 
 
 class LatestBySlot:
@@ -30,22 +32,24 @@ class LatestBySlot:
     def __init__(self, slots: int) -> None:
         self.errors = np.full(slots, np.nan)  # newest LS error
         self.alarmed = np.zeros(slots, np.int64)  # batch of the last alarm, 0 none
+        self.warming = np.zeros(slots, np.bool_)  # a detector warmed up at the newest row
         self.features: Array | None = None  # (n, width) of the newest batch
 
     def grow(self, slots: int) -> None:
         more = slots - len(self.errors)
         self.errors = np.concatenate([self.errors, np.full(more, np.nan)])
         self.alarmed = np.concatenate([self.alarmed, np.zeros(more, np.int64)])
+        self.warming = np.concatenate([self.warming, np.zeros(more, np.bool_)])
 
     def clear(self, slot: int) -> None:
         """Another key takes the slot."""
-        self.errors[slot], self.alarmed[slot] = np.nan, 0
+        self.errors[slot], self.alarmed[slot], self.warming[slot] = np.nan, 0, False
 
 
-def stats_of(latest: LatestBySlot, used: Array, keys: int, since: int, budget_used: float) -> LiveStats:
+def stats_of(latest: LatestBySlot, used: Array, keys: int, since: int, budget_used: float, in_alarm: int = 0) -> LiveStats:
     """Of the keys whose slots were used, or alarmed, in a batch after the `since`-th."""
-    errors, alarmed = latest.errors, latest.alarmed  # another thread may look while they grow
-    size = min(len(used), len(errors), len(alarmed))
+    errors, alarmed, warming = latest.errors, latest.alarmed, latest.warming  # another thread may look while they grow
+    size = min(len(used), len(errors), len(alarmed), len(warming))
     active = used[:size] > since
     known = errors[:size][active]
     known = known[np.isfinite(known)]
@@ -56,7 +60,16 @@ def stats_of(latest: LatestBySlot, used: Array, keys: int, since: int, budget_us
     if features is not None and features.size:
         rank = float((np.isfinite(features) & (features != 0.0)).sum(axis=1).mean())
     drifting = int((active & (alarmed[:size] > since)).sum())
-    return LiveStats(int(active.sum()), drifting, tuple(known.tolist()), budget_used, rank, keys)
+    return LiveStats(
+        int(active.sum()),
+        drifting,
+        tuple(known.tolist()),
+        budget_used,
+        rank,
+        keys,
+        in_alarm,
+        int((active & warming[:size]).sum()),
+    )
 
 
 def worst_slots(latest: LatestBySlot, used: Array, since: int, most: int) -> list[tuple[int, float]]:
@@ -80,6 +93,8 @@ def together(parts: list[LiveStats]) -> LiveStats:
         _mean([(part.budget_used, part.keys) for part in parts]),
         _mean([(part.rank, part.keys) for part in parts]),
         sum(part.keys for part in parts),
+        sum(part.in_alarm for part in parts),
+        sum(part.warming_up for part in parts),
     )
 
 

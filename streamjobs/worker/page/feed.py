@@ -5,7 +5,7 @@ from collections import deque
 from itertools import islice
 from typing import Any, NamedTuple
 
-from streamjobs.core.messages import Alarm, BatchRows, Letter, Report
+from streamjobs.core.messages import BatchRows, Letter, Report, ShownAlarm
 
 MOST_BATCHES = 256  # between two looks, which come once a second
 MOST_ROWS = 1000  # of a batch: its newest ones
@@ -16,7 +16,7 @@ class Taken(NamedTuple):
     """What has come since the last look."""
 
     batches: list[BatchRows]
-    alarms: list[tuple[float, Alarm]]  # with the time.time() at which each came
+    alarms: list[tuple[float, ShownAlarm]]  # with the time.time() at which each came
     letters: list[tuple[float, Letter]]
     delays: list[float]  # seconds, of the newest row of each batch
 
@@ -28,11 +28,10 @@ class Feed:
         self.rows = 0  # all of these count from the start of the worker
         self.alarms = 0
         self.labels = 0
-        self.wrong = 0
         self.measured = 0
         self.squared = 0.0
         self._batches: deque[BatchRows] = deque(maxlen=MOST_BATCHES)
-        self._alarms: deque[tuple[float, Alarm]] = deque(maxlen=MOST_EVENTS)
+        self._alarms: deque[tuple[float, ShownAlarm]] = deque(maxlen=MOST_EVENTS)
         self._letters: deque[tuple[float, Letter]] = deque(maxlen=MOST_EVENTS)
         self._delays: deque[float] = deque(maxlen=4 * MOST_BATCHES)
         self._now = 0.0  # time.time() of the last look
@@ -42,7 +41,6 @@ class Feed:
         self.rows += report.rows
         self.alarms += report.drift_events
         self.labels += report.labels
-        self.wrong += report.wrong
         self.measured += report.measured
         self.squared += report.squared
         for batch in report.batches:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from streamjobs import __version__
-from streamjobs.core.messages import Alarm, BatchRows, Letter
+from streamjobs.core.messages import BatchRows, Letter, ShownAlarm
 from streamjobs.errors import REASONS
 from streamjobs.worker.health import Health
 from streamjobs.worker.page.feed import Feed, Taken
@@ -37,6 +37,7 @@ class Figures:
         self._points: deque[list[float | None]] = deque(maxlen=POINTS)
         self._alarms: deque[dict[str, Any]] = deque(maxlen=NEWEST_EVENTS)
         self._letters: deque[dict[str, Any]] = deque(maxlen=NEWEST_EVENTS)
+        self._labels = 0
         self._fresh: set[str] = set()  # tables that the last look changed
         self._before = (time.monotonic(), 0, 0, time.process_time())
         self._texts: dict[str, tuple[int, bytes]] = {}
@@ -44,6 +45,7 @@ class Figures:
     def look(self, now: float | None = None) -> None:
         """Take what has come since the last look. now: time.time()."""
         moment = time.time() if now is None else now
+        self._labels = self._feed.labels  # before the rows that they are of: never more than those tell
         taken = self._feed.look(moment)
         self.number += 1
         self._fresh = set()
@@ -126,7 +128,7 @@ class Figures:
         pairs = [[self.people.number(a), self.people.number(b), rows] for (a, b), rows in self.people.confusion.items()]
         counted, feed = sum(self.people.confusion.values()), self._feed
         rmse = math.sqrt(feed.squared / feed.measured) if feed.measured else None
-        totals = {"counted": counted, "labels": feed.labels, "wrong": feed.wrong, "rmse": _short(rmse)}
+        totals = {"counted": counted, "labels": self._labels, "unpredicted": self.people.unpredicted, "rmse": _short(rmse)}
         return {"pairs": pairs, "classes": names, **totals}
 
     def _status(self) -> dict[str, Any]:
@@ -154,7 +156,7 @@ class Figures:
         }
 
 
-def _alarm(at: float, alarm: Alarm) -> dict[str, Any]:
+def _alarm(at: float, alarm: ShownAlarm) -> dict[str, Any]:
     """What the table of alarms shows; the one place that knows what an alarm is."""
     figures = {name: _short(getattr(alarm, name)) for name in ("value", "before", "after")}
     columns = [[name, _short(shift)] for name, shift in alarm.columns.items()]

@@ -43,7 +43,7 @@ class People:
         self.chosen: Counter[str] = Counter()  # by how many viewers
         self.classes: list[str] = []
         self.confusion: Counter[tuple[str, str]] = Counter()  # (label, predicted)
-        self.classified = True  # predictions are classes
+        self.unpredicted = 0  # labelled rows without a prediction
         self._number: dict[str, int] = {}
 
     def choose(self, key: str) -> bool:
@@ -99,6 +99,8 @@ class People:
         for (label, predicted), rows in pairs.items():
             if label is not None and predicted is not None:
                 self.confusion[self._name(label), self._name(predicted)] += rows
+            elif label is not None:
+                self.unpredicted += rows
 
     def _name(self, name: str) -> str:
         return name if self.number(name) < MOST_CLASSES else OTHER

@@ -45,6 +45,7 @@ MOST_OPEN = 64  # connections, streams included
 SEND_BUFFER = 128 << 10  # bytes of a stream that the kernel keeps
 WRONG_TOKEN = 0.5  # seconds that the answer to a wrong token takes
 MOST_FORM = 4 << 10  # bytes
+NOTHING = -2  # looks that a viewer has who has just come
 RETRY = b"retry: 2000\n\n"  # milliseconds until a browser connects again
 
 Handler = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
@@ -150,7 +151,8 @@ class Web:
             try:
                 response = await self._guarded(request, handler)
             except web.HTTPException as error:
-                response = error
+                told = {name: error.headers[name] for name in ("WWW-Authenticate", "Allow") if name in error.headers}
+                response = web.Response(status=error.status, text=error.text, headers=told)
             if not response.prepared:
                 response.headers.update(HEADERS)
                 response.force_close()
@@ -251,7 +253,7 @@ class Web:
             if one.transport is transport:
                 one.stream = True
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-        has, begin = -1, RETRY
+        has, begin = NOTHING, RETRY
         with suppress(ConnectionError, TimeoutError):
             while True:
                 looked, number = self._looked, self._figures.number

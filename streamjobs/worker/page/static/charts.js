@@ -1,7 +1,7 @@
 // The charts over time: uPlot, with a legend of our own that shows the newest values or those under the cursor.
 import { clock, count, ratio, seconds } from "./format.js";
 
-const GAP = "–", HEIGHT = 180;
+const GAP = "–", HEIGHT = 180, EDGE = 34; // half of a time's width, and a little more: a label may stand at either end
 const DECADES = Array.from({ length: 22 }, (_, at) => at - 12).flatMap((at) => [1, 2, 5].map((step) => Number(`${step}e${at}`)));
 const TIMES = [...DECADES.filter((step) => step < 1), 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400, 432000];
 const CHARTS = [
@@ -51,13 +51,13 @@ class Chart {
     const axis = { stroke: css("--muted"), font: font(), grid: { stroke: css("--line"), width: 1 }, ticks: { show: false }, gap: 6 };
     const show = (plot, values) => values.map((value) => (value == null ? "" : this.about.show(value)));
     this.plot = new uPlot({
-      width: Math.max(120, this.frame.clientWidth), height: HEIGHT, legend: { show: false }, padding: [8, 22, 0, 4],
+      width: Math.max(120, this.frame.clientWidth), height: HEIGHT, legend: { show: false }, padding: [8, EDGE, 0, 0],
       cursor: { sync: { key: "page" }, points: { size: 6 }, drag: { x: false, y: false }, y: false },
       hooks: { setCursor: [(plot) => { this.at = plot.cursor.idx; this.tell(); }] },
       scales: { x: { time: true }, y: { range: (plot, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
       axes: [
         { ...axis, space: 76, size: 28, values: (plot, ticks) => ticks.map(clock) },
-        { ...axis, space: 36, incrs: this.about.steps ?? DECADES, values: show, size: (plot, values) => 14 + Math.ceil(widest(plot.ctx, values)) },
+        { ...axis, space: 36, incrs: this.about.steps ?? DECADES, values: show, size: (plot, values) => Math.max(EDGE, 14 + Math.ceil(widest(plot.ctx, values))) },
       ],
       series: [{}, ...this.about.series.map(([, , color]) => ({
         stroke: css(color), width: 1.75, points: { show: (plot, at, first, last) => last - first < 3, size: 4, fill: css(color) },

@@ -24,7 +24,7 @@ export function keyButton(key, choose) {
 }
 
 export function confusion(place, note, told) {
-  const { pairs, classes, labels, wrong, rmse, counted } = told;
+  const { pairs, classes, labels, rmse, counted, unpredicted } = told;
   if (rmse != null) {
     note.textContent = `Root mean squared error of ${count(labels)} labelled rows.`;
     place.replaceChildren(make("p", { class: "value" }, ratio(rmse)));
@@ -34,9 +34,11 @@ export function confusion(place, note, told) {
     note.textContent = "";
     return empty(place, "No labelled row was predicted yet.");
   }
-  const all = Math.min(counted, labels) < labels ? ` (${percent(counted, labels)} of ${count(labels)} labels counted)` : "";
+  const early = unpredicted ? ` ${count(unpredicted)} more came before a prediction.` : "";
+  const left = labels - counted - unpredicted;
+  const missed = left > 0 ? ` ${count(left)} came too many at once to be counted.` : "";
   const right = pairs.reduce((sum, [label, predicted, rows]) => sum + (label === predicted ? rows : 0), 0);
-  note.textContent = `${count(counted)} labelled rows so far, ${percent(right, counted)} right${all}. A row is a label, a column a prediction.`;
+  note.textContent = `${count(counted)} labelled rows so far, ${percent(right, counted)} right.${early}${missed} A row is a label, a column a prediction.`;
   const used = [...new Set(pairs.flatMap(([label, predicted]) => [label, predicted]))].sort((a, b) => a - b);
   const cells = new Map(pairs.map(([label, predicted, rows]) => [`${label} ${predicted}`, rows]));
   const head = make("tr", {}, make("td"), ...used.map((at) => make("th", { scope: "col", class: classes[at].length > 5 ? "long" : "" }, classes[at])));

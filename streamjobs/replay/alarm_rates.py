@@ -1,0 +1,174 @@
+"""How often keys alarm: in a replay, and of several ways to watch a job's rows before and after a known time."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, NamedTuple
+from xml.sax.saxutils import escape
+
+import msgspec
+
+from streamjobs.core.messages import Output, Record
+from streamjobs.settings.false_alarms import THRESHOLDS
+from streamjobs.settings.sections import DriftSection, Settings, SinksSection
+
+HOUR = 3600.0
+STATED = "1 per 10000 rows"  # where the job states nothing
+CONTROLS = (THRESHOLDS, "adwin", "window_ratio")
+WIDTH, LINE, LEFT, TOP = 900, 26, 260, 40  # pixels of a picture
+
+
+@dataclass(slots=True)
+class Rates:
+    """Alarms that were raised, by key, and the time that each key's records span."""
+
+    alarms: Counter[str] = field(default_factory=Counter)
+    first: dict[bytes | None, int] = field(default_factory=dict)  # milliseconds
+    last: dict[bytes | None, int] = field(default_factory=dict)
+
+    def spanning(self, records: Iterable[Record]) -> Iterator[Record]:
+        """The records as they come."""
+        for record in records:
+            self.first.setdefault(record.key, record.timestamp)
+            self.last[record.key] = record.timestamp
+            yield record
+
+    def take(self, output: Output) -> None:
+        if output.sink == "alarms" and output.value is not None:
+            alarm = msgspec.json.decode(output.value, type=_Raised)
+            self.alarms[alarm.key] += alarm.end == "open"
+
+    @property
+    def hours(self) -> float:
+        """Of all keys together."""
+        return sum(self.last[key] - first for key, first in self.first.items()) / 1000.0 / HOUR
+
+    def summary(self) -> dict[str, Any]:
+        total, hours = self.alarms.total(), self.hours
+        by_key = dict(self.alarms.most_common())
+        return {"total": total, "key_hours": hours, "per_key_hour": total / hours if hours > 0 else None, "by_key": by_key}
+
+
+class _Raised(msgspec.Struct):
+    key: str
+    end: float | str
+
+
+class _Row(msgspec.Struct):
+    """Of the drift topic."""
+
+    key: str
+    ts: float
+    alarm: bool
+
+
+class Way(NamedTuple):
+    """One way to watch."""
+
+    name: str
+    drift: DriftSection
+    stated: bool  # it keeps a number of false alarms
+
+
+class Judged(NamedTuple):
+    """What a way gave."""
+
+    way: Way
+    false_alarms: int  # before the quiet time's end
+    at_most: float | None  # of them, on average, as the way promises; None where it promises nothing
+    per_key_hour: float | None
+    promise: float | None  # the same per key and hour
+    found: int  # keys with an alarm after it
+    keys: int  # keys with rows after it
+    delay: float | None  # median seconds from its end to their first alarm
+    alarms: list[float]  # times
+
+
+def ways(settings: Settings, predicts: bool) -> list[Way]:
+    """The job's own, each watch under the job's stated number, and the detectors with thresholds."""
+    own = settings.drift or DriftSection()
+    stated, extractor = own.false_alarms or STATED, own.extractor
+    found = [Way("the job's own", own, own.false_alarms is not None)] if settings.drift is not None else []
+    for watch in ("columns", "ls_error", *(("loss",) if predicts else ())):
+        follows = {"extractor": extractor} if watch == "ls_error" else {}
+        found.append(Way(watch, DriftSection(watch=watch, false_alarms=stated, idle=own.idle, **follows), True))  # type: ignore[arg-type]
+    for detector in CONTROLS:
+        found.append(
+            Way(f"ls_error, {detector}", DriftSection(detector=detector, idle=own.idle, extractor=extractor), False)
+        )
+    return found
+
+
+def watching(settings: Settings, way: Way) -> Settings:
+    """The job with this way alone, and the topic of rows alone."""
+    sinks = SinksSection(features="", predictions="", drift="rows", alarms="")
+    state = settings.state.model_copy(update={"start_from": None})  # a start has the job's own detector
+    return settings.model_copy(update={"drift": way.drift, "sinks": sinks, "state": state})
+
+
+class Judge:
+    """Takes a replay's rows of drift, and judges them by the time until which nothing changes, seconds since 1970."""
+
+    def __init__(self, quiet_until: float) -> None:
+        self.quiet_until = quiet_until
+        self.first: dict[str, float] = {}
+        self.quiet_last: dict[str, float] = {}
+        self.quiet_rows = self.false_alarms = 0
+        self.after: dict[str, float | None] = {}  # key -> first alarm
+        self.times: list[float] = []
+
+    def take(self, output: Output) -> None:
+        if output.sink != "drift" or output.value is None:
+            return
+        row = msgspec.json.decode(output.value, type=_Row)
+        self.times += [row.ts] if row.alarm else []
+        if row.ts <= self.quiet_until:
+            self.first.setdefault(row.key, row.ts)
+            self.quiet_last[row.key] = row.ts
+            self.quiet_rows += 1
+            self.false_alarms += row.alarm
+            return
+        known = self.after.setdefault(row.key, None)
+        if row.alarm and known is None:
+            self.after[row.key] = row.ts
+
+    def judged(self, way: Way, rows_between: float | None) -> Judged:
+        """rows_between: of the way's detectors together, None where none is stated."""
+        hours = sum(self.quiet_last[key] - first for key, first in self.first.items()) / HOUR
+        delays = [time - self.quiet_until for time in self.after.values() if time is not None]
+        return Judged(
+            way=way,
+            false_alarms=self.false_alarms,
+            at_most=self.quiet_rows / rows_between if rows_between else None,
+            per_key_hour=self.false_alarms / hours if hours > 0 else None,
+            promise=self.quiet_rows / hours / rows_between if hours > 0 and rows_between else None,
+            found=len(delays),
+            keys=len(self.after),
+            delay=median(delays) if delays else None,
+            alarms=self.times,
+        )
+
+
+def picture(found: Sequence[Judged], quiet_until: float) -> str:
+    """An SVG: a line for each way, a mark for each alarm, and where the quiet time ends."""
+    times = [time for one in found for time in one.alarms] + [quiet_until]
+    begin, end = min(times), max(times)
+    height, scale = TOP + LINE * len(found) + 30, (WIDTH - LEFT - 30) / max(end - begin, 1e-9)
+    font = "font-family='ui-sans-serif,Helvetica,Arial,sans-serif' font-size='13'"
+    parts = [
+        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' width='{WIDTH}' height='{height}' {font}>",
+        f"<rect width='{WIDTH}' height='{height}' fill='#ffffff'/>",
+        f"<text x='12' y='22' fill='#1b1f24' font-weight='600'>Alarms of all keys, {(end - begin) / HOUR:.1f} hours</text>",
+    ]
+    for n, one in enumerate(found):
+        y = TOP + LINE * n + LINE / 2
+        parts.append(f"<text x='12' y='{y + 4:.1f}' fill='#1b1f24'>{escape(one.way.name)}</text>")
+        parts.append(f"<line x1='{LEFT}' y1='{y:.1f}' x2='{WIDTH - 30}' y2='{y:.1f}' stroke='#d8dee4'/>")
+        for place in sorted({round(LEFT + (time - begin) * scale) for time in one.alarms}):
+            parts.append(f"<line x1='{place}' y1='{y - 8:.1f}' x2='{place}' y2='{y + 8:.1f}' stroke='#0969da'/>")
+    at, bottom = LEFT + (quiet_until - begin) * scale, TOP + LINE * len(found)
+    parts.append(f"<line x1='{at:.1f}' y1='{TOP - 6}' x2='{at:.1f}' y2='{bottom}' stroke='#cf222e' stroke-dasharray='4 3'/>")
+    side = "end" if at > WIDTH / 2 else "start"  # the words stay within the picture
+    parts.append(f"<text x='{at:.1f}' y='{bottom + 18}' fill='#cf222e' text-anchor='{side}'>quiet until here</text>")
+    return "\n".join([*parts, "</svg>"]) + "\n"

@@ -1,0 +1,146 @@
+"""What a job's records cost on this machine: a few seconds of its own core, on random records."""
+
+import json
+import random
+import statistics
+import time
+from pathlib import Path
+
+from streamjobs.core.advance import advance
+from streamjobs.core.decoding.records import decoder
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Stored
+from streamjobs.core.state.live import FIRST_SLOTS, Live
+from streamjobs.errors import ConfigError
+from streamjobs.settings.sections import SourceSection
+from streamjobs.settings.types import TIME_UNITS
+from streamjobs.sizing.slopes import Cost, Slopes
+
+DATA = Path(__file__).parent / "measured.toml"
+START = 1_700_000_000.0
+SECONDS = 1.0  # of processor for each of the two measurements
+ROUNDS = 60  # records of each key before the measurement, in which budgets fill
+BATCH = 256  # records
+MOST_KEYS, MOST_BYTES = 1024, 128 << 20  # that the measurement holds in memory
+HOT = 4  # one key in so many is used where all are live, as many as fit where they are not
+KEEP_EVERY = 8  # batches between two checkpoints
+
+
+def slopes() -> Slopes:
+    return Slopes.of(DATA.read_text(encoding="utf-8"))
+
+
+def fixed_loop() -> float:
+    """Seconds of processor for a loop that is the same everywhere: how fast this machine is."""
+    begin, total = time.process_time(), 0
+    for number in range(3_000_000):
+        total += number
+    return time.process_time() - begin
+
+
+def samples_of(job: Job, rate: float) -> int:
+    """Samples of a record, for so many records a second of a key: with windows, what the sensor gives in between."""
+    windows, most = job.settings.window, job.settings.source.max_samples
+    count = 1 if windows is None else max(1, round(windows.rate / rate))
+    if windows is not None and count > most:
+        raise ConfigError(
+            f"--rate: at {rate:g} records a second each has {count:,} samples of a sensor of {windows.rate:g} Hz, and "
+            f"[source] max_samples allows {most:,}; raise one of them."
+        )
+    return count
+
+
+def cost(job: Job, rate: float) -> Cost:
+    """Measured with records such as the job's, in JSON; `job.compile` comes before.
+
+    Raises ConfigError where no records can be made for the job.
+    """
+    source, mirror, late = job.settings.source, job.composition.mirror, job.settings.labels.wait > 0
+    in_headers = {"time": "ts", "label": "label"} if source.format == "raw" else {}
+    source = source.model_copy(update={"format": "json", **in_headers})
+    job = job._replace(decode=decoder(source, job.dim, mirror, late))
+    stored: dict[bytes, bytes] = {}
+    plenty = Live(job, stored.get, most_bytes=1 << 40)
+    keys = max(HOT * FIRST_SLOTS, min(MOST_KEYS, MOST_BYTES // plenty.slot_bytes))
+    made = _Records(job, source, samples_of(job, rate), 1 / rate)
+    began = time.process_time()
+    for number in range(ROUNDS * keys // BATCH):
+        batch = made.take(BATCH, keys)
+        if not number and (errors := job.decode(batch).errors):
+            raise ConfigError(f"size: no records can be made for this job ({errors[0][1]}).")
+        advance(job, plenty, batch)
+        if number * BATCH >= 2 * keys and time.process_time() - began > 2 * SECONDS:
+            break
+    live = _timed(job, plenty, made, keys // HOT, stored, kept=False)
+    stored.update(plenty.snapshots())
+    little = Live(job, stored.get, most_bytes=keys // HOT * plenty.slot_bytes)
+    missed = _timed(job, little, made, keys, stored, kept=True)
+    return Cost(live, max(0.0, missed - live), fixed_loop(), plenty.slot_bytes, job.state_bytes)
+
+
+def _timed(job: Job, live: Live, made: "_Records", keys: int, stored: dict[bytes, bytes], *, kept: bool) -> float:
+    """us of processor a record, of so many keys in turn. kept: with the cost of keeping states."""
+    costs: list[float] = []  # of the rounds between two checkpoints: their median is not disturbed by what else runs
+    total = 0.0
+    while total < SECONDS:
+        used = 0.0
+        for _ in range(KEEP_EVERY):
+            batch = made.take(BATCH, keys)
+            began = time.process_time()
+            advance(job, live, batch)
+            used += time.process_time() - began
+        began = time.process_time()
+        stored.update(live.snapshots())
+        used += time.process_time() - began if kept else 0.0
+        costs.append(1e6 * used / (KEEP_EVERY * BATCH))
+        total += used
+    return statistics.median(costs)
+
+
+class _Records:
+    """Random records of a job, each with so many samples and `seconds` after its key's last one or later."""
+
+    def __init__(self, job: Job, source: SourceSection, samples: int, seconds: float) -> None:
+        self.job, self.source, self.samples, self.seconds = job, source, samples, seconds
+        self.offset, self.turn, self.key = 0, 0, 0
+        rnd = random.Random(1)
+        self.pool = [[[round(rnd.gauss(0, 1), 4) for _ in range(job.dim)] for _ in range(samples)] for _ in range(256)]
+        self.labels = _labels(job)
+
+    def take(self, count: int, keys: int) -> list[Stored]:
+        """The next ones, of so many keys in turn."""
+        taken = []
+        for _ in range(count):
+            if self.key >= keys:
+                self.turn, self.key = self.turn + 1, 0
+            at = START + self.turn * self.seconds
+            stamp = round(1000 * (at + self.seconds))
+            value = json.dumps(self._body(at)).encode()
+            taken.append(Stored(self.source.topic, 0, self.offset, stamp, b"key-%d" % self.key, value))
+            self.offset, self.key = self.offset + 1, self.key + 1
+        return taken
+
+    def _body(self, at: float) -> dict[str, object]:
+        settings, chosen = self.job.settings, self.turn + 7 * self.key
+        source, X = self.source, self.pool[chosen % len(self.pool)]
+        one = self.samples == 1
+        if source.fields is None:
+            body: dict[str, object] = {source.x: X[0] if one else X}
+        else:
+            columns = [list(column) for column in zip(*X, strict=True)]
+            body = {name: column[0] if one else column for name, column in zip(source.fields, columns, strict=True)}
+        if source.time is not None:
+            unit, step = TIME_UNITS[source.time_unit], self.seconds / self.samples
+            times = [(at + n * step) * unit for n in range(self.samples)]
+            body[source.time] = times[0] if one else times
+        if settings.window is not None and settings.window.mirror is not None:
+            body[settings.window.mirror.field] = settings.window.mirror.when
+        if self.labels and source.label is not None and settings.labels.wait == 0:
+            body[source.label] = self.labels[chosen // 3 % len(self.labels)]
+        return body
+
+
+def _labels(job: Job) -> list[object]:
+    if job.task == "regression":
+        return [0.5, -0.5] if job.targets == 1 else [[0.5] * job.targets, [-0.5] * job.targets]
+    return list(job.given_names) or ["a", "b"]

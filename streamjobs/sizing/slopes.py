@@ -1,0 +1,158 @@
+"""How cost grows with keys and records: derived from measured runs, pure arithmetic.
+
+A worker spends on each record: its own handling, the core's `advance` (measured for the job at hand), a state written when a
+key changes for the first time in a checkpoint, and a state read when its key is not live.
+"""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+from typing import Any, NamedTuple
+
+from streamjobs.errors import ConfigError
+
+BUSY = 0.6  # of its core that a worker should be at most: the rest catches up after a stop, and takes over from others
+FEWEST_PARTITIONS = 4
+MB = 1e6
+MOST_RATE = 1e6
+PER = {"s": 1.0, "min": 60.0, "h": 3600.0, "day": 86_400.0}  # seconds
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Of the measured runs. `told`: the data file's contents."""
+
+    told: dict[str, Any]
+
+    @classmethod
+    def of(cls, text: str) -> "Slopes":
+        return cls(tomllib.loads(text))
+
+    @cached_property
+    def handling(self) -> float:
+        """us a record that a worker adds to the core's own."""
+        return float(self.told["worker"]["live"] - self.told["core"]["live"])
+
+    @cached_property
+    def core_miss(self) -> float:
+        """us that a state read and written costs the core alone."""
+        return float(self.told["core"]["not_live"] - self.told["core"]["live"])
+
+    @cached_property
+    def write(self) -> float:
+        """us for a state written at a checkpoint. In the smallest run every key was written once a second."""
+        run = self.told["run"][0]
+        return float((run["cpu_us"] - self.told["worker"]["live"]) * run["records_per_second"] / run["keys"])
+
+    @cached_property
+    def read_and_write(self) -> float:
+        """us for a state that is read and written for a single record, as in the largest run."""
+        return float(self.told["run"][-1]["cpu_us"] - self.told["worker"]["live"])
+
+    @cached_property
+    def resident(self) -> tuple[float, float]:
+        """Bytes of a worker without keys, and bytes for each byte of live states."""
+        small, large = self.told["run"][0], self.told["run"][1]
+        slope = MB * (large["resident_mb"] - small["resident_mb"])
+        slope /= self.told["slot_bytes"] * (large["live_keys"] - small["live_keys"])
+        return MB * small["resident_mb"] - slope * small["live_keys"] * self.told["slot_bytes"], slope
+
+    @cached_property
+    def disk(self) -> tuple[float, float]:
+        """Bytes of a store without keys, and bytes for each byte of snapshots."""
+        small, *larger = self.told["run"]
+        slope = max(MB * run["disk_mb"] / (run["keys"] * run["snapshot_bytes"]) for run in larger)
+        return max(0.0, MB * small["disk_mb"] - slope * small["keys"] * small["snapshot_bytes"]), slope
+
+    @cached_property
+    def recovered(self) -> float:
+        """Bytes of snapshots a second that a worker restores from the changelog."""
+        return float(min(run["recovered_keys_per_second"] * run["snapshot_bytes"] for run in self.told["run"][1:]))
+
+
+class Cost(NamedTuple):
+    """What was measured for a job on the machine at hand."""
+
+    live: float  # us of processor for a record of a live key, in the core
+    miss: float  # us more where its state is read and written
+    fixed_loop: float  # seconds
+    slot_bytes: int  # a live key in memory
+    state_bytes: int  # a snapshot, at most
+
+
+def rate_of(text: str) -> float:
+    """Records a second of a rate such as 30/min; raises ConfigError.
+
+    >>> rate_of("1/s"), rate_of("30/min"), rate_of("0.5 / s")
+    (1.0, 0.5, 0.5)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*/\s*(s|min|h|day)\s*", text)
+    if match is None or not 0 < float(match[1]) <= MOST_RATE:
+        raise ConfigError(f"--rate: expected a number for each s, min, h or day, such as 1/s or 30/min; got {text!r}.")
+    return float(match[1]) / PER[match[2]]
+
+
+class Load(NamedTuple):
+    keys: int
+    rate: float  # records a second of each key
+    cache: int  # [state] cache, bytes
+    checkpoint: float  # seconds
+
+
+class Need(NamedTuple):
+    """What all workers of a job need together, and each of them."""
+
+    keys: int
+    records_per_second: float
+    cpu_us: float  # a record
+    cores: float
+    workers: int
+    partitions: int
+    memory: float  # bytes of each worker
+    disk: float  # bytes of each worker
+    live: float  # share of the keys whose states stay in memory
+    changelog: float  # bytes a day
+    recovery: float  # seconds until a worker that lost its disk is ready
+
+
+def need(slopes: Slopes, cost: Cost, load: Load) -> Need:
+    """The fewest workers that stay below `BUSY` of a core each, with what they need."""
+    workers = 1
+    while True:
+        cpu = _cpu(slopes, cost, load, workers)
+        cores = load.keys * load.rate * cpu / 1e6
+        if cores <= BUSY * workers:
+            break
+        workers = max(workers + 1, min(ceil(cores / BUSY), 2 * workers))
+    own = load.keys / workers
+    live_bytes = min(own * cost.slot_bytes, load.cache)
+    empty, each = slopes.resident
+    store, spread = slopes.disk
+    partitions = FEWEST_PARTITIONS
+    while partitions < 2 * workers:
+        partitions *= 2
+    return Need(
+        load.keys,
+        load.keys * load.rate,
+        cpu,
+        cores,
+        workers,
+        partitions,
+        empty + each * live_bytes,
+        store + spread * own * cost.state_bytes,
+        min(1.0, live_bytes / (own * cost.slot_bytes)),
+        86_400 * load.keys * min(load.rate, 1 / load.checkpoint) * cost.state_bytes,
+        own * cost.state_bytes / slopes.recovered,
+    )
+
+
+def _cpu(slopes: Slopes, cost: Cost, load: Load, workers: int) -> float:
+    """us of processor a record. Beyond the cache keys come in turn: no record finds its state live, the worst there is."""
+    machine: float = cost.fixed_loop / slopes.told["fixed_loop_seconds"]
+    state: float = cost.miss / slopes.core_miss  # how this job's states compare on this machine
+    if load.keys / workers * cost.slot_bytes > load.cache:
+        return slopes.handling * machine + cost.live + slopes.read_and_write * state
+    writes = min(1.0, 1 / (load.rate * load.checkpoint))
+    return slopes.handling * machine + cost.live + slopes.write * state * writes

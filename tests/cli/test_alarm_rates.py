@@ -1,0 +1,74 @@
+"""Alarms counted by key and hour, and detectors judged by a time until which nothing changed."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from tests.cli.jobs import command
+from tests.core.streams import START
+
+ROWS, CHANGE = 900, 700
+JOB = """
+[source]
+topic = "pumps"
+fields = ["flow", "rms"]
+time = "t"
+
+[learner]
+name = "okfeb"
+rank = 2
+budget = 4
+
+[drift]
+watch = "columns"
+false_alarms = "1 per 1000 rows"
+detector = { name = "column_chart", learn = 200 }
+"""
+
+
+def written(folder: Path) -> tuple[Path, Path]:
+    """A job file and a recording of two pumps at 1 Hz; the flow of the first one falls at row CHANGE."""
+    random = np.random.default_rng(3)
+    job, recording = folder / "job.toml", folder / "pumps.jsonl"
+    job.write_text(JOB, encoding="utf-8")
+    with recording.open("w", encoding="utf-8") as file:
+        for step in range(ROWS):
+            for pump in ("a", "b"):
+                flow, rms = random.normal(size=2).tolist()
+                fallen = 6.0 * (pump == "a" and step >= CHANGE)
+                print(json.dumps({"pump": pump, "t": START + step, "flow": 30 + flow - fallen, "rms": rms}), file=file)
+    return job, recording
+
+
+def test_replay_tells_alarms_by_key_and_hour(tmp_path: Path, capsys) -> None:
+    job, recording = written(tmp_path)
+    assert command("replay", job, "--input", recording, "--key", "pump", "--json") == 0
+    told = json.loads(capsys.readouterr().out)["alarms"]
+    hours = 2 * (ROWS - 1) / 3600
+    assert told["by_key"] == {"a": 1}
+    assert (told["total"], told["key_hours"], told["per_key_hour"]) == (1, hours, 1 / hours)
+
+
+def test_drift_tune_judges_each_way_before_and_after_the_quiet_time(tmp_path: Path, capsys) -> None:
+    job, recording = written(tmp_path)
+    drawn, until = tmp_path / "alarms.svg", START + CHANGE - 1
+    arguments = ("--input", recording, "--key", "pump", "--quiet-until", str(until), "--picture", drawn)
+    assert command("drift", "tune", job, *arguments, "--json") == 0
+    ways = {one["watch"]: one for one in json.loads(capsys.readouterr().out)["ways"]}
+    assert list(ways) == [
+        "the job's own",
+        "columns",
+        "ls_error",
+        "ls_error, page_hinkley",
+        "ls_error, adwin",
+        "ls_error, window_ratio",
+    ]
+    own = ways["the job's own"]
+    assert (own["false_alarms"], own["at_most"], own["found"], own["keys"]) == (0, 2 * CHANGE / 1000, 1, 2)
+    assert 0 < own["delay"] < 20
+    assert (ways["columns"]["found"], ways["columns"]["false_alarms"]) == (0, 0), "it still learns its first 1000 rows"
+    loud = ways["ls_error, page_hinkley"]
+    assert loud["false_alarms"] > 10
+    assert loud["at_most"] is None
+    assert drawn.read_text().count("quiet until here") == 1
