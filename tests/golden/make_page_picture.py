@@ -26,8 +26,9 @@ async def taken(address: str, url: str) -> None:
         await tab.open(url, width=WIDTH, height=HEIGHT)
         await tab.until("document.querySelectorAll('.person').length === 5 && !!document.querySelector('#letters tbody')")
         await tab.ask(CHOOSE)
-        await tab.until("document.querySelector('#charts .legend li:nth-child(3) b').textContent !== '–'")
+        await tab.until("!!document.querySelector('.person.chosen')")
         await tab.ask(ONLY_LINE)
+        await asyncio.sleep(1.0)  # laid out again, and the next second drawn
         await tab.picture(PICTURE)
         await tab.close()
 
