@@ -21,6 +21,7 @@ from streamjobs.recordings.columns import (
     Column,
     absent,
     columns_of,
+    flattened,
     plain_name,
     reads_as_number,
     says_time,
@@ -61,7 +62,7 @@ def guess(path: Path) -> Guess:
 
     Raises ConfigError for a file that cannot be read, has no rows, or has numbers where the names of columns should be.
     """
-    rows = list(itertools.islice(rows_of(path), LOOK_AT))
+    rows = [flattened(row) for row in itertools.islice(rows_of(path), LOOK_AT)]
     columns = columns_of(rows)
     if not columns:
         got = "lines of something else" if rows else "no rows"
@@ -90,7 +91,7 @@ class _Reader:
     def __init__(self, rows: list[dict[str, Any]], columns: list[Column]) -> None:
         self.rows, self.columns = rows, columns
         self.numbers = {plain_name(column.name) for column in columns if column.kind == "number"}
-        self.left_out = {c.name: BAD_NAME for c in columns if c.name and _NO_NAME.search(c.name)}
+        self.left_out = {c.name: BAD_NAME for c in columns if c.name and _is_bad(c.name)}
         self.choose: dict[str, str] = {}
         self.remarks: list[str] = []
 
@@ -307,6 +308,11 @@ class _Reader:
             return None
         rate = 1 / (pauses[len(pauses) // 2] * SECONDS[unit])
         return round(rate, 1 - math.floor(math.log10(rate)))
+
+
+def _is_bad(name: str) -> bool:
+    """Whether no path leads there: quotation marks that path_of takes are its own."""
+    return bool(_NO_NAME.search(name.replace('"', "") if '."' in name or '".' in name else name))
 
 
 def _unit_since_1970(column: Column) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from streamjobs.settings.broker import BrokerSection
-from streamjobs.settings.types import MOST_NUMBERS, Bytes, Seconds, Section, Side, Topic
+from streamjobs.settings.types import MOST_NUMBERS, Bytes, FieldName, Seconds, Section, Side, Topic
 
 MOST_WAITING = 100_000  # rows of a key that wait for labels
 
@@ -29,15 +29,22 @@ class JobSection(Section):
 class SourceSection(Section):
     topic: Topic = Field(description="input topic")
     format: Literal["json", "msgpack", "raw"] = Field(default="json", description="encoding of record values")
-    fields: list[str] | None = Field(default=None, description="fields whose numbers make up x, in this order")
-    x: str = Field(default="x", description="without `fields`: the field that holds x as a list")
-    dim: int | None = Field(default=None, ge=1, le=MOST_NUMBERS, description="length of x; may be left out with `fields`")
-    time: str | None = Field(
+    fields: list[FieldName] | None = Field(
         default=None,
-        description="field with the event time; absent: the record's timestamp, and the order is that of the offsets",
+        description="fields whose numbers make up x, in this order; a path such as readings.temp or acc[0] leads into "
+        "objects and lists, and a name that holds a dot is quoted: '\"value.x\"'",
+    )
+    x: FieldName = Field(default="x", description="without `fields`: the field that holds x as a list")
+    dim: int | None = Field(default=None, ge=1, le=MOST_NUMBERS, description="length of x; may be left out with `fields`")
+    time: FieldName | None = Field(
+        default=None,
+        description="field with the event time, or a path as in `fields`; absent: the record's timestamp, and the order is "
+        "that of the offsets",
     )
     time_unit: Literal["s", "ms", "us", "ns"] = Field(default="s", description="unit of the event time, counted since 1970")
-    label: str | None = Field(default=None, description="field with the label; a record may omit it, or hold null")
+    label: FieldName | None = Field(
+        default=None, description="field with the label, or a path as in `fields`; a record may omit it, or hold null"
+    )
     late: Literal["learn", "predict_only", "drop", "dlq"] = Field(
         default="learn",
         description="what to do with a sample older than the newest one applied to its key; without `time` none is",
@@ -67,7 +74,7 @@ class SourceSection(Section):
 
 
 class MirrorSection(Section):
-    field: str = Field(description="field that says how the sensor is worn; one value for all samples of a record")
+    field: FieldName = Field(description="field that says how the sensor is worn; one value for all samples of a record")
     when: Side = Field(description="value of `field` in records whose columns change sign")
     columns: list[str] = Field(
         description="the [source] fields that change sign, such as ax, wy and wz between left and right"

@@ -3,7 +3,9 @@
 import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, WithJsonSchema
+
+from streamjobs.settings.paths import path_of
 
 DURATION = r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)\s*"
 SIZE = r"\s*([0-9]+)\s*(B|KB|MB|GB)\s*"
@@ -54,6 +56,12 @@ def plain(value: Any) -> Any:
     return value
 
 
+def path(value: str) -> str:
+    """Checks that a text names a field of a record."""
+    path_of(value)
+    return value
+
+
 Seconds = Annotated[
     float,
     BeforeValidator(seconds),
@@ -67,6 +75,7 @@ Bytes = Annotated[
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": f"^{SIZE}$"}]}),
 ]
 Side = Annotated[str | int | float | bool, BeforeValidator(plain)]
+FieldName = Annotated[str, AfterValidator(path)]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,249}$")]
 
 

@@ -191,18 +191,19 @@ def test_a_file_without_a_header_is_refused(tmp_path, told):
     assert told(tmp_path / "pandas.csv").source["fields"] == ["0", "1"]
 
 
-def test_nested_objects_are_left_out_and_named(tmp_path, told):
+def test_objects_are_looked_into_and_lists_of_objects_named(tmp_path, told):
     made = table(
-        device=lambda i: {"id": "a"},
+        device=lambda i: {"id": "a", "fw.rev": 7 + i % 3},
+        parts=lambda i: [{"n": 1}],
         ts=lambda i: START + i,
         readings=lambda i: {"temp": 1.0},
         open=lambda i: i % 2 == 0,
         v=random,
     )
     found = told(jsonl(tmp_path / "a.jsonl", made))
-    assert (found.source["fields"], found.source["time"]) == (["v"], "ts")
-    for name in ("device", "readings"):
-        assert found.says(f"left out of x: {name}: objects; fields inside an object are not read, so put them beside it")
+    assert (found.source["fields"], found.source["time"]) == (['device."fw.rev"', "readings.temp", "v"], "ts")
+    assert found.says("guessed from", "key device.id")
+    assert found.says("left out of x: parts: lists")
     assert found.says("left out of x: open: true and false, which are no numbers")
 
 

@@ -50,6 +50,28 @@ def test_a_replay_gives_what_advance_gives_record_by_record(tmp_path, recording)
     assert lines == outputs(tmp_path / "out")
 
 
+NESTED = JOB.replace('["ax", "ay", "az"]', '["acc.x", "acc.y[0]", "z"]').replace('"ts"', '"at.ts"')
+
+
+def nested_rows():
+    for row in rows():
+        acc, at = {"x": row.pop("ax"), "y": [row.pop("ay"), 9.0]}, {"ts": row.pop("ts")}
+        yield {"acc": acc, "z": row.pop("az"), "at": at, "who": {"person": row.pop("person")}, **row}
+
+
+@pytest.mark.parametrize("write", [jsonl, as_parquet, as_csv])
+def test_nested_rows_give_the_numbers_of_flat_ones(tmp_path, recording, write):
+    names = {"ax": "acc.x", "ay": "acc.y[0]", "az": "z", "ts": "at.ts", "person": "who.person"}
+    renamed = [{names.get(name, name): value for name, value in row.items()} for row in rows()]
+    made = renamed if write is as_csv else list(nested_rows())
+    other = write(tmp_path / f"nested.{'jsonl' if write is jsonl else write.__name__[3:]}", made)
+    assert replay(job_file(tmp_path), recording, "--output-dir", tmp_path / "out") == 0
+    assert (
+        command("replay", job_file(tmp_path, NESTED), "--input", other, "--key", "who.person", "--expect", tmp_path / "out")
+        == 0
+    )
+
+
 @pytest.mark.parametrize(("ending", "write"), [("csv", as_csv), ("npz", as_npz), ("parquet", as_parquet)])
 def test_every_kind_of_file_gives_the_same_numbers(tmp_path, recording, ending, write):
     job = job_file(tmp_path)

@@ -1,0 +1,242 @@
+"""Parses JSON and MessagePack field by field, for what typed structs cannot say: paths into a record.
+
+What a record of plain fields gives is what `formats` makes of it, to the bit.
+"""
+
+import operator
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypedDict
+
+import msgspec
+import numpy as np
+
+from algorithms.common.protocol import Array
+from streamjobs.core.decoding.samples import (
+    UNDECODABLE,
+    Frame,
+    LabelsAlone,
+    Parse,
+    Problem,
+    Sample,
+    columns_of,
+    is_side,
+    labels_of,
+    late_labels,
+    require_one,
+    rows_of,
+    times_of,
+)
+from streamjobs.core.messages import Record
+from streamjobs.settings.paths import ABSENT, FieldPath, path_of
+from streamjobs.settings.sections import MirrorSection, SourceSection
+from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
+
+Message = dict[str, Any]
+_NUMBERS = {float, int}
+_LABELS = {type(None), str, int, float, bool, list}
+_KINDS = ((bool, "true or false"), (int, "a number"), (float, "a number"), (str, "a text"), (bytes, "bytes"))
+
+
+class Paths(NamedTuple):
+    """Where the job's fields are in a record."""
+
+    x: list[FieldPath]  # [source] fields, or the one that holds x as a list
+    time: FieldPath | None
+    label: FieldPath | None
+    side: FieldPath | None  # of [window] mirror
+
+    @classmethod
+    def of(cls, source: SourceSection, mirror: MirrorSection | None) -> "Paths":
+        x = [source.x] if source.fields is None else source.fields
+        others = [source.time, source.label, None if mirror is None else mirror.field]
+        time, label, side = (None if text is None else path_of(text) for text in others)
+        return cls([path_of(text) for text in x], time, label, side)
+
+    @property
+    def all(self) -> list[FieldPath]:
+        return [*self.x, *(path for path in (self.time, self.label, self.side) if path is not None)]
+
+    @property
+    def flat(self) -> bool:
+        """Whether every field is one of the record itself: then typed structs read it."""
+        return all(path.flat for path in self.all)
+
+
+def path_parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False) -> Parse:
+    """A function that parses one record's value; it raises Problem and nothing else. late: as for `formats.parser`."""
+    paths = Paths.of(source, mirror)
+    load = _loader(source, paths)
+    reader = _Reader(source, dim, mirror, paths, late)
+
+    def parse(record: Record) -> Sample | Frame | LabelsAlone:
+        try:
+            message = load(record.value or b"")
+        except UNDECODABLE:
+            raise Problem("malformed", f"expected {source.format}, got bytes that are not") from None
+        try:
+            return reader.read(message)
+        except (OverflowError, struct.error, RecursionError, MemoryError):
+            raise Problem("malformed", "expected numbers that a float can hold, got larger ones") from None
+
+    return parse
+
+
+def _loader(source: SourceSection, paths: Paths) -> Callable[[bytes], Message]:
+    """Decodes a record to the fields of its own that the paths begin with; the others are skipped as they are read."""
+    tops = {name: Any for path in paths.all for name in (path.top, path.literal) if name is not None}
+    if source.format == "msgpack" and source.fields is None:
+        tops["dtype"] = Any
+    shape: Any = TypedDict("Message", tops, total=False)  # type: ignore[misc]
+    module = msgspec.msgpack if source.format == "msgpack" else msgspec.json
+    return module.Decoder(shape).decode  # type: ignore[no-any-return]
+
+
+class _Reader:
+    """Samples of a decoded record."""
+
+    __slots__ = (
+        *("dim", "find", "find_label", "find_time", "label", "late", "mirror", "named", "names", "pack", "side", "signs"),
+        *("source", "time"),
+    )
+
+    def __init__(self, source: SourceSection, dim: int, mirror: MirrorSection | None, paths: Paths, late: bool) -> None:
+        self.source, self.dim, self.late, self.mirror = source, dim, late, mirror
+        self.named, self.names = source.fields is not None, [path.text for path in paths.x]
+        self.find = [path.getter for path in paths.x]
+        self.time, self.label = paths.time, paths.label
+        self.find_time, self.find_label = (None if path is None else path.getter for path in (paths.time, paths.label))
+        self.pack = struct.Struct(f"{dim}d").pack
+        self.side = paths.side
+        mirrored = mirror.columns if mirror is not None else []
+        self.signs = [-1.0 if name in mirrored else 1.0 for name in self.names]
+
+    def read(self, message: Message) -> Sample | Frame | LabelsAlone:
+        """Raises Problem, and OverflowError or struct.error for a whole number that no float can hold."""
+        values = [find(message) for find in self.find]
+        label = self._label(message)
+        if self.late and label is not None and all(value is ABSENT for value in values):
+            return self._late(message, label)
+        mirrored = self.mirror is not None and self._mirrored(message)
+        if not self.named:
+            return self._x(values[0], message, label)
+        kinds = set(map(type, values))
+        if not kinds <= _NUMBERS:
+            if list in kinds or bytes in kinds:
+                return self._columns(values, message, label, mirrored)
+            values = [_number(value, name) for value, name in zip(values, self.names, strict=True)]
+        if mirrored:
+            values = list(map(operator.mul, values, self.signs))
+        return self.pack(*values), self._time(message), label
+
+    def _x(self, x: Any, message: Message, label: Any) -> Sample | Frame:
+        """Of the one field that holds x."""
+        name, most = self.names[0], self.source.max_samples
+        if type(x) is bytes and self.source.format == "msgpack":
+            X = rows_of(x, _dtype(message), self.dim, most)
+        elif type(x) is not list:
+            raise Problem("missing_field", f"expected a list in field {name!r}, got {kind_of(x)}")
+        elif x and type(x[0]) is list:
+            for row in x:
+                if type(row) is not list:
+                    raise Problem("missing_field", f"expected a list for each sample in field {name!r}, got {kind_of(row)}")
+            X = rows_of([[_number(value, name) for value in row] for row in x], "f4", self.dim, most)
+        else:
+            numbers = [_number(value, name) for value in x]
+            times = self._times_field(message)
+            if type(times) is list and not numbers:
+                raise Problem("malformed", "expected at least one sample, got an empty frame")
+            if len(numbers) != self.dim:
+                raise Problem("wrong_dimension", f"expected {self.dim} finite features, got {len(numbers)}")
+            return self.pack(*numbers), self._time(message), label
+        return self._frame(X, message, label)
+
+    def _columns(self, values: list[Any], message: Message, label: Any, mirrored: bool) -> Frame:
+        columns: list[Any] = []
+        for value, name in zip(values, self.names, strict=True):
+            if type(value) is bytes and self.source.format == "msgpack":
+                columns.append(value)
+            elif type(value) is list:
+                columns.append([_number(one, name) for one in value])
+            else:
+                raise Problem("missing_field", f"expected a list in field {name!r} as in others, got {kind_of(value)}")
+        X = columns_of(columns, self.names, self.source.max_samples)
+        return self._frame(X * np.array(self.signs) if mirrored else X, message, label)
+
+    def _frame(self, X: Array, message: Message, label: Any) -> Frame:
+        times = None
+        if self.time is None:
+            require_one(len(X))
+        else:
+            stated = self._times_field(message)
+            if type(stated) is list:
+                stated = [self._moment(one) for one in stated]
+            elif type(stated) is not bytes or self.source.format != "msgpack":
+                stated = self._moment(stated)
+            times = times_of(stated, len(X), TIME_UNITS[self.source.time_unit])
+        return Frame(X, times, labels_of(label, len(X)))
+
+    def _late(self, message: Message, label: Any) -> LabelsAlone:
+        if type(label) is list and None in label:
+            raise Problem("bad_label", "expected a label for each time, got null")
+        stated = self._times_field(message)
+        time = [self._moment(one) for one in stated] if type(stated) is list else self._moment(stated)
+        return late_labels(time, label, TIME_UNITS[self.source.time_unit], self.source.max_samples)
+
+    def _times_field(self, message: Message) -> Any:
+        return None if self.find_time is None else self.find_time(message)
+
+    def _time(self, message: Message) -> float | None:
+        """Of a sample, in [source] time_unit; None: its record's."""
+        return None if self.find_time is None else self._moment(self.find_time(message))
+
+    def _moment(self, value: Any) -> float:
+        if type(value) is float or type(value) is int:
+            return float(value)
+        assert self.time is not None
+        what = f"expected a number in field {self.time.text!r} ({UNIT_NAMES[self.source.time_unit]} since 1970)"
+        raise Problem("bad_time", f"{what}, got {kind_of(value)}")
+
+    def _label(self, message: Message) -> Any:
+        if self.find_label is None or self.label is None:
+            return None
+        label = self.find_label(message)
+        if type(label) in _LABELS:
+            return label
+        if label is ABSENT:
+            return None
+        raise Problem("bad_label", f"expected a label in field {self.label.text!r}, got {kind_of(label)}")
+
+    def _mirrored(self, message: Message) -> bool:
+        if self.mirror is None or self.side is None:
+            return False
+        value = self.side.find(message)
+        if type(value) not in (str, int, float, bool):
+            raise Problem("missing_field", f"expected one value in field {self.side.text!r}, got {kind_of(value)}")
+        return is_side(value, self.mirror.when)
+
+
+def _number(value: Any, name: str) -> float:
+    if type(value) is float:
+        return value
+    if type(value) is int:
+        return float(value)
+    raise Problem("missing_field", f"expected a number in field {name!r}, got {kind_of(value)}")
+
+
+def _dtype(message: Message) -> str:
+    dtype = message.get("dtype", "f4")
+    return dtype if isinstance(dtype, str) else ""
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, for a message that must not show it."""
+    if value is ABSENT:
+        return "nothing"
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    return next((words for kind, words in _KINDS if isinstance(value, kind)), "something else")
