@@ -22,6 +22,7 @@ from streamjobs.settings.sections import Settings
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fallback import Fallback
+from streamjobs.stages.fill import Fill, FillState
 from streamjobs.stages.idle import Idle
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.order import Order, OrderState
@@ -29,7 +30,7 @@ from streamjobs.stages.stage import JobStage, Shape, refuse
 from streamjobs.stages.statistics import names as statistic_names
 
 ORDER, LEARNER = "order", "learner"  # stages that every job has
-CLIP = "clip"  # states are read whether or not they have it
+FILL, CLIP = "fill", "clip"  # states are read whether or not they have them
 SEED_BYTES = 6
 Kind = TypeVar("Kind", bound=JobStage)
 
@@ -243,22 +244,24 @@ class Job(NamedTuple):
         return states, held.names, held.offsets
 
     def _stages_in(self, held: Snapshot) -> dict[str, JobStage] | None:
-        """The stages whose states a snapshot holds, in order: this job's, with or without CLIP; None: another job wrote it.
+        """The stages whose states a snapshot holds, in order: this job's, with or without FILL and CLIP.
 
-        Targets were not clipped up to 0.2.0, and may be or not as [head] clip_target says: a key that had no such state
-        begins it, one that needs none any more drops it.
+        Missing numbers may be filled or not as [source] missing says, targets clipped as [head] clip_target does (none were
+        up to 0.2.0): a key that had no such state begins it, one that needs none any more drops it. None: another job wrote
+        the snapshot.
         """
         own = self.own
         if held.fingerprint == self.fingerprint:
             return own
         written = snapshot.table_of(held.description)
-        if {**written, CLIP: ""} != {**self.described, CLIP: ""}:
+        either = {FILL: "", CLIP: ""}
+        if {**written, **either} != {**self.described, **either}:
             return None
-        stages: dict[str, JobStage] = {}
+        stages: dict[str, JobStage] = {FILL: Fill(policies=("skip",) * self.dim)} if FILL in written else {}
         for name, stage in own.items():
             if CLIP not in own and CLIP in written and name in ("scaling", LEARNER) and CLIP not in stages:
                 stages[CLIP] = ClipTargets()
-            if name != CLIP:
+            if name not in either or name in written:
                 stages[name] = stage
         return stages
 
@@ -278,8 +281,11 @@ class Job(NamedTuple):
         Raises SnapshotError.
         """
         held = snapshot.decode(data)
-        at = OrderState._fields.index("newest")  # of the first stage
-        if self._stages_in(held) is None or len(held.arrays) <= at:
+        stages = self._stages_in(held)
+        at = OrderState._fields.index("newest")
+        if stages is not None and FILL in stages:  # it comes before the order
+            at += len(FillState._fields)
+        if stages is None or len(held.arrays) <= at:
             raise SnapshotError("snapshot of another job.")
         newest = held.arrays[at]
         if newest.ndim or newest.dtype != np.float64:
@@ -334,6 +340,7 @@ def stages_of(composition: Composition, population: Population | None, targets: 
     source, drift = composition.settings.source, composition.settings.drift
     start = None if population is None else begin_head(population, composition.learner, targets)
     in_order: dict[str, JobStage | None] = {
+        FILL: composition.fill,
         ORDER: Order(policy=source.late, lateness=source.lateness, duplicates=source.duplicates),
         "idle": Idle(after=drift.idle) if drift is not None and drift.idle else None,
         "windows": composition.windows,

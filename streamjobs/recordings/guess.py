@@ -294,7 +294,7 @@ class _Reader:
             count = sum(any(absent(row.get(name)) for name in gaps) for row in self.rows)
             self.remarks.append(
                 f"{count:,} of {len(self.rows):,} rows lack a number in {_quoted(list(gaps))}; such a record becomes a dead "
-                "letter (missing_field)"
+                "letter (missing_field) unless [source] missing says otherwise"
             )
 
     def _rate(self, key: str | None, time: str, unit: str | None) -> float | None:

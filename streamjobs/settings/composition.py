@@ -14,6 +14,7 @@ from streamjobs.settings.learners import PREDICTING, TASK, read_learners, with_n
 from streamjobs.settings.sections import MOST_WAITING, HeadSection, MirrorSection, ScalingSection, Settings
 from streamjobs.settings.sentences import Places
 from streamjobs.stages.clip_targets import ClipTargets
+from streamjobs.stages.fill import Fill
 from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.smoothing import Smoothing
 from streamjobs.stages.stage import describe
@@ -40,6 +41,7 @@ class Composition(NamedTuple):
     settings: Settings
     dim: int  # of a sample
     width: int  # of what scaling and map see: dim, or the statistics of a window
+    fill: Fill | None  # where numbers may be missing
     windows: Windows | None
     waiting: LateLabels | None  # where labels may come later
     clip: ClipTargets | None  # of a regression
@@ -101,6 +103,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         settings=settings,
         dim=dim,
         width=windows.width_for(dim) if windows else dim,
+        fill=_fill(settings, dim),
         windows=windows,
         waiting=_waiting(settings),
         clip=_clip(head) if task == "regression" else None,
@@ -187,6 +190,13 @@ def _scaling(settings: Settings) -> Learner | None:
     if scaling.method == "none" and not scaling.unit_norm and not scaling.clip:
         return None
     return learner_from("scaling", scaling.model_dump(exclude={"from"}))
+
+
+def _fill(settings: Settings, dim: int) -> Fill | None:
+    policies, hold_for = settings.source.policies(dim), settings.source.hold_for
+    if set(policies) <= {"dlq"}:
+        return None
+    return Fill(policies=policies, hold_for=math.inf if hold_for is None else hold_for)
 
 
 def _clip(head: HeadSection) -> ClipTargets | None:

@@ -76,6 +76,7 @@ def _source(source: SourceSection) -> Problems:
                     ("source", name),
                     f"{name} has no meaning in raw records: it is in the header streamjobs-{name}.",
                 )
+    yield from _missing(source)
     fields = source.fields
     if fields is None and source.dim is None:
         example = '\'fields = ["ax", "ay", "az"]\''
@@ -99,6 +100,18 @@ def _source(source: SourceSection) -> Problems:
             yield ("source", "fields"), f"fields must differ; {name!r} is named {times} times."
     if source.dim is not None and source.dim != len(fields):
         yield ("source", "dim"), f"dim must be the number of fields ({len(fields)}), or absent; got {source.dim}."
+
+
+def _missing(source: SourceSection) -> Problems:
+    fields, table = source.fields, source.missing
+    if isinstance(table, dict):
+        if fields is None:
+            yield ("source", "missing"), "missing names fields, so x must be made up of named fields; set fields."
+        for name in table:
+            if fields is not None and name not in fields:
+                yield ("source", "missing"), f"missing: {name!r} is not one of fields{suggestion(name, fields)}"
+    if source.hold_for is not None and "hold" not in (table.values() if isinstance(table, dict) else (table,)):
+        yield ("source", "hold_for"), "hold_for has no meaning without missing = 'hold'; set it, or remove hold_for."
 
 
 def _window(window: WindowSection) -> Problems:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from streamjobs.settings.broker import BrokerSection
-from streamjobs.settings.types import MOST_NUMBERS, Bytes, FieldName, Seconds, Section, Side, Topic
+from streamjobs.settings.types import MOST_NUMBERS, Bytes, FieldName, Missing, Seconds, Section, Side, Topic
 
 MOST_WAITING = 100_000  # rows of a key that wait for labels
 
@@ -45,6 +45,17 @@ class SourceSection(Section):
     label: FieldName | None = Field(
         default=None, description="field with the label, or a path as in `fields`; a record may omit it, or hold null"
     )
+    missing: Missing = Field(
+        default="dlq",
+        description="what to do with a sample that lacks a number of x (null, NaN or absent): dlq: the record is a dead "
+        "letter; skip: leave the sample out; hold: fill in the key's newest number of the field; mean: the mean of all its "
+        "numbers of the key so far; or a table of these by field, such as { temp = 'hold' }: others are dlq",
+    )
+    hold_for: Seconds | None = Field(
+        default=None,
+        description="with hold: event time after which a number is too old to be filled in, and the sample is left out "
+        "(duration, or seconds); absent: never",
+    )
     late: Literal["learn", "predict_only", "drop", "dlq"] = Field(
         default="learn",
         description="what to do with a sample older than the newest one applied to its key; without `time` none is",
@@ -71,6 +82,17 @@ class SourceSection(Section):
     max_header_bytes: Bytes = Field(
         default=64 << 10, description="largest total of a record's header names and values (size, or bytes)"
     )
+
+    @property
+    def may_miss(self) -> bool:
+        """Whether a sample may lack a number and still be one."""
+        return self.missing != "dlq"
+
+    def policies(self, dim: int) -> tuple[str, ...]:
+        """What to do about a missing number of each column of x."""
+        if isinstance(self.missing, str):
+            return (self.missing,) * dim
+        return tuple(self.missing.get(name, "dlq") for name in self.fields or ())
 
 
 class MirrorSection(Section):

@@ -56,6 +56,18 @@ def plain(value: Any) -> Any:
     return value
 
 
+MISSING = ("dlq", "skip", "hold", "mean")  # what may be done about a missing number
+
+
+def missing(value: Any) -> Any:
+    """Checks what is to be done about missing numbers: one policy, or one each for some fields."""
+    policies = list(value.values()) if isinstance(value, dict) else [value]
+    if not all(isinstance(policy, str) and policy in MISSING for policy in policies):
+        named = ", ".join(map(repr, MISSING[:-1]))
+        raise ValueError(f"{named} or {MISSING[-1]!r}, or a table of them by field such as {{ temp = 'hold' }}")
+    return value
+
+
 def path(value: str) -> str:
     """Checks that a text names a field of a record."""
     path_of(value)
@@ -76,6 +88,13 @@ Bytes = Annotated[
 ]
 Side = Annotated[str | int | float | bool, BeforeValidator(plain)]
 FieldName = Annotated[str, AfterValidator(path)]
+Missing = Annotated[
+    str | dict[FieldName, str],
+    BeforeValidator(missing),
+    WithJsonSchema(
+        {"anyOf": [{"enum": list(MISSING)}, {"type": "object", "additionalProperties": {"enum": list(MISSING)}}]}
+    ),
+]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,249}$")]
 
 

@@ -53,3 +53,4 @@ class Modelled(NamedTuple):
     said: Choice | None  # of a classification
     seq: Array  # (n,)
     seen: Array  # (n,)
+    filled: Array | None = None  # (n,) missing numbers filled since the key's row before; None where none may be

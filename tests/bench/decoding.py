@@ -50,6 +50,7 @@ CASES: tuple[tuple[str, Body, dict[str, Any]], ...] = (
     ("json, x as a list", listed, {"dim": 6, "time": "ts", "label": "activity"}),
     ("json, fields in objects", objects, {**INNER, **META}),
     ("json, fields in objects and lists", nested, {**PATHS, **META}),
+    ("json, fields, missing = hold", flat, {**FLAT, "missing": "hold"}),
     ("msgpack, fields", flat, {**FLAT, "format": "msgpack"}),
     ("msgpack, fields in objects and lists", nested, {**PATHS, **META, "format": "msgpack"}),
 )

@@ -87,7 +87,8 @@ def test_of_gaps_it_is_told_how_many_records_they_cost(tmp_path, told):
             row["spo2"] = None
     found = told(as_csv(tmp_path / "gaps.csv", made))
     assert found.source["fields"] == ["ax", "ay", "heart"]
-    sentence = "9 of 60 rows lack a number in 'ay', 'heart'; such a record becomes a dead letter (missing_field)"
+    sentence = "9 of 60 rows lack a number in 'ay', 'heart'; such a record becomes a dead letter (missing_field) "
+    sentence += "unless [source] missing says otherwise"
     assert found.says(sentence) and f"# {sentence}" in found.text
     assert found.says("left out of x: spo2: empty in 45 of 60 rows")
     assert command("check", found.file, "--sample", tmp_path / "gaps.csv", "--key", "person") == 0

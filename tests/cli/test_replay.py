@@ -72,6 +72,24 @@ def test_nested_rows_give_the_numbers_of_flat_ones(tmp_path, recording, write):
     )
 
 
+GAPPY = JOB.replace('time = "ts"', 'time = "ts"\nmissing = { ax = "hold", ay = "mean", az = "hold" }')
+
+
+@pytest.mark.parametrize("form", ["json", "msgpack"])
+def test_missing_numbers_are_filled_alike_from_every_kind_of_file(tmp_path, form, capfd):
+    def gappy():
+        for at, row in enumerate(rows()):
+            yield row | {name: None for place, name in enumerate(("ax", "ay", "az")) if at % 11 == 5 + place}
+
+    job = job_file(tmp_path, GAPPY)
+    first = jsonl(tmp_path / "gappy.jsonl", gappy())
+    assert replay(job, first, "--output-dir", tmp_path / "out") == 0
+    assert "missing numbers were filled in, as [source] missing says" in capfd.readouterr().err
+    job = job_file(tmp_path, GAPPY.replace("[window]", f'format = "{form}"\n[window]'))
+    for other in (as_csv(tmp_path / "a.csv", list(gappy())), as_parquet(tmp_path / "a.parquet", list(gappy()))):
+        assert replay(job, other, "--expect", tmp_path / "out") == 0
+
+
 @pytest.mark.parametrize(("ending", "write"), [("csv", as_csv), ("npz", as_npz), ("parquet", as_parquet)])
 def test_every_kind_of_file_gives_the_same_numbers(tmp_path, recording, ending, write):
     job = job_file(tmp_path)

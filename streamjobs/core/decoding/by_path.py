@@ -1,4 +1,5 @@
-"""Parses JSON and MessagePack field by field, for what typed structs cannot say: paths into a record.
+"""Parses JSON and MessagePack field by field, for what typed structs cannot say: paths into a record, and numbers
+that may be missing, which are NaN from here on.
 
 What a record of plain fields gives is what `formats` makes of it, to the bit.
 """
@@ -33,6 +34,7 @@ from streamjobs.settings.sections import MirrorSection, SourceSection
 from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
 Message = dict[str, Any]
+NAN = float("nan")
 _NUMBERS = {float, int}
 _LABELS = {type(None), str, int, float, bool, list}
 _KINDS = ((bool, "true or false"), (int, "a number"), (float, "a number"), (str, "a text"), (bytes, "bytes"))
@@ -96,7 +98,21 @@ class _Reader:
     """Samples of a decoded record."""
 
     __slots__ = (
-        *("dim", "find", "find_label", "find_time", "label", "late", "mirror", "named", "names", "pack", "side", "signs"),
+        *(
+            "dim",
+            "find",
+            "find_label",
+            "find_time",
+            "label",
+            "late",
+            "may_miss",
+            "mirror",
+            "named",
+            "names",
+            "pack",
+            "side",
+            "signs",
+        ),
         *("source", "time"),
     )
 
@@ -108,6 +124,7 @@ class _Reader:
         self.find_time, self.find_label = (None if path is None else path.getter for path in (paths.time, paths.label))
         self.pack = struct.Struct(f"{dim}d").pack
         self.side = paths.side
+        self.may_miss = [policy != "dlq" for policy in source.policies(dim)]
         mirrored = mirror.columns if mirror is not None else []
         self.signs = [-1.0 if name in mirrored else 1.0 for name in self.names]
 
@@ -124,25 +141,29 @@ class _Reader:
         if not kinds <= _NUMBERS:
             if list in kinds or bytes in kinds:
                 return self._columns(values, message, label, mirrored)
-            values = [_number(value, name) for value, name in zip(values, self.names, strict=True)]
+            if self.source.may_miss and all(value is ABSENT for value in values):
+                raise Problem("missing_field", f"expected a number in field {self.names[0]!r} or another, got none at all")
+            values = list(map(_number, values, self.names, self.may_miss))
         if mirrored:
             values = list(map(operator.mul, values, self.signs))
         return self.pack(*values), self._time(message), label
 
     def _x(self, x: Any, message: Message, label: Any) -> Sample | Frame:
         """Of the one field that holds x."""
-        name, most = self.names[0], self.source.max_samples
+        name, most, may_miss = self.names[0], self.source.max_samples, self.may_miss[0]
         if type(x) is bytes and self.source.format == "msgpack":
             X = rows_of(x, _dtype(message), self.dim, most)
+        elif x is None and may_miss:
+            return self.pack(*[NAN] * self.dim), self._time(message), label
         elif type(x) is not list:
             raise Problem("missing_field", f"expected a list in field {name!r}, got {kind_of(x)}")
         elif x and type(x[0]) is list:
             for row in x:
                 if type(row) is not list:
                     raise Problem("missing_field", f"expected a list for each sample in field {name!r}, got {kind_of(row)}")
-            X = rows_of([[_number(value, name) for value in row] for row in x], "f4", self.dim, most)
+            X = rows_of([[_number(value, name, may_miss) for value in row] for row in x], "f4", self.dim, most)
         else:
-            numbers = [_number(value, name) for value in x]
+            numbers = [_number(value, name, may_miss) for value in x]
             times = self._times_field(message)
             if type(times) is list and not numbers:
                 raise Problem("malformed", "expected at least one sample, got an empty frame")
@@ -153,11 +174,16 @@ class _Reader:
 
     def _columns(self, values: list[Any], message: Message, label: Any, mirrored: bool) -> Frame:
         columns: list[Any] = []
-        for value, name in zip(values, self.names, strict=True):
+        n = next(len(value) if type(value) is list else len(value) // 4 for value in values if type(value) in (list, bytes))
+        if n > self.source.max_samples:
+            raise Problem("too_large", f"expected at most {self.source.max_samples} samples, got {n}")
+        for value, name, may_miss in zip(values, self.names, self.may_miss, strict=True):
             if type(value) is bytes and self.source.format == "msgpack":
                 columns.append(value)
             elif type(value) is list:
-                columns.append([_number(one, name) for one in value])
+                columns.append([_number(one, name, may_miss) for one in value])
+            elif may_miss and (value is None or value is ABSENT):
+                columns.append([NAN] * n)
             else:
                 raise Problem("missing_field", f"expected a list in field {name!r} as in others, got {kind_of(value)}")
         X = columns_of(columns, self.names, self.source.max_samples)
@@ -216,11 +242,13 @@ class _Reader:
         return is_side(value, self.mirror.when)
 
 
-def _number(value: Any, name: str) -> float:
+def _number(value: Any, name: str, may_miss: bool) -> float:
     if type(value) is float:
         return value
     if type(value) is int:
         return float(value)
+    if may_miss and (value is None or value is ABSENT):
+        return NAN
     raise Problem("missing_field", f"expected a number in field {name!r}, got {kind_of(value)}")
 
 

@@ -67,7 +67,7 @@ def parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None,
     """
     if source.format == "raw":
         return lambda record: read_raw(record, source.max_samples, dim)
-    if not Paths.of(source, mirror).flat:
+    if not Paths.of(source, mirror).flat or source.may_miss:
         return path_parser(source, dim, mirror, late)
     typed = _typed(source, dim, mirror)
     return _orlate_labels(typed, source) if late else typed
