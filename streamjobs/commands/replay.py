@@ -37,7 +37,7 @@ def replay(
         str | None,
         typer.Option(
             "--time",
-            help="Column of the file with the records' timestamps, numbers in [source] time_unit; absent: the event time.",
+            help="Column of the file with the records' timestamps, ISO 8601 or in [source] time_unit; absent: event time.",
         ),
     ] = None,
     begin: Annotated[

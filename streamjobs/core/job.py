@@ -139,7 +139,7 @@ class Job(NamedTuple):
     def column_name(self, column: int) -> str:
         """What a number of a row is called: a field, the statistic of one in a window, else its place in x."""
         settings, windows = self.settings, self.composition.windows
-        fields = settings.source.fields or [f"{settings.source.x}[{n}]" for n in range(self.dim)]
+        fields = [name for name, _ in settings.source.columns] or [f"{settings.source.x}[{n}]" for n in range(self.dim)]
         return (fields if windows is None else statistic_names(fields, windows.statistics))[column]
 
     @property

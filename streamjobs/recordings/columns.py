@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from streamjobs.settings.paths import quoted
+from streamjobs.settings.times import NoZone, seconds_since_1970, zone_of
 
 KEYS = ("key", "person", "person_id", "user", "user_id", "subject", "subject_id", "device", "device_id", "machine", "id")
 TIMES = ("time", "timestamp", "ts", "t", "event_time", "datetime")
@@ -73,6 +74,40 @@ def _leaves(row: dict[str, Any], before: str, deeper: int) -> Iterator[tuple[str
             yield from _leaves(value, f"{before}{quoted(name)}.", deeper - 1)
         else:
             yield f"{before}{quoted(name) if before and isinstance(name, str) else name}", value
+
+
+def read_times(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, bool]]:
+    """Rows with the times in ISO 8601 as seconds since 1970, and their columns: whether each time names its zone.
+
+    A time without a zone is taken for UTC.
+    """
+    found = {}
+    for column in columns_of(rows):
+        if column.kind == "text" and says_time(column.name) and all(map(_is_iso, column.values)):
+            found[column.name] = all(map(_has_zone, column.values))
+    if not found:
+        return list(rows), found
+    return [row | {name: _seconds(row[name]) for name in found if row.get(name) is not None} for row in rows], found
+
+
+def _seconds(text: str) -> float:
+    return seconds_since_1970(text, zone_of("UTC"))
+
+
+def _is_iso(text: str) -> bool:
+    try:
+        _seconds(text)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def _has_zone(text: str) -> bool:
+    try:
+        seconds_since_1970(text, None)
+    except NoZone:
+        return False
+    return True
 
 
 def columns_of(rows: Sequence[dict[str, Any]]) -> list[Column]:
@@ -158,7 +193,6 @@ def why_no_number(column: Column) -> str | None:
         return "texts"  # not which: they may be names of people
     return {
         "empty": "empty in all rows",
-        "bool": "true and false, which are no numbers",
         "object": "objects, empty or many inside one another",
         "list": "lists",
         "mixed": "values of several kinds",

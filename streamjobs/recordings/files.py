@@ -10,6 +10,7 @@ import math
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import ABSENT, FieldPath, column_path, path_of
 from streamjobs.settings.sections import SourceSection
+from streamjobs.settings.times import seconds_since_1970, zone_of
 from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
 Row = dict[str, Any]
@@ -128,7 +130,13 @@ def _parquet(path: Path) -> Iterator[Row]:
         raise ConfigError(f"{path}: reading Parquet needs pyarrow: pip install 'streamjobs[files]'.") from None
     with parquet.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=10_000):
-            yield from batch.to_pylist()
+            for row in batch.to_pylist():
+                yield {name: _told(value) for name, value in row.items()}
+
+
+def _told(value: Any) -> Any:
+    """A date with a time as ISO 8601, as records write it."""
+    return value.isoformat(sep="T") if isinstance(value, datetime) else value
 
 
 def _npz(path: Path) -> Iterator[Row]:
@@ -162,10 +170,10 @@ def records_of(
     """A recording as records of one partition, in file order; the offset is the row's number.
 
     key: column with the key, or a path to it, as all others. time: column with the record's timestamp, in the job's time
-    unit; ConfigError is raised at the first row where it holds no number (None: the job's event time; without one 1 ms a
-    row). side: column that says how the sensor is worn, if the job mirrors. recording: column whose value is appended to the
-    key, after a NUL. For a JSON job, lines of JSON stay the bytes they are; all other rows are encoded in the job's format.
-    The first row is read at once, so that a missing column raises ConfigError here.
+    unit or ISO 8601; ConfigError is raised at the first row where it holds none (None: the job's event time; without one
+    1 ms a row). side: column that says how the sensor is worn, if the job mirrors. recording: column whose value is appended
+    to the key, after a NUL. For a JSON job, lines of JSON stay the bytes they are; all other rows are encoded in the job's
+    format. The first row is read at once, so that a missing column raises ConfigError here.
     """
     stamped, time = time is not None, time or source.time
     lines = (
@@ -223,6 +231,12 @@ def _milliseconds(time: Any, source: SourceSection) -> int | None:
     """A time as a record's timestamp, of a frame its last one; None where it is no number."""
     if isinstance(time, list) and time:
         time = time[-1]
+    if isinstance(time, str):
+        try:
+            zone = None if source.time_zone is None else zone_of(source.time_zone)
+            return math.ceil(seconds_since_1970(time, zone) * 1000.0)
+        except (ValueError, OverflowError):
+            return None
     if isinstance(time, bool) or not isinstance(time, (int, float)) or not math.isfinite(time):
         return None
     return math.ceil(time * SECONDS[source.time_unit] * 1000.0)
@@ -230,10 +244,10 @@ def _milliseconds(time: Any, source: SourceSection) -> int | None:
 
 def _no_time(path: Path, offset: int, column: str | None, time: Any, source: SourceSection) -> str:
     got = "nothing" if time is None else f"{time!r:.60}"
-    advice = " Times as text, such as ISO 8601, are not read: convert them." if isinstance(time, str) else ""
+    advice = " A time without a zone needs [source] time_zone." if isinstance(time, str) else ""
     return (
-        f"{path} row {offset + 1}: expected a number of {UNIT_NAMES[source.time_unit]} since 1970 in the time column "
-        f"{column!r}, got {got}.{advice}"
+        f"{path} row {offset + 1}: expected a number of {UNIT_NAMES[source.time_unit]} since 1970 or ISO 8601 in the time "
+        f"column {column!r}, got {got}.{advice}"
     )
 
 

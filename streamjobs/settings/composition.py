@@ -86,7 +86,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
     Raises SettingError for what does not fit together, ValueError where the length of x is not stated.
     """
     source = settings.source
-    dim = len(source.fields) if source.fields else source.dim
+    dim = len(source.columns) if source.fields else source.dim
     if dim is None:
         raise ValueError("[source]: state `fields = [...]`, or `dim` beside `x`.")
     population = settings.population is not None
@@ -233,7 +233,7 @@ def _waiting(settings: Settings) -> LateLabels | None:
 
 def _facts(settings: Settings, windows: Windows | None) -> dict[str, str]:
     source, mirror = settings.source, settings.window.mirror if settings.window else None
-    facts = {"x": ",".join(source.fields) if source.fields else f"{source.dim} numbers"}
+    facts = {"x": ",".join(column for column, _ in source.columns) if source.fields else f"{source.dim} numbers"}
     facts["windows"] = describe(windows) if windows else "none"
     facts["mirror"] = f"{','.join(mirror.columns)} where {mirror.field} = {mirror.when!r}" if mirror else "none"
     return facts

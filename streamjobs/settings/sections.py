@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from streamjobs.settings.broker import BrokerSection
-from streamjobs.settings.types import MOST_NUMBERS, Bytes, FieldName, Missing, Seconds, Section, Side, Topic
+from streamjobs.settings.types import (
+    MOST_NUMBERS,
+    Bytes,
+    Categories,
+    FieldName,
+    Missing,
+    Seconds,
+    Section,
+    Side,
+    Topic,
+    Zone,
+)
 
 MOST_WAITING = 100_000  # rows of a key that wait for labels
 
@@ -41,9 +52,35 @@ class SourceSection(Section):
         description="field with the event time, or a path as in `fields`; absent: the record's timestamp, and the order is "
         "that of the offsets",
     )
-    time_unit: Literal["s", "ms", "us", "ns"] = Field(default="s", description="unit of the event time, counted since 1970")
+    time_unit: Literal["s", "ms", "us", "ns"] = Field(
+        default="s", description="unit of the event time, counted since 1970; times in ISO 8601 have none"
+    )
+    time_zone: Zone | None = Field(
+        default=None,
+        description="zone of event times in ISO 8601 that name none, such as UTC, +01:00 or Europe/Berlin; absent: such a "
+        "record is a dead letter",
+    )
     label: FieldName | None = Field(
         default=None, description="field with the label, or a path as in `fields`; a record may omit it, or hold null"
+    )
+    categories: dict[FieldName, Categories] | None = Field(
+        default=None,
+        description="fields of x that hold one of these texts (or whole numbers, true, false) in place of a number, such as "
+        "{ valve = ['open', 'shut'] }",
+    )
+    categories_as: Literal["one_hot", "codes"] = Field(
+        default="one_hot",
+        description="one_hot: a column of 0 or 1 for each of a field's categories; codes: one column with its place among "
+        "them, from 0",
+    )
+    unseen: Literal["dlq", "other", "missing"] = Field(
+        default="dlq",
+        description="what to do with a category that is not listed: dlq: the record is a dead letter; other: 0 in all "
+        "columns, of codes one more than the last; missing: as `missing` says",
+    )
+    numbers: Literal["strict", "lenient"] = Field(
+        default="strict",
+        description="lenient: texts such as '21.5' are numbers too, 'true' and 'false' 1 and 0, '' and 'NaN' are missing",
     )
     missing: Missing = Field(
         default="dlq",
@@ -88,11 +125,26 @@ class SourceSection(Section):
         """Whether a sample may lack a number and still be one."""
         return self.missing != "dlq"
 
+    @property
+    def categories_of(self) -> dict[str, list[str | int | bool]]:
+        """Of the fields that hold them."""
+        return self.categories or {}
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """The numbers of x that named fields give, each with its field: "valve=open" of "valve". Empty without `fields`."""
+        one_hot = self.categories_of if self.categories_as == "one_hot" else {}
+        return [
+            (column, field)
+            for field in self.fields or ()
+            for column in ([f"{field}={one}" for one in one_hot[field]] if field in one_hot else [field])
+        ]
+
     def policies(self, dim: int) -> tuple[str, ...]:
         """What to do about a missing number of each column of x."""
         if isinstance(self.missing, str):
             return (self.missing,) * dim
-        return tuple(self.missing.get(name, "dlq") for name in self.fields or ())
+        return tuple(self.missing.get(field, "dlq") for _, field in self.columns)
 
 
 class MirrorSection(Section):

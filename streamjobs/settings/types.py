@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, WithJsonSchema
 
 from streamjobs.settings.paths import path_of
+from streamjobs.settings.times import zone_of
 
 DURATION = r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)\s*"
 SIZE = r"\s*([0-9]+)\s*(B|KB|MB|GB)\s*"
@@ -59,6 +60,12 @@ def plain(value: Any) -> Any:
 MISSING = ("dlq", "skip", "hold", "mean")  # what may be done about a missing number
 
 
+def zone(value: str) -> str:
+    """Checks that a text names a time zone."""
+    zone_of(value)
+    return value
+
+
 def missing(value: Any) -> Any:
     """Checks what is to be done about missing numbers: one policy, or one each for some fields."""
     policies = list(value.values()) if isinstance(value, dict) else [value]
@@ -88,6 +95,8 @@ Bytes = Annotated[
 ]
 Side = Annotated[str | int | float | bool, BeforeValidator(plain)]
 FieldName = Annotated[str, AfterValidator(path)]
+Zone = Annotated[str, AfterValidator(zone)]
+Categories = Annotated[list[str | int | bool], Field(min_length=1, max_length=MOST_NUMBERS)]
 Missing = Annotated[
     str | dict[FieldName, str],
     BeforeValidator(missing),

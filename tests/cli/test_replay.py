@@ -2,6 +2,7 @@
 
 import json
 import stat
+from datetime import UTC, datetime
 
 import pytest
 
@@ -70,6 +71,24 @@ def test_nested_rows_give_the_numbers_of_flat_ones(tmp_path, recording, write):
         command("replay", job_file(tmp_path, NESTED), "--input", other, "--key", "who.person", "--expect", tmp_path / "out")
         == 0
     )
+
+
+@pytest.mark.parametrize("write", [as_csv, as_parquet, jsonl])
+def test_iso_times_and_categories_give_the_numbers_of_those_they_stand_for(tmp_path, write):
+    def written(row):
+        ts, up = datetime.fromtimestamp(row["ts"], UTC), row["az"] > 0
+        return {
+            **row,
+            "ts": ts if write is as_parquet else ts.strftime("%Y-%m-%d %H:%M:%S.%f"),
+            "az": "up" if up else "down",
+        }
+
+    plain = JOB.replace('"az"]', '"up", "down"]')
+    numbers = [row | {"up": int(row["az"] > 0), "down": int(row["az"] <= 0)} for row in rows()]
+    assert replay(job_file(tmp_path, plain), jsonl(tmp_path / "a.jsonl", numbers), "--output-dir", tmp_path / "out") == 0
+    source = 'time_zone = "UTC"\ncategories = { az = ["up", "down"] }\n[window]'
+    other = write(tmp_path / f"b.{'jsonl' if write is jsonl else write.__name__[3:]}", list(map(written, rows())))
+    assert replay(job_file(tmp_path, JOB.replace("[window]", source)), other, "--expect", tmp_path / "out") == 0
 
 
 GAPPY = JOB.replace('time = "ts"', 'time = "ts"\nmissing = { ax = "hold", ay = "mean", az = "hold" }')

@@ -77,7 +77,7 @@ def test_a_name_that_looks_like_a_path_is_a_name_where_the_path_leads_nowhere():
         ({**deep(), "readings": {"temp": {}}}, "missing_field", "in field 'readings.temp', got an object"),
         (deep(temp=[1, "2"], acc=[[1, 2]], vx=[1, 2], ts=[NOW, NOW]), "missing_field", "'readings.temp', got a text"),
         (deep(temp=[1, 2], acc=[[1]], vx=[1, 2], ts=[NOW, NOW]), "wrong_dimension", "2 numbers in field 'acc[0]'"),
-        (deep(ts=None), "bad_time", "expected a number in field 'meta.ts' (seconds since 1970), got null"),
+        (deep(ts=None), "bad_time", "(seconds since 1970) or ISO 8601 in field 'meta.ts', got null"),
         (deep(label={"a": 1}), "bad_label", "expected a label in field 'meta.who[1].doing', got an object"),
         (deep(temp=10**400), "malformed", "a float can hold"),
         (b'{"readings": ' + b"[" * 100_000, "malformed", "expected json, got bytes that are not"),

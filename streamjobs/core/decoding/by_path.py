@@ -1,10 +1,12 @@
-"""Parses JSON and MessagePack field by field, for what typed structs cannot say: paths into a record, and numbers
-that may be missing, which are NaN from here on.
+"""Parses JSON and MessagePack field by field, for what typed structs cannot say: paths into a record, times as
+text, categories, texts that are numbers, and numbers that may be missing, which are NaN from here on.
 
 What a record of plain fields gives is what `formats` makes of it, to the bit.
 """
 
+import math
 import operator
+import re
 import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypedDict
@@ -31,11 +33,15 @@ from streamjobs.core.decoding.samples import (
 from streamjobs.core.messages import Record
 from streamjobs.settings.paths import ABSENT, FieldPath, path_of
 from streamjobs.settings.sections import MirrorSection, SourceSection
+from streamjobs.settings.times import NoZone, seconds_since_1970, zone_of
 from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
 Message = dict[str, Any]
 NAN = float("nan")
+MOST_DIGITS = 64  # of a number that is a text
 _NUMBERS = {float, int}
+_TEXTS = {"": NAN, "nan": NAN, "true": 1.0, "false": 0.0}
+_NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*")
 _LABELS = {type(None), str, int, float, bool, list}
 _KINDS = ((bool, "true or false"), (int, "a number"), (float, "a number"), (str, "a text"), (bytes, "bytes"))
 
@@ -63,6 +69,59 @@ class Paths(NamedTuple):
     def flat(self) -> bool:
         """Whether every field is one of the record itself: then typed structs read it."""
         return all(path.flat for path in self.all)
+
+
+def needs_paths(source: SourceSection, mirror: MirrorSection | None) -> bool:
+    """Whether typed structs cannot read what [source] describes."""
+    return not Paths.of(source, mirror).flat or source.may_miss or bool(source.categories_of) or source.numbers == "lenient"
+
+
+class _Field:
+    """One of [source] fields, or the one that holds x: its values to numbers."""
+
+    __slots__ = ("categories", "lenient", "listed", "may_miss", "name", "unseen", "width")
+
+    def __init__(self, name: str, source: SourceSection, policy: str) -> None:
+        self.name, self.may_miss, self.lenient = name, policy != "dlq", source.numbers == "lenient"
+        listed = source.categories_of.get(name)
+        self.listed, one_hot = listed is not None, source.categories_as == "one_hot"
+        self.width = len(listed) if listed is not None and one_hot else 1
+        self.categories: dict[tuple[bool, str | int | bool], list[float]] = {}
+        for place, one in enumerate(listed or ()):
+            row = [float(place == other) for other in range(len(listed or ()))] if one_hot else [float(place)]
+            self.categories[type(one) is bool, one] = row  # true is not 1
+        other = [0.0] * self.width if one_hot else [float(len(listed or ()))]
+        self.unseen = {"other": other, "missing": [NAN] * self.width}.get(source.unseen)
+
+    def numbers(self, value: Any) -> list[float]:
+        """The columns of one value; raises Problem."""
+        kind = type(value)
+        if self.may_miss and (value is None or value is ABSENT):
+            return [NAN] * self.width
+        if not self.listed:
+            return [self.number(value)]
+        row = self.categories.get((kind is bool, value)) if kind in (str, int, bool) else None
+        if row is None and kind in (str, int, bool):
+            row = self.unseen
+        if row is None:
+            got = "another" if kind in (str, int, bool) else kind_of(value)
+            raise Problem(
+                "missing_field", f"expected one of the {len(self.categories)} categories in field {self.name!r}, got {got}"
+            )
+        return row
+
+    def number(self, value: Any) -> float:
+        """Raises Problem."""
+        kind = type(value)
+        if kind is float or kind is int or kind is bool:
+            return float(value)
+        if self.may_miss and (value is None or value is ABSENT):
+            return NAN
+        if kind is str and self.lenient and (number := _number_in(value)) is not None:
+            if self.may_miss or not math.isnan(number):
+                return number
+            raise Problem("missing_field", f"expected a number in field {self.name!r}, got an empty text or NaN")
+        raise Problem("missing_field", f"expected a number in field {self.name!r}, got {kind_of(value)}")
 
 
 def path_parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False) -> Parse:
@@ -98,22 +157,8 @@ class _Reader:
     """Samples of a decoded record."""
 
     __slots__ = (
-        *(
-            "dim",
-            "find",
-            "find_label",
-            "find_time",
-            "label",
-            "late",
-            "may_miss",
-            "mirror",
-            "named",
-            "names",
-            "pack",
-            "side",
-            "signs",
-        ),
-        *("source", "time"),
+        *("columns", "dim", "fields", "find", "find_label", "find_time", "label", "late", "mirror", "named", "names"),
+        *("pack", "plain", "side", "signs", "source", "time", "zone"),
     )
 
     def __init__(self, source: SourceSection, dim: int, mirror: MirrorSection | None, paths: Paths, late: bool) -> None:
@@ -124,9 +169,14 @@ class _Reader:
         self.find_time, self.find_label = (None if path is None else path.getter for path in (paths.time, paths.label))
         self.pack = struct.Struct(f"{dim}d").pack
         self.side = paths.side
-        self.may_miss = [policy != "dlq" for policy in source.policies(dim)]
+        policies = dict(zip([field for _, field in source.columns], source.policies(dim), strict=False))
+        usual = source.missing if isinstance(source.missing, str) else "dlq"
+        self.fields = [_Field(name, source, policies.get(name, usual)) for name in self.names]
+        self.plain = not source.categories_of
+        self.zone = None if source.time_zone is None else zone_of(source.time_zone)
         mirrored = mirror.columns if mirror is not None else []
-        self.signs = [-1.0 if name in mirrored else 1.0 for name in self.names]
+        self.columns = [column for column, _ in source.columns]
+        self.signs = [-1.0 if field in mirrored else 1.0 for _, field in source.columns]
 
     def read(self, message: Message) -> Sample | Frame | LabelsAlone:
         """Raises Problem, and OverflowError or struct.error for a whole number that no float can hold."""
@@ -143,17 +193,18 @@ class _Reader:
                 return self._columns(values, message, label, mirrored)
             if self.source.may_miss and all(value is ABSENT for value in values):
                 raise Problem("missing_field", f"expected a number in field {self.names[0]!r} or another, got none at all")
-            values = list(map(_number, values, self.names, self.may_miss))
+        if not self.plain or not kinds <= _NUMBERS:
+            values = [number for field, value in zip(self.fields, values, strict=True) for number in field.numbers(value)]
         if mirrored:
             values = list(map(operator.mul, values, self.signs))
         return self.pack(*values), self._time(message), label
 
     def _x(self, x: Any, message: Message, label: Any) -> Sample | Frame:
         """Of the one field that holds x."""
-        name, most, may_miss = self.names[0], self.source.max_samples, self.may_miss[0]
+        name, most, number = self.names[0], self.source.max_samples, self.fields[0].number
         if type(x) is bytes and self.source.format == "msgpack":
             X = rows_of(x, _dtype(message), self.dim, most)
-        elif x is None and may_miss:
+        elif x is None and self.fields[0].may_miss:
             return self.pack(*[NAN] * self.dim), self._time(message), label
         elif type(x) is not list:
             raise Problem("missing_field", f"expected a list in field {name!r}, got {kind_of(x)}")
@@ -161,9 +212,9 @@ class _Reader:
             for row in x:
                 if type(row) is not list:
                     raise Problem("missing_field", f"expected a list for each sample in field {name!r}, got {kind_of(row)}")
-            X = rows_of([[_number(value, name, may_miss) for value in row] for row in x], "f4", self.dim, most)
+            X = rows_of([list(map(number, row)) for row in x], "f4", self.dim, most)
         else:
-            numbers = [_number(value, name, may_miss) for value in x]
+            numbers = list(map(number, x))
             times = self._times_field(message)
             if type(times) is list and not numbers:
                 raise Problem("malformed", "expected at least one sample, got an empty frame")
@@ -177,16 +228,17 @@ class _Reader:
         n = next(len(value) if type(value) is list else len(value) // 4 for value in values if type(value) in (list, bytes))
         if n > self.source.max_samples:
             raise Problem("too_large", f"expected at most {self.source.max_samples} samples, got {n}")
-        for value, name, may_miss in zip(values, self.names, self.may_miss, strict=True):
-            if type(value) is bytes and self.source.format == "msgpack":
+        for value, field in zip(values, self.fields, strict=True):
+            if type(value) is bytes and self.source.format == "msgpack" and not field.listed:
                 columns.append(value)
             elif type(value) is list:
-                columns.append([_number(one, name, may_miss) for one in value])
-            elif may_miss and (value is None or value is ABSENT):
-                columns.append([NAN] * n)
+                rows = list(map(field.numbers, value))
+                columns += [[row[place] for row in rows] for place in range(field.width)]
+            elif field.may_miss and (value is None or value is ABSENT):
+                columns += [[NAN] * n] * field.width
             else:
-                raise Problem("missing_field", f"expected a list in field {name!r} as in others, got {kind_of(value)}")
-        X = columns_of(columns, self.names, self.source.max_samples)
+                raise Problem("missing_field", f"expected a list in field {field.name!r} as in others, got {kind_of(value)}")
+        X = columns_of(columns, self.columns, self.source.max_samples)
         return self._frame(X * np.array(self.signs) if mirrored else X, message, label)
 
     def _frame(self, X: Array, message: Message, label: Any) -> Frame:
@@ -220,8 +272,29 @@ class _Reader:
         if type(value) is float or type(value) is int:
             return float(value)
         assert self.time is not None
-        what = f"expected a number in field {self.time.text!r} ({UNIT_NAMES[self.source.time_unit]} since 1970)"
+        if type(value) is str:
+            return self._written(value, self.time.text)
+        what = f"expected a number ({UNIT_NAMES[self.source.time_unit]} since 1970) or ISO 8601 in field {self.time.text!r}"
         raise Problem("bad_time", f"{what}, got {kind_of(value)}")
+
+    def _written(self, text: str, name: str) -> float:
+        """A time that is a text, in [source] time_unit."""
+        if self.source.numbers == "lenient" and (number := _number_in(text)) is not None:
+            return number
+        try:
+            return seconds_since_1970(text, self.zone) * TIME_UNITS[self.source.time_unit]
+        except NoZone:
+            raise Problem(
+                "bad_time",
+                f"expected a time with a zone, such as Z or +01:00, in field {name!r}, got one without; or set time_zone",
+            ) from None
+        except (ValueError, OverflowError):
+            unit = UNIT_NAMES[self.source.time_unit]
+            raise Problem(
+                "bad_time",
+                f"expected a number ({unit} since 1970) or ISO 8601, such as 2026-11-22T20:30:00Z, in field {name!r}, got "
+                "another text",
+            ) from None
 
     def _label(self, message: Message) -> Any:
         if self.find_label is None or self.label is None:
@@ -242,14 +315,11 @@ class _Reader:
         return is_side(value, self.mirror.when)
 
 
-def _number(value: Any, name: str, may_miss: bool) -> float:
-    if type(value) is float:
-        return value
-    if type(value) is int:
-        return float(value)
-    if may_miss and (value is None or value is ABSENT):
-        return NAN
-    raise Problem("missing_field", f"expected a number in field {name!r}, got {kind_of(value)}")
+def _number_in(text: str) -> float | None:
+    """The number that a text states, NaN for one that states none is there; None where it is something else."""
+    if len(text) > MOST_DIGITS:
+        return None
+    return float(text) if _NUMBER.fullmatch(text) else _TEXTS.get(text.strip().lower())
 
 
 def _dtype(message: Message) -> str:

@@ -25,7 +25,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from streamjobs.core.decoding.by_path import Paths, path_parser
+from streamjobs.core.decoding.by_path import Paths, needs_paths, path_parser
 from streamjobs.core.decoding.raw import read_raw
 from streamjobs.core.decoding.samples import (
     MAX_LABEL,
@@ -48,7 +48,7 @@ from streamjobs.core.messages import Record
 from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import path_of
 from streamjobs.settings.sections import MirrorSection, SourceSection
-from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
+from streamjobs.settings.types import TIME_UNITS
 
 _WHERE = re.compile(r"at `\$\.?([^`]*)`$")
 
@@ -59,6 +59,10 @@ _USUAL_LABELS = {str, type(None)}
 ParseAll = Callable[[list[bytes]], Singles | None]
 
 
+class TextTime(Problem):
+    """Of a time that is a text."""
+
+
 def parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False) -> Parse:
     """A function that parses one record's value; it raises Problem and nothing else.
 
@@ -67,13 +71,27 @@ def parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None,
     """
     if source.format == "raw":
         return lambda record: read_raw(record, source.max_samples, dim)
-    if not Paths.of(source, mirror).flat or source.may_miss:
+    if needs_paths(source, mirror):
         return path_parser(source, dim, mirror, late)
     typed = _typed(source, dim, mirror)
-    return _orlate_labels(typed, source) if late else typed
+    if late:
+        typed = _or_late_labels(typed, source)
+    return _or_text_times(typed, path_parser(source, dim, mirror, late)) if source.time is not None else typed
 
 
-def _orlate_labels(samples: Parse, source: SourceSection) -> Parse:
+def _or_text_times(samples: Parse, by_path: Parse) -> Parse:
+    """Parses samples; those whose times are texts field by field."""
+
+    def parse(record: Record) -> Sample | Frame | LabelsAlone:
+        try:
+            return samples(record)
+        except TextTime:
+            return by_path(record)
+
+    return parse
+
+
+def _or_late_labels(samples: Parse, source: SourceSection) -> Parse:
     """Parses samples, else late labels: a record without any field of x."""
     module = msgspec.msgpack if source.format == "msgpack" else msgspec.json
     paths, scale = Paths.of(source, None), TIME_UNITS[source.time_unit]
@@ -193,11 +211,14 @@ def _fields(source: SourceSection, binary: bool, mirror: MirrorSection | None) -
     if paths.side is not None:
         side = str | int | float | bool
         fields.append(_Field("side", paths.side.top, side, side))
-    numbers, rows = (list[float] | bytes, list[list[float]] | bytes) if binary else (list[float], list[list[float]])
+    numbers: Any = list[float | bool]
+    rows: Any = list[numbers]
+    if binary:
+        numbers, rows = numbers | bytes, rows | bytes
     if source.fields is None:
         fields.append(_Field("x", paths.x[0].top, numbers, rows))
     else:
-        fields += [_Field(f"f{i}", path.top, float, numbers) for i, path in enumerate(paths.x)]
+        fields += [_Field(f"f{i}", path.top, float | bool, numbers) for i, path in enumerate(paths.x)]
     if paths.time is not None:
         times = _Integer | float | list[_Integer | float]
         fields.append(_Field("time", paths.time.top, _Integer | float, times | bytes if binary else times))
@@ -222,11 +243,11 @@ def _problem(error: Exception, source: SourceSection) -> Problem:
     """The reason for a decoding error. msgspec's sentence names the field and the types, never the contents."""
     if not isinstance(error, msgspec.ValidationError):
         return Problem("malformed", f"expected {source.format}, got bytes that are not")
-    text = str(error)
+    text = str(error).replace("bool | float", "float")
     path = _WHERE.search(text)
     time, label = (None if name is None else path_of(name).top for name in (source.time, source.label))
     if path is not None and time is not None and _is_part_of(path[1], time) and "got `str`" in text:
-        return Problem("bad_time", _text_for_time(source))
+        return TextTime("bad_time", "expected a number")
     if "missing required field" in text:
         reason = "bad_time" if f"`{time}`" in text else "missing_field"
     elif path is None:
@@ -240,13 +261,6 @@ def _problem(error: Exception, source: SourceSection) -> Problem:
     return Problem(reason, text[0].lower() + text[1:])
 
 
-def _text_for_time(source: SourceSection) -> str:
-    return (
-        f"expected a number in field {source.time!r} ({UNIT_NAMES[source.time_unit]} since 1970), got a text; "
-        "times as text, such as ISO 8601, are not read: convert them"
-    )
-
-
 def _is_part_of(path: str, field: str) -> bool:
     return path == field or path.startswith((field + "[", field + "."))
 
@@ -257,7 +271,7 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
     The function gives None if any value is something else: then `parser` must read them one by one, and tells what is
     wrong.
     """
-    if source.format != "json" or mirror is not None or not Paths.of(source, mirror).flat:
+    if source.format != "json" or mirror is not None or not Paths.of(source, mirror).flat or source.categories_of:
         return None
     decode = msgspec.json.Decoder(structs(source, False, None)[0]).decode
     number_of = values_of(dim) if source.fields is not None else operator.attrgetter("x")
