@@ -12,7 +12,7 @@ along: of ten or more rows, if not all are alike. The width never changes again.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -36,7 +36,7 @@ from algorithms.common.protocol import (
     require,
     unknown,
 )
-from algorithms.common.workspace import Slot, Work, Workspace
+from algorithms.common.workspace import Slot, Together, Workspace
 
 AUTO = "auto"
 ROWS = 100
@@ -79,32 +79,14 @@ class BandwidthChoice(Stage):
             raise ValueError(f"BandwidthChoice: expected {expected} in samples, got {held}.")
 
 
-class AutoBandwidthWork:
-    """The workspaces of the choice and of the learner, slot by slot together; used like a `Workspace`."""
+class AutoBandwidthWork(Together):
+    """The workspaces of the choice and of the learner."""
 
     __slots__ = ("choice", "learner")
 
     def __init__(self, choice: Workspace, learner: Any) -> None:
+        super().__init__(choice, learner)
         self.choice, self.learner = choice, learner
-
-    def __iter__(self) -> Iterator[Array]:
-        return iter(self.arrays)
-
-    @property
-    def arrays(self) -> Work:
-        return (*self.choice.arrays, *self.learner.arrays)
-
-    @property
-    def slots(self) -> int:
-        return self.choice.slots
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.choice.nbytes + self.learner.nbytes)
-
-    def grow(self, slots: int) -> None:
-        self.choice.grow(slots)
-        self.learner.grow(slots)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

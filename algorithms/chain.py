@@ -9,14 +9,13 @@ through in chunks, which bounds the memory for the changes of basis and nothing 
 extractor that brings a head of its own leaves it away.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.protocol import NO_BASIS, Array, Basis, Learner, Outputs, State, reject
-from algorithms.common.workspace import Work
+from algorithms.common.workspace import Together
 
 CHUNK_ROWS = 256
 CHUNK_NUMBERS = 1 << 17  # most numbers of a chunk's changes of basis, 1 MB
@@ -27,32 +26,14 @@ class ChainState(NamedTuple):
     head: State
 
 
-class ChainWork:
-    """The workspaces of both, slot by slot together; used like a `Workspace`."""
+class ChainWork(Together):
+    """The workspaces of both."""
 
     __slots__ = ("extractor", "head")
 
     def __init__(self, extractor: Any, head: Any) -> None:
+        super().__init__(extractor, head)
         self.extractor, self.head = extractor, head
-
-    def __iter__(self) -> Iterator[Array]:
-        return iter(self.arrays)
-
-    @property
-    def arrays(self) -> Work:
-        return (*self.extractor.arrays, *self.head.arrays)
-
-    @property
-    def slots(self) -> int:
-        return int(self.extractor.slots)
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.extractor.nbytes + self.head.nbytes)
-
-    def grow(self, slots: int) -> None:
-        self.extractor.grow(slots)
-        self.head.grow(slots)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import NO_BASIS, Array, Basis, Learner, Outputs, State, reject, require, unknown
-from algorithms.common.workspace import Work, Workspace
+from algorithms.common.workspace import Together, Work, Workspace
 
 MOST_CLASSES = 1024
 CHUNK_NUMBERS = 1 << 18  # most numbers of the rows that go through together, 2 MB
@@ -37,31 +37,14 @@ def states_of(classes: int) -> Any:
     return NamedTuple("OneVsRestState", [(f"class_{number}", State) for number in range(classes)])  # type: ignore[misc]
 
 
-class SharedWork:
+class SharedWork(Together):
     """The binary learner's workspace, which all classes share."""
 
     __slots__ = ("learner",)
 
     def __init__(self, learner: Workspace) -> None:
+        super().__init__(learner)
         self.learner = learner
-
-    def __iter__(self) -> Iterator[Array]:
-        return iter(self.arrays)
-
-    @property
-    def arrays(self) -> Work:
-        return self.learner.arrays
-
-    @property
-    def slots(self) -> int:
-        return self.learner.slots
-
-    @property
-    def nbytes(self) -> int:
-        return self.learner.nbytes
-
-    def grow(self, slots: int) -> None:
-        self.learner.grow(slots)
 
 
 class OneVsRestWork:

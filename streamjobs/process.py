@@ -1,5 +1,7 @@
 """Settings of the whole process: threads, signals, LAPACK. Nothing heavy is imported here, so call these functions first."""
 
+import contextlib
+import ctypes
 import importlib
 import os
 import signal
@@ -16,6 +18,8 @@ THREAD_VARIABLES = (
     "NUMEXPR_NUM_THREADS",
     "NUMBA_NUM_THREADS",
 )
+M_MMAP_THRESHOLD = -3  # of mallopt(3)
+LARGE = 1 << 20  # bytes
 INTERRUPTED = 130  # exit code
 LINALG, LAPACK_MODULES = "scipy.linalg", ("cython_blas", "cython_lapack")
 
@@ -24,6 +28,16 @@ def use_one_thread() -> None:
     """Use one BLAS thread, which the same bits everywhere depend on. Call it before the first import of numpy."""
     for variable in THREAD_VARIABLES:
         os.environ[variable] = "1"
+
+
+def return_large_arrays() -> None:
+    """Have glibc give large arrays back to the system when they are freed; other C libraries do as they do.
+
+    By itself it keeps blocks of up to 32 MB for reuse once some have been freed. States of many keys are such arrays: they
+    are replaced whenever more keys come, and freed when partitions leave.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE)
 
 
 def stop_signals() -> list[signal.Signals]:

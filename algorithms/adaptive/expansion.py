@@ -4,7 +4,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Code, fill_row, value
-from algorithms.common.linalg import missing, put, remove_row
+from algorithms.common.linalg import put, remove_row
 from algorithms.common.protocol import Array, Learner
 
 
@@ -12,21 +12,6 @@ def check_budget(owner: Learner, held: int, budget: int) -> None:
     """Raise ValueError where a state stores more samples than the budget (0 = unlimited)."""
     if budget and held > budget:
         raise ValueError(f"{type(owner).__name__}: the state stores {held} samples, this learner's budget is {budget}.")
-
-
-@compiled
-def evaluate(k: Array, weights: Array, count: int, prediction: Array) -> bool:
-    """prediction = weights' k; all NaN and False where that is out of range."""
-    for t in range(prediction.size):
-        prediction[t] = 0.0
-    for i in range(count):
-        for t in range(prediction.size):
-            prediction[t] += k[i] * weights[i, t]
-    if prediction.size and missing(prediction):
-        for t in range(prediction.size):
-            prediction[t] = np.nan
-        return False
-    return True
 
 
 @compiled

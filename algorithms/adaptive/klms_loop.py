@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.adaptive.expansion import enter, evaluate
+from algorithms.adaptive.expansion import enter
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Code, fill_row_and_distances
 from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing
+from algorithms.common.losses import evaluate
 from algorithms.common.protocol import Array
 
 

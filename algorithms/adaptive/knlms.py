@@ -16,10 +16,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.expansion import check_budget, enter, evaluate
+from algorithms.adaptive.expansion import check_budget, enter
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing, norm2
+from algorithms.common.losses import evaluate
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
 

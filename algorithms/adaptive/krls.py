@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.expansion import check_budget, evaluate, take_over
+from algorithms.adaptive.expansion import check_budget, take_over
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import (
     extend,
@@ -32,6 +32,7 @@ from algorithms.common.gram_factor import (
 )
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, norm2, put, remove_row
+from algorithms.common.losses import evaluate
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
 

@@ -10,21 +10,16 @@ which is the best weight. Ties: the oldest. Of several targets the costs are add
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from algorithms.budgeted.family import SupportLearner, drop, hinge_losses, scores, side, state_arrays
+from algorithms.budgeted.family import SupportLearner, drop, hinge_losses
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, own_value
 from algorithms.common.linalg import LARGEST_STEP, largest, missing, put
+from algorithms.common.losses import evaluate, side
 from algorithms.common.protocol import Array, Basis, Outputs, require
-
-
-class BpasState(NamedTuple):
-    support: Array  # (m, dim) stored samples, oldest first
-    weights: Array  # (m, targets)
-    seen: int  # rows so far
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +43,6 @@ class Bpas(SupportLearner):
         require(self, "budget", self.budget >= 1, "1 or more")
         require(self, "aggressiveness", 0 < self.aggressiveness < np.inf, "above 0")
 
-    def init(self, *, dim: int, targets: int, seed: int) -> BpasState:
-        return BpasState(*state_arrays(dim, targets), 0)
-
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         aggressiveness = float(self.aggressiveness)
         _loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, self.budget, aggressiveness)
@@ -71,7 +63,7 @@ def _loop(work, slots, X, Y, learn, out, code, budget, aggressiveness):
 
         # Predict with what earlier rows taught.
         fill_row(code, support, count, x, k)
-        within = scores(k, weights, count, prediction)
+        within = evaluate(k, weights, count, prediction)
         out.loss[n] = hinge_losses(prediction, y)
         if not learn[n] & 2:
             continue

@@ -4,14 +4,21 @@ Several targets are binary problems side by side on one support: a sample is sto
 weight 0 for the others. Labels are -1/+1; a target of 0 or below is the label -1.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing, remove_row
+from algorithms.common.losses import hinge_loss
 from algorithms.common.protocol import Array, Learner, State
 from algorithms.common.workspace import Slot
+
+
+class SupportState(NamedTuple):
+    support: Array  # (m, dim) stored samples, oldest first
+    weights: Array  # (m, targets)
+    seen: int  # rows so far
 
 
 class SupportLearner(Learner, abstract=True):
@@ -27,6 +34,9 @@ class SupportLearner(Learner, abstract=True):
     def most(self) -> int:
         """Most stored samples; 0: unlimited."""
         return int(getattr(self, "budget", 0) or getattr(self, "max_terms", 0))
+
+    def init(self, *, dim: int, targets: int, seed: int) -> Any:
+        return SupportState(*state_arrays(dim, targets), 0)
 
     def room(self, field: str) -> int | None:
         return self.most or None
@@ -48,35 +58,9 @@ class SupportLearner(Learner, abstract=True):
 
 
 @compiled
-def side(y: float) -> float:
-    """The label -1 or +1 of a target given as -1/+1 or 0/1."""
-    return 1.0 if y > 0.0 else -1.0
-
-
-@compiled
-def scores(k: Array, weights: Array, count: int, prediction: Array) -> bool:
-    """prediction = weights' k; all NaN and False where that is out of range."""
-    for t in range(prediction.size):
-        total = 0.0
-        for i in range(count):
-            total += k[i] * weights[i, t]
-        prediction[t] = total
-    if missing(prediction):
-        for t in range(prediction.size):
-            prediction[t] = np.nan
-        return False
-    return True
-
-
-@compiled
 def hinge_losses(prediction: Array, y: Array) -> float:
-    """sum_t max(0, 1 - y_t f_t), which is what the mistake-driven ones report too; NaN where a target is unknown."""
-    if missing(y):
-        return np.nan
-    total = 0.0
-    for t in range(y.size):
-        total += max(0.0, 1.0 - side(y[t]) * prediction[t])
-    return total
+    """The hinge loss, which the mistake-driven ones report too; NaN where a target is unknown."""
+    return np.nan if missing(y) else hinge_loss(prediction, y)
 
 
 @compiled

@@ -18,10 +18,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.budgeted.family import SupportLearner, drop, hinge_losses, scale, scores, side, state_arrays
+from algorithms.budgeted.family import SupportLearner, drop, hinge_losses, scale, state_arrays
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, own_value
 from algorithms.common.linalg import missing, put
+from algorithms.common.losses import evaluate, side
 from algorithms.common.protocol import Array, Basis, Outputs, require
 
 SHARE = 15.0 / 32.0  # of a mistake's worth that removals may cost
@@ -75,7 +76,7 @@ def _loop(work, slots, X, Y, learn, out, code, budget):
 
         # Predict with what earlier rows taught.
         fill_row(code, support, count, x, k)
-        within = scores(k, weights, count, prediction)
+        within = evaluate(k, weights, count, prediction)
         out.loss[n] = hinge_losses(prediction, y)
         if not learn[n] & 2:
             continue

@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from algorithms.budgeted.family import drop, scale, scores, side
+from algorithms.budgeted.family import drop, scale
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Code, fill_row, own_value
 from algorithms.common.linalg import LARGEST_STEP, largest, missing, put
+from algorithms.common.losses import evaluate, steps
 from algorithms.common.protocol import Array
 from algorithms.common.randomness import uniform
 
-MISTAKES, HINGE, SQUARED, LOGISTIC = 0, 1, 2, 3
-LOSSES = {"hinge": HINGE, "squared": SQUARED, "logistic": LOGISTIC}
 OLDEST, ANY = 0, 1  # who leaves
 LEAVES = 1  # purpose of the draws
 
@@ -60,9 +59,9 @@ def gradient_loop(
 
         # Predict with what earlier rows taught.
         fill_row(code, support, count, x, k)
-        within = scores(k, weights, count, prediction)
+        within = evaluate(k, weights, count, prediction)
         if within and not missing(y):
-            out.loss[n] = _steps(rule.loss, prediction, y, rule.step_size, along)
+            out.loss[n] = steps(rule.loss, prediction, y, rule.step_size, along)
 
         # The gradient: decay, and a step along phi(x).
         if not learn[n] & 2:
@@ -92,26 +91,6 @@ def gradient_loop(
             for t in range(y.size):
                 _cap(weights, count, t, rule.cap)
         counts[key, 0], counts[key, 1] = count, count
-
-
-@compiled
-def _steps(loss, prediction, y, step_size, along):
-    """along = -step_size times the loss's slope for each target; gives the sum of the losses."""
-    total = 0.0
-    for t in range(y.size):
-        label, f = side(y[t]), prediction[t]
-        margin = label * f
-        if loss == SQUARED:
-            along[t] = step_size * (y[t] - f)
-            total += (y[t] - f) * (y[t] - f)
-        elif loss == LOGISTIC:
-            along[t] = step_size * label / (1.0 + np.exp(margin))
-            total += np.log1p(np.exp(-margin)) if margin > -30.0 else -margin
-        else:
-            lacks = margin <= 0.0 if loss == MISTAKES else margin < 1.0
-            along[t] = step_size * label if lacks else 0.0
-            total += max(0.0, 1.0 - margin)
-    return total
 
 
 @compiled

@@ -11,23 +11,14 @@ it.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
-from algorithms.budgeted.family import SupportLearner, state_arrays
-from algorithms.budgeted.gradient_loop import LOSSES, OLDEST, Rule, gradient_loop
-from algorithms.budgeted.gradient_settings import check_steps, kind_of
+from algorithms.budgeted.gradient_learner import GradientLearner
 from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Array, Basis, Outputs, require
-
-
-class KogdState(NamedTuple):
-    support: Array  # (m, dim) stored samples, oldest first
-    weights: Array  # (m, targets)
-    seen: int  # rows so far
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kogd(SupportLearner):
+class Kogd(GradientLearner):
     """Classification, or with loss = "squared" regression, by gradient steps in the kernel's space.
 
     >>> learner = Kogd(step_size=0.5, kernel=Kernel(bandwidth=1.0))
@@ -44,20 +35,3 @@ class Kogd(SupportLearner):
     ridge: float = 0.0  # 0 or more, below 1 / step_size; f decays by step_size ridge a row
     loss: Literal["hinge", "squared", "logistic"] = "hinge"
     max_terms: int = 0  # most stored samples; 0: unlimited, which jobs refuse
-
-    def __post_init__(self) -> None:
-        check_steps(self)
-        require(self, "max_terms", self.max_terms >= 0, "0 or more")
-
-    @property
-    def kind(self) -> str:  # type: ignore[override]
-        return kind_of(self.loss)
-
-    def init(self, *, dim: int, targets: int, seed: int) -> KogdState:
-        return KogdState(*state_arrays(dim, targets), 0)
-
-    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        support, weights, seen, counts = work
-        step_size, keep = float(self.step_size), 1.0 - self.step_size * self.ridge
-        rule = Rule(LOSSES[self.loss], step_size, keep, self.max_terms, OLDEST, False, 0.0)
-        gradient_loop(support, weights, seen, seen, counts, slots, X, Y, learn, out, self.kernel.code, rule)

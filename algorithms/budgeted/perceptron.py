@@ -11,18 +11,13 @@ it.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-from algorithms.budgeted.family import SupportLearner, state_arrays
-from algorithms.budgeted.gradient_loop import MISTAKES, OLDEST, Rule, gradient_loop
+from algorithms.budgeted.family import SupportLearner
+from algorithms.budgeted.gradient_loop import OLDEST, Rule, gradient_loop
 from algorithms.common.kernels import Kernel
+from algorithms.common.losses import MISTAKES
 from algorithms.common.protocol import Array, Basis, Outputs, require
-
-
-class PerceptronState(NamedTuple):
-    support: Array  # (m, dim) stored samples, oldest first
-    weights: Array  # (m, targets) -1, +1, or 0 where another target erred
-    seen: int  # rows so far
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +38,6 @@ class Perceptron(SupportLearner):
 
     def __post_init__(self) -> None:
         require(self, "max_terms", self.max_terms >= 0, "0 or more")
-
-    def init(self, *, dim: int, targets: int, seed: int) -> PerceptronState:
-        return PerceptronState(*state_arrays(dim, targets), 0)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         support, weights, seen, counts = work

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.budgeted.family import hinge_losses, scores, side
+from algorithms.budgeted.family import hinge_losses
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import LOST, extend, unwhiten, whiten
 from algorithms.common.kernels import Code, fill_row, own_value
 from algorithms.common.linalg import LARGEST_STEP, largest, missing, norm2, put
+from algorithms.common.losses import evaluate, side
 from algorithms.common.protocol import Array
 
 
@@ -44,7 +45,7 @@ def projection_loop(
 
         # Predict with what earlier rows taught.
         fill_row(code, support, count, x, k)
-        within = scores(k, weights, count, prediction)
+        within = evaluate(k, weights, count, prediction)
         out.loss[n] = hinge_losses(prediction, y)
         if not learn[n] & 2:
             continue

@@ -11,28 +11,15 @@ row say, is projected even while there is room, which is the same function; the 
 hinge loss, steps go by mistakes alone.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
-import numpy as np
-
-from algorithms.budgeted.family import SupportLearner, state_arrays
-from algorithms.budgeted.projection_loop import projection_loop
-from algorithms.common.gram_factor import factor
+from algorithms.budgeted.projection_learner import ProjectionLearner
 from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Array, Basis, Outputs, require
-from algorithms.common.workspace import Slot
-
-
-class ProjectronState(NamedTuple):
-    support: Array  # (m, dim) stored samples, oldest first
-    weights: Array  # (m, targets)
-    seen: int  # rows so far
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Projectron(SupportLearner):
+class Projectron(ProjectionLearner):
     """Classification by a perceptron that stops storing and keeps learning, in the span of what it has stored.
 
     >>> learner = Projectron(budget=1, kernel=Kernel(bandwidth=1.0))
@@ -46,19 +33,3 @@ class Projectron(SupportLearner):
 
     kernel: Kernel = field(default_factory=Kernel)
     budget: int = 100  # most stored samples
-
-    def __post_init__(self) -> None:
-        require(self, "budget", self.budget >= 1, "1 or more")
-
-    def init(self, *, dim: int, targets: int, seed: int) -> ProjectronState:
-        return ProjectronState(*state_arrays(dim, targets), 0)
-
-    def caches(self, state: ProjectronState, rows: Mapping[str, int]) -> Mapping[str, Array]:
-        return {"gram_factor": np.zeros((rows["support"], rows["support"]))}
-
-    def derive(self, own: Slot) -> None:
-        self.check_most(own)
-        factor(self.kernel.code, own["support"], 0, own.rows("support"), 0.0, own["gram_factor"])
-
-    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        projection_loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, self.budget, -1.0)

@@ -11,28 +11,15 @@ k'd* - 2 U sqrt(delta)) >= 0, also while there is room; such a row is never stor
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
-import numpy as np
-
-from algorithms.budgeted.family import SupportLearner, state_arrays
-from algorithms.budgeted.projection_loop import projection_loop
-from algorithms.common.gram_factor import factor
+from algorithms.budgeted.projection_learner import ProjectionLearner
 from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Array, Basis, Outputs, require
-from algorithms.common.workspace import Slot
-
-
-class ProjectronPpState(NamedTuple):
-    support: Array  # (m, dim) stored samples, oldest first
-    weights: Array  # (m, targets)
-    seen: int  # rows so far
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectronPp(SupportLearner):
+class ProjectronPp(ProjectionLearner):
     """Classification by a projectron that small margins teach too, as far as the support can say them.
 
     >>> learner = ProjectronPp(budget=1, kernel=Kernel(bandwidth=1.0))
@@ -47,19 +34,7 @@ class ProjectronPp(SupportLearner):
     kernel: Kernel = field(default_factory=Kernel)
     budget: int = 100  # most stored samples
 
-    def __post_init__(self) -> None:
-        require(self, "budget", self.budget >= 1, "1 or more")
-
-    def init(self, *, dim: int, targets: int, seed: int) -> ProjectronPpState:
-        return ProjectronPpState(*state_arrays(dim, targets), 0)
-
-    def caches(self, state: ProjectronPpState, rows: Mapping[str, int]) -> Mapping[str, Array]:
-        return {"gram_factor": np.zeros((rows["support"], rows["support"]))}
-
-    def derive(self, own: Slot) -> None:
-        self.check_most(own)
-        factor(self.kernel.code, own["support"], 0, own.rows("support"), 0.0, own["gram_factor"])
-
-    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        caution = 0.25 * math.sqrt((self.budget + 1) / math.log(self.budget + 1))
-        projection_loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, self.budget, caution)
+    @property
+    def caution(self) -> float:
+        """U of the margin rule."""
+        return 0.25 * math.sqrt((self.budget + 1) / math.log(self.budget + 1))

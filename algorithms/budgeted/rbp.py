@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from algorithms.budgeted.family import SupportLearner, state_arrays
-from algorithms.budgeted.gradient_loop import ANY, MISTAKES, Rule, gradient_loop
+from algorithms.budgeted.gradient_loop import ANY, Rule, gradient_loop
 from algorithms.common.kernels import Kernel
+from algorithms.common.losses import MISTAKES
 from algorithms.common.protocol import Array, Basis, Outputs, require
 
 

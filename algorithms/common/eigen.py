@@ -8,6 +8,8 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.protocol import Array
 
+CUT = 1e-10  # eigenvalues below this share of the largest count as 0
+
 
 @compiled
 def symmetric(M: Array, n: int) -> tuple[Array, Array]:
@@ -45,3 +47,18 @@ def square_root(M: Array, n: int, root: Array) -> None:
                 if values[c] > 0.0:
                     total += vectors[i, c] * np.sqrt(values[c]) * vectors[j, c]
             root[i, j] = total
+
+
+def leading(K: Array, rank: int) -> tuple[Array, Array]:
+    """Of the `rank` largest eigenvalues of a symmetric matrix those that are not 0, (k,), and their vectors (n, k)."""
+    values, vectors = symmetric(K, len(K))
+    kept = int((values[:rank] > CUT * values[0]).sum())
+    return values[:kept], vectors[:, :kept]
+
+
+def whitened(K: Array, rank: int) -> Array:
+    """V Lambda^(-1/2) (n, rank) of the leading eigenpairs; columns of eigenvalues that are 0 are 0."""
+    values, vectors = leading(K, rank)
+    columns = np.zeros((len(K), rank))
+    columns[:, : len(values)] = vectors / np.sqrt(values)
+    return columns

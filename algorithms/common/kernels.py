@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.linalg import distance2, distances2
+from algorithms.common.linalg import distance2, distances2, dot, dots
 from algorithms.common.protocol import Array, SettingError, require
 
 Name = Literal["gaussian", "laplacian", "polynomial", "linear", "overlap"]
@@ -98,18 +98,20 @@ def value(code: Code, a: Array, b: Array) -> float:
         if which == 0.0:
             return np.exp(-gap2 / (2.0 * square))
         return np.exp(-np.sqrt(gap2 / square))
-    total = 0.0
     if which == 4.0:
+        equal = 0.0
         for i in range(a.size):
             if a[i] == b[i]:
-                total += 1.0
-        return total / a.size
-    for i in range(a.size):
-        total += a[i] * b[i]
-    if which == 3.0:
-        return total
-    base = total / code[3] + code[2]
-    power = 1.0
+                equal += 1.0
+        return equal / a.size
+    return _of_dot(code, dot(a, b))
+
+
+@compiled
+def _of_dot(code: Code, product: float) -> float:
+    if code[0] == 3.0:
+        return product
+    base, power = product / code[3] + code[2], 1.0
     for _ in range(int(code[1])):
         power *= base
     return power
@@ -127,9 +129,14 @@ def own_value(code: Code, x: Array) -> float:
 @compiled
 def fill_row(code: Code, samples: Array, count: int, x: Array, row: Array) -> None:
     """row[i] = kappa(samples[i], x) for the first `count` samples, the same bits as `value`."""
-    if code[0] > 1.0:
+    if code[0] == 4.0:
         for i in range(count):
             row[i] = value(code, samples[i], x)
+        return
+    if code[0] > 1.0:
+        dots(samples, count, x, row)
+        for i in range(count):
+            row[i] = _of_dot(code, row[i])
         return
     distances2(samples, count, x, row)
     _of_distances(code, row, count, x.size, row)

@@ -45,6 +45,23 @@ def dot(a: Array, b: Array) -> float:
 
 
 @compiled
+def dots(rows: Array, count: int, x: Array, out: Array) -> None:
+    """out[i] = rows[i]'x, the same bits as `dot`; four rows at a time, so that no sum waits for the one before."""
+    whole = count - count % 4
+    for i in range(0, whole, 4):
+        row1, row2, row3, row4 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+        total1, total2, total3, total4 = 0.0, 0.0, 0.0, 0.0
+        for j in range(x.size):
+            total1 += row1[j] * x[j]
+            total2 += row2[j] * x[j]
+            total3 += row3[j] * x[j]
+            total4 += row4[j] * x[j]
+        out[i], out[i + 1], out[i + 2], out[i + 3] = total1, total2, total3, total4
+    for i in range(whole, count):
+        out[i] = dot(x, rows[i])  # rows may be longer than x
+
+
+@compiled
 def norm2(a: Array) -> float:
     total = 0.0
     for i in range(a.size):

@@ -46,6 +46,34 @@ class Workspace:
         self.arrays = tuple(grown)
 
 
+class Together:
+    """Workspaces of several learners, slot by slot together; used like a `Workspace`. Subclasses name the parts."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = parts
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self.arrays)
+
+    @property
+    def arrays(self) -> Work:
+        return tuple(array for part in self.parts for array in part.arrays)
+
+    @property
+    def slots(self) -> int:
+        return int(self.parts[0].slots)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(part.nbytes) for part in self.parts)
+
+    def grow(self, slots: int) -> None:
+        for part in self.parts:
+            part.grow(slots)
+
+
 class Slot:
     """The arrays of one slot of a workspace by name, `own["factor"]`, and how many rows each stored field holds."""
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Code, fill_row, own_value
-from algorithms.common.linalg import dot, norm2
+from algorithms.common.linalg import dots, norm2
 from algorithms.common.protocol import Array
 
 ALIKE = 0.01  # rho^2 of two rows in the kernel's space from which they lie together
@@ -19,7 +19,7 @@ def inner_products(code: Code, samples: Array, weights: Array, count: int, H: Ar
         for j in range(atoms):
             H[k, j] = 0.0
     for i in range(count):  # H += w_i (K_i,<i D_<i)' + its transpose + w_i w_i' K_ii
-        kernel_row(code, samples, i + 1, samples[i], row)
+        fill_row(code, samples, i + 1, samples[i], row)
         row[i] *= 0.5
         against(weights, row, i + 1, product)
         rank_two(H, 1.0, weights[i], product)
@@ -69,43 +69,10 @@ def repeat_of(samples: Array, count: int, x: Array) -> int:
 
 
 @compiled
-def products(rows: Array, count: int, x: Array, out: Array) -> None:
-    """out[i] = rows[i]'x; four rows at a time, so that no sum waits for the one before."""
-    whole = count - count % 4
-    for i in range(0, whole, 4):
-        row1, row2, row3, row4 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
-        total1, total2, total3, total4 = 0.0, 0.0, 0.0, 0.0
-        for j in range(x.size):
-            total1 += row1[j] * x[j]
-            total2 += row2[j] * x[j]
-            total3 += row3[j] * x[j]
-            total4 += row4[j] * x[j]
-        out[i], out[i + 1], out[i + 2], out[i + 3] = total1, total2, total3, total4
-    for i in range(whole, count):
-        out[i] = dot(rows[i], x)
-
-
-@compiled
-def kernel_row(code: Code, samples: Array, count: int, x: Array, row: Array) -> None:
-    """`fill_row`, the same bits, and as fast for kernels of dot products."""
-    if not 2.0 <= code[0] <= 3.0:
-        fill_row(code, samples, count, x, row)
-        return
-    products(samples, count, x, row)
-    if code[0] == 3.0:
-        return
-    for i in range(count):
-        base, power = row[i] / code[3] + code[2], 1.0
-        for _ in range(int(code[1])):
-            power *= base
-        row[i] = power
-
-
-@compiled
 def turn(weights: Array, count: int, keep: float, step: float, a: Array, b: Array, u: Array, v: Array) -> None:
     """weights (keep I + step (a b' + b a')), row by row, as (30); u and v are scratch."""
-    products(weights, count, a, u)
-    products(weights, count, b, v)
+    dots(weights, count, a, u)
+    dots(weights, count, b, v)
     for i in range(count):
         row, along_a, along_b = weights[i], step * v[i], step * u[i]
         for j in range(a.size):

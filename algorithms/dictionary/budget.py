@@ -9,10 +9,10 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import triangle_product
-from algorithms.common.kernels import Code, own_value
+from algorithms.common.kernels import Code, fill_row, own_value
 from algorithms.common.linalg import cholesky, dot, invert_lower, norm2, solve_lower, solve_lower_transposed
 from algorithms.common.protocol import Array
-from algorithms.dictionary.atoms import against, kernel_row, rank_two
+from algorithms.dictionary.atoms import against, rank_two
 
 EVICTIONS = ("projected_grace", "projected", "norm", "oldest")
 OLDEST = 3  # index in EVICTIONS
@@ -31,7 +31,7 @@ def factor(code: Code, samples: Array, count: int, L: Array) -> bool:
     """L L' = K + E; False where that is out of range."""
     M = np.empty((count, count))
     for i in range(count):
-        kernel_row(code, samples, i + 1, samples[i], M[i])
+        fill_row(code, samples, i + 1, samples[i], M[i])
         M[i, i] += ridge_of(M[i, i])
     return cholesky(M, count, 0.0, 0.0, 0.0, L) == count
 
@@ -156,7 +156,7 @@ def _shrink(P, v, count, b, pivot):
 @compiled
 def drop(code: Code, samples: Array, weights: Array, H: Array, v: int, count: int, k: Array) -> None:
     """Sample v leaves with its part of the atoms; H follows."""
-    kernel_row(code, samples, count, samples[v], k)
+    fill_row(code, samples, count, samples[v], k)
     t = np.empty(len(H))
     against(weights, k, count, t)
     _lose(H, weights[v], t, k[v])

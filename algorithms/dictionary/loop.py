@@ -3,7 +3,7 @@
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import own_value
+from algorithms.common.kernels import fill_row, own_value
 from algorithms.common.linalg import dot, missing, norm2, put, remove_row
 from algorithms.dictionary import atoms as atom
 from algorithms.dictionary import budget as bud
@@ -33,7 +33,7 @@ def rows_through(work, slots, X, Y, learn, out, code, rules):
         if learns:
             seen[key] += 1
         learns = learns and not (rules.discriminative and missing(y))
-        atom.kernel_row(code, samples, count, x, k)
+        fill_row(code, samples, count, x, k)
         atom.against(weights, k, count, c)
 
         # Until there are as many atoms as asked for, each new row becomes one.

@@ -21,9 +21,22 @@ from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot
 from algorithms.drift import ranked
-from algorithms.drift.report import CHART, FIRST_COLUMN, FIRST_SHIFT, NAMED, WIDE_COLUMNS, report, report_more
+from algorithms.drift.report import (
+    CHART,
+    COLUMN,
+    FIRST_COLUMN,
+    NAMED,
+    OF_COLUMN,
+    SHIFT,
+    SPREAD,
+    USUAL,
+    WIDE_COLUMNS,
+    report,
+    report_more,
+)
 
 CHARTS = 3  # |smooth|^2, |whitened smooth|^2, |whitened row|^2
+CHART_NAMES = ("mean", "whitened mean", "whitened row")
 FADE = 0.7  # of a chart's block beside the one after it, in the mean that names columns
 LEAST_SHARE = 0.84  # of the first column's shift, for another to be named
 CLIP = 8.0  # deviations
@@ -59,7 +72,7 @@ class ColumnChart(Learner):
     >>> rows = random.normal(size=(400, 4)) + (np.arange(400) >= 350)[:, None] * [0, 0, -4, 0]
     >>> state, out = detector.run(detector.init(dim=4, targets=0, seed=0), rows)
     >>> alarms = out.features[:, 1].nonzero()[0]
-    >>> alarms, out.features[alarms, 9]  # the columns that moved most
+    >>> alarms, out.features[alarms, 10]  # the columns that moved most
     (array([352]), array([2.]))
     """
 
@@ -77,13 +90,10 @@ class ColumnChart(Learner):
     hold: int = 500  # most rows an alarm stays open, then all is learned anew; 0: at once
 
     def __post_init__(self) -> None:
-        require(self, "rows_between", 1 <= self.rows_between < np.inf, "1 or more")
+        ranked.check_settings(self, self.rows_between, self.reference, self.least, self.hold)
         require(self, "learn", self.learn >= 2, "2 or more")
         require(self, "smoothing", 0 < self.smoothing <= 1, "in (0, 1]")
         require(self, "shrink", 0 < self.shrink <= 1, "in (0, 1]")
-        require(self, "reference", 2 <= self.reference <= 10_000, "2 to 10000")
-        require(self, "least", 1 <= self.least <= self.reference, f"1 to reference ({self.reference})")
-        require(self, "hold", self.hold >= 0, "0 or more")
 
     @property
     def width(self) -> int:
@@ -136,7 +146,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
         # The first rows teach the scale.
         if learned < learn_rows:
             report(features[n], 0.0, False, np.nan, np.nan)
-            report_more(features[n], np.nan, False, False, 1.0)
+            report_more(features[n], np.nan, False, False, 1.0, np.nan)
             if learn[n] & 1:
                 seen[key] += 1
                 all_learned[key] = learned + 1
@@ -147,9 +157,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
 
         # Three lengths of the row, and what their ranks say.
         for i in range(dim):
-            deviation = np.sqrt(moments[i, i] / learned)
-            deviation = max(deviation, NO_SPREAD, NO_SPREAD_RELATIVE * abs(mean[i]))
-            scaled[i] = min(max((_near(x[i]) - mean[i]) / deviation, -CLIP), CLIP)
+            scaled[i] = min(max((_near(x[i]) - mean[i]) / _deviation(mean, moments, learned, i), -CLIP), CLIP)
             smoothed[i] = smooth[i] + smoothing * (scaled[i] - smooth[i])
         _lengths(whiteners[key], scaled, smoothed, white_row, white_smooth, values)
         is_open, total, strongest, top, climbed = opened[key] > 0, 0.0, 0, -1.0, 0.0
@@ -164,17 +172,18 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
 
         # Say it; the strongest chart says since when.
         best = marks[strongest]
-        before, after, since = np.nan, np.nan, np.nan
+        before, after, since, ranked_among = np.nan, np.nan, np.nan, np.nan
         if alarm:
+            ranked_among = best[ranked.HELD] * best[ranked.BLOCK]
             before = ranked.mean_of(reference[strongest], best[ranked.HELD])
             since = best[ranked.SINCE] + 1.0
             after = (sums[strongest, ranked.AFTER] + values[strongest]) / since
-            _name(moved[strongest], scaled, strongest, features[n])
+            _name(moved[strongest], scaled, strongest, mean, moments, learned, features[n])
         most_open = max(hold, ranked.HELD_OPEN * max(marks[0, ranked.BLOCK], marks[1, ranked.BLOCK], marks[2, ranked.BLOCK]))
         still_open = alarm or (is_open and climbed > 0.0 and opened[key] < most_open)
         report(features[n], climbed / ranked.CERTAIN if is_open else total / rows_between, alarm, before, after)
         warm = ranked.ready(marks[0], least) or ranked.ready(marks[1], least) or ranked.ready(marks[2], least)
-        report_more(features[n], since, still_open, warm, weighed[2, ranked.P])
+        report_more(features[n], since, still_open, warm, weighed[2, ranked.P], ranked_among)
 
         if not learn[n] & 1:
             continue
@@ -207,6 +216,11 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
             opened[key] = 1
         elif is_open:
             opened[key] = opened[key] + 1 if still_open else 0
+
+
+@compiled
+def _deviation(mean, moments, learned, i):
+    return max(np.sqrt(moments[i, i] / learned), NO_SPREAD, NO_SPREAD_RELATIVE * abs(mean[i]))
 
 
 @compiled
@@ -271,7 +285,7 @@ def _follow(moved, scaled, ended):
 
 
 @compiled
-def _name(moved, scaled, chart, row):
+def _name(moved, scaled, chart, mean, moments, learned, row):
     """The chart, and up to NAMED columns by how far their means moved; those that moved much less are not named."""
     dim = scaled.size
     weight = moved[dim] + 1.0
@@ -287,5 +301,6 @@ def _name(moved, scaled, chart, row):
         if best < 0 or shift < LEAST_SHARE * most:
             return
         farthest, last, most = shift, best, max(most, shift)
-        row[FIRST_COLUMN + 2 * place] = best
-        row[FIRST_SHIFT + 2 * place] = (moved[best] + scaled[best]) / weight
+        at = FIRST_COLUMN + OF_COLUMN * place
+        row[at + COLUMN], row[at + SHIFT] = best, (moved[best] + scaled[best]) / weight
+        row[at + USUAL], row[at + SPREAD] = mean[best], _deviation(mean, moments, learned, best)

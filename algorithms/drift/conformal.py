@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs
 from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot
 from algorithms.drift import ranked
@@ -55,10 +55,7 @@ class Conformal(Learner):
     hold: int = 500  # most rows an alarm stays open, then what came is the new reference; 0: the reference begins anew
 
     def __post_init__(self) -> None:
-        require(self, "rows_between", 1 <= self.rows_between < np.inf, "1 or more")
-        require(self, "reference", 2 <= self.reference <= 10_000, "2 to 10000")
-        require(self, "least", 1 <= self.least <= self.reference, f"1 to reference ({self.reference})")
-        require(self, "hold", self.hold >= 0, "0 or more")
+        ranked.check_settings(self, self.rows_between, self.reference, self.least, self.hold)
 
     @property
     def width(self) -> int:
@@ -100,15 +97,16 @@ def _loop(work, slots, X, learn, features, rows_between, least, hold):
         ranked.weigh(reference, marks, sums, scores, x, least, is_open, draw, raised, weighed)
         statistic = weighed[ranked.CLIMBED] / ranked.CERTAIN if is_open else weighed[ranked.EVIDENCE] / rows_between
         alarm = not is_open and statistic >= 1.0
-        before, after, since = np.nan, np.nan, np.nan
+        before, after, since, ranked_among = np.nan, np.nan, np.nan, np.nan
         if alarm:
+            ranked_among = marks[ranked.HELD] * marks[ranked.BLOCK]
             before = ranked.mean_of(reference, marks[ranked.HELD])
             since = marks[ranked.SINCE] + 1.0
             after = (sums[ranked.AFTER] + x) / since
         report(features[n], statistic, alarm, before, after)
         most_open = max(hold, ranked.HELD_OPEN * marks[ranked.BLOCK])
         still_open = alarm or (is_open and weighed[ranked.CLIMBED] > 0.0 and opened[key] < most_open)
-        report_more(features[n], since, still_open, ranked.ready(marks, least), weighed[ranked.P])
+        report_more(features[n], since, still_open, ranked.ready(marks, least), weighed[ranked.P], ranked_among)
 
         if not learn[n] & 1:
             continue

@@ -14,7 +14,7 @@ While an alarm is open the reference stands still, and the alarm ends when a CUS
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import Array
+from algorithms.common.protocol import Array, require
 from algorithms.common.workspace import Slot
 
 POWERS = (0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
@@ -41,6 +41,14 @@ def fresh(charts: int, size: int) -> tuple[Array, Array, Array, Array, Array]:
     marks[:, BLOCK] = 1
     reference = np.zeros((charts, size), np.float32)
     return reference, marks, np.zeros((charts, SUMS)), np.zeros((charts, len(POWERS))), np.zeros((charts, LEVELS, 3))
+
+
+def check_settings(detector: object, rows_between: float, reference: int, least: int, hold: int) -> None:
+    """Raises SettingError for what no chart can have."""
+    require(detector, "rows_between", 1 <= rows_between < np.inf, "1 or more")
+    require(detector, "reference", 2 <= reference <= 10_000, "2 to 10000")
+    require(detector, "least", 1 <= least <= reference, f"1 to reference ({reference})")
+    require(detector, "hold", hold >= 0, "0 or more")
 
 
 def check(owner: str, own: Slot) -> None:

@@ -10,11 +10,14 @@ from algorithms.common.protocol import Array, reject
 
 COLUMNS = 4
 STATISTIC, ALARM, BEFORE, AFTER = 0, 1, 2, 3  # NaN: not ready yet; alarm is 0 or 1
-LONG_COLUMNS = 8  # of detectors that keep a stated number of false alarms
+LONG_COLUMNS = 9  # of detectors that keep a stated number of false alarms
 SINCE, OPEN, READY, P_VALUE = 4, 5, 6, 7  # rows since the estimated change (in an alarm); 0 or 1; 0 or 1; 1: none judged
+REFERENCE = 8  # rows that the watched number is ranked among (in an alarm)
 NAMED = 3  # most columns that an alarm names
-CHART, FIRST_COLUMN, FIRST_SHIFT = 8, 9, 10  # of detectors that watch columns; column, shift, column, shift .. by size
-WIDE_COLUMNS = FIRST_COLUMN + 2 * NAMED
+CHART, FIRST_COLUMN = 9, 10  # of detectors that watch columns: the chart; of each column named, by size:
+COLUMN, SHIFT, USUAL, SPREAD, OF_COLUMN = 0, 1, 2, 3, 4  # its place, its shift in deviations, mean and deviation before
+FIRST_SHIFT = FIRST_COLUMN + SHIFT
+WIDE_COLUMNS = FIRST_COLUMN + OF_COLUMN * NAMED
 
 
 def watches_columns(detector: object) -> bool:
@@ -36,8 +39,8 @@ def report(row: Array, statistic: float, alarm: bool, before: float, after: floa
 
 
 @compiled
-def report_more(row: Array, since: float, still_open: bool, ready: bool, p: float) -> None:
-    """The columns behind those of `report`: rows since the change, is an alarm open, is the warm-up over, p-value."""
-    row[4], row[7] = since, p
+def report_more(row: Array, since: float, still_open: bool, ready: bool, p: float, reference: float) -> None:
+    """The columns behind those of `report`: rows since the change, is an alarm open, is the warm-up over, p-value, rows."""
+    row[4], row[7], row[8] = since, p, reference
     row[5] = 1.0 if still_open else 0.0
     row[6] = 1.0 if ready else 0.0

@@ -19,10 +19,11 @@ import numpy as np
 from algorithms.common import rls
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import largest, missing, put
+from algorithms.common.losses import side
 from algorithms.common.protocol import Array, Basis, Outputs, State, require
 from algorithms.common.triangle import packed
 from algorithms.heads.covariance_head import CovarianceHead
-from algorithms.heads.linear import carry, score, side, squared_loss
+from algorithms.heads.linear import carry, score, squared_loss
 
 
 class GatedRlsState(NamedTuple):

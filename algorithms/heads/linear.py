@@ -31,21 +31,6 @@ def squared_loss(prediction: Array, y: Array) -> float:
 
 
 @compiled
-def side(y: float) -> float:
-    """The label -1 or +1 of a binary target given as -1/+1 or 0/1."""
-    return 1.0 if y > 0.0 else -1.0
-
-
-@compiled
-def hinge_loss(prediction: Array, y: Array) -> float:
-    """Sum over the targets, each a binary problem of its own."""
-    total = 0.0
-    for t in range(y.size):
-        total += max(0.0, 1.0 - side(y[t]) * prediction[t])
-    return total
-
-
-@compiled
 def length2(x: Array, intercept: bool) -> float:
     """|x|^2, the constant input included."""
     return norm2(x) + 1.0 if intercept else norm2(x)

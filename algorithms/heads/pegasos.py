@@ -14,8 +14,9 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
+from algorithms.common.losses import hinge_loss, side
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
-from algorithms.heads.linear import carry, hinge_loss, score, side, step
+from algorithms.heads.linear import carry, score, step
 
 
 class PegasosState(NamedTuple):

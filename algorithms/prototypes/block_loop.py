@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from algorithms.common import rls
 from algorithms.common.compiled import compiled
-from algorithms.common.gram_factor import extend, whiten
+from algorithms.common.gram_factor import whiten
 from algorithms.common.kernels import fill_row, own_value, value
 from algorithms.common.linalg import cholesky, missing, put, solve_lower, solve_lower_transposed
 from algorithms.prototypes import blocks, inverse, regression, turning_map
@@ -22,7 +21,7 @@ def rows(work, slots, X, Y, learn, out, basis, code, ridge, min_gain, relative, 
      all_loser, all_spread) = work  # fmt: skip
     budget, most = all_prototypes.shape[1], all_replaced.shape[1]
     k, z, u, gain, v = np.empty(budget), np.empty(budget), np.zeros(budget), np.empty(budget), np.zeros(budget)
-    turns, c, along, no_bias = np.empty((2, budget)), np.zeros(budget), np.empty(Y.shape[1]), np.zeros(Y.shape[1])
+    turns, c, along = np.empty((2, budget)), np.zeros(budget), np.empty(Y.shape[1])
     members, no_Q = np.empty(budget, np.int64), np.empty((0, 0))
     for n in range(len(X)):
         key, x, y = slots[n], X[n], Y[n]
@@ -98,8 +97,7 @@ def rows(work, slots, X, Y, learn, out, basis, code, ridge, min_gain, relative, 
             members[size] = slot
             loser[own], loss[own] = blocks.least_loss(Q, members, size + 1)
             if form == NYSTROM:
-                pivot = turning_map_entry(U, order, count, slot, z, kxx)
-                z[count] = pivot
+                turning_map.append(U, order, count, slot, kxx, z)
             if form == LABELS:
                 put(labels[slot], y)
                 inverse.append(label_Q, count, k, kxx + eta, eta, c)
@@ -140,12 +138,8 @@ def rows(work, slots, X, Y, learn, out, basis, code, ridge, min_gain, relative, 
             if form == LABELS:
                 put(labels[slot], y)
                 regression.label_weights(label_Q, labels, count, weights)
-            elif form != NONE and resets:
-                regression.reset(weights, P, eta)
-            elif form == NYSTROM:
-                regression.carry_whitened(weights, P, eta, first, count, turns, kept)
-            elif form == FEATURES:
-                regression.carry_kernel_row(weights, P, eta, slot, count, c)
+            else:
+                regression.follow_swap(form, weights, P, eta, resets, slot, first, count, turns, kept, c)
             if most and left == most:
                 if U.size:
                     turning_map.arrange(arrival, count, order)
@@ -166,12 +160,7 @@ def rows(work, slots, X, Y, learn, out, basis, code, ridge, min_gain, relative, 
 
         # Regression learns by the set as it is now.
         if teaches and form != LABELS:
-            for i in range(budget):
-                v[i] = 0.0
-            put(v, z[:count] if form == NYSTROM else k[:count])
-            regression.predict(form, weights, z, k, count, y, along)
-            now = along.copy()
-            rls.learn(weights, no_bias, P, v, y, now, c, u, gain, along, 1.0, 1.0 / eta)
+            regression.learn(form, weights, P, z, k, count, y, eta, v, c, u, gain, along)
 
 
 @compiled
@@ -204,18 +193,6 @@ def put_coefficients(u, members, size, count, E, k, c):
     blocks.border(E, members, size, k, 0.0, u)
     for a in range(size):
         c[members[a]] = u[members[a]]
-
-
-@compiled
-def turning_map_entry(U, order, count, slot, z, kxx):
-    """Append x to the whitened map; gives its own last coordinate."""
-    residual = kxx
-    for i in range(count):
-        residual -= z[i] * z[i]
-    extend(U, count, z, kxx, RIDGE)
-    order[count] = slot
-    pivot = U[count, count]
-    return max(residual, 0.0) / pivot if pivot > 0.0 else 0.0
 
 
 @compiled

@@ -9,8 +9,9 @@ turns the sums as if every earlier row lay in the span of the old set, v' = T v:
 
 import numpy as np
 
+from algorithms.common import rls
 from algorithms.common.compiled import compiled
-from algorithms.common.linalg import cholesky, distance2, dot, missing, solve_lower, solve_lower_transposed
+from algorithms.common.linalg import cholesky, distance2, dot, missing, put, solve_lower, solve_lower_transposed
 from algorithms.common.protocol import Array
 from algorithms.prototypes import inverse
 from algorithms.prototypes.turning_map import turn_rows, turn_vector
@@ -140,6 +141,27 @@ def carry_kernel_row(weights: Array, P: Array, ridge: float, slot: int, count: i
             weights[i, t] += P[slot, i] * schur * own
         weights[slot, t] = own
     _check(weights, P, ridge)
+
+
+@compiled
+def follow_swap(form, weights, P, ridge, resets, slot, first, count, turns, kept, c):
+    """After another sample took over `slot`: NYSTROM by the turns of the map, FEATURES by c, both anew if it `resets`."""
+    if form != NONE and resets:
+        reset(weights, P, ridge)
+    elif form == NYSTROM:
+        carry_whitened(weights, P, ridge, first, count, turns, kept)
+    elif form == FEATURES:
+        carry_kernel_row(weights, P, ridge, slot, count, c)
+
+
+@compiled
+def learn(form, weights, P, z, k, count, y, ridge, v, c, u, gain, along):
+    """A step of recursive least squares on z or k, by the set as it is now; v, c, u, gain (budget,), along are scratch."""
+    for i in range(v.size):
+        v[i] = 0.0
+    put(v, z[:count] if form == NYSTROM else k[:count])
+    predict(form, weights, z, k, count, y, along)
+    rls.learn(weights, np.zeros(y.size), P, v, y, along.copy(), c, u, gain, along, 1.0, 1.0 / ridge)
 
 
 @compiled

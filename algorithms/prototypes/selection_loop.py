@@ -5,14 +5,13 @@ They differ in one line, which slot a row takes; `rule` says which.
 
 import numpy as np
 
-from algorithms.common import rls
 from algorithms.common.compiled import compiled
-from algorithms.common.gram_factor import extend, whiten
+from algorithms.common.gram_factor import whiten
 from algorithms.common.kernels import fill_row, own_value
 from algorithms.common.linalg import dot, missing, norm2, put
 from algorithms.prototypes import inverse, regression, turning_map
 from algorithms.prototypes.family import FAR, exchange, rebuild
-from algorithms.prototypes.regression import FEATURES, LABELS, NONE, NYSTROM
+from algorithms.prototypes.regression import FEATURES, LABELS, NONE
 
 GREEDY, COHERENCE = 0, 1
 
@@ -24,7 +23,7 @@ def rows(work, slots, X, Y, learn, out, basis, code, rule, ridge, limit, relativ
      estimates, seen, counts, maps, orders, inverses, label_inverses) = work  # fmt: skip
     budget, most = all_prototypes.shape[1], all_replaced.shape[1]
     k, z, u, gain, v = np.empty(budget), np.empty(budget), np.empty(budget), np.empty(budget), np.zeros(budget)
-    turns, c, along, no_bias = np.empty((2, budget)), np.empty(budget), np.empty(Y.shape[1]), np.zeros(Y.shape[1])
+    turns, c, along = np.empty((2, budget)), np.empty(budget), np.empty(Y.shape[1])
     for n in range(len(X)):
         key, x, y = slots[n], X[n], Y[n]
         if missing(x):
@@ -76,14 +75,11 @@ def rows(work, slots, X, Y, learn, out, basis, code, rule, ridge, limit, relativ
                 regression.carry_kernel_row(weights, P, eta, slot, count, c)
             put(prototypes[slot], x)
             arrival[slot] = seen[key]
-            extend(U, count, z, kxx, turning_map.RIDGE)
-            order[count] = slot
+            turning_map.append(U, order, count, slot, kxx, z)
             if form == LABELS:
                 put(labels[slot], y)
                 inverse.append(label_Q, count, k, kxx + eta, eta, u)
                 regression.label_weights(label_Q, labels, count + 1, weights)
-            pivot = U[count, count]
-            z[count] = max(residual, 0.0) / pivot if pivot > 0.0 else 0.0
             k[count] = kxx
             count += 1
             for field in range(3):
@@ -108,12 +104,8 @@ def rows(work, slots, X, Y, learn, out, basis, code, rule, ridge, limit, relativ
             if form == LABELS:
                 put(labels[slot], y)
                 regression.label_weights(label_Q, labels, count, weights)
-            elif form != NONE and resets:
-                regression.reset(weights, P, eta)
-            elif form == NYSTROM:
-                regression.carry_whitened(weights, P, eta, first, count, turns, kept)
-            elif form == FEATURES:
-                regression.carry_kernel_row(weights, P, eta, slot, count, c)
+            else:
+                regression.follow_swap(form, weights, P, eta, resets, slot, first, count, turns, kept, c)
             if basis.moved.size:
                 basis.moved[n] = 1
                 turning_map.change_of_basis(basis.transfer[n], first, count, turns, kept)
@@ -128,12 +120,7 @@ def rows(work, slots, X, Y, learn, out, basis, code, rule, ridge, limit, relativ
 
         # Regression learns by the set as it is now.
         if teaches and form != LABELS:
-            for i in range(budget):
-                v[i] = 0.0
-            put(v, z[:count] if form == NYSTROM else k[:count])
-            regression.predict(form, weights, z, k, count, y, along)
-            now = along.copy()
-            rls.learn(weights, no_bias, P, v, y, now, c, u, gain, along, 1.0, 1.0 / eta)
+            regression.learn(form, weights, P, z, k, count, y, eta, v, c, u, gain, along)
 
 
 @compiled

@@ -51,6 +51,12 @@ def enter(U: Array, order: Array, count: int, slot: int, k: Array, kxx: float, z
     """x in `slot` as the last coordinate, behind the first `count`; z (count + 1,) become its coordinates."""
     in_order(k, order, count, z)
     whiten(U, count, z)
+    append(U, order, count, slot, kxx, z)
+
+
+@compiled
+def append(U: Array, order: Array, count: int, slot: int, kxx: float, z: Array) -> None:
+    """The same, where z has the first `count` coordinates of x already."""
     extend(U, count, z, kxx, RIDGE)
     order[count] = slot
     pivot = U[count, count]

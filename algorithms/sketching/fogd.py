@@ -19,9 +19,10 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel
 from algorithms.common.linalg import missing
+from algorithms.common.losses import LOSSES, check_steps, evaluate, kind_of, steps
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, reject, require
 from algorithms.common.randomness import normal
-from algorithms.sketching.expansion import LOSSES, check_steps, kind_of, learn_step, products, steps
+from algorithms.sketching.expansion import LARGEST_RATE, learn_step
 
 FREQUENCY = 1  # purpose of the draws
 
@@ -55,7 +56,7 @@ class Fogd(Learner):
     seed: int = 0  # of the draws
 
     def __post_init__(self) -> None:
-        check_steps(self)
+        check_steps(self, below=LARGEST_RATE)
         require(self, "features", 1 <= self.features <= 10_000, "1 to 10000")
         if self.kernel.name != "gaussian":
             reject(self, "kernel", "gaussian", self.kernel.name)
@@ -106,7 +107,7 @@ def _loop(work, slots, X, Y, learn, out, frequencies, loss, rates, ridge):
             for j in range(x.size):
                 angle += frequencies[i, j] * x[j]
             features[i], features[half + i] = np.cos(angle), np.sin(angle)
-        within = not missing(features) and products(features, w, features.size, prediction)
+        within = not missing(features) and evaluate(features, w, features.size, prediction)
         if not within:  # too far out for a wave
             features[:] = np.nan
             continue

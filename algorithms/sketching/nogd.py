@@ -18,13 +18,14 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from algorithms.common.eigen import symmetric
+from algorithms.common.eigen import leading
 from algorithms.common.kernels import Kernel, gram
+from algorithms.common.losses import LOSSES, check_steps, kind_of
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
-from algorithms.sketching.expansion import LOSSES, check_rows, check_steps, kind_of
+from algorithms.sketching.expansion import LARGEST_RATE, check_rows
 from algorithms.sketching.rounds import Rounds, Rule, rows_until
-from algorithms.sketching.sketch import CUT, in_range
+from algorithms.sketching.sketch import in_range
 
 MAPPED = 2  # where the counts of a slot say how many rows the field `map` holds
 
@@ -62,7 +63,7 @@ class Nogd(Learner):
     loss: Literal["hinge", "squared", "logistic"] = "hinge"
 
     def __post_init__(self) -> None:
-        check_steps(self)
+        check_steps(self, below=LARGEST_RATE)
         require(self, "budget", 1 <= self.budget <= 10_000, "1 to 10000")
         require(self, "rank", 1 <= self.width <= self.budget, f"1 to budget ({self.budget})")
 
@@ -109,12 +110,11 @@ class Nogd(Learner):
         support, weights, rank = rounds.support[slot], rounds.weights[slot], self.width
         K = gram(self.kernel, support, support)
         if in_range(K, weights):
-            values, V = symmetric(K, len(K))
-            kept = int((values[:rank] > CUT * values[0]).sum())
-            roots = np.sqrt(values[:kept])
+            values, V = leading(K, rank)
+            kept, roots = len(values), np.sqrt(values)
             Q, w = np.zeros_like(rounds.map[slot]), np.zeros_like(rounds.experts[slot])
-            Q[:, :kept] = V[:, :kept] / roots
-            w[:kept] = roots[:, None] * (V[:, :kept].T @ weights)
+            Q[:, :kept] = V / roots
+            w[:kept] = roots[:, None] * (V.T @ weights)
             if kept and in_range(Q, w):
                 rounds.map[slot], rounds.experts[slot] = Q, w
                 rounds.counts[slot, MAPPED:] = self.budget, rank

@@ -8,11 +8,10 @@ the kernel: K ~ features features'. Deterministic in `seed`.
 
 import numpy as np
 
-from algorithms.common.eigen import symmetric
+from algorithms.common.eigen import whitened
 from algorithms.common.kernels import Kernel, gram
 from algorithms.common.protocol import Array, SettingError
 from algorithms.sketching.sketch import (
-    CUT,
     augmented_map,
     drawn_landmarks,
     drawn_row,
@@ -36,11 +35,7 @@ def incremental_nystrom(kernel: Kernel, X: Array, *, rank: int, landmarks: int) 
     X = np.ascontiguousarray(X, float)
     _check("incremental_nystrom", rank=(rank, landmarks), landmarks=(landmarks, len(X)))
     first = X[:landmarks]
-    values, V = symmetric(gram(kernel, first, first), landmarks)
-    kept = values[:rank] > CUT * values[0]
-    weights = np.zeros((landmarks, rank))
-    weights[:, kept] = V[:, :rank][:, kept] / np.sqrt(values[:rank][kept])
-    features: Array = gram(kernel, X, first) @ weights
+    features: Array = gram(kernel, X, first) @ whitened(gram(kernel, first, first), rank)
     return features
 
 

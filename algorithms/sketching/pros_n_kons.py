@@ -20,14 +20,15 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.eigen import symmetric
+from algorithms.common.eigen import leading, symmetric
 from algorithms.common.kernels import Kernel, fill_row, gram, own_value
 from algorithms.common.linalg import dot, largest, missing, put
+from algorithms.common.losses import LOSSES, evaluate, kind_of, slope, steps
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot
-from algorithms.sketching.expansion import FAR, LOSSES, kind_of, products, slope, steps
-from algorithms.sketching.sketch import CUT, in_range
+from algorithms.sketching.expansion import FAR
+from algorithms.sketching.sketch import in_range
 
 JOINS = 1  # purpose of the draws
 LARGEST_SLOPE = 1e60  # a step from here on is not taken: the square of its slope has to stay in range
@@ -158,17 +159,16 @@ class ProsNKons(Learner):
         K = gram(self.kernel, dictionary, dictionary)
         if not in_range(K) or not in_range(weights):
             return False
-        values, V = symmetric(K, m)
-        kept = int((values > CUT * values[0]).sum())
+        values, V = leading(K, m)
         weighted = weights[:, None] * K * weights
         if not in_range(weighted):
             return False
         sizes, U = symmetric(weighted, m)
         U = weights[:, None] * U / np.sqrt(np.maximum(sizes, 0.0) + self.ridge)
-        whitened, leverage = V[:, :kept] / np.sqrt(values[:kept]), U @ U.T
+        whitened, leverage = V / np.sqrt(values), U @ U.T
         if not in_range(whitened, leverage):
             return False
-        fields.map[slot, :m, :kept], fields.leverage[slot, :m, :m] = whitened, leverage
+        fields.map[slot, :m, : len(values)], fields.leverage[slot, :m, :m] = whitened, leverage
         return True
 
 
@@ -190,7 +190,7 @@ def rows_until(begin, again, work, slots, X, Y, learn, out, code, rule):
 
         # Predict with what earlier rows taught; 0 where x is about to join.
         fill_row(code, dictionaries[key], m, x, k)
-        within = products(k, maps[key, :, :m], m, z[:m]) and products(z, w, m, scores) and kxx < FAR
+        within = evaluate(k, maps[key, :, :m], m, z[:m]) and evaluate(z, w, m, scores) and kxx < FAR
         chance = 0.0
         if within and not resumed:
             residual = max(0.0, kxx - _quadratic(leverages[key], k, m))

@@ -10,8 +10,9 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import fill_row, own_value
 from algorithms.common.linalg import LARGEST_STEP, largest, missing, put
+from algorithms.common.losses import evaluate, side, steps
 from algorithms.common.protocol import Array
-from algorithms.sketching.expansion import FAR, buffer_step, learn_step, products, side, steps
+from algorithms.sketching.expansion import FAR, buffer_step, learn_step
 
 DISCOUNT = 0.99  # of the experts' hinge losses, a round
 
@@ -64,10 +65,10 @@ def rows_until(begin, again, rounds, slots, X, Y, learn, out, code, rule, rates)
         # Predict with what earlier rows taught.
         if mapped:
             fill_row(code, landmarks_of[key], maps.shape[1], x, k)
-            within = products(k, maps[key], maps.shape[1], phi) and products(phi, experts, phi.size, scores)
+            within = evaluate(k, maps[key], maps.shape[1], phi) and evaluate(phi, experts, phi.size, scores)
         else:
             fill_row(code, supports[key], count, x, k)
-            within = products(k, weights_of[key], count, along)
+            within = evaluate(k, weights_of[key], count, along)
         if not resumed:
             prediction = out.prediction[n]
             if mapped and within:

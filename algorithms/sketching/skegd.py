@@ -24,9 +24,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from algorithms.common.kernels import Kernel, gram
+from algorithms.common.losses import HINGE
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
-from algorithms.sketching.expansion import HINGE, check_rows
+from algorithms.sketching.expansion import check_rows
 from algorithms.sketching.rounds import Rounds, Rule, rows_until
 from algorithms.sketching.sketch import (
     augmented_map,

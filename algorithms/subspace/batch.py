@@ -13,12 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.common.eigen import symmetric
+from algorithms.common.eigen import CUT, symmetric, whitened
 from algorithms.common.kernels import Kernel, gram
 from algorithms.common.protocol import Array
 from algorithms.common.randomness import normal, uniform
 
-CUT = 1e-10  # eigenvalues below this share of the largest count as 0
 LLOYD_ROUNDS = 20
 
 
@@ -79,7 +78,7 @@ def kpca(kernel: Kernel, X: Array, rank: int) -> Map:
     >>> bool(np.allclose(U @ U.T, gram(Kernel(bandwidth=1.0), X, X), atol=1e-6))
     True
     """
-    return Map(X, _whitened(gram(kernel, X, X), rank))
+    return Map(X, whitened(gram(kernel, X, X), rank))
 
 
 def nystrom(kernel: Kernel, X: Array, rank: int, *, landmarks: int, choose: str = "uniform", seed: int = 0) -> Map:
@@ -88,7 +87,7 @@ def nystrom(kernel: Kernel, X: Array, rank: int, *, landmarks: int, choose: str 
     The kernel matrix is stood for by C W_r^+ C' (C = K(X, landmarks), W_r of rank `rank`).
     """
     chosen = _landmarks(kernel, X, rank, landmarks, choose, seed)
-    return Map(chosen, _whitened(gram(kernel, chosen, chosen), rank))
+    return Map(chosen, whitened(gram(kernel, chosen, chosen), rank))
 
 
 class Shifted(NamedTuple):
@@ -162,19 +161,10 @@ def _landmarks(kernel: Kernel, X: Array, rank: int, landmarks: int, choose: str,
         return kmeans(X, landmarks, seed)
     if choose == "leverage":
         pilot = X[_drawn(np.ones(len(X)), min(len(X), 10 * landmarks), seed + 1)]
-        U = Map(pilot, _whitened(gram(kernel, pilot, pilot), rank)).features(kernel, X)
+        U = Map(pilot, whitened(gram(kernel, pilot, pilot), rank)).features(kernel, X)
         scores = (U * np.linalg.solve(U.T @ U + CUT * np.trace(U.T @ U) * np.eye(U.shape[1]), U.T).T).sum(axis=1)
         return X[_drawn(np.maximum(scores, 0.0), landmarks, seed)]
     raise ValueError(f"nystrom: choose must be 'uniform', 'kmeans' or 'leverage'; got {choose!r}.")
-
-
-def _whitened(K: Array, rank: int) -> Array:
-    """V Lambda^(-1/2) of the leading eigenpairs: columns of eigenvalues that are 0 are 0."""
-    values, vectors = symmetric(K, len(K))
-    top, whitened = values[:rank], np.zeros((len(K), rank))
-    kept = top > CUT * values[0]
-    whitened[:, : len(top)][:, kept] = vectors[:, : len(top)][:, kept] / np.sqrt(top[kept])
-    return whitened
 
 
 def _drawn(chances: Array, count: int, seed: int) -> Array:

@@ -18,7 +18,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
-from algorithms.common.linalg import missing, norm2, put
+from algorithms.common.linalg import dots, missing, norm2, put
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
 from algorithms.subspace import budget_steps as bud
@@ -246,22 +246,9 @@ def _follow(rules, step, n, gram, image, m, k, q, along, turn, moved):
 
 @compiled
 def _push(rules, gram, m, along, turn):
-    """turn = along for (16), K along for (19b), whose step of A is K times that of (16); four rows at a time."""
+    """turn = along for (16), K along for (19b), whose step of A is K times that of (16)."""
     if rules.parametric:
         for i in range(m):
             turn[i] = along[i]
         return
-    whole = m - m % 4
-    for i in range(0, whole, 4):
-        row1, row2, row3, row4 = gram[i], gram[i + 1], gram[i + 2], gram[i + 3]
-        total1, total2, total3, total4 = 0.0, 0.0, 0.0, 0.0
-        for j in range(m):
-            total1 += row1[j] * along[j]
-            total2 += row2[j] * along[j]
-            total3 += row3[j] * along[j]
-            total4 += row4[j] * along[j]
-        turn[i], turn[i + 1], turn[i + 2], turn[i + 3] = total1, total2, total3, total4
-    for i in range(whole, m):
-        turn[i] = 0.0
-        for j in range(m):
-            turn[i] += gram[i, j] * along[j]
+    dots(gram, m, along[:m], turn)

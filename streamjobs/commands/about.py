@@ -1,7 +1,8 @@
-"""`version` and `sbom`."""
+"""`version`, `sbom` and `dashboards`."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,6 +16,10 @@ LIBRARIES = ("numpy", "scipy", "numba", "faust-streaming", "aiokafka", "rocksdic
 def add_to(app: typer.Typer) -> None:
     app.command("version")(version_command)
     app.command("sbom")(sbom)
+    group = typer.Typer(help="Dashboards for Grafana.", no_args_is_help=True)
+    group.callback()(_group)
+    group.command("write")(write_dashboards)
+    app.add_typer(group, name="dashboards")
 
 
 def version_command(as_json: AsJson = False) -> None:
@@ -49,3 +54,29 @@ def sbom(
     if kafka and not jars:
         raise SetupError(f"sbom: no jars in {home() / 'libs'}; 'streamjobs broker start' downloads them.")
     show(document("streamjobs", jars))
+
+
+def _group() -> None:
+    pass  # without it, a group of one command would be that command
+
+
+def write_dashboards(
+    folder: Annotated[Path, typer.Argument(help="The folder to write to; it is created where it is missing.")],
+) -> None:
+    """Write the dashboards (overview, learners, delivery, person) as JSON for Grafana 10.1 or newer.
+
+    Files of the same names are overwritten.
+    """
+    from streamjobs.errors import SetupError
+
+    try:
+        from streamjobs.dashboards.writing import write
+    except ImportError:
+        raise SetupError(
+            "dashboards: they need the package grafana-foundation-sdk: pip install 'streamjobs[grafana]'."
+        ) from None
+    try:
+        files = write(folder)
+    except OSError as error:
+        raise SetupError(f"dashboards: {error.filename or folder}: cannot be written ({error.strerror}).") from None
+    say("\n".join(map(str, files)))

@@ -1,7 +1,5 @@
 """`check`, `schema`, `config show`: everything about a job file before it runs."""
 
-import json
-from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import BaseModel
 
-from streamjobs.commands.console import AsJson, JobFile, note, say, show
+from streamjobs.commands.console import AsJson, JobFile, compile_loops, note, say, show
+from streamjobs.settings.toml import toml
 from streamjobs.settings.types import readable
 
 if TYPE_CHECKING:
@@ -40,12 +39,16 @@ def check(
     sample: Annotated[Path | None, typer.Option(help="Decode this recording's first rows, as a worker would.")] = None,
     key: Annotated[str | None, typer.Option(help="Column of --sample with the key.")] = None,
     keys: Annotated[int, typer.Option(min=1, help="Number of keys to predict sizes for.")] = 1000,
+    compile_now: Annotated[
+        bool, typer.Option("--compile", help="Compile the job's loops into the cache, so that its workers start at once.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a job file, list all mistakes at once, and predict the size of its states.
 
     Ends with code 1 where no record of --sample can be used.
     """
+    from algorithms.common.cache_folder import cache_root
     from streamjobs.errors import NothingLearned, SetupError
     from streamjobs.job_files import job_of
     from streamjobs.kafka.certificates import check_authority
@@ -54,7 +57,8 @@ def check(
 
     job = job_of(job_file)
     check_authority(job.settings.broker)
-    advice = [*notes(job.settings), *unreadable(job.settings.broker), *exposed(job.settings.broker)]
+    broker, metrics = job.settings.broker, job.settings.metrics
+    advice = [*notes(job.settings), *unreadable(broker), *exposed(broker, metrics)]
     result: dict[str, Any] = {"job": str(job_file), "advice": advice, **_predicted(job, keys)}
     if sample is not None:
         result["sample"] = _sampled(job, sample, key)
@@ -66,6 +70,9 @@ def check(
             raise SetupError("\n".join(problems))
         result["advice"] += expiring_certificates(job.settings.broker)
         result["online"] = "the broker answers; every topic is there and fits; every right is granted"
+    if compile_now:
+        compile_loops(job)
+        result["compiled"] = str(cache_root())
     if as_json:
         show(result)
     else:
@@ -143,6 +150,8 @@ def _print_result(result: dict[str, Any], keys: int) -> None:
             say(f"             {counts}; the first: {sample['first_error']}")
     if "online" in result:
         say(f"  online     {result['online']}")
+    if "compiled" in result:
+        say(f"  compiled   the job's loops are in {result['compiled']}")
 
 
 def schema() -> None:
@@ -155,10 +164,11 @@ def schema() -> None:
 def config_show(job_file: JobFile, as_json: AsJson = False) -> None:
     """Print every setting of a job, including defaults and the environment; secrets are masked."""
     from streamjobs.job_files import job_of
+    from streamjobs.settings.sections import SinksSection
 
     job = job_of(job_file)
     table = masked(job.settings)
-    table["sinks"] = {sink: job.sinks.get(sink, "") for sink in ("features", "predictions", "drift", "dlq")}
+    table["sinks"] = {sink: job.sinks.get(sink, "") for sink in SinksSection.model_fields}
     if as_json:
         show(table)
     else:
@@ -178,26 +188,3 @@ def without_secrets(section: BaseModel) -> dict[str, Any]:
 
     values = section.model_dump(exclude_none=True)
     return {name: MASK if is_secret(type(section), name) else value for name, value in values.items()}
-
-
-def toml(table: Mapping[str, Any]) -> str:
-    """Sections of settings as TOML.
-
-    >>> print(toml({"learner": {"name": "okfeb", "kernel": {"bandwidth": 1.5}}}))
-    [learner]
-    name = "okfeb"
-    kernel = { bandwidth = 1.5 }
-    """
-    sections = []
-    for section, settings in table.items():
-        lines = [f"{name} = {_value(value)}" for name, value in settings.items()]
-        sections.append("\n".join([f"[{section}]", *lines]))
-    return "\n\n".join(sections)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{name} = {_value(inner)}" for name, inner in value.items()) + " }"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_value(inner) for inner in value) + "]"
-    return json.dumps(value, ensure_ascii=False)  # texts, numbers, true and false are the same in TOML

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from streamjobs.commands.console import note, say
+
 
 def add_to(app: typer.Typer) -> None:
     app.command("demo")(demo)
@@ -11,12 +13,35 @@ def add_to(app: typer.Typer) -> None:
 
 def demo(
     kafka: Annotated[bool, typer.Option("--kafka", help="Use a real Apache Kafka (needs Java 17 and Maven).")] = False,
-    seconds: Annotated[float, typer.Option(min=5, max=600, help="How long to play the recordings, in seconds.")] = 20.0,
+    browser: Annotated[
+        bool,
+        typer.Option(
+            "--browser/--no-browser", help="Open the worker's live page, where a browser and a terminal are there."
+        ),
+    ] = True,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=5, max=600, help="How long to play the recordings; absent: 20, with --feed until it is stopped."),
+    ] = None,
+    feed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Only send the recordings, in real time and again and again, to this broker, such as "
+            "kafka://localhost:9092; a worker of yours runs the demo's job.",
+        ),
+    ] = None,
 ) -> None:
     """See it work: recognise the exercises of people it has never seen, with a broker, recordings and a worker.
 
     Needs no Java, Docker or network.
     """
+    if feed is not None:
+        from streamjobs.demo.feed import feed as send
+
+        note(f"sending the demo's recordings to {feed}, until it is stopped ...")
+        say(f"{send(feed, seconds):,} records sent")
+        return
     from streamjobs.demo.show import run
 
-    run(kafka=kafka, seconds=seconds)
+    run(kafka=kafka, seconds=seconds or 20.0, browser=browser)

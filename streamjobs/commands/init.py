@@ -53,10 +53,10 @@ kernel = {{ name = "gaussian", bandwidth = {bandwidth} }}  # about the square ro
 {head}
 
 [drift]
-detector = "page_hinkley"
-watch = "ls_error"  # ls_error | loss
+watch = "columns"  # columns | ls_error | loss; the numbers of a row as they come, or an error of the learner
+false_alarms = "1 per 10000 rows"  # most that a key may have while nothing changes{per_time}
 
-# [sinks]  # absent: <topic>.features, .predictions, .drift, .dlq; "" turns one off (never dlq)
+# [sinks]  # absent: <topic>.features, .predictions, .alarms, .dlq; "" turns one off (never dlq)
 # features = ""
 
 [state]
@@ -135,6 +135,7 @@ def filled(guessed: "Guess | None", file: Path, topic: str) -> str:
         label=_label(guessed),
         left_out=_left_out(guessed),
         window=_window(rate or 50.0, windowed, guessed),
+        per_time='; or by time, such as "1/day"' if windowed else "",
         clip="clip = 5.0  # a single outlier does not move the model",
         role="head" if labelled else "track",
         rank=rank,

@@ -37,10 +37,18 @@ def run(
     gc.disable()  # imports leave no garbage, and looking for it takes a tenth of the start; the worker enables it again
     try:
         from streamjobs.job_files import core_from, read_job
+        from streamjobs.maintenance.ask import States
         from streamjobs.worker.run import run as work
 
         composition = read_job(job_file)
-        code = work(composition.settings, lambda: core_from(composition), once=once, drain=drain, debug=context.obj["debug"])
+        code = work(
+            composition.settings,
+            lambda: core_from(composition),
+            make_states=States,
+            once=once,
+            drain=drain,
+            debug=context.obj["debug"],
+        )
     finally:
         gc.enable()
     if code:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from streamjobs.commands.console import AsJson, JobFile, counted, moment, note, say, show, table
+from streamjobs.commands.prototypes.show import show_prototypes
 from streamjobs.settings.types import readable
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from streamjobs.maintenance.compare import Change
     from streamjobs.maintenance.copies import Copy, Entry
     from streamjobs.maintenance.summary import Summary
+    from streamjobs.replay.learner_rows import KeyRows
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The key, as 'state list' shows it.")]
 CopyFile = Annotated[
@@ -186,18 +188,68 @@ def _row(line: "Summary") -> tuple[Any, ...]:
     return line.key, line.partition, *figures, event, moment(line.written)
 
 
-def show_command(job_file: JobFile, key: Key, copy: CopyFile = None, as_json: AsJson = False) -> None:
-    """Show a key's state: fields of every stage with shapes and norms, LS error, classes, drift."""
+def show_command(
+    job_file: JobFile,
+    key: Key,
+    copy: CopyFile = None,
+    as_json: AsJson = False,
+    prototypes: Annotated[
+        bool, typer.Option("--prototypes", help="Show the samples that its learner keeps instead, in the records' units.")
+    ] = False,
+    image: Annotated[
+        str | None, typer.Option(help="With --prototypes: samples are images of HEIGHTxWIDTH numbers, such as 16x16.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="With --prototypes: a .svg or .png file to draw them in; needs streamjobs[plots].")
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--input", help="With --prototypes: recordings, for each sample's share of the key's rows."),
+    ] = None,
+    column: Annotated[str | None, typer.Option("--key", help="Column of --input with the key.")] = None,
+    time_column: Annotated[
+        str | None, typer.Option("--time", help="Column of --input with the records' timestamps, as for 'replay'.")
+    ] = None,
+) -> None:
+    """Show a key's state: fields of every stage with shapes and norms, LS error, classes, drift; or its prototypes.
+
+    With --prototypes: each stored sample, the row that it was, and with --input the share of the key's rows that are most
+    similar to it. A terminal shows them as colours, or with --image as images.
+    """
+    from streamjobs.errors import ConfigError
     from streamjobs.job_files import job_of
     from streamjobs.maintenance.summary import details
 
+    if not prototypes and (image or picture or source or column or time_column):
+        raise ConfigError("state show: --image, --picture, --input, --key and --time belong to --prototypes.")
+    if (source is None) != (column is None):
+        raise ConfigError("state show: --input and --key belong together.")
     job = job_of(job_file)
-    keys = [details(job, entry) for entry in entries_of(read_copy(job, copy, key), key)]
+    entries = entries_of(read_copy(job, copy, key), key)
+    if prototypes:
+        rows = None if source is None or column is None else _rows_of(job, source, column, key, time_column)
+        show_prototypes(job, entries, rows=rows, image=image, picture=picture, as_json=as_json)
+        return
+    keys = [details(job, entry) for entry in entries]
     if as_json:
         show(keys)
         return
     for one in keys:
         _print_details(one)
+
+
+def _rows_of(job: "Job", source: Path, column: str, key: str, time: str | None) -> "KeyRows":
+    """The key's rows of a recording, as its learner gets them; raises ConfigError where there are none."""
+    from streamjobs.errors import ConfigError
+    from streamjobs.maintenance.copies import printable
+    from streamjobs.recordings.files import records_of
+    from streamjobs.replay.learner_rows import learner_rows
+
+    records = records_of(source, job.settings.source, column, time, job.settings.side)
+    rows = learner_rows(job, (record for record in records if printable(record.key or b"") == key))
+    if not len(rows.scaled):
+        raise ConfigError(f"--input {source}: no rows of key {key!r}; its learner would learn nothing of them.")
+    return rows
 
 
 def _print_details(about: dict[str, Any]) -> None:

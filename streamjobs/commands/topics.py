@@ -33,6 +33,15 @@ def plan(
     partitions: Partitions = None,
     acl: Acl = False,
     principal: Principal = None,
+    strimzi: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLUSTER",
+            help="Print KafkaTopic and KafkaUser resources for this cluster of Strimzi's, as JSON that kubectl takes; "
+            "the user is --principal's.",
+        ),
+    ] = None,
+    replication: Annotated[int, typer.Option(min=1, help="Replication factor of --strimzi's topics.")] = 3,
     as_json: AsJson = False,
 ) -> None:
     """Print the topics that a job needs, with their settings; connects to no broker."""
@@ -40,7 +49,12 @@ def plan(
     from streamjobs.kafka.topics import plan as planned
 
     job = job_of(job_file)
-    rights = _rights(job, principal) if acl else None
+    rights = _rights(job, principal) if acl or strimzi is not None else None
+    if strimzi is not None and rights is not None:
+        from streamjobs.kafka.strimzi import resources
+
+        show(resources(strimzi, planned(job.settings, job.sinks, partitions or 4, job.state_bytes), rights, replication))
+        return
     _show(planned(job.settings, job.sinks, partitions or 4, job.state_bytes), rights, job, as_json)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamjobs.commands.console import AsJson, JobFile, note, say, show, table, write_private
+from streamjobs.settings.toml import toml
 
 if TYPE_CHECKING:
     from streamjobs.replay.tuning import Trial, Tuned
@@ -75,7 +76,7 @@ def tune(
     if as_json:
         show(_json(tuned, best, chosen))
     else:
-        _print(tuned, best, tuning.toml_of(chosen), candidates)
+        _print(tuned, best, toml(chosen), candidates)
     if write is not None:
         text = tuning.rewritten(job_file.read_text(encoding="utf-8"), chosen)
         if tomllib.loads(text) != {**contents, **chosen}:
@@ -115,7 +116,7 @@ def _print(tuned: "Tuned", best: "Trial", snippet: str, candidates: int) -> None
         note(f"not all settings were tried: the time was up, or {candidates} trials were made; --seconds and --candidates")
     say()
     say(f"# on the rest {_number(best.errors.rest)}; as the job file has it {_number(own.errors.rest)}")
-    say(snippet.rstrip())
+    say(snippet)
     if linear is not None:
         say()
         better = "less than the job's" if (linear.errors.first or 0.0) < (best.errors.first or 0.0) else "not less"

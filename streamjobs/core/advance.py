@@ -10,11 +10,12 @@ import numpy as np
 
 from algorithms.common.protocol import LEARN, Array, Outputs, unknown
 from streamjobs.core.admit import admit
+from streamjobs.core.alarms import events_of
 from streamjobs.core.careful import Guarded, careful
 from streamjobs.core.decoding.records import untimed
 from streamjobs.core.encode import Encoder
-from streamjobs.core.job import CLIP, FILL, ORDER, Job
-from streamjobs.core.messages import Advanced, Output, Record, Report, dead_letter
+from streamjobs.core.job import Job
+from streamjobs.core.messages import MOST_SHOWN, Advanced, Output, Record, Report, dead_letter, letter_shown
 from streamjobs.core.model import choose, error_of, remember_choices, run_learners, watch_drift
 from streamjobs.core.state.live import Live
 from streamjobs.errors import RecordError
@@ -23,6 +24,7 @@ from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import SKIPPED, TAKEN, UNFILLED, Fill
 from streamjobs.stages.idle import AWAKE, Idle
 from streamjobs.stages.late_labels import LateLabels, Matched
+from streamjobs.stages.names import BOOKS, CLIP, FILL, IDLE, ORDER
 from streamjobs.stages.order import DUPLICATE, LATE, Order
 from streamjobs.stages.rows import Modelled, Rows, picked
 from streamjobs.stages.windows import Windows
@@ -61,7 +63,7 @@ def _apply(job: Job, live: Live, records: Sequence[Record], left_out: bool = Fal
             now, met = _match_labels(job, live, records, came, labels, letters, report)
             if left_out:
                 now = now._replace(X=unknown(now.X.shape))
-            made = _run_model(job, live, came, now, met, report) if len(now.slots) else None
+            made = _run_model(job, live, records, came, now, met, report) if len(now.slots) else None
             if total is not None and made is not None and len(came.slots) and not left_out:
                 told = job.stage(FILL, Fill).tell(live.work[FILL], came.slots, total[came.owner])
                 made = made._replace(filled=told)
@@ -73,6 +75,8 @@ def _apply(job: Job, live: Live, records: Sequence[Record], left_out: bool = Fal
         if not report.first_letter:
             record = records[index]
             report.first_letter = f"{error.reason}, topic {record.topic}[{record.partition}] offset {record.offset}"
+        if len(report.letters) < MOST_SHOWN:
+            report.letters.append(letter_shown(records[index], error))
         outputs.append(dead_letter(records[index], error))
     report.keys_created = live.created - created
     report.keys_evicted = live.left - left
@@ -121,9 +125,9 @@ def _run_signal(
     if repeated and order.duplicates == "drop":
         _count(report, "duplicate", repeated)
     now = Rows(ordered.slots, ordered.times, ordered.X, ordered.L, ordered.owner, ordered.learn)
-    idle = job.optional_stage("idle", Idle)
+    idle = job.optional_stage(IDLE, Idle)
     if idle is not None:
-        idle.advance(live.work["idle"], now.slots, now.X, now.learn)
+        idle.advance(live.work[IDLE], now.slots, now.X, now.learn)
     windows = job.optional_stage("windows", Windows)
     if windows is None:
         return _mark_awake(now, idle is not None)
@@ -184,8 +188,10 @@ def _unmatched(record: Record, waiting: LateLabels) -> str:
     )
 
 
-def _run_model(job: Job, live: Live, came: Rows, now: Rows, met: Matched | None, report: Report) -> Modelled:
-    """Scaling, learner, drift and books over the rows `now`; gives what was made of those that `came` among them."""
+def _run_model(
+    job: Job, live: Live, records: Sequence[Record], came: Rows, now: Rows, met: Matched | None, report: Report
+) -> Modelled:
+    """Scaling, learner, drift, alarms and books over the rows `now`; gives what was made of those that `came` among them."""
     slots = np.zeros(len(now.slots), np.int64) if live.pooled else now.slots
     clip = job.optional_stage(CLIP, ClipTargets)
     if clip is not None:
@@ -203,5 +209,5 @@ def _run_model(job: Job, live: Live, came: Rows, now: Rows, met: Matched | None,
     if job.settings.drift is not None:
         error = error_of(out, job.settings.drift)
         drift = [watch_drift(job, live, watch, slots, scaled, came, error) for watch in job.watches]
-    seq, seen = job.stage("books", ClassCounts).number(live.work["books"], slots)
-    return Modelled(out, drift, share, said, seq, seen)
+    seq, seen = job.stage(BOOKS, ClassCounts).number(live.work[BOOKS], slots)
+    return Modelled(out, drift, share, said, seq, seen, events_of(job, live, records, slots, came, drift))

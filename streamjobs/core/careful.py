@@ -14,11 +14,12 @@ from typing import Protocol
 
 from numba.core.errors import NumbaError
 
-from streamjobs.core.job import ORDER, Job
-from streamjobs.core.messages import Advanced, Failure, Output, Record, Report, dead_letter
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Advanced, Failure, Output, Record, Report, dead_letter, letter_shown
 from streamjobs.core.state.live import Live
 from streamjobs.core.state.undo import Kept, counts_of, keep, put_back, rewind
 from streamjobs.errors import RecordError, StreamjobsError
+from streamjobs.stages.names import BOOKS, ORDER
 from streamjobs.stages.order import Order
 
 REASON = "learner_failed"
@@ -115,7 +116,9 @@ def _without(job: Job, live: Live, record: Record, error: StageError, kept: Kept
     )
     report.dead_lettered, report.first_letter = {REASON: 1}, f"{REASON}, {where}"
     report.failures.append(Failure(record.offset, error.stage, error.error, error.place))
-    return Advanced([dead_letter(record, RecordError(REASON, f"{text}; {done}.", error.stage))], report)
+    reason = RecordError(REASON, f"{text}; {done}.", error.stage)
+    report.letters = [letter_shown(record, reason)]
+    return Advanced([dead_letter(record, reason)], report)
 
 
 def _next_row(job: Job, live: Live, record: Record) -> int:
@@ -124,7 +127,7 @@ def _next_row(job: Job, live: Live, record: Record) -> int:
         return 0
     live.tick()
     slot = 0 if live.pooled else live.slot(record.key)
-    return int(live.work["books"]["rows"][slot])
+    return int(live.work[BOOKS]["rows"][slot])
 
 
 def _holds_samples(job: Job) -> bool:

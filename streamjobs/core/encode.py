@@ -15,11 +15,25 @@ import msgspec
 import numpy as np
 
 from algorithms.common.protocol import Array
-from algorithms.drift.report import ALARM, COLUMNS, FIRST_COLUMN, FIRST_SHIFT, OPEN, READY, SINCE, WIDE_COLUMNS
+from algorithms.drift.report import (
+    AFTER,
+    ALARM,
+    BEFORE,
+    COLUMNS,
+    FIRST_COLUMN,
+    FIRST_SHIFT,
+    OF_COLUMN,
+    OPEN,
+    READY,
+    SINCE,
+    WIDE_COLUMNS,
+)
+from streamjobs.core import alarms
+from streamjobs.core.identities import identities
 from streamjobs.core.job import Job
-from streamjobs.core.messages import Output, Record, Report, Worst
+from streamjobs.core.messages import MOST_SHOWN, Alarm, BatchRows, Output, Record, Report, Worst
 from streamjobs.core.state.live import Live
-from streamjobs.stages.rows import Modelled, Rows
+from streamjobs.stages.rows import Modelled, Rows, Watched
 
 _lines = msgspec.json.Encoder().encode_lines
 _NOTHING = repeat(None)
@@ -59,7 +73,7 @@ class Prediction(msgspec.Struct):
     labelled: list[str] | None  # classes whose label this key's head had learned before this row; null in a regression
     head: str | None  # frozen (the population's) or adapted (the key's own): which weighs more; null where there is one
     share: float | None  # weight of the adapted head in the scores, 0 to 1
-    filled: int | msgspec.UnsetType = msgspec.UNSET  # as in Features
+    filled: int | msgspec.UnsetType = msgspec.UNSET  # missing numbers filled in since the row before
 
 
 class Beside(msgspec.Struct):
@@ -104,6 +118,7 @@ class Encoder:
         """Append the rows' outputs, sink by sink, and count them in the report."""
         slots, owners = rows.slots.tolist(), rows.owner.tolist()
         texts = [self.live.text_of[slot] for slot in slots]
+        report.batches.append(BatchRows(texts, rows.times, made.out.ls_error))
         sinks: list[tuple[str, list[bytes]]] = []
         if "features" in self.job.sinks:
             sinks.append(("features", self._features(texts, rows, made)))
@@ -113,30 +128,27 @@ class Encoder:
             sinks.append(("drift", self._drift(texts, rows, made)))
         stamps = np.rint(rows.times * 1000.0).astype(np.int64).tolist()
         keys = [self.records[owner].key for owner in owners]
-        headers = [[("streamjobs-id", identity)] for identity in self._identities(rows.owner)]
+        headers = [[("streamjobs-id", identity)] for identity in identities(self.records, rows.owner)]
         for sink, values in sinks:
             outputs += map(_made, zip(repeat(sink), keys, values, stamps, headers, strict=False))
+        outputs += alarms.encoded(self.job, self.live, self.records, rows, made.events)
         self._count(rows, made, report)
+        if made.drift and len(report.alarms) < MOST_SHOWN:
+            report.alarms += self._alarms(texts, rows, made.drift[0])
 
-    def _identities(self, owner: Array) -> list[bytes]:
-        """Of the record in owner[n]; where it gave several rows, with the number of the row among them."""
-        owners, records = owner.tolist(), self.records
-        base = f"{records[owners[0]].topic}-{records[owners[0]].partition}-".encode()
-        times = np.bincount(owner)
-        if times.max() == 1:
-            return [b"%s%d" % (base, records[index].offset) for index in owners]
-        of_record = {index: b"%s%d" % (base, records[index].offset) for index in set(owners)}
-        if (owner[1:] >= owner[:-1]).all():
-            running = np.arange(len(owner)) - np.searchsorted(owner, owner)
-        else:
-            running = np.empty(len(owner), np.int64)
-            order = np.argsort(owner, kind="stable")
-            running[order] = np.arange(len(owner)) - np.searchsorted(owner[order], owner[order])
-        behind = [b"-%d" % number for number in range(int(times.max()))]
-        return [
-            of_record[index] + behind[number] if several else of_record[index]
-            for index, number, several in zip(owners, running.tolist(), (times[owner] > 1).tolist(), strict=True)
-        ]
+    def _alarms(self, texts: list[str], rows: Rows, seen: Watched) -> list[Alarm]:
+        """The first alarms of the job's detector, for the worker's page."""
+        at = np.flatnonzero(seen.verdict[:, ALARM] > 0)[:MOST_SHOWN].tolist()
+        drift = self.job.settings.drift
+        if not at or drift is None:
+            return []
+        names = type(self.job.watches[0].detector).name, drift.watch
+        told = []
+        for row in at:
+            verdict = seen.verdict[row]
+            figures = float(seen.value[row]), float(verdict[BEFORE]), float(verdict[AFTER])
+            told.append(Alarm(texts[row], float(rows.times[row]), *names, *figures, self._moved(verdict)))
+        return told
 
     def _features(self, texts: list[str], rows: Rows, made: Modelled) -> list[bytes]:
         places = texts, rows.times.tolist(), made.seq.tolist(), repeat(self.job.model)
@@ -172,6 +184,7 @@ class Encoder:
                 smoothed = _of_column(said.smoothed, said.chosen)
             labelled = self._labelled(rows.slots, said.labelled)
             report.wrong += int(((truth >= 0) & (said.chosen >= 0) & (truth != said.chosen)).sum())
+        report.batches[-1] = report.batches[-1]._replace(predicted=y_hats, labels=ys)
         alarms: Iterable[Any] = (made.drift[0].verdict[:, 1] > 0).tolist() if made.drift else _NOTHING
         shares: Iterable[Any] = _NOTHING if made.share is None else made.share.tolist()
         heads: Iterable[Any] = _NOTHING if made.share is None else map(_head, made.share.tolist())
@@ -226,8 +239,9 @@ class Encoder:
         """Names of the columns that an alarm names, by how far they moved."""
         if verdict.size < WIDE_COLUMNS or not verdict[ALARM] > 0:
             return _NO_COLUMNS
-        named = zip(verdict[FIRST_COLUMN::2].tolist(), verdict[FIRST_SHIFT::2].tolist(), strict=True)
-        return {self.job.column_name(int(column)): shift for column, shift in named if math.isfinite(column)}
+        names = self.job.composition.columns
+        named = zip(verdict[FIRST_COLUMN::OF_COLUMN].tolist(), verdict[FIRST_SHIFT::OF_COLUMN].tolist(), strict=True)
+        return {names[int(column)]: shift for column, shift in named if math.isfinite(column)}
 
     def _spanned(self, rows: Rows, errors: Array, report: Report) -> None:
         known = np.flatnonzero(np.isfinite(errors))

@@ -42,6 +42,10 @@ class LiveLike(Protocol):
     def busy(self, key: bytes, since: int) -> bool: ...  # not stored, or used in a batch after the `since`-th
     def forget(self, key: bytes) -> None: ...
     def stats(self, since: int) -> LiveStats: ...  # of keys with a record in a batch after the `since`-th
+    def worst(self, since: int, most: int) -> list[tuple[str, float]]: ...  # of these keys those with the largest LS errors
+    def look_up(self, key: bytes) -> tuple[bytes, Any] | None: ...  # its snapshot now, and what it says if it is live
+    @property
+    def slot_of(self) -> Mapping[bytes, int]: ...  # the live keys
 
 
 class Core(NamedTuple):

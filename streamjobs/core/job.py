@@ -12,25 +12,23 @@ from algorithms.common.protocol import State
 from algorithms.drift.report import watches_columns
 from streamjobs.core.decoding.records import Decoded, decoder
 from streamjobs.core.messages import Record
-from streamjobs.core.state import migration, snapshot
+from streamjobs.core.state import held_stages, migration, snapshot
 from streamjobs.core.state.population import Population, begin_head
 from streamjobs.core.state.population import decode as decode_population
 from streamjobs.core.state.snapshot import Snapshot
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.settings.composition import Composition, Watch, composition_of
 from streamjobs.settings.sections import Settings
+from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.class_counts import ClassCounts
-from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fallback import Fallback
-from streamjobs.stages.fill import Fill, FillState
+from streamjobs.stages.fill import FillState
 from streamjobs.stages.idle import Idle
 from streamjobs.stages.learner import LearnerStage
+from streamjobs.stages.names import ALARMS, BOOKS, CLIP, FILL, IDLE, LEARNER, MAP, ORDER, SCALING
 from streamjobs.stages.order import Order, OrderState
 from streamjobs.stages.stage import JobStage, Shape, refuse
-from streamjobs.stages.statistics import names as statistic_names
 
-ORDER, LEARNER = "order", "learner"  # stages that every job has
-FILL, CLIP = "fill", "clip"  # states are read whether or not they have them
 SEED_BYTES = 6
 Kind = TypeVar("Kind", bound=JobStage)
 
@@ -136,12 +134,6 @@ class Job(NamedTuple):
         """Numbers of a row: dim, or the statistics of a window."""
         return self.shape.width
 
-    def column_name(self, column: int) -> str:
-        """What a number of a row is called: a field, the statistic of one in a window, else its place in x."""
-        settings, windows = self.settings, self.composition.windows
-        fields = [name for name, _ in settings.source.columns] or [f"{settings.source.x}[{n}]" for n in range(self.dim)]
-        return (fields if windows is None else statistic_names(fields, windows.statistics))[column]
-
     @property
     def label_width(self) -> int:
         """Numbers of a label's code."""
@@ -224,10 +216,11 @@ class Job(NamedTuple):
     def decode_snapshot(self, data: bytes) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
         """Raises SnapshotError when the bytes are damaged or another job wrote them; the message says what differs."""
         held = snapshot.decode(data)
-        stages = self._stages_in(held)
+        fresh, stages = self.fresh(0), held_stages.of_description(held, self.fingerprint, self.described, self.own)
         if stages is None:
             return self._migrated(held)
-        fresh = self.fresh(0)
+        behind = self.watches[-1].detector_stage if self.watches else None
+        stages = held_stages.of_arrays(stages, fresh, len(held.arrays), self.shape, behind)
         states, at = dict(fresh), 0
         for name, stage in stages.items():
             like = fresh[name] if name in fresh else stage.begin(self.shape, 0)
@@ -242,28 +235,6 @@ class Job(NamedTuple):
             raise SnapshotError(f"snapshot knows the classes {held.names!r:.200}, this job begins with {least!r:.200}.")
         self._validate(states, fresh, held.names)
         return states, held.names, held.offsets
-
-    def _stages_in(self, held: Snapshot) -> dict[str, JobStage] | None:
-        """The stages whose states a snapshot holds, in order: this job's, with or without FILL and CLIP.
-
-        Missing numbers may be filled or not as [source] missing says, targets clipped as [head] clip_target does (none were
-        up to 0.2.0): a key that had no such state begins it, one that needs none any more drops it. None: another job wrote
-        the snapshot.
-        """
-        own = self.own
-        if held.fingerprint == self.fingerprint:
-            return own
-        written = snapshot.table_of(held.description)
-        either = {FILL: "", CLIP: ""}
-        if {**written, **either} != {**self.described, **either}:
-            return None
-        stages: dict[str, JobStage] = {FILL: Fill(policies=("skip",) * self.dim)} if FILL in written else {}
-        for name, stage in own.items():
-            if CLIP not in own and CLIP in written and name in ("scaling", LEARNER) and CLIP not in stages:
-                stages[CLIP] = ClipTargets()
-            if name not in either or name in written:
-                stages[name] = stage
-        return stages
 
     def opened(self, data: bytes) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
         """As `decode_snapshot`, and each stage has taken its state: for who only reads. Raises SnapshotError."""
@@ -281,11 +252,11 @@ class Job(NamedTuple):
         Raises SnapshotError.
         """
         held = snapshot.decode(data)
-        stages = self._stages_in(held)
+        known = held_stages.of_description(held, self.fingerprint, self.described, self.own)
         at = OrderState._fields.index("newest")
-        if stages is not None and FILL in stages:  # it comes before the order
+        if known is not None and FILL in known:  # it comes before the order
             at += len(FillState._fields)
-        if stages is None or len(held.arrays) <= at:
+        if known is None or len(held.arrays) <= at:
             raise SnapshotError("snapshot of another job.")
         newest = held.arrays[at]
         if newest.ndim or newest.dtype != np.float64:
@@ -342,17 +313,18 @@ def stages_of(composition: Composition, population: Population | None, targets: 
     in_order: dict[str, JobStage | None] = {
         FILL: composition.fill,
         ORDER: Order(policy=source.late, lateness=source.lateness, duplicates=source.duplicates),
-        "idle": Idle(after=drift.idle) if drift is not None and drift.idle else None,
+        IDLE: Idle(after=drift.idle) if drift is not None and drift.idle else None,
         "windows": composition.windows,
         "waiting": composition.waiting,
         CLIP: composition.clip,
-        "scaling": _learner(composition.scaling, population and population.scaling),
-        "map": _learner(composition.map, population and population.map),
+        SCALING: _learner(composition.scaling, population and population.scaling),
+        MAP: _learner(composition.map, population and population.map),
         LEARNER: LearnerStage(learner=composition.learner, predicts=True, start=start),
         **_drift(composition.watches),
+        ALARMS: Alarms(watches=1, columns=composition.width) if "alarms" in composition.sinks else None,
         "smoothing": composition.smoothing,
         "fallback": Fallback() if composition.falls_back else None,
-        "books": ClassCounts(classes=targets if composition.task == "classification" else 0, given=known),
+        BOOKS: ClassCounts(classes=targets if composition.task == "classification" else 0, given=known),
     }
     return {name: stage for name, stage in in_order.items() if stage is not None}
 

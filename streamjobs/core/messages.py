@@ -1,9 +1,10 @@
 """What enters and leaves the core: records, outputs and the report of one call of `advance`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from algorithms.common.protocol import Array
 from streamjobs import __version__
 from streamjobs.errors import RecordError
 
@@ -74,9 +75,51 @@ class Failure(NamedTuple):
     place: str  # file and line
 
 
+class BatchRows(NamedTuple):
+    """Rows of a batch as columns, in order, for the worker's page; never in a metric or a log.
+
+    Its lists and arrays are those that the outputs were made of.
+    """
+
+    keys: Sequence[str]
+    times: Array  # (n,) event times, seconds since 1970
+    ls_errors: Array  # (n,) NaN where the learner has none
+    predicted: Sequence[Any] | None = None  # class or number(s) of each row; None without predictions
+    labels: Sequence[Any] | None = None  # the same of the labels that came with them
+
+
+class Alarm(NamedTuple):
+    """A row for which the drift detector raised an alarm, for the worker's page."""
+
+    key: str
+    time: float  # event time, seconds since 1970
+    detector: str
+    watch: str
+    value: float  # what the detector saw
+    before: float  # mean before the suspected change
+    after: float
+    columns: Mapping[str, float] = {}  # those that moved most, by how many deviations; of detectors that watch columns
+
+
+class Letter(NamedTuple):
+    """A dead letter, for the worker's page."""
+
+    key: str
+    partition: int
+    offset: int
+    reason: str
+    message: str
+
+
+MOST_SHOWN = 50  # alarms, and dead letters, that a report holds for the page
+
+
 @dataclass(slots=True)
 class Report:
-    """What one call of `advance` did, for metrics and logs; counts are plain ints, never keyed by a record key."""
+    """What one call of `advance` did, for metrics and logs; counts are plain ints, never keyed by a record key.
+
+    The last three fields hold keys, and are for the worker's page alone.
+    """
 
     records: int = 0
     bytes: int = 0
@@ -104,6 +147,9 @@ class Report:
     newest_event: float = 0.0  # event time in seconds since 1970 of the newest row, 0 = none
     newest_delay: float = float("nan")  # its record time minus its event time, seconds
     failures: list[Failure] = field(default_factory=list)  # dead letters "learner_failed"
+    batches: list[BatchRows] = field(default_factory=list)
+    alarms: list[Alarm] = field(default_factory=list)  # the first MOST_SHOWN
+    letters: list[Letter] = field(default_factory=list)  # the first MOST_SHOWN
 
     def add(self, later: "Report") -> None:
         """Count what was done after this as well."""
@@ -155,6 +201,12 @@ def dead_letter(record: Record, error: RecordError) -> Output:
     )
     headers = list(zip(LETTER_HEADERS, values, strict=True))
     return Output("dlq", record.key, record.value, record.timestamp, [*headers, *record.headers])
+
+
+def letter_shown(record: Record, error: RecordError) -> Letter:
+    """A dead letter as the worker's page shows it."""
+    key = (record.key or b"").decode("utf-8", "backslashreplace")
+    return Letter(key, record.partition, record.offset, error.reason, str(error))
 
 
 def _attempt(record: Record) -> int:

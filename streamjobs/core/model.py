@@ -13,7 +13,7 @@ import numpy as np
 
 from algorithms.common.protocol import PREDICT_ONLY, Array, Outputs, unknown
 from algorithms.drift.report import watches_columns
-from streamjobs.core.job import LEARNER, Job
+from streamjobs.core.job import Job
 from streamjobs.core.messages import Report
 from streamjobs.core.state.live import Live
 from streamjobs.settings.composition import Watch
@@ -22,6 +22,7 @@ from streamjobs.stages.class_counts import ClassCounts, targets_of
 from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.late_labels import LateLabels, Matched
 from streamjobs.stages.learner import LearnerStage
+from streamjobs.stages.names import BOOKS, LEARNER, MAP, SCALING
 from streamjobs.stages.rows import Choice, Rows, Watched
 from streamjobs.stages.smoothing import Smoothing
 
@@ -32,9 +33,9 @@ def run_learners(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Array,
     A population's scaling and map serve all keys at once and learn nothing.
     """
     X = np.ascontiguousarray(rows.X)
-    to_scale = _features(job, live, "scaling", slots, X, rows.learn)
+    to_scale = _features(job, live, SCALING, slots, X, rows.learn)
     scaled = X if to_scale is None else to_scale.features
-    mapped = _features(job, live, "map", slots, scaled, rows.learn)
+    mapped = _features(job, live, MAP, slots, scaled, rows.learn)
     if job.task == "classification":
         Y = targets_of(rows.L[:, 0], job.targets)
     else:
@@ -67,7 +68,7 @@ class Choosing(NamedTuple):
 
     @classmethod
     def of(cls, job: Job) -> "Choosing":
-        counts = job.stage("books", ClassCounts)
+        counts = job.stage(BOOKS, ClassCounts)
         return cls(job.optional_stage("smoothing", Smoothing), counts, job.optional_stage("fallback", Fallback))
 
     def advance(self, work: Mapping[str, Any], slots: Array, scores: Array, codes: Array, learn: Array) -> Choice:
@@ -76,7 +77,7 @@ class Choosing(NamedTuple):
         if self.smoothing is not None:
             scores = smoothed = self.smoothing.advance(work["smoothing"], slots, scores, learn)
         labelled = np.empty(scores.shape, np.int8)
-        chosen, known = self.counts.decide(work["books"], slots, scores, codes, learn, labelled)
+        chosen, known = self.counts.decide(work[BOOKS], slots, scores, codes, learn, labelled)
         if self.fallback is not None:
             self.fallback.advance(work["fallback"], slots, chosen, codes, learn)
         return Choice(chosen, smoothed, known, labelled)

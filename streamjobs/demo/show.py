@@ -1,11 +1,13 @@
 """Runs the demo from the broker to the summary, and stops everything that it started."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import webbrowser
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,7 +36,7 @@ PLAIN_WIDTH = 116  # columns, if the output is not a terminal
 FRAME = 0.125  # seconds between two pictures
 
 
-def run(*, kafka: bool, seconds: float) -> None:
+def run(*, kafka: bool, seconds: float, browser: bool = False) -> None:
     """Play, show and sum up. Raises StreamjobsError if a part of it fails, SetupError if Kafka cannot start."""
     signal.signal(signal.SIGTERM, _interrupted)  # what the demo started must not outlive it
     console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
@@ -54,7 +56,7 @@ def run(*, kafka: bool, seconds: float) -> None:
             job = demo_job(env)
             create(job)
             warm(job, lambda: screen.step("compiling the learner's loops, once per machine ..."))
-            board, facts = _played(job, url, env, seconds, screen, Path(folder))
+            board, facts = _played(job, url, env, seconds, screen, Path(folder), browser=browser)
     assert job.population is not None
     facts |= {"place": _place(kafka), "job": str(FILE), "state": readable(job.state_bytes)}
     facts["shared"] = readable(job.population.nbytes)
@@ -94,7 +96,7 @@ def _broker(kafka: bool, screen: Screen) -> Iterator[tuple[str, Any]]:
 
 
 def _played(
-    job: Job, url: str, env: Mapping[str, str], seconds: float, screen: Screen, folder: Path
+    job: Job, url: str, env: Mapping[str, str], seconds: float, screen: Screen, folder: Path, *, browser: bool
 ) -> tuple[Board, dict[str, Any]]:
     servers = url.removeprefix("kafka://")
     player = Player(servers, job.settings.source.topic, seconds)
@@ -104,6 +106,7 @@ def _played(
     with _worker(env, log) as worker:
         try:
             _until_ready(worker, log, screen)
+            _open_page(log, screen, browser=browser)
             started = time.monotonic()
             watcher.start()
             player.start()
@@ -168,6 +171,17 @@ def _until_ready(worker: subprocess.Popen[bytes], log: Path, screen: Screen) -> 
         else:
             screen.step("the worker starts ...")
         time.sleep(FRAME)
+
+
+def _open_page(log: Path, screen: Screen, *, browser: bool) -> None:
+    """Tell where the worker's page is, and open it where there is a window to open it in."""
+    lines = [json.loads(line) for line in log.read_text(errors="replace").splitlines() if line.startswith("{")]
+    port = next(line["port"] for line in lines if line.get("event") == "serving /metrics and /health")
+    address = f"http://127.0.0.1:{port}/"
+    screen.console.print(f"The worker's live page: {address}", soft_wrap=True)
+    windows = sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    if browser and windows and sys.stdout.isatty():
+        webbrowser.open(address)
 
 
 def _check(worker: subprocess.Popen[bytes], log: Path, player: Player, watcher: Watcher) -> None:

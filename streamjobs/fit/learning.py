@@ -12,6 +12,7 @@ from algorithms.heads.rls import Rls, RlsState
 from streamjobs.core.model import Choosing
 from streamjobs.fit.recordings import Stream, arriving
 from streamjobs.stages.class_counts import ClassCounts, targets_of
+from streamjobs.stages.names import BOOKS
 from streamjobs.stages.smoothing import Smoothing
 from streamjobs.stages.stage import Shape
 
@@ -116,8 +117,8 @@ def decided(
         known = known._replace(labelled=np.ones(classes, np.int64))
     work: dict[str, Any] = {}
     work["smoothing"] = smoothing.workspace(smoothing.begin(shape, 0))
-    work["books"] = choosing.counts.workspace(known)
-    choosing.counts.load(work["books"], 0, known)
+    work[BOOKS] = choosing.counts.workspace(known)
+    choosing.counts.load(work[BOOKS], 0, known)
     chosen = choosing.advance(work, slots, out.prediction, codes, learn).chosen
     return Decided(chosen[~label], Outputs(*(array[~label] for array in out)))
 

@@ -25,6 +25,7 @@ DescribeGroupsRequest_v3.RESPONSE_TYPE = DescribeGroupsResponse_v3  # aiokafka 0
 class Group(NamedTuple):
     members: list[list[TopicPartition]]  # each member's assignment
     operations: int  # a bit for each operation this client is authorized for, or UNKNOWN_OPERATIONS
+    names: list[dict[str, str]]  # each member's id, client and host
 
 
 def described(client: Mapping[str, Any], group: str) -> Group:
@@ -42,7 +43,8 @@ async def _described(client: Mapping[str, Any], group: str) -> Group:
     error, _, _, _, _, members, operations = answer.groups[0]
     if error:
         raise for_code(error)(f"group {group}")
-    return Group([_assigned(assignment) for *_, assignment in members], operations)
+    names = [{"member": one[0], "client": one[1], "host": one[2].removeprefix("/")} for one in members]
+    return Group([_assigned(assignment) for *_, assignment in members], operations, names)
 
 
 def committed(client: Mapping[str, Any], group: str, partitions: Sequence[Any]) -> dict[int, int]:

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from streamjobs.errors import ConfigError
 from streamjobs.settings.broker import BrokerSection
+from streamjobs.settings.sections import MetricsSection
 
 MASK = "****"
 MAX_BYTES = 1 << 16  # of a secret; tokens have a few thousand
@@ -19,15 +20,15 @@ MAX_BYTES = 1 << 16  # of a secret; tokens have a few thousand
 class Secret:
     """A password or token; `read` reads its file again each time."""
 
-    def __init__(self, name: str, value: SecretStr | None, file: str | None) -> None:
-        self._name, self._file = name, file
+    def __init__(self, name: str, value: SecretStr | None, file: str | None, section: str = "broker") -> None:
+        self._name, self._file, self._section = name, file, section
         self._last = value.get_secret_value() if value is not None else ""
 
     def read(self) -> str:
         """The secret; the last value while its file cannot be read. Raises ConfigError if it never could be read."""
         if self._file is not None:
             try:
-                self._last = _content(self._name, self._file)
+                self._last = _content(self._section, self._name, self._file)
             except ConfigError:
                 if not self._last:
                     raise
@@ -43,9 +44,16 @@ def secret_of(broker: BrokerSection, name: str) -> Secret | None:
     return None if value is None and file is None else Secret(name, value, file)
 
 
-def _content(name: str, file: str) -> str:
+def page_token(metrics: MetricsSection) -> Secret | None:
+    """The token of the worker's page; None where neither of its settings is set."""
+    if metrics.token is None and metrics.token_file is None:
+        return None
+    return Secret("token", metrics.token, metrics.token_file, "metrics")
+
+
+def _content(section: str, name: str, file: str) -> str:
     """The file's only line, without its end."""
-    where = f"[broker]: {name}_file {file!r}"
+    where = f"[{section}]: {name}_file {file!r}"
     try:
         with open(file, "rb") as opened:
             data = opened.read(MAX_BYTES + 1)
@@ -79,14 +87,14 @@ def unreadable(broker: BrokerSection) -> Iterator[str]:
                 yield str(error)
 
 
-def exposed(broker: BrokerSection) -> Iterator[str]:
+def exposed(broker: BrokerSection, metrics: MetricsSection) -> Iterator[str]:
     """A sentence for each file with a secret that other users of this machine can read."""
     files = ["password_file", "key_password_file", "token_file", "client_secret_file"]
     files.append("key_file" if broker.key_file is not None else "certificate_file")
-    for name in files:
-        file = getattr(broker, name)
+    places = [("broker", name, getattr(broker, name)) for name in files]
+    for section, name, file in [*places, ("metrics", "token_file", metrics.token_file)]:
         if file is None or not os.path.exists(file):
             continue
         mode = stat.S_IMODE(os.stat(file).st_mode)
         if mode & 0o077:
-            yield f"[broker]: {name} {file!r} can be read by other users (mode {mode:04o}); run 'chmod 600 {file}'."
+            yield f"[{section}]: {name} {file!r} can be read by other users (mode {mode:04o}); run 'chmod 600 {file}'."

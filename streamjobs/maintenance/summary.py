@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamjobs.core.job import LEARNER, Job
+from streamjobs.core.job import Job
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
 from streamjobs.maintenance.copies import Entry, printable
+from streamjobs.stages.names import BOOKS, LEARNER
 
 CHOSEN = "choice.bandwidth"  # field of a learner whose bandwidth is "auto"
 FEW = 8  # an array of at most so many numbers is shown whole
@@ -64,7 +65,7 @@ def _without_figures(entry: Entry) -> Summary:
 
 
 def _figures(job: Job, entry: Entry, states: dict[str, Any], offsets: Offsets) -> Summary:
-    books = states["books"]
+    books = states[BOOKS]
     newest = float(states["order"].newest)
     mean = ls_error(job, states)
     return _without_figures(entry)._replace(
@@ -79,11 +80,15 @@ def _figures(job: Job, entry: Entry, states: dict[str, Any], offsets: Offsets) -
 
 def details(job: Job, entry: Entry) -> dict[str, Any]:
     """Everything about one key, ready for JSON. Raises SnapshotError."""
-    states, names, offsets = decode_entry(job, entry)
+    return details_of(job, entry, *decode_entry(job, entry))
+
+
+def details_of(job: Job, entry: Entry, states: dict[str, Any], names: list[str], offsets: Offsets) -> dict[str, Any]:
+    """As `details`, of an entry that is decoded already."""
     line = _figures(job, entry, states, offsets)._asdict()
     del line["problem"]
     mean = ls_error(job, states)
-    labelled = states["books"].labelled
+    labelled = states[BOOKS].labelled
     return {
         **line,
         "offsets": {f"{topic}[{partition}]": offset for (topic, partition), offset in offsets.items()},

@@ -7,7 +7,6 @@ depends on the first part alone; what they are worth is the error on the rest, w
 import copy
 import dataclasses
 import itertools
-import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.replay.engine import Replay, Tally
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.learners import TASK
+from streamjobs.settings.toml import toml
 
 FACTORS: dict[str, tuple[float, ...]] = {  # settings tried as multiples of what the job has
     "bandwidth": (0.5, 2.0, 0.25, 4.0),
@@ -315,36 +315,6 @@ def settings_told(changed: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in changed.items()) or "as it is"
 
 
-def toml_of(table: Mapping[str, Any], sections: Sequence[str] = TUNED) -> str:
-    """Sections of a job file as TOML.
-
-    >>> print(toml_of({"learner": {"name": "klms", "kernel": {"bandwidth": 2.0}}}), end="")
-    [learner]
-    name = "klms"
-    kernel = { bandwidth = 2.0 }
-    """
-    lines = []
-    for number, section in enumerate(name for name in sections if name in table):
-        lines += [""] * (number > 0) + [f"[{section}]"]
-        lines += [f"{_name(name)} = {_value(value)}" for name, value in table[section].items()]
-    return "\n".join(lines) + "\n"
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_name(name)} = {_value(one)}" for name, one in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    if isinstance(value, float):
-        text = repr(value)
-        return text if any(mark in text for mark in ".en") else f"{text}.0"
-    return json.dumps(value)
-
-
-def _name(name: str) -> str:
-    return name if name.replace("_", "").replace("-", "").isalnum() and name.isascii() else json.dumps(name)
-
-
 def rewritten(text: str, table: Mapping[str, Any]) -> str:
     """A job file's text with its sections [learner] and [head] replaced; what stands in others stays, comments too.
 
@@ -363,7 +333,7 @@ def rewritten(text: str, table: Mapping[str, Any]) -> str:
             section = header.strip("[]").partition("]")[0].partition(".")[0].strip().strip("'\"")
             inside = section in TUNED
             if inside and not placed:
-                kept += [*toml_of(table).splitlines(), ""]
+                kept += [*toml({name: table[name] for name in TUNED if name in table}).splitlines(), ""]
                 placed = True
         if not inside:
             kept.append(line)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from algorithms import Learner, learner_from
 from algorithms.common.protocol import SettingError
 from streamjobs.errors import ConfigError
+from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, read_learners, with_name
 from streamjobs.settings.sections import MOST_WAITING, HeadSection, MirrorSection, ScalingSection, Settings
 from streamjobs.settings.sentences import Places
@@ -18,6 +19,7 @@ from streamjobs.stages.fill import Fill
 from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.smoothing import Smoothing
 from streamjobs.stages.stage import describe
+from streamjobs.stages.statistics import names as statistic_names
 from streamjobs.stages.windows import Windows
 
 CLIP_TARGET = 10.0  # running deviations, where [head] does not say
@@ -59,6 +61,7 @@ class Composition(NamedTuple):
     facts: dict[str, str]  # what a population of this job belongs to
     model: str  # how outputs and metrics name learner and head
     sinks: dict[str, str]  # sink -> topic, those that are on
+    columns: tuple[str, ...]  # what each number of a row is called: a field, the statistic of one in a window, a place in x
 
     @property
     def predicts(self) -> bool:
@@ -123,6 +126,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         sinks=_sinks(
             settings, gives_features=learner.kind == "features" or settings.head is not None, predicts=task != "none"
         ),
+        columns=_columns(settings, dim, windows),
     )
 
 
@@ -157,9 +161,16 @@ def _task_of(settings: Settings, learner: Learner) -> dict[str, Any]:
     return {"task": usual, **{name: extra[name] for name in TASK if name in extra}}
 
 
+def _columns(settings: Settings, dim: int, windows: Windows | None) -> tuple[str, ...]:
+    fields = [name for name, _ in settings.source.columns] or [f"{settings.source.x}[{n}]" for n in range(dim)]
+    return tuple(fields if windows is None else statistic_names(fields, windows.statistics))
+
+
 def _sinks(settings: Settings, *, gives_features: bool, predicts: bool) -> dict[str, str]:
     base, chosen = settings.source.topic, settings.sinks
-    wanted = {"features": gives_features, "predictions": predicts, "drift": settings.drift is not None, "dlq": True}
+    alarms = tells_alarms(settings.drift, chosen)
+    every_row = settings.drift is not None and (chosen.drift is not None or not alarms)
+    wanted = {"features": gives_features, "predictions": predicts, "drift": every_row, "alarms": alarms, "dlq": True}
     sinks = {}
     for sink, on in wanted.items():
         topic = getattr(chosen, sink)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from algorithms import LEARNERS
-from streamjobs.settings.sections import DriftSection
+from streamjobs.settings.sections import DriftSection, SinksSection
 
 USUAL, OF_COLUMNS, THRESHOLDS = "conformal", "column_chart", "page_hinkley"
 _PER_ROWS = re.compile(r"^(\d+(?:\.\d+)?) per (\d+) rows$")
@@ -35,6 +35,13 @@ def rows_between(text: str, hop: float | None) -> float:
     if not 0 < alarms <= rows:
         raise ValueError(f"false_alarms must be above 0 and at most one a row; got {text!r}.")
     return rows / alarms
+
+
+def tells_alarms(drift: DriftSection | None, sinks: SinksSection) -> bool:
+    """Whether the job has the topic of alarms."""
+    if drift is None or sinks.alarms == "":
+        return False
+    return sinks.alarms is not None or drift.false_alarms is not None
 
 
 def detector_name(drift: DriftSection) -> str:

@@ -9,12 +9,14 @@ from algorithms import Learner
 from algorithms.common.settings import suggestion
 from streamjobs.settings.broker_rules import access_contradictions
 from streamjobs.settings.drift_rules import drift_contradictions
+from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, is_bounded
 from streamjobs.settings.sections import (
     HeadSection,
     JobSection,
     LabelsSection,
     LearnerSection,
+    MetricsSection,
     ScalingSection,
     SinksSection,
     SourceSection,
@@ -42,6 +44,8 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         rules.append(_window(window))
         if source:
             rules.append(_windowed(window, source))
+    if metrics := parts.get("metrics"):
+        rules.append(_metrics(metrics))
     if state := parts.get("state"):
         rules.append(_state(state))
         if job := parts.get("job"):
@@ -60,6 +64,11 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
     if (sinks := parts.get("sinks")) and source:
         rules.append(_sinks(sinks, source, parts, learners))
     return itertools.chain.from_iterable(rules)
+
+
+def _metrics(metrics: MetricsSection) -> Problems:
+    if metrics.token is not None and metrics.token_file is not None:
+        yield ("metrics", "token_file"), "token_file and token both give the same secret; remove one."
 
 
 def _job(job: JobSection) -> Problems:
@@ -331,6 +340,8 @@ def _sinks(
             continue
         if stated in (".", ".."):
             yield ("sinks", name), f"{name} must be a topic's name; got {stated!r}."
+        if name == "alarms" and stated is None and not tells_alarms(parts.get("drift"), sinks):
+            continue
         topic = f"{source.topic}.{name}" if stated is None else stated
         if topic and topic in users:
             yield ("sinks", name), f"{name} must be a topic of its own; {topic!r} is already {users[topic]}."
@@ -346,5 +357,6 @@ def _sinks(
         yield ("sinks", "features"), "no features would be sent: the learner predicts and gives none. Remove the setting."
     if sinks.predictions and head is None and learner is not None and learner.kind == "features":
         yield ("sinks", "predictions"), "no predictions would be sent without a [head]. Add one, or remove the setting."
-    if sinks.drift and parts.get("drift") is None:
-        yield ("sinks", "drift"), "no drift events would be sent without a [drift] section. Add one, or remove the setting."
+    for name, what in (("drift", "drift events"), ("alarms", "alarms")):
+        if getattr(sinks, name) and parts.get("drift") is None:
+            yield ("sinks", name), f"no {what} would be sent without a [drift] section. Add one, or remove the setting."

@@ -16,10 +16,12 @@ from streamjobs.settings.types import (
     FieldName,
     Missing,
     Seconds,
+    Secret,
     Section,
     Side,
     Topic,
     Zone,
+    secret,
 )
 
 MOST_WAITING = 100_000  # rows of a key that wait for labels
@@ -330,7 +332,15 @@ class SinksSection(Section):
     predictions: Topic | None = Field(
         default=None, description="topic of predictions; '': off; absent: <source>.predictions"
     )
-    drift: Topic | None = Field(default=None, description="topic of drift events; '': off; absent: <source>.drift")
+    drift: Topic | None = Field(
+        default=None,
+        description="topic of what the detector says of every row; '': off; absent: <source>.drift, off with alarms",
+    )
+    alarms: Topic | None = Field(
+        default=None,
+        description="topic of alarms, a record when one is raised and one when it ends; '': off; absent: <source>.alarms "
+        "with [drift] false_alarms, else off",
+    )
     dlq: Topic | None = Field(default=None, description="topic of dead letters; cannot be off; absent: <source>.dlq")
 
 
@@ -359,6 +369,10 @@ class StateSection(Section):
 class MetricsSection(Section):
     port: int = Field(default=9108, ge=0, le=65535, description="port of /metrics and /health; 0: any free port")
     host: str = Field(default="127.0.0.1", description="address that /metrics and /health are served on")
+    token: Secret | None = secret(
+        "token of the live page and of /api: 16 characters or more; absent: they are served on a loopback address only"
+    )
+    token_file: str | None = Field(default=None, description="file with token, read at every login")
 
 
 class Settings(Section):

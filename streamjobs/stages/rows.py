@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from algorithms.common.protocol import Array, Outputs
+from streamjobs.stages.alarms import Event
 
 
 class Rows(NamedTuple):
@@ -53,4 +54,5 @@ class Modelled(NamedTuple):
     said: Choice | None  # of a classification
     seq: Array  # (n,)
     seen: Array  # (n,)
+    events: list[Event]  # alarms that are raised, or end
     filled: Array | None = None  # (n,) missing numbers filled since the key's row before; None where none may be

@@ -1,5 +1,7 @@
 """/metrics, /health, /live and /ready of a worker, served by a thread of their own: they answer while its loop is busy.
 
+The live page (`streamjobs.worker.page`) is served here too: connections for it are handed on once their header is read.
+
 Whoever reaches the port can open connections and say nothing, or take no answer. So there are few connections, each for a
 few seconds; a new one ends the oldest; and none takes a file descriptor that the job may need.
 """
@@ -14,7 +16,7 @@ import threading
 import time
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import structlog
@@ -108,6 +110,15 @@ class Health:
         return ""
 
 
+class Pages(Protocol):
+    """Serves more than this module does, in the event loop of the server's thread; see `streamjobs.worker.page.web`."""
+
+    def begin(self, loop: asyncio.AbstractEventLoop, port: int) -> None: ...
+    def serves(self, path: str) -> bool: ...
+    async def take(self, connection: socket.socket, begin: bytes) -> None: ...
+    async def close(self) -> None: ...
+
+
 def _reason(problem: OSError) -> str:
     """The system's words alone: asyncio's repeat the address."""
     return os.strerror(problem.errno) if problem.errno and problem.errno > 0 else str(problem)
@@ -138,13 +149,14 @@ def _listeners(host: str, port: int) -> list[socket.socket]:
 class Server:
     """Serves until `stop`. `port` is the chosen one when the settings say 0."""
 
-    def __init__(self, settings: MetricsSection, health: Health) -> None:
-        self._settings, self._health = settings, health
+    def __init__(self, settings: MetricsSection, health: Health, pages: Pages | None = None) -> None:
+        self._settings, self._health, self._pages = settings, health, pages
         self._loop = asyncio.new_event_loop()
         self._started = threading.Event()
         self._problem: OSError | None = None
         self._listening: list[socket.socket] = []
         self._connections: dict[asyncio.Task[None], None] = {}  # oldest first
+        self._handed: set[asyncio.Task[None]] = set()  # those of the pages, which bound them themselves
         self._tell_again = 0.0  # time.monotonic() from which a refusal is logged
         self._thread = threading.Thread(target=self._run, name="health", daemon=True)
         self.port = settings.port
@@ -173,6 +185,8 @@ class Server:
         for one in self._listening:
             self.port = one.getsockname()[1]
             self._loop.add_reader(one, self._accept, one)
+        if self._problem is None and self._pages is not None:
+            self._pages.begin(self._loop, self.port)
         self._started.set()
         if self._problem is None:
             self._loop.run_forever()
@@ -183,9 +197,12 @@ class Server:
         for one in self._listening:
             self._loop.remove_reader(one)
             one.close()
-        for task in list(self._connections):
+        if self._pages is not None:
+            await self._pages.close()
+        serving = [*self._connections, *self._handed]
+        for task in serving:
             task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.gather(*serving, return_exceptions=True)
 
     def _accept(self, listener: socket.socket) -> None:
         """Take one connection; where there are too many, the one that has been open for longest ends."""
@@ -222,7 +239,9 @@ class Server:
         try:
             async with asyncio.timeout(HEADER_WITHIN):
                 header = await self._header(connection)
-            if header is not None:
+            if header is not None and self._pages is not None and self._pages.serves(_path(header)):
+                await self._hand_on(connection, header, self._pages)
+            elif header is not None:
                 async with asyncio.timeout(TAKE_WITHIN):
                     await self._loop.sock_sendall(connection, self._response(header))
                 connection.shutdown(socket.SHUT_WR)
@@ -230,6 +249,15 @@ class Server:
             pass  # the other side left, or took too long (TimeoutError)
         finally:
             connection.close()
+
+    async def _hand_on(self, connection: socket.socket, header: bytes, pages: Pages) -> None:
+        """A long stream of a page is none of the few connections that are kept for metrics."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.pop(task, None)
+        self._handed.add(task)
+        task.add_done_callback(self._handed.discard)
+        await pages.take(connection, header)
 
     async def _header(self, connection: socket.socket) -> bytes | None:
         """The request up to the empty line, or its first MOST_HEADER bytes; None if the other side left before."""
@@ -255,7 +283,7 @@ class Server:
         """Status, content type and body of the answer to a request."""
         request, *fields = header.decode("latin-1").replace("\r\n", "\n").split("\n")
         method, _, rest = request.partition(" ")
-        target, _, version = rest.rpartition(" ")
+        version = rest.rpartition(" ")[2]
         text = "text/plain; charset=utf-8"
         if "" not in fields and len(header) >= MOST_HEADER:
             return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text, b"expected a header of at most 8 KB\n"
@@ -263,7 +291,7 @@ class Server:
             return HTTPStatus.BAD_REQUEST, text, b"expected a request such as: GET /metrics HTTP/1.1\n"
         if method not in ("GET", "HEAD"):
             return HTTPStatus.METHOD_NOT_ALLOWED, text, b"expected GET or HEAD\n"
-        path = urlsplit(target).path
+        path = _path(header)
         if path == "/metrics":
             accept = ",".join(value for name, _, value in (f.partition(":") for f in fields) if name.lower() == "accept")
             encode, kind = choose_encoder(accept.strip())  # exemplars are in OpenMetrics only
@@ -273,3 +301,12 @@ class Server:
             status, about = answers[path]()
             return HTTPStatus(status), "application/json; charset=utf-8", json.dumps(about).encode()
         return HTTPStatus.NOT_FOUND, text, b"expected /metrics, /health, /live or /ready\n"
+
+
+def _path(header: bytes) -> str:
+    """The path of a request; empty where it has none."""
+    words = header.decode("latin-1").replace("\r", "\n").partition("\n")[0].split(" ")
+    try:
+        return urlsplit(words[1]).path if len(words) == 3 else ""
+    except ValueError:  # such as of [::1 without its end
+        return ""

@@ -11,8 +11,11 @@ To add a metric:
 """
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -83,6 +86,13 @@ METRICS: tuple[Metric, ...] = (
         DELAYS,
     ),
     Metric(
+        "processing_delay_seconds",
+        "histogram",
+        "Time from the record time of a batch's newest row until the worker had applied the batch.",
+        (),
+        DELAYS,
+    ),
+    Metric(
         "clock_skew_seconds",
         "gauge",
         "How far a batch's newest event time lies ahead of its record time; 0 means no clock is fast.",
@@ -140,6 +150,12 @@ METRICS: tuple[Metric, ...] = (
     Metric("commit_duration_seconds", "histogram", "Duration of committing an input offset.", (), SECONDS),
     Metric("last_commit_timestamp_seconds", "gauge", "Time of the last commit, in seconds since 1970."),
     Metric("last_record_timestamp_seconds", "gauge", "Event time of the newest row, in seconds since 1970."),
+    Metric(
+        "uncommitted_seconds", "gauge", "Longest time that a partition's waiting records have had no commit; 0 without any."
+    ),
+    Metric("ready", "gauge", "1 while /ready answers 200, otherwise 0."),
+    Metric("state_disk_free_bytes", "gauge", "Free bytes of the disk with [state] directory; NaN with states in memory."),
+    Metric("state_disk_size_bytes", "gauge", "Bytes of the disk with [state] directory; NaN with states in memory."),
 )
 
 
@@ -167,8 +183,10 @@ class Metrics:
         self.last_commit = 0.0  # seconds since 1970, 0: none yet
         self.started = time.time()
         self.remaining = 0  # changelog records still to be read
+        self.recovery_seconds: float | None = None  # of the last recovery
         self.taken = Taken()
         self.end_of: Callable[[int], int | None] = lambda partition: None  # an input partition's end, set by the app
+        self.on_report: Callable[[Report], None] | None = None  # the page's, where there is one
         self._partitions: Mapping[int, Partition] = {}
         self._collectors: dict[str, Any] = {}
         gauges = {metric.name: (PREFIX + metric.name, metric.help) for metric in METRICS}
@@ -196,6 +214,7 @@ class Metrics:
         for name, value in (
             ("keys", lambda: sum(p.live.keys for p in self.partitions())),
             ("state_dirty_keys", lambda: sum(len(p.live.dirty) for p in self.partitions())),
+            ("uncommitted_seconds", self.uncommitted),
         ):
             self._collectors[name].set_function(value)
         self._collectors["state_bytes"].labels("live").set_function(lambda: sum(p.live.nbytes for p in self.partitions()))
@@ -212,6 +231,17 @@ class Metrics:
             return Gauge(name, metric.help, metric.labels, registry=self.registry)
         return Histogram(name, metric.help, metric.labels, registry=self.registry, buckets=metric.buckets)
 
+    def watch(self, *, ready: Callable[[], bool], directory: Path | None) -> None:
+        """Follow what other parts know, at each scrape. directory: [state] directory; None: states are in memory."""
+        self._collectors["ready"].set_function(lambda: float(ready()))
+        self._collectors["state_disk_free_bytes"].set_function(lambda: disk_bytes(directory)[0])
+        self._collectors["state_disk_size_bytes"].set_function(lambda: disk_bytes(directory)[1])
+
+    def uncommitted(self) -> float:
+        """Longest time, in seconds, since a partition with waiting records was last committed; 0 while none waits."""
+        now = time.monotonic()
+        return max((now - one.committed_at for one in self.partitions() if self.lag_of(one)), default=0.0)
+
     def partitions(self) -> list[Partition]:
         return list(self._partitions.values())
 
@@ -223,6 +253,8 @@ class Metrics:
         """Count the report of one call of `advance`."""
         collectors = self._collectors
         self.taken.add(report)
+        if self.on_report is not None:
+            self.on_report(report)
         self._stages["advance"].observe(seconds)
         self._consumed.inc(report.records)
         self._bytes.inc(report.bytes)
@@ -262,6 +294,8 @@ class Metrics:
         if math.isfinite(report.newest_delay):
             collectors["event_delay_seconds"].observe(max(0.0, report.newest_delay))
             collectors["clock_skew_seconds"].set(max(0.0, -report.newest_delay))
+            recorded = report.newest_event + report.newest_delay
+            collectors["processing_delay_seconds"].observe(max(0.0, time.time() - recorded))
 
     def count_expired(self, keys: int) -> None:
         """Count keys whose stored states were removed because they were idle."""
@@ -306,7 +340,17 @@ class Metrics:
         self.remaining = remaining
         self._collectors["recovery_remaining_records"].set(remaining)
         if seconds is not None:
+            self.recovery_seconds = seconds
             self._collectors["recovery_duration_seconds"].set(seconds)
+
+
+def disk_bytes(directory: Path | None) -> tuple[float, float]:
+    """Free bytes and size of the disk that has the directory, or will have it; NaN without one."""
+    for there in (directory, *directory.parents) if directory is not None else ():
+        with suppress(OSError):  # not there before the first start
+            disk = os.statvfs(there)
+            return float(disk.f_bavail * disk.f_frsize), float(disk.f_blocks * disk.f_frsize)
+    return math.nan, math.nan
 
 
 class BatchHistogram:

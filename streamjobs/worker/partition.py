@@ -111,6 +111,10 @@ class Partition:
         """Statistics of its keys; safe to call from another thread."""
         return self.live.stats(self._recent.count_before(time.perf_counter()))
 
+    def worst(self, most: int) -> list[tuple[str, float]]:
+        """Its active keys with the largest newest LS errors; safe to call from another thread."""
+        return self.live.worst(self._recent.count_before(time.perf_counter()), most)
+
     def offer(self, records: FetchedRecords) -> None:
         """Queue a fetched batch."""
         self._queue.append(records)

@@ -13,6 +13,8 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -20,7 +22,7 @@ import structlog
 from streamjobs.core.interface import Core
 from streamjobs.errors import NothingLearned
 from streamjobs.kafka.patches.connections import LastAnswer
-from streamjobs.process import exit_at_once_on_signals, load_lapack, stop_signals
+from streamjobs.process import exit_at_once_on_signals, load_lapack, return_large_arrays, stop_signals
 from streamjobs.settings.false_alarms import detector_name
 from streamjobs.settings.learners import with_name
 from streamjobs.settings.sections import Settings
@@ -28,6 +30,8 @@ from streamjobs.worker import logs
 from streamjobs.worker.failures import TimeoutAtStop, exit_code, failure_line, with_place
 from streamjobs.worker.health import Health, Server
 from streamjobs.worker.metrics import Metrics
+from streamjobs.worker.page import Page
+from streamjobs.worker.page.ask import States
 from streamjobs.worker.watchdog import Watchdog
 
 log = structlog.get_logger("streamjobs")
@@ -40,7 +44,13 @@ CHECK_EVERY = 0.1  # seconds between two checks of the worker, see `_Worker._mon
 
 
 def run(
-    settings: Settings, make_core: Callable[[], Core], *, once: bool = False, drain: bool = False, debug: bool = False
+    settings: Settings,
+    make_core: Callable[[], Core],
+    *,
+    make_states: Callable[[Any], States] | None = None,
+    once: bool = False,
+    drain: bool = False,
+    debug: bool = False,
 ) -> int:
     """Run a worker until SIGTERM, SIGINT or SIGHUP (exit 0), a failure (1 to 3), or with `once` until it has caught up (0).
 
@@ -50,7 +60,9 @@ def run(
     exit_at_once_on_signals()  # also while compiling; the event loop takes the signals over when it runs
     logs.configure(debug=debug)
     try:
-        _run(settings, make_core(), once=once or drain, drain=drain)
+        core = make_core()
+        page = Page.of(settings, core, make_states(core.job)) if make_states is not None else None
+        _run(settings, core, page, once=once or drain, drain=drain)
     except Exception as error:  # noqa: BLE001 - the last line before the exit code
         return _failed(error, debug)
     return 0
@@ -76,7 +88,7 @@ def _tell_of_threads(health: Health) -> Callable[[threading.ExceptHookArgs], Non
     return tell
 
 
-def _run(settings: Settings, core: Core, *, once: bool, drain: bool) -> None:
+def _run(settings: Settings, core: Core, page: Page | None, *, once: bool, drain: bool) -> None:
     from streamjobs.kafka.preflight import probe
 
     drift = settings.drift
@@ -89,14 +101,20 @@ def _run(settings: Settings, core: Core, *, once: bool, drain: bool) -> None:
         settings.job.name,
     )
     health = Health(metrics)
+    on_disk = settings.state.store != "memory"
+    metrics.watch(
+        ready=lambda: health.ready()[0] == HTTPStatus.OK,
+        directory=Path(settings.state.directory).absolute() if on_disk else None,
+    )
     threading.excepthook = _tell_of_threads(health)
-    server = Server(settings.metrics, health)
+    server = Server(settings.metrics, health, page.serve(health) if page is not None else None)
     port = server.start()
-    log.info("serving /metrics and /health", host=settings.metrics.host, port=port)
+    log.info("serving /metrics and /health", host=settings.metrics.host, port=port, page=page is not None)
     try:
         source = probe(settings, core.job, drain=drain)
         started = time.perf_counter()
         load_lapack()
+        return_large_arrays()
         log.info("compiling learner loops", hint="takes a while on the first run, cached afterwards")
         core.job.compile()
         log.info("learner loops compiled", seconds=round(time.perf_counter() - started, 1))
@@ -104,7 +122,7 @@ def _run(settings: Settings, core: Core, *, once: bool, drain: bool) -> None:
         gc.freeze()  # modules and compiled loops are not collected any more
         gc.set_threshold(*GC_THRESHOLDS)
         gc.enable()
-        worker = _Worker(settings, core, metrics, health)
+        worker = _Worker(settings, core, metrics, health, page)
         try:
             asyncio.run(worker.run(source, source.ends if once else None))
             if once and not drain and not worker.stop_requested.is_set() and (sentence := metrics.taken.nothing_learned()):
@@ -121,8 +139,8 @@ def _run(settings: Settings, core: Core, *, once: bool, drain: bool) -> None:
 
 
 class _Worker:
-    def __init__(self, settings: Settings, core: Core, metrics: Metrics, health: Health) -> None:
-        self.settings, self.core, self.metrics, self.health = settings, core, metrics, health
+    def __init__(self, settings: Settings, core: Core, metrics: Metrics, health: Health, page: Page | None = None) -> None:
+        self.settings, self.core, self.metrics, self.health, self.page = settings, core, metrics, health, page
         self.stop_requested = asyncio.Event()
         self.unlearned = logs.Unlearned(metrics.taken, time.monotonic())
         self.code = 0
@@ -137,6 +155,8 @@ class _Worker:
             loop.add_signal_handler(number, self._on_signal)
         app = build(self.settings, self.core, self.metrics, source.partitions, source.origin, source.growth)
         app.consumer.track_positions = ends is not None
+        if self.page is not None:
+            self.page.connect(lambda: app.delivery.partitions, source.partitions)
         watchdog = Watchdog(
             self.settings, app.delivery, self.metrics, origin=app.delivery.origin, partitions=source.partitions
         )

@@ -1,4 +1,4 @@
-"""Workers with an injected fault, a crash or a bug: python -m tests.brokers.fault_injection FAULT[:N] JOB.toml
+"""Workers with an injected fault, a crash or a bug: python -m tests.brokers.fault_injection FAULT[:N][+FAULT[:N]] JOB.toml
 
 crash-after-STEP   SIGKILL right after a step of a checkpoint (outputs, changelog, store, commit; offsets in a
                   transaction), of the Nth one that has it: a crash that any worker may have.
@@ -14,9 +14,11 @@ unwatched         nobody looks whether the changelog is still the topic that the
 no-ids            keeps no ids of topics, as older releases did.
 watchful          asks for the ids of topics every few seconds instead of every 20.
 impatient         credentials may be refused for seconds only, instead of a minute.
+counts-ids        its alarms have ids from a counter that begins with the process.
 learner-fails     its learner raises for a sample that begins with FAILS, after having learned it.
 """
 
+import itertools
 import os
 import signal
 import sys
@@ -33,6 +35,7 @@ from streamjobs.core.state.snapshot import Offsets
 from streamjobs.job_files import core_from, read_job
 from streamjobs.kafka import preflight
 from streamjobs.kafka.topic_id import Origin
+from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.worker import app, watchdog
 from streamjobs.worker.changelog import Changelog
@@ -196,6 +199,15 @@ def learner_fails(_: int) -> Callable[[], None]:
     return mend
 
 
+def counts_ids(_: int) -> None:
+    real, ids = Alarms.advance, itertools.count(1)
+
+    def advance(self: Any, work: Any, slots: Any, times: Any, verdicts: Any, learn: Any, identify: Any) -> Any:
+        return real(self, work, slots, times, verdicts, learn, lambda row, watch: next(ids))
+
+    Alarms.advance = advance  # type: ignore[method-assign]
+
+
 STEPS = ("outputs", "changelog", "store", "commit")
 FAULTS: dict[str, Injection] = {
     **{f"crash-after-{step}": crashes_after(step) for step in (*STEPS, "offsets")},
@@ -212,6 +224,7 @@ FAULTS: dict[str, Injection] = {
     "watchful": watchful,
     "impatient": impatient,
     "learner-fails": learner_fails,
+    "counts-ids": counts_ids,
 }
 
 
@@ -226,9 +239,10 @@ def crash_after(step: str, checkpoint: int = 1) -> tuple[str, ...]:
 
 
 def inject(what: str) -> None:
-    """Put FAULT[:N] into this process."""
-    name, _, count = what.partition(":")
-    FAULTS[name](int(count or 1))
+    """Put FAULT[:N], or several joined by +, into this process."""
+    for one in what.split("+"):
+        name, _, count = one.partition(":")
+        FAULTS[name](int(count or 1))
 
 
 if __name__ == "__main__":

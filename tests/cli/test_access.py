@@ -10,6 +10,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.kafka.secrets import exposed, secret_of, unreadable
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.load import settings_from
+from streamjobs.settings.sections import MetricsSection
 from tests.cli.jobs import JOB, command, job_file, problems, table
 
 WORD = "s3cret-Word,=#"
@@ -108,7 +109,7 @@ def test_check_warns_of_files_that_others_may_read_or_nobody_can(tmp_path) -> No
     closed.chmod(0o600)
     open_one.chmod(0o640)
     broker = BrokerSection(username="me", password_file=str(open_one), certificate_file=str(tmp_path / "none"))
-    (warning,) = exposed(broker)
+    (warning,) = exposed(broker, MetricsSection())
     assert str(open_one) in warning and "mode 0640" in warning and "chmod 600" in warning and WORD not in warning
     (missing,) = unreadable(broker)
     assert missing.startswith("[broker]: certificate_file") and "No such file" in missing

@@ -10,7 +10,7 @@ from streamjobs.errors import ConfigError
 from tests.core.streams import START, Worker, record, settings
 
 COLUMNS = {"watch": "columns", "false_alarms": "1 per 2000 rows", "detector": {"name": "column_chart", "learn": 200}}
-PLAIN = {"window": None, "head": None, "learner": {"name": "okfeb", "rank": 3, "budget": 5}}
+PLAIN = {"sinks": {"drift": "imu.drift"}, "window": None, "head": None, "learner": {"name": "okfeb", "rank": 3, "budget": 5}}
 
 
 def shifted(n: int = 1500, at: int = 1200, keys: int = 2) -> list:

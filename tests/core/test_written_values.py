@@ -114,7 +114,7 @@ def test_a_job_counts_and_names_the_columns_of_categories():
     source = {"topic": "imu", "time": "ts", **VALVE, "missing": {"valve": "hold"}}
     job = Job.from_settings(job_settings(source=source, window=None, head=None, drift=None))
     assert job.dim == 6
-    assert [job.column_name(n) for n in range(3)] == ["temp", "valve=open", "valve=shut"]
+    assert job.composition.columns[:3] == ("temp", "valve=open", "valve=shut")
     assert job.stage("fill", Fill).policies == ("dlq", "hold", "hold", "dlq", "dlq", "dlq")
 
 

@@ -43,8 +43,9 @@ def _wrong_call(call: str) -> str:
 
 
 def wrong_metrics(text: str) -> list[str]:
+    """Metrics that no worker has. Series of recording rules (`level:metric:operation`) are none."""
     known = {PREFIX + metric.name for metric in METRICS}
-    named = set(re.findall(rf"\b{PREFIX}[a-z_]*[a-z]\b", text))
+    named = set(re.findall(rf"(?<![\w:]){PREFIX}[a-z_]*[a-z]\b", text))
     return sorted(
         name for name in named if name not in known and not any(name.removesuffix(end) in known for end in SUFFIXES)
     )

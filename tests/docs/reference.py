@@ -13,6 +13,7 @@ import typer
 
 from streamjobs import learner_reference
 from streamjobs.cli import app
+from streamjobs.core.alarms import Alarm
 from streamjobs.core.encode import Drift, Features, Prediction
 from streamjobs.core.job import Job
 from streamjobs.errors import REASONS
@@ -21,7 +22,7 @@ from streamjobs.settings.sections import Settings
 from streamjobs.worker.metrics import METRICS, PREFIX
 from tests.docs.pages import SECTION_IN
 
-RECORDS = {"features": Features, "predictions": Prediction, "drift": Drift}
+RECORDS = {"features": Features, "predictions": Prediction, "drift": Drift, "alarms": Alarm}
 BEGIN, END = "<!-- reference:{} -->", "<!-- /reference:{} -->"
 
 
@@ -124,6 +125,7 @@ def default_topics() -> dict[str, str]:
                 "learner": {"name": "okfeb"},
                 "head": {"name": "rls"},
                 "drift": {},
+                "sinks": {"alarms": "imu.alarms", "drift": "imu.drift"},
             }
         )
     )
@@ -136,6 +138,7 @@ def topics() -> str:
         "features": "coordinates and LS error of every row",
         "predictions": "prediction, and the label where it is known",
         "drift": "what the detector says of every row, and beside it of the controls",
+        "alarms": "with `[drift] false_alarms`: a record when an alarm is raised, and one when it ends",
         "dlq": "records that could not be used, untouched, with headers that say why",
         "state": "compacted: every key's newest snapshot",
     }
@@ -144,11 +147,13 @@ def topics() -> str:
         said[role] += f"; JSON with {fields}"
     rows = [(f"`{topic}`", role, said[role]) for role, topic in default_topics().items()]
     reasons = ", ".join(f"`{reason}`" for reason in REASONS)
-    fields = [(f"`{name}`", f"`{kind}`", said) for name, kind, said in commented(Prediction)]
+    prediction, alarm = ([(f"`{a}`", f"`{b}`", c) for a, b, c in commented(one)] for one in (Prediction, Alarm))
     return (
         _table(("topic", "role", "what is in it"), rows)
         + f"\n\nReasons of dead letters: {reasons}.\n\nA prediction:\n\n"
-        + _table(("field", "type", "what"), fields)
+        + _table(("field", "type", "what"), prediction)
+        + "\n\nAn alarm ([how to read one](../../deploy/README.md#alarms)):\n\n"
+        + _table(("field", "type", "what"), alarm)
     )
 
 
@@ -157,7 +162,8 @@ def commented(record: type) -> Iterator[tuple[str, str, str]]:
     for line in inspect.getsource(record).splitlines():
         found = re.fullmatch(r"    (\w+): (.+?)  # (.+)", line)
         if found:
-            yield found[1], found[2].replace(" | ", " or ").replace("None", "null"), found[3]
+            kind = found[2].replace(" | msgspec.UnsetType = msgspec.UNSET", " | absent")
+            yield found[1], kind.replace(" | ", " or ").replace("None", "null"), found[3]
 
 
 def _within(kind: Any) -> str:

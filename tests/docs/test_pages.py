@@ -155,6 +155,7 @@ def test_markers_in_another_page_than_theirs_are_said() -> None:
         (named.wrong_commands, "```\nstreamjobs demo --kafka # with Java\n```", "```\nstreamjobs demo --rabbit\n```"),
         (named.wrong_commands, "streamjobs is a worker", "```\npip install . && streamjobs show\n```"),
         (named.wrong_commands, "`streamjobs check job.toml --online` tells", "then `streamjobs check job.toml --onlin`"),
+        (named.wrong_metrics, "`job:streamjobs_late:ratio_rate5m`, `streamjobs_keys`", "`streamjobs_late:ratio_rate5m`"),
         (named.wrong_metrics, "`streamjobs_keys`, `streamjobs_event_delay_seconds_bucket`", "`streamjobs_kegs`"),
         (named.wrong_settings, '```toml\n[source]\ntopic = "imu"\n```', '```toml\n[source]\ntropic = "imu"\n```'),
         (named.wrong_settings, '```toml\n[learner]\nname = "okfeb"\nrank = 3\n```', "```toml\n[sauce]\nx = 1\n```"),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from tests.brokers.fault_injection import program
 from tests.brokers.kafka_job import until
 from tests.brokers.workers import Worker
+from tests.faults.alarms import counts_ids
 from tests.faults.case import Case
 from tests.faults.changelogs import recreate, send_first
 from tests.faults.disks import crowded
@@ -129,6 +130,7 @@ AT_LEAST_ONCE: dict[str, Do] = {
     "unfenced": writes_unfenced,
     "tombstones-first": tombstones_first,
     "unwatched": overlooks_a_recreated_changelog,
+    "counts-ids": counts_ids,
 }
 # A transaction leaves no state ahead of its offset: nothing is skipped, and nobody notices who forgets to.
 EXACTLY_ONCE: dict[str, Do] = {
@@ -139,5 +141,6 @@ EXACTLY_ONCE: dict[str, Do] = {
     "unfenced": writes_unfenced,
     "tombstones-first": tombstones_first,
     "unwatched": overlooks_a_recreated_changelog,
+    "counts-ids": counts_ids,
 }
 BUGS = {"at_least_once": AT_LEAST_ONCE, "exactly_once": EXACTLY_ONCE}

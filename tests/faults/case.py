@@ -88,6 +88,7 @@ class Case:
         self.name, self.seed = name, seed
         self.records = records
         self.proofs: list[str] = []
+        self.found: list[str] = []  # problems beside those of the audit
         self.all_workers: list[Worker] = []  # every process there was
         self.counted: dict[Worker, dict[str, float]] = {}  # the counters of workers that stopped in order
         self.program: Sequence[str] = RUN
@@ -241,7 +242,7 @@ class Case:
             verdict.problems.append(f"a stage raised an error for {failed} records")
         verdict.problems += self.audit.stores({worker.state for worker in self.all_workers})
         verdict.problems += leaks(self.all_workers, [SECRET])
-        verdict.problems += self._counters()
+        verdict.problems += self._counters() + self.found
         return verdict
 
     def _counters(self) -> list[str]:

@@ -7,7 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.brokers.kafka_job import Sent
-from tests.faults import brokers, changelogs, credentials, disks, growth, inputs, network, processes, refusals, releases
+from tests.faults import (
+    alarms,
+    brokers,
+    changelogs,
+    credentials,
+    disks,
+    growth,
+    inputs,
+    network,
+    processes,
+    refusals,
+    releases,
+)
 from tests.faults.case import Case, Environment
 
 Do = Callable[[Case], None]
@@ -37,6 +49,7 @@ CASES: dict[str, Do] = {
     "clocks": inputs.clocks,
     "disorder": inputs.disorder,
     "retention": inputs.retention,
+    "alarms": alarms.alarms,
     "output": refusals.output,
     "letters": refusals.letters,
     "snapshot": refusals.snapshot,

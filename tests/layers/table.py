@@ -102,20 +102,21 @@ LAYERS = (
         "worker",
         ("streamjobs.worker",),
         {
-            *("aiokafka", "confluent_kafka", "faust", "mode", "numpy", "prometheus_client", "structlog"),
+            *("aiohttp", "aiokafka", "confluent_kafka", "faust", "mode", "numpy", "prometheus_client", "structlog"),
             *_KAFKA,
             *("streamjobs.core.state.snapshot", "streamjobs.core.state.live_stats", "streamjobs.core.unlearned"),
             *("streamjobs.job_files", "streamjobs.process"),
         },
     ),
     _layer("store", ("streamjobs.worker.store",), {"faust", "rocksdict", "structlog", *BASE}),
-    _layer("replay", ("streamjobs.replay",), {"msgspec", "streamjobs.kafka", *_CORE}),
+    _layer("replay", ("streamjobs.replay",), {"msgspec", "numpy", "streamjobs.kafka", *_CORE}),
     _layer("maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "streamjobs.worker", *_KAFKA, *_CORE}),
     _layer(
         "fit",
         ("streamjobs.fit",),
         {"numpy", "rich", "streamjobs.kafka", "streamjobs.recordings", "streamjobs.replay", "streamjobs.job_files", *_CORE},
     ),
+    _layer("dashboards", ("streamjobs.dashboards",), {"grafana_foundation_sdk"}),
     _layer(
         "demo",
         ("streamjobs.demo",),
@@ -125,8 +126,9 @@ LAYERS = (
         "commands",
         ("streamjobs.commands",),
         {
-            *("packaging", "pydantic", "rich", "typer"),
+            *("matplotlib", "numpy", "packaging", "pydantic", "rich", "typer"),
             *("streamjobs.demo", "streamjobs.fit", "streamjobs.job_files", "streamjobs.learner_reference"),
+            "streamjobs.dashboards",
             *(
                 "streamjobs.maintenance",
                 "streamjobs.process",

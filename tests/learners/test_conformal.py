@@ -6,7 +6,19 @@ import pytest
 from algorithms import Learner, learner_from
 from algorithms.common.protocol import Array
 from algorithms.drift import ranked
-from algorithms.drift.report import AFTER, ALARM, BEFORE, CHART, FIRST_COLUMN, FIRST_SHIFT, OPEN, READY, SINCE, STATISTIC
+from algorithms.drift.report import (
+    AFTER,
+    ALARM,
+    BEFORE,
+    CHART,
+    FIRST_COLUMN,
+    FIRST_SHIFT,
+    OF_COLUMN,
+    OPEN,
+    READY,
+    SINCE,
+    STATISTIC,
+)
 from tests.reference import ranked as reference
 
 SMALL = {"rows_between": 100.0, "reference": 50, "least": 10, "hold": 20}
@@ -97,7 +109,7 @@ def test_the_column_that_moved_is_named_with_its_direction(column: int, shift: f
     assert 2500 <= alarm < 2530
     assert told[alarm, FIRST_COLUMN] == column
     assert told[alarm, FIRST_SHIFT] * np.sign(shift) > 1
-    assert np.isnan(told[alarm, FIRST_COLUMN + 2])
+    assert np.isnan(told[alarm, FIRST_COLUMN + OF_COLUMN])
     assert np.isnan(told[: alarm - 1, [CHART, FIRST_COLUMN, FIRST_SHIFT]]).all()
 
 

@@ -34,7 +34,7 @@ def line(what: str, ours: str, wanted: str = "", holds: bool | None = None) -> l
     print(
         f"{what:44} {ours:>26}   {wanted:28} {'' if holds is None else 'holds' if holds else 'MISSED'}".rstrip(), flush=True
     )
-    return [f"{what} ({ours})"] if holds is False else []
+    return [f"{what} ({ours})"] if holds is not None and not holds else []  # numpy's False is another one
 
 
 def told(values: Array | list[float], digits: int = 4) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from algorithms import Learner, learner_from
 from algorithms.common.compiled import compiled
 from algorithms.common.protocol import Array
-from algorithms.drift.report import ALARM, FIRST_COLUMN, FIRST_SHIFT
+from algorithms.drift.report import ALARM, FIRST_COLUMN, FIRST_SHIFT, OF_COLUMN
 from tests.paper.common import line, options
 
 STATED = 10_000.0  # rows between false alarms
@@ -158,7 +158,7 @@ def seen_of(way: Way, kind: str, dim: int, trials: int, changes: tuple[str, ...]
 
 def rightly_named(told: Array, columns: int) -> bool:
     """At least one column is named, and every one named is among the first `columns` and went up."""
-    named, shifts = told[FIRST_COLUMN::2], told[FIRST_SHIFT::2]
+    named, shifts = told[FIRST_COLUMN::OF_COLUMN], told[FIRST_SHIFT::OF_COLUMN]
     there = np.isfinite(named)
     return bool(there.any() and (named[there] < columns).all() and (shifts[there] > 0).all())
 

@@ -100,7 +100,7 @@ class Charts:
         self.opened = 0
 
     def step(self, values: list[float], seen: int) -> tuple[tuple[float, ...], int, bool]:
-        """The eight columns of a row, the strongest chart, and whether everything begins anew."""
+        """The nine columns of a row, the strongest chart, and whether everything begins anew."""
         is_open = self.opened > 0
         for chart, value in zip(self.charts, values, strict=True):
             chart.weigh(value, is_open, seen)
@@ -108,15 +108,16 @@ class Charts:
         strongest, climbed = int(np.argmax(evidence)), max(chart.climbed for chart in self.charts)
         statistic = climbed / CERTAIN if is_open else float(np.mean(evidence)) / self.rows_between
         alarm = not is_open and statistic >= 1
-        before = after = since = np.nan
+        before = after = since = among = np.nan
         if alarm:
             best = self.charts[strongest]
             before, since = float(np.mean(best.reference)), len(best.since) + 1.0
+            among = float(len(best.reference) * best.length)
             after = float(np.mean([*best.since, values[strongest]]))
         most = max(self.hold, 16 * max(chart.length for chart in self.charts))
         still_open = alarm or (is_open and climbed > 0 and self.opened < most)
         ready = any(chart.ready for chart in self.charts)
-        row = statistic, float(alarm), before, after, since, float(still_open), float(ready), self.charts[-1].p
+        row = statistic, float(alarm), before, after, since, float(still_open), float(ready), self.charts[-1].p, among
 
         anew = (alarm and self.hold == 0) or (is_open and self.opened >= most)
         for k, (chart, value) in enumerate(zip(self.charts, values, strict=True)):
@@ -138,14 +139,14 @@ class Charts:
 
 
 def conformal(values: Array, **settings: float) -> Array:
-    """(n, 8): statistic, alarm, before, after, since, open, ready, p-value."""
+    """(n, 9): statistic, alarm, before, after, since, open, ready, p-value, rows of the reference."""
     charts = Charts(1, **settings)  # type: ignore[arg-type]
     return np.array([charts.step([float(value)], n)[0] for n, value in enumerate(values)])
 
 
 def column_chart(X: Array, *, learn: int, smoothing: float, shrink: float, **settings: float) -> Array:
-    """(n, 15): those eight, the strongest chart, and column and shift of up to three columns."""
-    charts, rows = Charts(3, **settings), np.full((len(X), 15), np.nan)  # type: ignore[arg-type]
+    """(n, 22): those nine, the strongest chart; column, shift, mean and deviation before of up to three columns."""
+    charts, rows = Charts(3, **settings), np.full((len(X), 22), np.nan)  # type: ignore[arg-type]
     learned: list[Array] = []
     smooth, moved = np.zeros(X.shape[1]), [np.zeros(X.shape[1] + 1) for _ in range(3)]
     for n, x in enumerate(X):
@@ -161,15 +162,16 @@ def column_chart(X: Array, *, learn: int, smoothing: float, shrink: float, **set
         smooth = smooth + smoothing * (scaled - smooth)
         lengths = [float(v @ v) for v in (smooth, np.linalg.solve(factor, smooth), np.linalg.solve(factor, scaled))]
         blocks = [len(chart.block) + 1 >= chart.length for chart in charts.charts]
-        rows[n, :8], strongest, anew = charts.step(lengths, n)
+        rows[n, :9], strongest, anew = charts.step(lengths, n)
         if rows[n, 1]:
             sums = moved[strongest] + [*scaled, 1.0]
             shifts = sums[:-1] / sums[-1]
             order = np.argsort(-np.abs(shifts), kind="stable")[:3]
             named = [i for i in order if abs(shifts[i]) >= 0.84 * abs(shifts[order[0]])]
-            rows[n, 8] = strongest
+            rows[n, 9] = strongest
+            usual, spread = np.mean(learned, axis=0), np.std(learned, axis=0)
             for place, column in enumerate(named):
-                rows[n, 9 + 2 * place : 11 + 2 * place] = column, shifts[column]
+                rows[n, 10 + 4 * place : 14 + 4 * place] = column, shifts[column], usual[column], spread[column]
         for k, ended in enumerate(blocks):
             moved[k] = (moved[k] + [*scaled, 1.0]) * (0.7 if ended else 1.0)
         if anew:

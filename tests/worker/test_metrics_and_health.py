@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import re
+import shutil
 import socket
 import time
 import urllib.error
@@ -124,6 +125,51 @@ def test_what_a_report_says_of_drift_labels_and_clocks_moves_its_metrics():
     assert value(PREFIX + "label_delay_seconds_count") == 1
 
 
+def test_a_batch_is_as_late_as_its_record_time_says(monkeypatch):
+    metrics = Metrics("in", "okfeb")
+    value = metrics.registry.get_sample_value
+    monkeypatch.setattr(time, "time", lambda: 1130.0)
+    report = Report(newest_event=1000.0, newest_delay=100.0)  # measured at 1000, recorded at 1100, applied at 1130
+    metrics.count_advance(report, 0.001)
+    assert value(PREFIX + "event_delay_seconds_sum") == 100.0
+    assert value(PREFIX + "processing_delay_seconds_sum") == 30.0
+    assert value(PREFIX + "processing_delay_seconds_bucket", {"le": "30.0"}) == 1
+    report.newest_delay = 200.0  # a broker whose clock is fast
+    metrics.count_advance(report, 0.001)
+    assert value(PREFIX + "processing_delay_seconds_sum") == 30.0
+
+
+def test_ready_is_what_the_page_answers_and_the_disk_is_that_of_the_states(tmp_path):
+    metrics = Metrics("in")
+    health, value = Health(metrics), metrics.registry.get_sample_value
+    metrics.watch(ready=lambda: health.ready()[0] == 200, directory=tmp_path / "not" / "yet")
+    assert value(PREFIX + "ready") == 0
+    health.state = "running"
+    assert value(PREFIX + "ready") == 1
+    disk = shutil.disk_usage(tmp_path)
+    assert value(PREFIX + "state_disk_size_bytes") == disk.total
+    assert 0 < value(PREFIX + "state_disk_free_bytes") <= disk.total
+    metrics.watch(ready=lambda: False, directory=None)
+    assert math.isnan(value(PREFIX + "state_disk_size_bytes")) and math.isnan(value(PREFIX + "state_disk_free_bytes"))
+
+
+def test_the_partition_that_waits_longest_for_its_commit_is_told():
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0, 1)
+        metrics, now = delivery.metrics, time.monotonic()
+        for one in metrics.partitions():
+            one.committed_at = now - (20.0 if one.number else 100.0)
+        waits = []
+        for ends in ({0: 0, 1: 0}, {0: 0, 1: 9}, {0: 9, 1: 9}):
+            metrics.end_of = ends.get
+            waits.append(metrics.registry.get_sample_value(PREFIX + "uncommitted_seconds"))
+        return waits
+
+    none, second, both = asyncio.run(body())
+    assert none == 0 and 20 <= second < 100 <= both < 120
+
+
 def test_exemplars_show_the_hash_of_a_key_to_those_who_ask_for_openmetrics(served):
     health, port = served
     health.metrics.count_advance(Report(ls_errors=[0.01, 0.7], worst=Worst(0.7, "00112233aabbccdd", 1700000000.0)), 0.001)
@@ -139,7 +185,7 @@ def test_exemplars_show_the_hash_of_a_key_to_those_who_ask_for_openmetrics(serve
 def test_gauges_of_the_keys_say_how_they_stand_at_the_scrape():
     class One:
         def __init__(self, stats):
-            self.live, self.stats = HashLive(HashJob({}), {}.get), lambda: stats
+            self.live, self.stats, self.number = HashLive(HashJob({}), {}.get), lambda: stats, 0
 
     metrics = Metrics("in", "okfeb")
     value = metrics.registry.get_sample_value

@@ -11,16 +11,19 @@ from typing import Any
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.core.job import LEARNER, ORDER, Job
+from streamjobs.core.job import Job
 from streamjobs.core.state.columns import Columns
-from streamjobs.core.state.live_stats import LatestBySlot, LiveStats, stats_of
+from streamjobs.core.state.live_stats import LatestBySlot, LiveStats, stats_of, worst_slots
 from streamjobs.core.state.log import Log, Model
 from streamjobs.core.state.new_keys import NewKeys
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
+from streamjobs.stages.names import LEARNER, MAP, ORDER
 from streamjobs.stages.order import Order
 
 FIRST_SLOTS = 16
+GROWS = 4  # room grows by a quarter: what is copied is little, what stays empty is memory
+Decoded = tuple[dict[str, Any], list[str], Offsets]  # states by stage, class names, applied offsets
 POOLED = b""  # the key whose model every key shares in a pooled replay
 
 
@@ -119,11 +122,27 @@ class Live:
         """How the live keys stand, those with a record in a batch after the `since`-th; for metrics."""
         mapping = self.job.composition.map
         if mapping is not None:
-            share = mapping.budget_used(self.shared["map"], self.job.shared["map"], [0])
+            share = mapping.budget_used(self.shared[MAP], self.job.shared[MAP], [0])
         else:
             slots = [0] if self.pooled else list(self.slot_of.values())
             share = self.job.learner.budget_used(self.work[LEARNER], self.templates[LEARNER], slots)
         return stats_of(self.latest, self.used, self.keys, since, share)
+
+    def worst(self, since: int, most: int) -> list[tuple[str, float]]:
+        """Keys with the largest newest LS errors, of those with a record in a batch after the `since`-th, largest first."""
+        slots = worst_slots(self.latest, self.used, since, most)
+        return [(self.text_of[slot], error) for slot, error in slots if slot < len(self.text_of)]
+
+    def look_up(self, key: bytes) -> "tuple[bytes, Decoded | None] | None":
+        """The key's snapshot as it is now, and what it says where the key is live; None where it has no state.
+
+        Changes nothing.
+        """
+        slot = self.slot_of.get(key)
+        if slot is None:
+            data = self.parked.get(key) or self.read_many([key])[0]
+            return None if data is None else (data, None)
+        return self.encode([slot])[0], (self.states(slot), list(self.names[slot]), dict(self.offsets[slot]))
 
     def tick(self) -> None:
         """A new batch begins: slots used from here on are the last to leave."""
@@ -247,7 +266,7 @@ class Live:
             return slot
         slot = len(self.key_of)
         if slot == len(self.used):
-            slots = min(max(2 * slot, FIRST_SLOTS), max(self.most_slots, slot + 1))
+            slots = min(slot + max(slot // GROWS, FIRST_SLOTS), max(self.most_slots, slot + 1))
             for work in self.work.values():
                 work.grow(slots)
             self.used = np.concatenate([self.used, np.zeros(slots - slot, np.int64)])

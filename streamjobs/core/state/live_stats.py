@@ -48,12 +48,26 @@ def stats_of(latest: LatestBySlot, used: Array, keys: int, since: int, budget_us
     size = min(len(used), len(errors), len(alarmed))
     active = used[:size] > since
     known = errors[:size][active]
-    known = np.sort(known[np.isfinite(known)])[::-1][:WORST]
+    known = known[np.isfinite(known)]
+    if len(known) > WORST:
+        known = np.partition(known, -WORST)[-WORST:]
+    known = np.sort(known)[::-1]
     features, rank = latest.features, float("nan")
     if features is not None and features.size:
         rank = float((np.isfinite(features) & (features != 0.0)).sum(axis=1).mean())
     drifting = int((active & (alarmed[:size] > since)).sum())
     return LiveStats(int(active.sum()), drifting, tuple(known.tolist()), budget_used, rank, keys)
+
+
+def worst_slots(latest: LatestBySlot, used: Array, since: int, most: int) -> list[tuple[int, float]]:
+    """Slots with the largest newest LS errors, of those used in a batch after the `since`-th, largest first."""
+    errors = latest.errors  # another thread may look while they grow
+    size = min(len(used), len(errors))
+    known = np.flatnonzero((used[:size] > since) & np.isfinite(errors[:size]))
+    if len(known) > most:
+        known = known[np.argpartition(errors[known], len(known) - most)[len(known) - most :]]
+    ordered = sorted(((float(errors[slot]), slot) for slot in known.tolist()), reverse=True)
+    return [(slot, error) for error, slot in ordered]
 
 
 def together(parts: list[LiveStats]) -> LiveStats:

@@ -1,0 +1,1 @@
+"""`state show --prototypes`: the samples that a key's learner keeps, printed and drawn."""

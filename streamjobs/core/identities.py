@@ -1,0 +1,32 @@
+"""The id of every row: which record caused it, and which of that record's rows it is. Readers drop repeats by it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+from streamjobs.core.messages import Record
+
+
+def identities(records: Sequence[Record], owner: Array) -> list[bytes]:
+    """Topic-partition-offset of records[owner[n]]; where it gave several rows, with -i behind it, the place among them.
+
+    owner (n,) with n of 1 or more; records are of one topic and partition.
+    """
+    owners = owner.tolist()
+    base = f"{records[owners[0]].topic}-{records[owners[0]].partition}-".encode()
+    times = np.bincount(owner)
+    if times.max() == 1:
+        return [b"%s%d" % (base, records[index].offset) for index in owners]
+    of_record = {index: b"%s%d" % (base, records[index].offset) for index in set(owners)}
+    if (owner[1:] >= owner[:-1]).all():
+        running = np.arange(len(owner)) - np.searchsorted(owner, owner)
+    else:
+        running = np.empty(len(owner), np.int64)
+        order = np.argsort(owner, kind="stable")
+        running[order] = np.arange(len(owner)) - np.searchsorted(owner[order], owner[order])
+    behind = [b"-%d" % number for number in range(int(times.max()))]
+    return [
+        of_record[index] + behind[number] if several else of_record[index]
+        for index, number, several in zip(owners, running.tolist(), (times[owner] > 1).tolist(), strict=True)
+    ]

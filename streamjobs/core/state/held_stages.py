@@ -1,0 +1,53 @@
+"""The stages whose states a snapshot holds, where a job may have a stage that the one which wrote it had not."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from streamjobs.core.state.snapshot import Snapshot, flatten, table_of
+from streamjobs.stages.alarms import Alarms
+from streamjobs.stages.clip_targets import ClipTargets
+from streamjobs.stages.fill import Fill
+from streamjobs.stages.names import ALARMS, CLIP, FILL, LEARNER, SCALING
+from streamjobs.stages.stage import JobStage, Shape
+
+
+def of_description(
+    held: Snapshot, fingerprint: bytes, described: Mapping[str, str], own: dict[str, JobStage]
+) -> dict[str, JobStage] | None:
+    """The stages of a snapshot in order: this job's `own`, with or without FILL and CLIP; None: another job wrote it.
+
+    Missing numbers may be filled or not as [source] missing says, targets clipped as [head] clip_target does (none were up
+    to 0.2.0): a key that had no such state begins it, one that needs none any more drops it.
+    """
+    if held.fingerprint == fingerprint:
+        return own
+    written = table_of(held.description)
+    either = {FILL: "", CLIP: ""}
+    if {**written, **either} != {**described, **either}:
+        return None
+    stages: dict[str, JobStage] = {FILL: Fill(policies=())} if FILL in written else {}
+    for name, stage in own.items():
+        if CLIP not in own and CLIP in written and name in (SCALING, LEARNER) and CLIP not in stages:
+            stages[CLIP] = ClipTargets()
+        if name not in either or name in written:
+            stages[name] = stage
+    return stages
+
+
+def of_arrays(
+    stages: dict[str, JobStage], fresh: Mapping[str, Any], arrays: int, shape: Shape, behind: str | None
+) -> dict[str, JobStage]:
+    """These stages with ALARMS, or without, as the number of a snapshot's arrays tells: no setting describes it.
+
+    behind: the stage that ALARMS comes after, None in a job that watches nothing.
+    So the topic of alarms can be turned on and off: a key that kept none begins, one that needs none any more drops them.
+    """
+    without = {name: stage for name, stage in stages.items() if name != ALARMS}
+    states = (fresh[name] if name in fresh else stage.begin(shape, 0) for name, stage in without.items())
+    least = sum(len(flatten(state)) for state in states)
+    if arrays == least:
+        return without
+    if ALARMS in stages or behind is None:
+        return stages
+    items, at = list(without.items()), list(without).index(behind) + 1
+    return dict([*items[:at], (ALARMS, Alarms(columns=shape.width)), *items[at:]])

@@ -1,0 +1,33 @@
+"""Reads single snapshots for a worker's `GET /api/keys/KEY`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from streamjobs.core.job import Job
+from streamjobs.maintenance.copies import Entry
+from streamjobs.maintenance.partitioners import PARTITIONERS
+from streamjobs.maintenance.summary import details, details_of
+
+
+class States:
+    """Of one job."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def details(self, partition: int, key: bytes, data: bytes, said: Any, written: int) -> dict[str, Any]:
+        """What `state show --json` says of a snapshot. Raises SnapshotError.
+
+        said: what is in it, where that is known. written: milliseconds since 1970.
+        """
+        entry = Entry(partition, key, data, -1, written)
+        return details(self._job, entry) if said is None else details_of(self._job, entry, *said)
+
+    def likely_partition(self, key: bytes, known: Mapping[int, list[bytes]], partitions: int) -> int | None:
+        """Where the producers' partitioner puts the key, if one of ours explains where the known keys are; else None."""
+        if not any(known.values()):
+            return None
+        for choose in PARTITIONERS.values():
+            if all(choose(other, partitions) == number for number, keys in known.items() for other in keys):
+                return choose(key, partitions)
+        return None

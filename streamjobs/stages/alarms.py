@@ -1,0 +1,209 @@
+"""Alarms that are open: which one, what was said when it was raised, and since when its change was there.
+
+A detector says of every row whether it alarms; this stage makes events of that, one when an alarm is raised and one when it
+ends, and keeps in between what both must say. Its ids come from the rows, so whoever applies a row again says the same.
+Cost of a row: O(1), a few array operations a batch.  State: 25 numbers, and 4 times for each of 13 powers of two, a watch.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array
+from algorithms.common.workspace import Workspace
+from algorithms.drift.report import (
+    ALARM,
+    FIRST_COLUMN,
+    LONG_COLUMNS,
+    OF_COLUMN,
+    OPEN,
+    SINCE,
+    STATISTIC,
+    WIDE_COLUMNS,
+)
+from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape, refuse
+
+START, CHANGED, WATCHED, VERDICT = 0, 1, 2, 3  # columns of told: time of the alarm, of the change, rows before, the verdict
+TOLD = VERDICT + WIDE_COLUMNS
+RECOVERED, LEARNED_ANEW, AT_ONCE = "recovered", "learned anew", "at once"
+LEVELS, KEPT = 13, 4  # times kept: of the last 4 rows, of the last 4 whose number is even, a multiple of 4 ..
+
+
+class AlarmsState(NamedTuple):
+    opened: Array  # (watches,) int64, id of the alarm that is open, 0: none is
+    told: Array  # (watches, TOLD) what was said of it, NaN where nothing was
+    times: Array  # (watches, LEVELS, KEPT) event times of rows: of number r at [k, (r >> k) % KEPT] where 2^k divides r
+    rows: Array  # (watches,) int64, rows watched so far
+
+
+class Event(NamedTuple):
+    """An alarm is raised, or ends."""
+
+    row: int
+    watch: int
+    id: int
+    outcome: str | None  # how it ended: RECOVERED, LEARNED_ANEW, AT_ONCE; None: it is raised
+    told: Array  # (TOLD,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarms(JobStage):
+    """Makes events of the verdicts of `watches` detectors on rows of `columns` numbers.
+
+    An alarm of a detector without open alarms ends with its row.
+    """
+
+    persisted_name: ClassVar[str] = "Alarms"
+    times = ("times",)
+
+    watches: int = 1
+    columns: int = 1
+
+    def begin(self, shape: Shape, seed: int) -> AlarmsState:
+        told, none = np.full((self.watches, TOLD), np.nan), np.zeros(self.watches, np.int64)
+        return AlarmsState(none, told, np.zeros((self.watches, LEVELS, KEPT)), none.copy())
+
+    def description(self) -> None:
+        """No setting changes what the arrays mean that the detectors do not describe."""
+
+    def inherit(self, state: AlarmsState) -> None:
+        """What was usual for others is no measure of a new key."""
+
+    def warm_up(self, state: AlarmsState, shape: Shape) -> None:
+        """Nothing compiles."""
+
+    def validate(self, name: str, state: AlarmsState, fresh: AlarmsState, names: Sequence[str] | None) -> None:
+        JobStage.validate(self, name, state, fresh, names)
+        for field, good in self._checked(*state).items():
+            if not np.all(good):
+                refuse(f"{name}.{field}", "what this stage keeps", "others")
+
+    def trusted(self, work: Workspace, slots: Array, classes: Array | None) -> Array:
+        fields = AlarmsState(*(work[name][slots] for name in AlarmsState._fields))
+        return np.logical_and.reduce(list(self._checked(*fields).values()))
+
+    def _checked(self, opened: Array, told: Array, times: Array, rows: Array) -> dict[str, Array]:
+        """(k,) bool by field, of states side by side, or () of one."""
+        place = told[..., VERDICT + FIRST_COLUMN :: OF_COLUMN]
+        named = np.isnan(place) | ((place >= 0) & (place < self.columns))
+        return {
+            "opened": _all((opened >= 0) & (opened < MOST_COUNTED), 1),
+            "told": _all(named, 2),
+            "rows": _all((rows >= 0) & (rows < MOST_COUNTED), 1),
+        }
+
+    def advance(
+        self,
+        work: Any,
+        slots: Array,
+        times: Array,
+        verdicts: Sequence[Array],
+        learn: Array,
+        identify: Callable[[int, int], int],
+    ) -> list[Event]:
+        """The events of rows (n,), in their order; verdicts: (n, 4 or more) of each watch.
+
+        identify: the id, above 0, of an alarm that this row of this watch raises. Rows that a detector did not learn change
+        nothing: it forgets what it said of them.
+        """
+        events: list[Event] = []
+        for watch, verdict in enumerate(verdicts):
+            at = np.flatnonzero(np.isfinite(verdict[:, STATISTIC]) & (learn & LEARN_EXTRACTOR > 0))
+            if len(at):
+                seen = _Seen.of(work["rows"][:, watch], slots, times, at)
+                self._events(work, watch, seen, verdict, identify, events)
+                seen.remember(work["times"][:, watch], work["rows"][:, watch])
+        events.sort(key=lambda event: (event.row, event.watch))
+        return events
+
+    def _events(
+        self,
+        work: Any,
+        watch: int,
+        seen: "_Seen",
+        verdict: Array,
+        identify: Callable[[int, int], int],
+        events: list[Event],
+    ) -> None:
+        opened, told, times = work["opened"][:, watch], work["told"][:, watch], work["times"][:, watch]
+        of_rows = verdict[seen.at]
+        alarm = of_rows[:, ALARM] > 0
+        stays = of_rows[:, OPEN] > 0 if verdict.shape[1] >= LONG_COLUMNS else np.zeros(len(alarm), np.bool_)
+        was_open = np.empty(len(alarm), np.bool_)
+        was_open[1:] = (stays | alarm)[:-1]
+        was_open[seen.first] = opened[seen.slots[seen.first]] > 0
+        for place in np.flatnonzero(alarm | (was_open & ~stays)).tolist():
+            row, slot = int(seen.at[place]), seen.slots[place]
+            if opened[slot] and (alarm[place] or not stays[place]):
+                outcome = LEARNED_ANEW if of_rows[place, STATISTIC] > 0 else RECOVERED
+                events.append(Event(row, watch, int(opened[slot]), outcome, told[slot].copy()))
+                opened[slot], told[slot] = 0, np.nan
+            if not alarm[place]:
+                continue
+            said, mine = np.full(TOLD, np.nan), of_rows[place]
+            said[VERDICT : VERDICT + len(mine)] = mine
+            since = mine[SINCE] if verdict.shape[1] >= LONG_COLUMNS else np.nan
+            said[START], said[WATCHED] = seen.times[place], seen.numbers[place] - 1
+            said[CHANGED] = seen.time_of(place, int(since), times[slot]) if np.isfinite(since) else np.nan
+            raised = Event(row, watch, identify(row, watch), None, said)
+            events.append(raised)
+            if stays[place]:
+                opened[slot], told[slot] = raised.id, said
+            else:
+                events.append(raised._replace(outcome=AT_ONCE))
+
+
+def _all(good: Array, axes: int) -> Array:
+    """Over the last axes."""
+    for _ in range(axes):
+        good = np.logical_and.reduce(good, axis=-1)
+    return good
+
+
+class _Seen(NamedTuple):
+    """Rows that a detector learned, those of a key side by side in their order."""
+
+    at: Array  # (m,) their places in the batch
+    slots: Array  # (m,)
+    times: Array  # (m,)
+    numbers: Array  # (m,) of each row within its key, from 1
+    first: Array  # (keys,) where each key's begin
+    begins: Array  # (m,) where its key's begin
+
+    @classmethod
+    def of(cls, rows: Array, slots: Array, times: Array, at: Array) -> "_Seen":
+        at = at[np.argsort(slots[at], kind="stable")]
+        own = slots[at]
+        first = np.flatnonzero(np.r_[True, own[1:] != own[:-1]])
+        begins = np.repeat(first, np.diff(first, append=len(own)))
+        return cls(at, own, times[at], rows[own] + np.arange(len(own)) - begins + 1, first, begins)
+
+    def remember(self, times: Array, rows: Array) -> None:
+        """Keep the times of these rows: times (slots, LEVELS, KEPT), and count them in rows (slots,)."""
+        numbers, slots, of_rows = self.numbers, self.slots, self.times
+        for level in range(LEVELS):
+            times[slots, level, (numbers >> level) % KEPT] = of_rows  # of equal places the last one stays
+            which = numbers >> level & 1 == 0
+            numbers, slots, of_rows = numbers[which], slots[which], of_rows[which]
+            if not len(numbers):
+                break
+        last = np.r_[self.first[1:], len(self.slots)] - 1
+        rows[self.slots[last]] = self.numbers[last]
+
+    def time_of(self, place: int, since: int, kept: Array) -> float:
+        """Event time of the first of the last `since` rows up to this one, by those that are known: kept (LEVELS, KEPT).
+
+        Known are the same ones however the rows come in batches, though more of them are in this one.
+        """
+        number, before = int(self.numbers[place]), int(self.numbers[self.begins[place]]) - 1
+        known: dict[int, float] = {}
+        for level in range(LEVELS):
+            for multiple in range(max(1, (number >> level) - KEPT + 1), (number >> level) + 1):
+                row = multiple << level
+                of_batch = row > before
+                time = self.times[self.begins[place] + row - before - 1] if of_batch else kept[level, multiple % KEPT]
+                known[row] = float(time)
+        rows = sorted(known)
+        return float(np.interp(number - since + 1, rows, [known[row] for row in rows]))

@@ -1,0 +1,56 @@
+"""The worker's live page, and `GET /api/keys/KEY`: what the job is doing now, for people. One worker shows its own part.
+
+`feed` takes the reports of the job (bounded, a few appends a batch); `figures` makes points and tables of them once a
+second, in the thread that serves /metrics; `web` serves them to browsers; `access` decides who may look.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+
+from streamjobs.core.interface import Core
+from streamjobs.settings.sections import Settings
+from streamjobs.worker.health import Health
+from streamjobs.worker.page.access import Access
+from streamjobs.worker.page.ask import Asker, States
+from streamjobs.worker.page.feed import Feed
+from streamjobs.worker.page.figures import Figures
+from streamjobs.worker.page.web import Web
+from streamjobs.worker.partition import Partition
+
+SWITCH = 0.001  # seconds that the page's thread waits for the job's to give up the interpreter; 0.005 by default
+
+
+class Page:
+    """The page of one worker. It is there on a loopback address, and elsewhere with a token."""
+
+    def __init__(self, settings: Settings, core: Core, access: Access, states: States) -> None:
+        self._settings, self._core, self._access = settings, core, access
+        self._asker = Asker(settings, states)
+        self._about: dict[str, object] = {}
+
+    @classmethod
+    def of(cls, settings: Settings, core: Core, states: States) -> "Page | None":
+        """None on an address that others reach, without a token. Raises ConfigError for a token that cannot be used."""
+        access = Access(settings.metrics)
+        return cls(settings, core, access, states) if access.served else None
+
+    def serve(self, health: Health) -> Web:
+        """What serves it in the thread of /metrics; takes the job's reports from now on."""
+        settings, feed = self._settings, Feed()
+        sys.setswitchinterval(SWITCH)
+        health.metrics.on_report = feed.take
+        detector = settings.drift is not None
+        self._about |= {
+            "job": settings.job.name,
+            "topic": settings.source.topic,
+            "dlq": self._core.job.sinks["dlq"],
+            "model": self._core.job.model,
+            "drift": detector,
+            "partitions": None,
+        }
+        return Web(Figures(feed, health, self._about), self._access, self._asker)
+
+    def connect(self, held: Callable[[], Mapping[int, Partition]], partitions: int) -> None:
+        """The job runs. held: its partitions now; partitions: of the input."""
+        self._about["partitions"] = partitions
+        self._asker.connect(held, partitions)

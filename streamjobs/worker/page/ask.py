@@ -1,0 +1,116 @@
+"""What a key's state says now, or which worker has the key: `GET /api/keys/KEY`.
+
+The answer is made in the job's thread, between two calls of `advance`: a fraction of a millisecond of reading. Made in the
+page's thread, it would wait for the interpreter's lock again and again while the job works.
+"""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, NamedTuple, Protocol
+
+from streamjobs.kafka import client, groups
+from streamjobs.settings.sections import Settings
+from streamjobs.worker.partition import Partition
+
+WITHIN = 5.0  # seconds for the job's thread to answer
+MOST_COMPARED = 200  # keys of a partition that tell which partitioner the producers use
+
+Answer = tuple[int, bytes]  # HTTP status, JSON
+
+
+class States(Protocol):
+    """What reads snapshots, see `streamjobs.maintenance.ask`."""
+
+    def details(self, partition: int, key: bytes, data: bytes, said: Any, written: int) -> dict[str, Any]: ...
+    def likely_partition(self, key: bytes, known: Mapping[int, list[bytes]], partitions: int) -> int | None: ...
+
+
+class Found(NamedTuple):
+    """What the job's thread knows of a key."""
+
+    states: bytes | None  # JSON of its states, one for each partition with one
+    known: dict[int, list[bytes]]  # some live keys of each partition of this worker
+
+
+class Asker:
+    """`connect` once the job runs; until then every answer is 503."""
+
+    def __init__(self, settings: Settings, states: States) -> None:
+        self._settings, self._states = settings, states
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._held: Callable[[], Mapping[int, Partition]] = dict
+        self._partitions = 0
+
+    def connect(self, held: Callable[[], Mapping[int, Partition]], partitions: int) -> None:
+        """Called in the job's event loop. held: its partitions now; partitions: of the input."""
+        self._loop, self._held, self._partitions = asyncio.get_running_loop(), held, partitions
+
+    async def answer(self, text: str) -> Answer:
+        """200 and what `state show` says of each state of the key; 404 and who has it; 503 while nobody can say."""
+        key, loop = key_of(text), self._loop
+        if loop is None:
+            return 503, _reason(text, "the worker has not started yet")
+        future: Future[Found] = Future()
+        try:
+            loop.call_soon_threadsafe(self._find, key, future)
+            found = await asyncio.wait_for(asyncio.wrap_future(future), WITHIN)
+        except (RuntimeError, TimeoutError):  # the loop is closed, or stands still
+            return 503, _reason(text, f"the worker did not answer within {WITHIN:.0f} s")
+        if found.states is not None:
+            return 200, found.states
+        about = {"key": text, "reason": "no state of this key here", **await self._elsewhere(key, found.known)}
+        return 404, json.dumps(about).encode()
+
+    def _find(self, key: bytes, future: "Future[Found]") -> None:
+        """In the job's thread."""
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            held, written, states = self._held(), round(time.time() * 1000), []
+            for number, one in sorted(held.items()):
+                known = one.live.look_up(key)
+                if known is not None:
+                    states.append(self._states.details(number, key, *known, written))
+            if states:
+                told = {"key": key.decode("utf-8", "backslashreplace"), "states": states}
+                future.set_result(Found(json.dumps(told).encode(), {}))
+            else:
+                future.set_result(Found(None, {number: _some(one.live.slot_of) for number, one in held.items()}))
+        except Exception as error:  # noqa: BLE001 - the job goes on; whoever asked is told
+            future.set_exception(error)
+
+    async def _elsewhere(self, key: bytes, known: dict[int, list[bytes]]) -> dict[str, Any]:
+        likely = self._states.likely_partition(key, known, self._partitions)
+        about = {"partition": likely, "partitions": self._partitions, "partitions_here": sorted(known)}
+        settings = client.for_aiokafka(self._settings.broker)
+        try:
+            group = await asyncio.to_thread(groups.described, settings, self._settings.job.name)
+        except Exception as error:  # noqa: BLE001 - of many kinds; the rest of the answer stands
+            return {**about, "workers": None, "workers_unknown": type(error).__name__}
+        workers = []
+        for member, assigned in zip(group.names, group.members, strict=True):
+            numbers = sorted(one.partition for one in assigned if one.topic == self._settings.source.topic)
+            workers.append({**member, "partitions": numbers, "likely": likely in numbers})
+        return {**about, "workers": workers}
+
+
+def _reason(key: str, reason: str) -> bytes:
+    return json.dumps({"key": key, "reason": reason}).encode()
+
+
+def key_of(text: str) -> bytes:
+    r"""The key that is shown as this text; bytes that are not UTF-8 are shown, and given, as \xff.
+
+    >>> key_of("p7 é"), key_of(r"\xff1")
+    (b'p7 \xc3\xa9', b'\xff1')
+    """
+    encoded = text.encode("utf-8", "surrogateescape")
+    return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), encoded)
+
+
+def _some(live: Mapping[bytes, int]) -> list[bytes]:
+    return [key for key, _ in zip(live, range(MOST_COMPARED), strict=False)]

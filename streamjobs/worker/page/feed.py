@@ -1,0 +1,73 @@
+"""What the job's thread leaves for the page: a few appends to bounded queues per call of `advance`, nothing per record."""
+
+import math
+from collections import deque
+from itertools import islice
+from typing import Any, NamedTuple
+
+from streamjobs.core.messages import Alarm, BatchRows, Letter, Report
+
+MOST_BATCHES = 256  # between two looks, which come once a second
+MOST_ROWS = 1000  # of a batch: its newest ones
+MOST_EVENTS = 200  # alarms, and dead letters, between two looks
+
+
+class Taken(NamedTuple):
+    """What has come since the last look."""
+
+    batches: list[BatchRows]
+    alarms: list[tuple[float, Alarm]]  # with the time.time() at which each came
+    letters: list[tuple[float, Letter]]
+    delays: list[float]  # seconds, of the newest row of each batch
+
+
+class Feed:
+    """Filled by the thread of the job, emptied by the thread of the page: appends and pops of a deque are atomic."""
+
+    def __init__(self) -> None:
+        self.rows = 0  # all of these count from the start of the worker
+        self.alarms = 0
+        self.labels = 0
+        self.wrong = 0
+        self.measured = 0
+        self.squared = 0.0
+        self._batches: deque[BatchRows] = deque(maxlen=MOST_BATCHES)
+        self._alarms: deque[tuple[float, Alarm]] = deque(maxlen=MOST_EVENTS)
+        self._letters: deque[tuple[float, Letter]] = deque(maxlen=MOST_EVENTS)
+        self._delays: deque[float] = deque(maxlen=4 * MOST_BATCHES)
+        self._now = 0.0  # time.time() of the last look
+
+    def take(self, report: Report) -> None:
+        """Keep what the page may show of a report; called in the job's thread."""
+        self.rows += report.rows
+        self.alarms += report.drift_events
+        self.labels += report.labels
+        self.wrong += report.wrong
+        self.measured += report.measured
+        self.squared += report.squared
+        for batch in report.batches:
+            self._batches.append(_newest(batch))
+        for alarm in report.alarms:
+            self._alarms.append((self._now, alarm))
+        for letter in report.letters:
+            self._letters.append((self._now, letter))
+        if math.isfinite(report.newest_delay):
+            self._delays.append(max(0.0, report.newest_delay))
+
+    def look(self, now: float) -> Taken:
+        """Everything that has come since the last look; called in the page's thread."""
+        self._now = now
+        return Taken(_emptied(self._batches), _emptied(self._alarms), _emptied(self._letters), _emptied(self._delays))
+
+
+def _newest(batch: BatchRows) -> BatchRows:
+    first = len(batch.keys) - MOST_ROWS
+    if first <= 0:
+        return batch
+    predicted, labels = (None if one is None else list(islice(one, first, None)) for one in (batch.predicted, batch.labels))
+    return BatchRows(list(batch.keys[first:]), batch.times[first:].copy(), batch.ls_errors[first:].copy(), predicted, labels)
+
+
+def _emptied(queue: "deque[Any]") -> list[Any]:
+    """What is in the queue now, oldest first."""
+    return [queue.popleft() for _ in range(len(queue))]

@@ -1,0 +1,194 @@
+"""The figures of the page: a point a second in a bounded ring, and tables; made in the page's thread of what `Feed` has."""
+
+import json
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from streamjobs import __version__
+from streamjobs.core.messages import Alarm, BatchRows, Letter
+from streamjobs.errors import REASONS
+from streamjobs.worker.health import Health
+from streamjobs.worker.page.feed import Feed, Taken
+from streamjobs.worker.page.people import People
+
+POINTS = 900  # a quarter of an hour
+EVERY = 1.0  # seconds between two points
+NEWEST_EVENTS = 40  # alarms, and dead letters, in their tables
+MOST_VALUES = 20_000  # LS errors of a second that its quantiles are of: the newest
+WORST = 10
+SERIES = (  # columns of a point
+    *("time", "records", "rows", "delay_p50", "delay_p99", "error_p50", "error_p99", "lag", "recovery", "cpu"),
+)
+
+
+class Figures:
+    """`look` once a second; `full` and `tick` give what viewers are sent, as JSON."""
+
+    def __init__(self, feed: Feed, health: Health, about: dict[str, Any]) -> None:
+        """about: the job's name and the like."""
+        self.people = People()
+        self.number = 0  # of the last look
+        self._feed, self._health, self._about = feed, health, about
+        self._points: deque[list[float | None]] = deque(maxlen=POINTS)
+        self._alarms: deque[dict[str, Any]] = deque(maxlen=NEWEST_EVENTS)
+        self._letters: deque[dict[str, Any]] = deque(maxlen=NEWEST_EVENTS)
+        self._fresh: set[str] = set()  # tables that the last look changed
+        self._before = (time.monotonic(), 0, 0, time.process_time())
+        self._texts: dict[str, tuple[int, bytes]] = {}
+
+    def look(self, now: float | None = None) -> None:
+        """Take what has come since the last look. now: time.time()."""
+        moment = time.time() if now is None else now
+        taken = self._feed.look(moment)
+        self.number += 1
+        self._fresh = set()
+        self.people.take(taken.batches, ((alarm.key, alarm.time) for _, alarm in taken.alarms), self.number)
+        if taken.batches:
+            self._fresh.add("confusion")
+        for at, alarm in taken.alarms:
+            self._alarms.appendleft(_alarm(at or moment, alarm))
+            self._fresh.add("alarms")
+        for at, letter in taken.letters:
+            self._letters.appendleft(_letter(at or moment, letter))
+            self._fresh.add("letters")
+        self._points.append(self._point(moment, taken))
+
+    def _point(self, moment: float, taken: Taken) -> list[float | None]:
+        metrics = self._health.metrics
+        now, records, rows, cpu = time.monotonic(), metrics.taken.records, self._feed.rows, time.process_time()
+        then, records_then, rows_then, cpu_then = self._before
+        self._before = now, records, rows, cpu
+        took = max(1e-3, now - then)
+        lag = sum(metrics.lag_of(one) for one in metrics.partitions())
+        rates = (records - records_then) / took, (rows - rows_then) / took
+        quantiles = *_quantiles(np.asarray(taken.delays)), *_quantiles(_errors(taken.batches))
+        return [
+            round(moment, 1),
+            *map(_short, (*rates, *quantiles)),
+            lag,
+            metrics.remaining,
+            _short((cpu - cpu_then) / took),
+        ]
+
+    def full(self) -> bytes:
+        """Everything, for a viewer who has just come."""
+        return self._text("full", self._full)
+
+    def tick(self) -> bytes:
+        """What the last look added, for viewers who have everything before it."""
+        return self._text("tick", self._tick)
+
+    def _text(self, kind: str, make: Callable[[], dict[str, Any]]) -> bytes:
+        """An event for all viewers of this look, made once."""
+        number, text = self._texts.get(kind, (-1, b""))
+        if number != self.number:
+            body = json.dumps(make(), separators=(",", ":"), allow_nan=False).encode()
+            text = b"event: %s\ndata: %s\n\n" % (kind.encode(), body)
+            self._texts[kind] = self.number, text
+        return text
+
+    def _full(self) -> dict[str, Any]:
+        people = [self._person(key, fresh=False) for key in self.people.shown]
+        tables = {"alarms": list(self._alarms), "letters": list(self._letters), "confusion": self._confusion()}
+        about = {**self._about, "version": __version__, "series": SERIES}
+        return {"about": about, "points": list(self._points), "people": people, **self._status(), **tables}
+
+    def _tick(self) -> dict[str, Any]:
+        people = [self._person(key, fresh=True) for key in self.people.shown]
+        made = {"point": self._points[-1], "people": people, **self._status()}
+        if "alarms" in self._fresh:
+            made["alarms"] = list(self._alarms)
+        if "letters" in self._fresh:
+            made["letters"] = list(self._letters)
+        if "confusion" in self._fresh:
+            made["confusion"] = self._confusion()
+        return made
+
+    def _person(self, key: str, *, fresh: bool) -> dict[str, Any]:
+        one = self.people.shown[key]
+        cells = one.fresh if fresh and one.rows > len(one.fresh) else list(one.cells)
+        told = {"key": key, "rows": one.rows, "right": one.right, "labelled": one.labelled}
+        told["cells"] = [[*cell[:3], _short(cell[3])] for cell in cells]
+        told["new"] = len(cells) == one.rows or not fresh  # these are all cells
+        told["error"] = _short(one.errors[-1][1]) if one.errors and one.errors[-1][0] == self.number else None
+        if told["new"]:
+            first = self.number - len(self._points) + 1
+            told["errors"] = [[look - first, _short(error)] for look, error in one.errors if look >= first]
+        return told
+
+    def _confusion(self) -> dict[str, Any]:
+        names = self.people.classes
+        pairs = [[self.people.number(a), self.people.number(b), rows] for (a, b), rows in self.people.confusion.items()]
+        counted, feed = sum(self.people.confusion.values()), self._feed
+        rmse = math.sqrt(feed.squared / feed.measured) if feed.measured else None
+        totals = {"counted": counted, "labels": feed.labels, "wrong": feed.wrong, "rmse": _short(rmse)}
+        return {"pairs": pairs, "classes": names, **totals}
+
+    def _status(self) -> dict[str, Any]:
+        """How the worker is, and small tables that may change at every look."""
+        status, health = self._health.answer()
+        metrics = self._health.metrics
+        worst = sorted((pair for one in metrics.partitions() for pair in one.worst(WORST)), key=lambda pair: -pair[1])
+        dead, skipped = dict(metrics.taken.dead_lettered), dict(metrics.taken.skipped)  # the job's thread adds to them
+        return {
+            "number": self.number,
+            "classes": self.people.classes,
+            "health": {**health, "status": status},
+            "worst": [[key, _short(error)] for key, error in worst[:WORST]],
+            "totals": {
+                "records": metrics.taken.records,
+                "rows": self._feed.rows,
+                "alarms": self._feed.alarms,
+                "letters": sum(dead.values()),
+                "reasons": {reason: dead[reason] for reason in REASONS if dead.get(reason)},
+                "skipped": {reason: count for reason, count in skipped.items() if count},
+                "keys": sum(one.live.keys for one in metrics.partitions()),
+                "uptime": round(time.time() - metrics.started),
+                "recovery_seconds": metrics.recovery_seconds,
+            },
+        }
+
+
+def _alarm(at: float, alarm: Alarm) -> dict[str, Any]:
+    """What the table of alarms shows; the one place that knows what an alarm is."""
+    figures = {name: _short(getattr(alarm, name)) for name in ("value", "before", "after")}
+    columns = [[name, _short(shift)] for name, shift in alarm.columns.items()]
+    names = {"detector": alarm.detector, "watch": alarm.watch}
+    return {"at": round(at, 1), "key": alarm.key, "time": _short_time(alarm.time), **names, **figures, "columns": columns}
+
+
+def _letter(at: float, letter: Letter) -> dict[str, Any]:
+    return {"at": round(at, 1), **letter._asdict()}
+
+
+def _errors(batches: list[BatchRows]) -> Any:
+    newest, left = [], MOST_VALUES
+    for batch in reversed(batches):
+        newest.append(batch.ls_errors)
+        left -= len(batch.ls_errors)
+        if left <= 0:
+            break
+    values = np.concatenate(newest) if newest else np.zeros(0)
+    return values[np.isfinite(values)]
+
+
+def _quantiles(values: Any) -> tuple[float, float]:
+    """Median and p99; NaN without values."""
+    if not len(values):
+        return math.nan, math.nan
+    median, high = np.quantile(values, (0.5, 0.99)).tolist()
+    return median, high
+
+
+def _short(value: float | None) -> float | None:
+    """Four digits are enough for a picture; None for what JSON does not have."""
+    return float(f"{value:.4g}") if value is not None and math.isfinite(value) else None
+
+
+def _short_time(value: float) -> float | None:
+    return round(value, 2) if math.isfinite(value) else None

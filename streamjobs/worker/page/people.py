@@ -1,0 +1,140 @@
+"""The keys that the page shows one by one, their newest rows, and what was predicted for which label so far."""
+
+import math
+import time
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamjobs.core.messages import BatchRows
+
+MOST_PEOPLE = 24
+MOST_CHOSEN = 16  # keys that viewers have asked for, beside them
+CELLS = 120  # newest rows of a key
+MOST_CLASSES = 24  # told apart; further ones are OTHER together
+OTHER = "(other)"
+IDLE = 60.0  # seconds without a row after which a key makes room for another
+ALARM_HOLDS = 300.0  # seconds that a key with an alarm keeps its place
+SWAPS = 4  # keys without an alarm that make room for keys with one, at a look
+
+Cell = list[Any]  # number of the predicted class, of the label (-1: none), alarm (0 or 1), LS error or None
+
+
+@dataclass(slots=True)
+class Person:
+    """A key that is shown."""
+
+    cells: "deque[Cell]" = field(default_factory=lambda: deque(maxlen=CELLS))
+    fresh: list[Cell] = field(default_factory=list)  # of the last look
+    errors: "deque[tuple[int, float]]" = field(default_factory=lambda: deque(maxlen=900))  # (number of the look, LS error)
+    rows: int = 0
+    labelled: int = 0
+    right: int = 0
+    last_row: float = 0.0  # time.monotonic()
+    last_alarm: float = -math.inf
+
+
+class People:
+    """At most MOST_PEOPLE keys in the order they came, and those that were asked for."""
+
+    def __init__(self) -> None:
+        self.shown: dict[str, Person] = {}
+        self.chosen: Counter[str] = Counter()  # by how many viewers
+        self.classes: list[str] = []
+        self.confusion: Counter[tuple[str, str]] = Counter()  # (label, predicted)
+        self.classified = True  # predictions are classes
+        self._number: dict[str, int] = {}
+
+    def choose(self, key: str) -> bool:
+        """Show this key for a viewer until `release`; False when too many are."""
+        if key not in self.chosen and len(self.chosen) >= MOST_CHOSEN:
+            return False
+        self.chosen[key] += 1
+        self.shown.setdefault(key, Person(last_row=time.monotonic()))
+        return True
+
+    def release(self, key: str) -> None:
+        self.chosen[key] -= 1
+        if self.chosen[key] <= 0:
+            del self.chosen[key]
+
+    def take(self, batches: list[BatchRows], alarms: Iterable[tuple[str, float]], look: int) -> None:
+        """Take the rows of a look. alarms: key and event time of rows that raised one; look: its number."""
+        now, alarmed = time.monotonic(), set(alarms)
+        for person in self.shown.values():
+            person.fresh = []
+        self._make_room(batches, {key for key, _ in alarmed}, now)
+        for batch in batches:
+            self._count(batch)
+            self._show(batch, alarmed, now)
+        for person in self.shown.values():
+            if person.fresh and person.fresh[-1][3] is not None:
+                person.errors.append((look, person.fresh[-1][3]))
+
+    def _make_room(self, batches: list[BatchRows], alarmed: set[str], now: float) -> None:
+        free = MOST_PEOPLE - sum(key not in self.chosen for key in self.shown)
+        idle = [key for key, one in self.shown.items() if key not in self.chosen and now - one.last_row > IDLE]
+        if free + len(idle) > 0:
+            coming = dict.fromkeys(key for batch in batches for key in dict.fromkeys(batch.keys) if key not in self.shown)
+            for key in list(coming)[: free + len(idle)]:
+                if free <= 0:
+                    del self.shown[idle.pop(0)]
+                free = max(0, free - 1)
+                self.shown[key] = Person()
+        new = [key for key in sorted(alarmed) if key not in self.shown][:SWAPS]
+        calm = [
+            key
+            for key, one in self.shown.items()
+            if key not in self.chosen and key not in alarmed and now - one.last_alarm > ALARM_HOLDS
+        ]
+        for leaving, key in zip(calm, new, strict=False):
+            del self.shown[leaving]
+            self.shown[key] = Person()
+
+    def _count(self, batch: BatchRows) -> None:
+        if batch.labels is None or batch.predicted is None:
+            return
+        pairs = Counter(zip(map(_class, batch.labels), map(_class, batch.predicted), strict=True))
+        for (label, predicted), rows in pairs.items():
+            if label is not None and predicted is not None:
+                self.confusion[self._name(label), self._name(predicted)] += rows
+
+    def _name(self, name: str) -> str:
+        return name if self.number(name) < MOST_CLASSES else OTHER
+
+    def number(self, name: str | None) -> int:
+        """The number of a class, -1 without one; those beyond MOST_CLASSES share the last number."""
+        if name is None:
+            return -1
+        number = self._number.get(name)
+        if number is None:
+            if len(self.classes) > MOST_CLASSES:
+                return MOST_CLASSES
+            number = self._number[name] = len(self.classes)
+            self.classes.append(name if number < MOST_CLASSES else OTHER)
+        return number
+
+    def _show(self, batch: BatchRows, alarmed: set[tuple[str, float]], now: float) -> None:
+        shown = self.shown
+        for at in [at for at, key in enumerate(batch.keys) if key in shown]:
+            key = batch.keys[at]
+            person, error = shown[key], float(batch.ls_errors[at])
+            predicted = None if batch.predicted is None else _class(batch.predicted[at])
+            label = None if batch.labels is None else _class(batch.labels[at])
+            alarm = bool(alarmed) and (key, float(batch.times[at])) in alarmed
+            cell = [self.number(predicted), self.number(label), int(alarm), error if math.isfinite(error) else None]
+            person.cells.append(cell)
+            person.fresh.append(cell)
+            person.rows += 1
+            person.last_row = now
+            if alarm:
+                person.last_alarm = now
+            if label is not None and predicted is not None:
+                person.labelled += 1
+                person.right += label == predicted
+
+
+def _class(value: Any) -> str | None:
+    """The name of a class; None for nothing, and for the numbers of a regression."""
+    return value if isinstance(value, str) else None

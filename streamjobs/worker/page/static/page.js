@@ -1,0 +1,182 @@
+// Takes the worker's events and keeps what the page shows: everything when it connects, then what each second adds.
+import { Charts } from "./charts.js";
+import { count, percent, ratio, seconds } from "./format.js";
+import { People } from "./people.js";
+import * as tables from "./tables.js";
+
+const CELLS = 120, POINTS = 900;
+const place = (id) => document.getElementById(id);
+const store = { about: {}, columns: {}, people: new Map(), classes: [], chosen: "" };
+const charts = new Charts(place("charts"));
+const people = new People(place("people"), place("classes"), place("people-note"), choose);
+const TILES = ["Records per second", "Event delay", "LS error", "Predicted right", "Lag", "Alarms", "Dead letters", "Keys"];
+const tiles = TILES.map((name) => {
+  const value = tables.make("p", { class: "value" }, "–"), note = tables.make("p", { class: "note" }, "\u00a0");
+  place("tiles").append(tables.make("div", { class: "tile" }, tables.make("h2", {}, name), value, note));
+  return { value, note };
+});
+let events = null, worstTold = "", askedAt = 0;
+
+function connect() {
+  events?.close();
+  const query = store.chosen ? `?key=${encodeURIComponent(store.chosen)}` : "";
+  events = new EventSource(`/events${query}`);
+  events.addEventListener("full", (event) => full(JSON.parse(event.data)));
+  events.addEventListener("tick", (event) => tick(JSON.parse(event.data)));
+  events.onerror = () => lost(events.readyState === EventSource.CLOSED);
+}
+
+function full(told) {
+  store.about = told.about;
+  store.columns = Object.fromEntries(told.about.series.map((name, at) => [name, told.points.map((point) => point[at])]));
+  store.people = new Map();
+  store.confusion = null;
+  take(told);
+}
+
+function tick(told) {
+  store.about.series.forEach((name, at) => {
+    store.columns[name].push(told.point[at]);
+    if (store.columns[name].length > POINTS) store.columns[name].shift();
+  });
+  take(told);
+}
+
+function take(told) {
+  const length = store.columns.time.length, before = store.people;
+  store.people = new Map(told.people.map((one) => {
+    const known = one.new ? null : before.get(one.key);
+    const errors = known?.errors ?? new Array(length).fill(null);
+    if (known) {
+      errors.push(one.error);
+      while (errors.length > length) errors.shift();
+    } else {
+      for (const [at, error] of one.errors ?? []) errors[at] = error;
+    }
+    const cells = [...(known?.cells ?? []), ...one.cells].slice(-CELLS);
+    return [one.key, { ...one, cells, errors }];
+  }));
+  store.classes = told.classes;
+  Object.assign(store, { health: told.health, totals: told.totals });
+  if (told.confusion) store.confusion = told.confusion;
+  if (told.confusion) tables.confusion(place("confusion"), place("confusion-note"), told.confusion);
+  if (told.alarms) tables.alarms(place("alarms"), told.alarms, store.about.drift, choose);
+  if (told.letters) tables.letters(place("letters"), told.letters, store.about.dlq);
+  const worst = JSON.stringify(told.worst);
+  if (worst !== worstTold) tables.worst(place("worst"), told.worst, choose);
+  worstTold = worst;
+  if (!document.hidden) draw();
+  if (store.chosen && performance.now() - askedAt > 5000) ask();
+}
+
+function draw() {
+  if (!store.columns.time) return;
+  charts.draw({ ...store.columns, chosen: store.people.get(store.chosen)?.errors }, store.chosen);
+  people.draw(store.people, store.classes, store.chosen);
+  header();
+  figures();
+  const known = [...store.people.keys()].join("\n");
+  if (place("keys").dataset.known !== known) {
+    place("keys").dataset.known = known;
+    place("keys").replaceChildren(...[...store.people.keys()].map((key) => tables.make("option", { value: key })));
+  }
+}
+
+function header() {
+  const { about, health, totals } = store;
+  document.title = `${about.job} · streamjobs`;
+  place("job").textContent = about.job;
+  const held = health.partitions, all = about.partitions;
+  const mine = all == null || !held.length ? "no partitions yet"
+    : held.length === all ? `all ${all} partitions`
+    : `partition${held.length > 1 ? "s" : ""} ${held.join(", ")} of ${all}; other workers have pages of their own`;
+  place("about").textContent = `topic ${about.topic} · ${about.model} · this worker: ${mine} · up ${seconds(totals.uptime)}`;
+  place("version").textContent = `streamjobs ${about.version}`;
+  say(health.healthy ? (health.state === "running" ? "running" : health.state) : health.state === "running" ? "stalled" : health.state,
+    health.healthy ? (health.state === "running" ? "good" : "warn") : "bad");
+  trouble(health.reason);
+}
+
+function figures() {
+  const newest = Object.fromEntries(Object.entries(store.columns).map(([name, values]) => [name, values.at(-1)]));
+  const latest = (name) => store.columns[name].findLast((value) => value != null);
+  const { totals, health, confusion } = store, optional = (value, show) => (value == null ? "–" : show(value));
+  const right = confusion?.pairs.reduce((sum, [label, predicted, rows]) => sum + (label === predicted ? rows : 0), 0);
+  const commit = health.last_commit_age_seconds;
+  const reasons = Object.entries(totals.reasons).map(([reason, letters]) => `${count(letters)} ${reason}`).join(", ");
+  [
+    [count(newest.records), `${count(newest.rows)} rows per second`],
+    [optional(latest("delay_p50"), seconds), `p99 ${optional(latest("delay_p99"), seconds)}`],
+    [optional(latest("error_p50"), ratio), `median; p99 ${optional(latest("error_p99"), ratio)}`],
+    confusion?.rmse != null ? [ratio(confusion.rmse), "root mean squared error"]
+      : [confusion?.counted ? percent(right, confusion.counted) : "–", `${count(confusion?.labels ?? 0)} labels so far`],
+    [count(newest.lag), newest.recovery ? `${count(newest.recovery)} to recover` : `committed ${optional(commit, (age) => seconds(Math.max(0.1, age)))} ago`],
+    [count(totals.alarms), `in ${count(totals.rows)} rows`],
+    [count(totals.letters), reasons || `of ${count(totals.records)} records`, totals.letters ? "bad" : ""],
+    [count(totals.keys), `live here; cpu ${Math.round(100 * (newest.cpu ?? 0))} %`],
+  ].forEach(([value, note, kind], at) => {
+    tiles[at].value.textContent = value;
+    tiles[at].value.className = `value ${kind ?? ""}`;
+    tiles[at].note.textContent = note;
+  });
+}
+
+function say(text, kind) {
+  const state = place("state");
+  if (state.textContent !== text) state.textContent = text;
+  state.className = `state ${kind}`;
+}
+
+function trouble(text) {
+  place("trouble").hidden = !text;
+  if (place("trouble").textContent !== text) place("trouble").textContent = text;
+}
+
+function lost(closed) {
+  say(closed ? "not connected" : "connecting", "warn");
+  trouble(closed ? "The worker refuses this page: reload it, and log in again if it asks for the token."
+    : "The worker has ended or cannot be reached. These are its last figures; the page connects again by itself.");
+}
+
+function choose(key) {
+  store.chosen = store.chosen === key ? "" : key;
+  place("key").value = store.chosen;
+  place("asked").hidden = !store.chosen;
+  place("asked-body").replaceChildren();
+  draw();
+  connect();
+  if (store.chosen) ask();
+}
+
+async function ask() {
+  const key = store.chosen;
+  askedAt = performance.now();
+  place("asked-title").textContent = `Key ${key}`;
+  try {
+    const answer = await fetch(`/api/keys/${encodeURIComponent(key)}`);
+    const told = await answer.json();
+    const open = place("asked-body").querySelector("details")?.open;
+    if (key !== store.chosen) return;
+    tables.asked(place("asked-body"), told);
+    const details = place("asked-body").querySelector("details");
+    if (open && details) details.open = true;
+  } catch (error) {
+    if (!place("asked-body").children.length) place("asked-body").textContent = "The worker did not answer.";
+  }
+}
+
+place("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const key = place("key").value;
+  if (key && key !== store.chosen) choose(key);
+});
+place("close").addEventListener("click", () => store.chosen && choose(store.chosen));
+for (const button of document.querySelectorAll(".range button")) {
+  button.addEventListener("click", () => {
+    charts.range = Number(button.dataset.seconds);
+    document.querySelectorAll(".range button").forEach((one) => one.setAttribute("aria-pressed", String(one === button)));
+    draw();
+  });
+}
+document.addEventListener("visibilitychange", () => document.hidden || draw());
+connect();

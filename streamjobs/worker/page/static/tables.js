@@ -1,0 +1,114 @@
+// Tables: label and prediction, worst keys, alarms, dead letters, and what a key's state says. Keys are text, never HTML.
+import { bytes, clock, count, moment, percent, ratio } from "./format.js";
+
+export function make(tag, about = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(about)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+function table(caption, heads, rows) {
+  const head = make("tr", {}, ...heads.map(([text, kind]) => make("th", { scope: "col", class: kind ?? "" }, text)));
+  return make("table", {}, make("caption", {}, caption), make("thead", {}, head), make("tbody", {}, ...rows));
+}
+
+function empty(place, text) {
+  place.replaceChildren(make("p", { class: "empty" }, text));
+}
+
+export function keyButton(key, choose) {
+  const button = make("button", { type: "button", class: "link" }, key);
+  button.addEventListener("click", () => choose(key));
+  return button;
+}
+
+export function confusion(place, note, told) {
+  const { pairs, classes, labels, wrong, rmse, counted } = told;
+  if (rmse != null) {
+    note.textContent = `Root mean squared error of ${count(labels)} labelled rows.`;
+    place.replaceChildren(make("p", { class: "value" }, ratio(rmse)));
+    return;
+  }
+  if (!pairs.length) {
+    note.textContent = "";
+    return empty(place, "No labelled row was predicted yet.");
+  }
+  const all = Math.min(counted, labels) < labels ? ` (${percent(counted, labels)} of ${count(labels)} labels counted)` : "";
+  const right = pairs.reduce((sum, [label, predicted, rows]) => sum + (label === predicted ? rows : 0), 0);
+  note.textContent = `${count(counted)} labelled rows so far, ${percent(right, counted)} right${all}. A row is a label, a column a prediction.`;
+  const used = [...new Set(pairs.flatMap(([label, predicted]) => [label, predicted]))].sort((a, b) => a - b);
+  const cells = new Map(pairs.map(([label, predicted, rows]) => [`${label} ${predicted}`, rows]));
+  const head = make("tr", {}, make("td"), ...used.map((at) => make("th", { scope: "col", class: classes[at].length > 5 ? "long" : "" }, classes[at])));
+  const rows = used.map((label) => {
+    const sum = used.reduce((total, at) => total + (cells.get(`${label} ${at}`) ?? 0), 0);
+    return make("tr", {}, make("th", { scope: "row" }, classes[label]), ...used.map((predicted) => {
+      const rows = cells.get(`${label} ${predicted}`) ?? 0;
+      const cell = make("td", rows ? {} : { class: "none" }, rows ? count(rows) : "0");
+      cell.style.setProperty("--share", rows ? 0.12 + 0.88 * rows / sum : 0);
+      cell.style.setProperty("--tone", label === predicted ? "var(--heat)" : "var(--miss)");
+      return cell;
+    }));
+  });
+  const made = make("table", { class: "confusion" }, make("caption", {}, "Labels by predictions"), make("thead", {}, head), make("tbody", {}, ...rows));
+  place.replaceChildren(made);
+}
+
+export function worst(place, keys, choose) {
+  if (!keys.length) return empty(place, "No key has an LS error.");
+  place.replaceChildren(table("Active keys with the largest newest LS errors", [["key"], ["LS error", "number"]], keys.map(([key, error]) =>
+    make("tr", {}, make("td", {}, keyButton(key, choose)), make("td", { class: "number" }, error == null ? "–" : ratio(error))))));
+}
+
+export function alarms(place, told, watched, choose) {
+  if (!told.length) return empty(place, watched ? "No alarm yet." : "The job has no [drift].");
+  place.replaceChildren(table("Newest drift alarms", [["time"], ["key"], ["what changed"]], told.map((one) => {
+    const columns = one.columns.map(([name, shift]) => `${name} ${shift > 0 ? "+" : "−"}${ratio(Math.abs(shift))} sd`).join(", ");
+    const moved = one.before == null || one.after == null ? `${one.watch} ${one.value == null ? "" : ratio(one.value)}`
+      : `${one.watch} ${ratio(one.before)} → ${ratio(one.after)}`;
+    const what = make("td", {}, columns || moved, make("small", {}, one.detector + (columns ? `, ${moved}` : "")));
+    return make("tr", {}, make("td", { class: "time" }, clock(one.at)), make("td", {}, keyButton(one.key, choose)), what);
+  })));
+}
+
+export function letters(place, told, topic) {
+  if (!told.length) return empty(place, "No record had to be set aside.");
+  place.replaceChildren(table(`Newest dead letters, of topic ${topic}`, [["time"], ["key"], ["reason"]], told.map((one) =>
+    make("tr", {}, make("td", { class: "time" }, clock(one.at)), make("td", {}, one.key || "(no key)"),
+      make("td", {}, `${one.reason}, partition ${one.partition}, offset ${one.offset}`, make("small", {}, one.message))))));
+}
+
+export function asked(place, answer) {
+  if (!answer.states) return place.replaceChildren(elsewhere(answer));
+  place.replaceChildren(...answer.states.flatMap(state));
+}
+
+function state(one) {
+  const facts = [
+    ["Rows", `${count(one.rows)} of this key, ${count(one.seen)} seen`],
+    ["Partition", String(one.partition)],
+    ["Last applied", Object.entries(one.offsets).map(([name, at]) => `${name} ${at}`).join(", ") || "none yet"],
+    ["Newest sample", one.event_time == null ? "–" : moment(one.event_time)],
+    ["LS error", one.ls_error == null ? "not kept in the state" : `${ratio(one.ls_error)}, mean of ${one.ls_error_over}`],
+    ["Labels", Object.entries(one.classes).map(([name, rows]) => `${name} ${count(rows)}`).join(", ") || "none"],
+    ["State", bytes(one.bytes)],
+  ];
+  const list = make("dl", { class: "facts" }, ...facts.map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text))));
+  const rows = one.fields.map((field) => make("tr", {}, make("td", {}, field.stage), make("td", {}, field.name),
+    make("td", { class: "number" }, field.shape.join(" × ") || "1"), make("td", { class: "number" }, bytes(field.bytes)),
+    make("td", { class: "number" }, field.norm == null ? "–" : ratio(field.norm)),
+    make("td", {}, field.value == null ? "" : JSON.stringify(field.value))));
+  const heads = [["stage"], ["field"], ["shape", "number"], ["size", "number"], ["norm", "number"], ["value"]];
+  const all = make("div", { class: "scroll tall", role: "region", "aria-label": "Fields of the state", tabindex: "0" }, table("Fields of the state", heads, rows));
+  return [list, make("details", {}, make("summary", {}, `All ${one.fields.length} fields of the state`), all)];
+}
+
+function elsewhere(answer) {
+  const made = make("div", {}, make("p", {}, `This worker: ${answer.reason ?? "no answer"}.`));
+  if (answer.partition != null) made.append(make("p", {}, `By its hash the key belongs to partition ${answer.partition} of ${answer.partitions}.`));
+  for (const one of answer.workers ?? []) {
+    const where = `${one.client} at ${one.host}: partitions ${one.partitions.join(", ") || "none"}`;
+    made.append(make("p", { class: "note" }, one.likely ? `${where}, probably this one` : where));
+  }
+  return made;
+}

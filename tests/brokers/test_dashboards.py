@@ -1,0 +1,116 @@
+"""A real Prometheus scrapes a worker on a real Kafka while the demo's data flows: no panel of a dashboard is empty."""
+
+import json
+import math
+import time
+import tomllib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from streamjobs.demo.job import FILE, POPULATION
+from streamjobs.demo.player import Player
+from tests.brokers.kafka_job import KafkaJob, Sent, until
+from tests.brokers.workers import running_worker
+from tests.parts import CHECKOUT
+from tests.prometheus import Prometheus, tool
+
+DASHBOARDS = CHECKOUT / "deploy" / "grafana" / "dashboards"
+PLAYED_IN = 12.0  # seconds
+LOOK_AT = 0.7  # of what is played has been taken
+RATE_INTERVAL = "8s"
+
+
+class Watched(NamedTuple):
+    """A Prometheus with what it has seen of a job."""
+
+    prometheus: Prometheus
+    job: KafkaJob
+    instance: str
+    at: float  # seconds since 1970, while data flowed
+
+    def finite(self, expr: str) -> int:
+        """How many series of an expression have a finite value in the last seconds before `at`."""
+        for name, value in {"$instance": self.instance, "$job": self.job.name, "$__rate_interval": RATE_INTERVAL}.items():
+            expr = expr.replace(name, value)
+        found = self.prometheus.ask("query_range", query=expr, start=self.at - 4, end=self.at, step=1)["result"]
+        return sum(any(math.isfinite(float(value)) for _, value in one["values"]) for one in found)
+
+
+@pytest.fixture(scope="module")
+def watched(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    """The demo's job with a control beside its detector; one record of the input is broken."""
+    tool("prometheus")  # before anything is started
+    folder = tmp_path_factory.mktemp("watched")
+    sections = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    del sections["job"], sections["population"]
+    sections["source"]["topic"] = "watched.in"
+    sections["drift"]["beside"] = ["running_mean"]
+    job = KafkaJob(broker.bootstrap, folder, "watched", population=POPULATION.read_bytes(), **sections)
+    with running_worker(job) as worker:
+        (serving,) = worker.events("serving /metrics and /health")
+        instance = f"127.0.0.1:{serving['port']}"
+        with Prometheus(folder, instance) as prometheus:
+            until(prometheus.up, "Prometheus has scraped the worker", 60)
+            job.produce([Sent(b"person-01", b"{broken", 0, round(time.time() * 1000))])
+            until(lambda: prometheus.value('ALERTS{alertstate="firing"}'), "the broken record is an alert", 60)
+            player = Player(broker.bootstrap, job.input, PLAYED_IN)
+            player.start()
+            enough = LOOK_AT * len(player.ready)
+            until(lambda: prometheus.value("streamjobs_records_consumed_total") > enough, "most is taken", 90, every=0.2)
+            at = time.time()
+            assert player.failed is None
+            player.stopping.set()
+            player.join(30)
+            yield Watched(prometheus, job, instance, at)
+        assert worker.stop() == 0
+
+
+def _panels() -> list[tuple[str, str, list[str]]]:
+    """(dashboard, title, queries) of every panel with queries."""
+    found = []
+    for path in sorted(DASHBOARDS.glob("*.json")):
+        for panel in json.loads(path.read_text(encoding="utf-8"))["panels"]:
+            if panel["type"] != "text":
+                found.append((path.stem, panel["title"], [target["expr"] for target in panel["targets"]]))
+    return found
+
+
+def test_no_panel_is_empty_while_data_flows(watched: Watched) -> None:
+    assert watched.finite("sum(rate(streamjobs_records_consumed_total[$__rate_interval])) > 100")
+    panels = _panels()
+    assert len(panels) > 40 and all(queries for _, _, queries in panels)
+    empty = [(board, title, query) for board, title, those in panels for query in those if not watched.finite(query)]
+    assert empty == []
+
+
+def test_variables_and_annotations_find_the_job_and_its_alarms(watched: Watched) -> None:
+    ask = watched.prometheus.ask
+    assert ask("label/job_name/values", **{"match[]": "streamjobs_build_info"}) == [watched.job.name]
+    chosen = f'streamjobs_build_info{{job_name=~"{watched.job.name}"}}'
+    assert ask("label/instance/values", **{"match[]": chosen}) == [watched.instance]
+    board = json.loads((DASHBOARDS / "overview.json").read_text(encoding="utf-8"))
+    found = {one["name"]: watched.finite(one["expr"]) for one in board["annotations"]["list"]}
+    assert found == {"Alerts of workers": 0, "Alerts of jobs": 1, "Drift alarms": 1}
+
+
+def test_a_broken_record_is_an_alert_and_nothing_else_is(watched: Watched) -> None:
+    rules = [rule for group in watched.prometheus.ask("rules")["groups"] for rule in group["rules"]]
+    assert {rule["health"] for rule in rules} == {"ok"}
+    (alert,) = [one for one in watched.prometheus.ask("alerts")["alerts"] if one["state"] == "firing"]
+    assert alert["labels"]["alertname"] == "StreamjobsDeadLetters"
+    assert (alert["labels"]["job_name"], alert["labels"]["reason"]) == (watched.job.name, "malformed")
+
+
+def test_exemplars_name_keys_by_their_hash_alone(watched: Watched) -> None:
+    # Their times are event times, and the recordings are older than the scrape.
+    query = {"query": "streamjobs_ls_error_ratio_bucket", "start": watched.at - 3600, "end": watched.at}
+    found = [one["labels"] for series in watched.prometheus.ask("query_exemplars", **query) for one in series["exemplars"]]
+    assert found and all(set(labels) == {"key_hash"} and len(labels["key_hash"]) == 16 for labels in found)
+
+
+def test_a_wrong_query_and_an_empty_one_are_found(watched: Watched) -> None:
+    with pytest.raises(ValueError, match="parse error"):
+        watched.finite("sum by (instance (streamjobs_keys)")
+    assert watched.finite('streamjobs_keys{instance=~"elsewhere"}') == 0

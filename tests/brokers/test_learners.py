@@ -1,0 +1,139 @@
+"""Learners whose states are more than a few arrays that move row by row: killed with -9 in the middle, equal to a replay.
+
+Without an option two of them run. All of them: python -m pytest tests/brokers/test_learners.py -m "long or not long"
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.brokers.fixtures import MakeJob
+from tests.brokers.fork_server import ForkServer
+from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, until
+from tests.brokers.load import SOURCE, START, STEP, samples
+from tests.brokers.recordings import JOB as WATCH
+from tests.brokers.recordings import as_frames, recordings
+from tests.brokers.verification import verify
+from tests.brokers.workers import running_worker
+
+STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}  # a restart need not wait for the dead one's session to end
+PATIENCE = 180.0  # seconds; a check of what must come, not of how fast
+LEVELS = (4, 3, 5, 2, 6)  # categories of each column
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A job, its records, and what a key's state must show at the end: that the learner came to its later stages."""
+
+    sections: dict[str, Any]
+    records: Callable[[], Iterator[Sent]]
+    shows: Callable[[Any], bool]
+    expect: str
+
+
+def _people() -> Iterator[Sent]:
+    return as_frames(recordings())
+
+
+def _numbers() -> Iterator[Sent]:
+    return samples(5000, keys=10)
+
+
+def _codes() -> Iterator[Sent]:
+    """Rows of five categories as codes, drawn from a few types that a key mixes in its own way."""
+    random = np.random.default_rng(5)
+    types = np.column_stack([random.integers(0, most, 8) for most in LEVELS])
+    for number in range(4000):
+        key = number % 20
+        x = types[(random.integers(4) + key) % len(types)].copy()
+        changed = random.integers(len(LEVELS))
+        x[changed] = random.integers(LEVELS[changed])
+        at = START + number // 20 * STEP
+        yield Sent(b"key-%d" % key, json.dumps({"x": x.tolist(), "ts": at}).encode(), key % PARTITIONS, round(at * 1000))
+
+
+SKEGD = {"name": "skegd", "budget": 12, "refresh_every": 5}
+CASES = {
+    "skegd": Learned(
+        {"source": SOURCE, "learner": SKEGD},
+        _numbers,
+        lambda state: len(state.map) > 0 and len(state.entered) > SKEGD["budget"],
+        "a map that was updated",
+    ),
+    "one_vs_rest of skegd, watch": Learned(
+        {**{name: WATCH[name] for name in ("source", "window")}, "learner": {"name": "one_vs_rest", "learner": SKEGD}},
+        _people,
+        lambda state: any(len(one) > SKEGD["budget"] for one in _fields(state, "entered")),
+        "a map that was updated",
+    ),
+    "okdl": Learned(
+        {"source": SOURCE, "learner": {"name": "okdl", "atoms": 6, "budget": 20}, "head": {"name": "rls"}},
+        _numbers,
+        lambda state: len(state.extractor.samples) == 20,
+        "a full budget",
+    ),
+    "block_greedy": Learned(
+        {"source": SOURCE, "learner": {"name": "block_greedy", "budget": 20, "block_size": 5}, "head": {"name": "rls"}},
+        _numbers,
+        lambda state: len(state.extractor.prototypes) == 20 and state.extractor.arrival.max() > 20,
+        "a full budget and a swap",
+    ),
+    "online_greedy on categories": Learned(
+        {
+            "source": {"dim": len(LEVELS), "time": "ts"},
+            "scaling": {"method": "none"},
+            "learner": {"name": "online_greedy", "budget": 12, "kernel": {"name": "overlap"}},
+        },
+        _codes,
+        lambda state: len(state.prototypes) == 12 and state.arrival.max() > 12,
+        "a full budget and a swap",
+    ),
+}
+SHORT = ("skegd", "online_greedy on categories")
+
+
+def _fields(state: Any, name: str) -> list[Any]:
+    """Every field of this name in a state and in the states within it."""
+    found = [getattr(state, name)] if hasattr(state, name) else []
+    for value in state:
+        if hasattr(value, "_fields"):
+            found += _fields(value, name)
+    return found
+
+
+def kill_in_the_middle(job: KafkaJob, records: list[Sent], fork_server: ForkServer) -> int:
+    """A worker works through the first half; SIGKILL once more is committed of the second. Gives what was left."""
+    half = len(records) // 2
+    job.produce(records[:half])
+    with running_worker(job, fork_server=fork_server, **STATIC) as worker:
+        job.wait_until_done([worker], PATIENCE)
+        before = sum(job.committed().values())
+        job.produce(records[half:])
+        until(lambda: sum(job.committed().values()) > before, "more is committed", PATIENCE, every=0.002)
+        assert worker.kill() == -9
+    left = job.lag()
+    assert before >= half and left > 0, f"killed when its work was done: {before} committed before, {left} left"
+    return left
+
+
+@pytest.mark.parametrize("name", [one if one in SHORT else pytest.param(one, marks=pytest.mark.long) for one in CASES])
+def test_a_job_killed_in_the_middle_ends_with_the_states_of_a_replay(
+    make_job: MakeJob, fork_server: ForkServer, name: str
+) -> None:
+    case = CASES[name]
+    records = list(case.records())
+    slow = {"checkpoint": "20ms", "checkpoint_records": 100}  # many checkpoints, so that the kill finds work left
+    job = make_job("learned", **case.sections, state=slow)
+    left = kill_in_the_middle(job, records, fork_server)
+    with running_worker(job, fork_server=fork_server, **STATIC) as worker:
+        job.wait_until_done([worker], PATIENCE)
+        assert worker.stop() == 0
+    results = verify(job, repeats=True, expect=len(records))
+    states = [job.core.decode_snapshot(snapshot)[0]["learner"] for snapshot in job.snapshots().values()]
+    print(f"{name}: {left} of {len(records)} records were left, {len(states)} states compared, {results}")
+    assert len(states) == len({record.key for record in records})
+    assert all(map(case.shows, states)), f"expected {case.expect} in every state"

@@ -1,0 +1,140 @@
+"""Alarms as events: one record when an alarm is raised and one when it ends, the same whatever crashes between them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Output
+from tests.core.streams import START, Worker, record, settings, values
+
+CHART = {"name": "column_chart", "learn": 100, "hold": 60}
+DRIFT = {"watch": "columns", "false_alarms": "1 per 1000 rows", "detector": CHART}
+PLAIN = {"window": None, "head": None, "learner": {"name": "okfeb", "rank": 3, "budget": 5}}
+OFF = {"features": "", "drift": ""}
+
+
+def job(drift: dict | None = None, **sections) -> Job:
+    return Job.from_settings(settings(drift=drift or DRIFT, **{**PLAIN, **sections}))
+
+
+def stream(n: int = 700, keys: int = 2, back: int = 400) -> list:
+    """n rows of each key, at irregular times; ay of key p0 is 8 units higher in rows 300 to `back`, and 500 to 530."""
+    random = np.random.default_rng(4)
+    pauses = random.uniform(0.05, 0.15, (n, keys)).cumsum(axis=0)
+    records = []
+    for offset in range(n * keys):
+        key, step = offset % keys, offset // keys
+        ax, ay, az = random.normal(size=3).tolist()
+        moved = key == 0 and (300 <= step < back or 500 <= step < 530)
+        body = {"ax": ax, "ay": 20.0 + 2.0 * ay + 8.0 * moved, "az": az, "ts": START + float(pauses[step, key])}
+        records.append(record(offset, f"p{key}".encode(), body))
+    return records
+
+
+def alarms(outputs: list[Output]) -> list[dict]:
+    return [json.loads(one.value) for one in outputs if one.sink == "alarms"]
+
+
+def rows_of(outputs: list[Output]) -> list[tuple]:
+    return [one for one in values(outputs) if one[0] == "alarms"]
+
+
+def test_an_alarm_says_which_key_since_when_which_columns_how_sure_and_against_what() -> None:
+    records = stream()
+    raised, ended, *_ = alarms(Worker(job()).apply(records))
+    bodies = [json.loads(one.value) for one in records if one.key == b"p0"]
+    at = [body["ts"] for body in bodies].index(raised["start"])
+    assert 300 <= at < 310
+    assert (raised["key"], raised["end"], raised["watch"], raised["detector"]) == ("p0", "open", "columns", "column_chart")
+    assert raised["since"] == pytest.approx(bodies[at - raised["rows"] + 1]["ts"])
+    assert 295 <= at - raised["rows"] + 1 <= 302
+    first, *_ = raised["columns"]
+    assert first["column"] == "ay"
+    assert first["before"] == pytest.approx(20.0, abs=0.6)
+    assert 4 < first["after"] - first["before"] < 12, "in the column's own units"
+    assert first["deviations"] == pytest.approx((first["after"] - first["before"]) / 2.0, rel=0.3)
+    assert raised["evidence"] >= 1
+    assert (raised["false_alarms"], raised["warm_up"]) == ("1 per 1000 rows", at)
+    assert 20 <= raised["reference"] <= at - 100
+    assert raised["size"] == pytest.approx(raised["after"] / raised["before"])
+    assert raised["outcome"] is None
+    assert ended == {**raised, "end": ended["end"], "outcome": ended["outcome"]}
+    assert ended["end"] > raised["start"]
+
+
+def test_every_alarm_is_raised_once_and_ends_once() -> None:
+    told = alarms(Worker(job()).apply(stream()))
+    raised = [one["id"] for one in told if one["end"] == "open"]
+    ended = [one["id"] for one in told if one["end"] != "open"]
+    assert len(raised) >= 2
+    assert raised == ended
+    assert len(set(raised)) == len(raised)
+
+
+@pytest.mark.parametrize(("back", "outcome"), [(400, "recovered"), (700, "learned anew")])
+def test_an_end_says_whether_the_values_are_back_or_are_the_new_reference(back: int, outcome: str) -> None:
+    raised, ended, *_ = alarms(Worker(job()).apply(stream(back=back)))
+    assert (raised["outcome"], ended["outcome"]) == (None, outcome)
+
+
+@pytest.mark.parametrize("size", [13, 250])
+def test_batches_and_checkpoints_change_no_byte(size: int) -> None:
+    one, records = job(), stream(560)
+    expected = rows_of(Worker(one).apply(records))
+    worker, got = Worker(one), []
+    for begin in range(0, len(records), size):
+        got += worker.apply(records[begin : begin + size])
+        if begin // size % 5 == 0:
+            worker.checkpoint()
+            worker = Worker(one, worker.store)
+    assert rows_of(got) == expected
+
+
+def test_a_crash_between_alarm_and_checkpoint_raises_the_same_alarm_again() -> None:
+    one, records = job(), stream(560)
+    expected = rows_of(Worker(one).apply(records))
+    assert len(expected) >= 4
+    for crash in range(0, len(records), 93):
+        worker = Worker(one)
+        worker.apply(records[:crash])
+        worker.checkpoint()
+        before = rows_of(worker.apply(records[crash : crash + 150]))
+        worker.crash()
+        after = rows_of(worker.apply(records[crash:]))
+        assert before == after[: len(before)]
+        assert after == expected[len(expected) - len(after) :]
+
+
+def test_the_topic_of_rows_is_off_where_alarms_are_told_unless_it_is_named() -> None:
+    assert set(job().sinks) == {"features", "alarms", "dlq"}
+    assert set(job(sinks={"drift": "rows"}).sinks) == {"features", "drift", "alarms", "dlq"}
+    assert set(job(sinks={"alarms": ""}).sinks) == {"features", "drift", "dlq"}
+    assert set(job({"detector": "page_hinkley"}).sinks) == {"features", "drift", "dlq"}
+    assert job({"detector": "page_hinkley"}, sinks={"alarms": "told"}).sinks["alarms"] == "told"
+
+
+def test_an_alarm_of_a_threshold_ends_with_its_row() -> None:
+    threshold = {"extractor": {"name": "last_points"}, "detector": "page_hinkley"}
+    told = alarms(Worker(job(threshold, sinks={"alarms": "told"})).apply(stream(200)))
+    assert told
+    assert [one["end"] for one in told[:2]] == ["open", told[0]["start"]]
+    assert told[0]["id"] == told[1]["id"]
+    assert (told[0]["since"], told[0]["rows"], told[0]["reference"], told[0]["columns"]) == (None, None, None, [])
+
+
+def test_states_are_read_with_and_without_alarms() -> None:
+    with_alarms, without = job(), job(sinks={"alarms": ""})
+    records = stream(330)
+    at = len(records) - 20
+    for writer, reader in ((with_alarms, without), (without, with_alarms)):
+        old = Worker(writer)
+        old.apply(records[:at])
+        old.checkpoint()
+        new = Worker(reader, old.store)
+        assert new.apply(records[at:])
+        new.checkpoint()
+        assert len(new.store) == 2
+        _, _, offsets = reader.decode_snapshot(new.store[b"p0"])
+        assert offsets == {("imu", 0): len(records) - 2}

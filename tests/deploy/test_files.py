@@ -1,0 +1,207 @@
+"""Dockerfile, compose.yaml and Kubernetes resources: what their own tools say, and that they fit this release."""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+
+from streamjobs import __version__
+from streamjobs.demo.job import demo_job
+from streamjobs.job_files import load_job
+from streamjobs.settings.environment import overridden
+from streamjobs.worker.run import GIVE_UP, STOP_WITHIN
+from tests.deploy.tools import DEPLOY, output, rendered
+from tests.parts import CHECKOUT
+
+OVERLAYS = ("small", "large")
+OPERATORS = {"KafkaTopic", "KafkaUser", "ScaledObject", "TriggerAuthentication"}  # no schema of Kubernetes itself
+STREAMJOBS = {"topics", "worker", "feeder"}  # services of compose.yaml that run our image
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    return dict(json.loads(output("docker-compose", "-f", "compose.yaml", "config", "--format", "json"))["services"])
+
+
+@pytest.fixture(scope="module")
+def overlays() -> dict[str, list[dict[str, Any]]]:
+    return {name: rendered(name) for name in OVERLAYS}
+
+
+def of_kind(resources: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [one for one in resources if one["kind"] == kind]
+
+
+def container(resources: list[dict[str, Any]]) -> dict[str, Any]:
+    (workers,) = of_kind(resources, "StatefulSet")
+    (one,) = workers["spec"]["template"]["spec"]["containers"]
+    return dict(one)
+
+
+def settings_of(job: Path, env: Mapping[str, str]) -> Any:
+    """The settings of a job file with the environment of a worker; fails for a variable that is no setting."""
+    _, _, problems = overridden(tomllib.loads(job.read_text(encoding="utf-8")), env)
+    assert problems == []
+    return load_job(job, env=env)
+
+
+# Dockerfile
+
+
+def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
+    assert output("hadolint", "Dockerfile") == ""
+
+
+def test_hadolint_would_find_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM python:latest\nRUN cd /tmp && pip install numpy\n")
+    found = output("hadolint", tmp_path / "Dockerfile", accepted=[1])
+    assert {"DL3007", "DL3003", "DL3013"} <= set(re.findall(r"DL\d+", found))
+
+
+def test_the_context_of_the_image_has_what_the_dockerfile_copies() -> None:
+    """.dockerignore starts from nothing; each source of a COPY is let through."""
+    ignored = (CHECKOUT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    through = {line[1:] for line in ignored if line.startswith("!")}
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    (jobs,) = re.findall(r'^ARG JOBS="(.+)"$', text, re.MULTILINE)
+    copied = [line.split()[1:-1] for line in re.findall(r"^COPY (?!--from).+$", text, re.MULTILINE)]
+    sources = {word.removeprefix("./").replace("${JOBS}", jobs) for words in copied for word in words}
+    assert "*" in ignored
+    assert sources == through
+    assert all(list(CHECKOUT.glob(source)) for source in sources)
+
+
+# compose.yaml
+
+
+def test_compose_reads_its_file(services: dict[str, Any]) -> None:
+    assert set(services) == {"kafka", "topics", "worker", "feeder", "prometheus", "grafana"}
+
+
+def test_folders_that_compose_mounts_exist(services: dict[str, Any]) -> None:
+    mounts = [one for service in services.values() for one in service.get("volumes", ()) if one["type"] == "bind"]
+    assert mounts
+    mounted = {Path(one["source"]).resolve() for one in mounts}
+    assert CHECKOUT / "streamjobs" / "demo" in mounted
+    written_by_others = {DEPLOY / "prometheus", DEPLOY / "grafana" / "provisioning", DEPLOY / "grafana" / "dashboards"}
+    assert [path for path in mounted - written_by_others if not path.exists()] == []
+
+
+def test_services_of_compose_publish_ports_on_this_machine_only(services: dict[str, Any]) -> None:
+    ports = [port for service in services.values() for port in service.get("ports", ())]
+    assert len(ports) >= 4
+    assert {port["host_ip"] for port in ports} == {"127.0.0.1"}
+
+
+def test_every_variable_of_compose_is_a_setting(services: dict[str, Any]) -> None:
+    for name in STREAMJOBS:
+        settings = demo_job(services[name]["environment"]).settings
+        assert settings.broker.url == "kafka://kafka:9092"
+
+
+def test_containers_of_compose_have_no_rights_they_do_not_need(services: dict[str, Any]) -> None:
+    for name in STREAMJOBS:
+        one = services[name]
+        assert one["read_only"] is True and one["cap_drop"] == ["ALL"]
+        assert one["security_opt"] == ["no-new-privileges:true"]
+
+
+def test_a_worker_of_compose_has_time_for_its_last_checkpoint(services: dict[str, Any]) -> None:
+    minutes, _, rest = services["worker"]["stop_grace_period"].rpartition("m")
+    assert 60 * float(minutes or 0) + float(rest.removesuffix("s") or 0) > STOP_WITHIN + GIVE_UP
+
+
+# Kubernetes
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_kubernetes_takes_every_resource(overlays: dict[str, list[dict[str, Any]]], overlay: str) -> None:
+    ours = [one for one in overlays[overlay] if one["kind"] not in OPERATORS]
+    assert {one["kind"] for one in ours} == {"StatefulSet", "Service", "ConfigMap", "PodDisruptionBudget", "NetworkPolicy"}
+    for one in ours:
+        kubernetes_validate.validate(one, "1.34", strict=True)
+
+
+def test_a_misspelt_field_would_be_found(overlays: dict[str, list[dict[str, Any]]]) -> None:
+    (workers,) = of_kind(overlays["small"], "StatefulSet")
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate({**workers, "spec": {**workers["spec"], "replica": 2}}, "1.34", strict=True)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_workers_run_the_job_of_the_config_map(
+    overlays: dict[str, list[dict[str, Any]]], overlay: str, tmp_path: Path
+) -> None:
+    (job,) = of_kind(overlays[overlay], "ConfigMap")
+    one = container(overlays[overlay])
+    (tmp_path / "job.toml").write_text(job["data"]["job.toml"])
+    (tmp_path / "password").write_text("secret")
+    (tmp_path / "ca.crt").write_text("")
+    env = {entry["name"]: entry.get("value", "streamjobs-0") for entry in one["env"]}
+    env["STREAMJOBS_BROKER__PASSWORD_FILE"] = str(tmp_path / "password")
+    settings = settings_of(tmp_path / "job.toml", env)
+    assert (settings.broker.instance_id, settings.broker.reached) == ("streamjobs-0", "sasl_ssl")
+    mounts = {mount["mountPath"] for mount in one["volumeMounts"]}
+    assert {settings.state.directory, str(Path(env["STREAMJOBS_BROKER__CA_FILE"]).parent), "/etc/streamjobs"} <= mounts
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_pods_have_time_memory_and_no_rights(overlays: dict[str, list[dict[str, Any]]], overlay: str) -> None:
+    (workers,) = of_kind(overlays[overlay], "StatefulSet")
+    pod, one = workers["spec"]["template"]["spec"], container(overlays[overlay])
+    assert pod["terminationGracePeriodSeconds"] > STOP_WITHIN + GIVE_UP
+    assert pod["securityContext"]["runAsNonRoot"] and one["securityContext"]["readOnlyRootFilesystem"]
+    assert one["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert one["image"] == f"registry.example.org/streamjobs:{__version__}"
+    (tmp,) = [volume for volume in pod["volumes"] if volume["name"] == "tmp"]
+    assert tmp["emptyDir"]["sizeLimit"] == "256Mi"
+    (policy,) = of_kind(overlays[overlay], "NetworkPolicy")
+    peers = [peer for rule in policy["spec"]["egress"] for peer in rule["to"]]
+    assert not any("app.kubernetes.io/name" in peer["podSelector"]["matchLabels"] for peer in peers)
+
+
+def test_a_pod_asks_for_the_probes_that_a_worker_serves(overlays: dict[str, list[dict[str, Any]]]) -> None:
+    one = container(overlays["small"])
+    paths = {one["livenessProbe"]["httpGet"]["path"], one["readinessProbe"]["httpGet"]["path"]}
+    assert paths == {"/live", "/ready"}
+    served = (CHECKOUT / "streamjobs" / "worker" / "health.py").read_text(encoding="utf-8")
+    assert all(f'"{path}"' in served for path in paths)
+
+
+def test_topics_and_user_are_those_that_the_product_prints(run_command: Any) -> None:
+    (line,) = re.findall(
+        r"^#   streamjobs (topics plan .+)$", (DEPLOY / STRIMZI / "kustomization.yaml").read_text(), re.MULTILINE
+    )
+    assert run_command(line) == json.loads((DEPLOY / STRIMZI / "kafka.json").read_text(encoding="utf-8"))
+
+
+STRIMZI = "kustomize/components/strimzi"
+
+
+@pytest.fixture
+def run_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    from streamjobs.cli import run
+
+    def does(line: str) -> Any:
+        monkeypatch.chdir(CHECKOUT)
+        assert run(line.split()) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return does
+
+
+def test_keda_scales_the_workers_by_the_lag_of_their_own_group(overlays: dict[str, list[dict[str, Any]]]) -> None:
+    (scaled,) = of_kind(overlays["large"], "ScaledObject")
+    (workers,) = of_kind(overlays["large"], "StatefulSet")
+    settings = load_job(DEPLOY / "kustomize/base/job.toml", env={})
+    (trigger,) = scaled["spec"]["triggers"]
+    assert (trigger["metadata"]["consumerGroup"], trigger["metadata"]["topic"]) == (settings.job.name, settings.source.topic)
+    partitions = {one["spec"]["partitions"] for one in of_kind(overlays["large"], "KafkaTopic")}
+    assert partitions == {scaled["spec"]["maxReplicaCount"]}
+    assert scaled["spec"]["scaleTargetRef"]["name"] == workers["metadata"]["name"]
+    assert "replicas" not in workers["spec"]

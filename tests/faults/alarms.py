@@ -1,0 +1,84 @@
+"""Workers killed between an alarm and the checkpoint that keeps it open."""
+
+import json
+from collections import defaultdict
+
+import numpy as np
+
+from tests.brokers.fault_injection import crash_after, program
+from tests.brokers.kafka_job import until
+from tests.faults.case import Case
+from tests.faults.inputs import finish
+from tests.faults.processes import wait_for_crash
+
+CHART = {"name": "column_chart", "learn": 20, "least": 5, "reference": 40, "hold": 20}
+DRIFT = {"watch": "columns", "false_alarms": "1 per 200 rows", "detector": CHART}
+QUIET, LASTS = 160, 40  # rows of a key before its first change, and from one to the next
+CRASHES = 3
+AT_STAKE = 10_000  # records that wait for the worker which crashes: each key has a change among them
+
+
+def alarms(case: Case) -> None:
+    """Three kills right after alarms were sent and before their checkpoint: none is lost, none is opened under two ids."""
+    _interrupted(case)
+
+
+def counts_ids(case: Case) -> None:
+    """The same with ids from a counter that is no part of the state."""
+    _interrupted(case, "counts-ids")
+
+
+def _interrupted(case: Case, fault: str = "") -> None:
+    job = case.make_job(drift=DRIFT, sinks={"drift": ""}, state={"checkpoint": "2s"})
+    topic = job.core.sinks["alarms"]
+    _let_change(case)
+    case.start_load(40)
+    plain, crash = (program(fault), program(f"{fault}+crash-after-outputs")) if fault else (None, crash_after("outputs"))
+    worker = case.run_worker("a", static=True, program=plain)
+    until(lambda: _sent(case, topic) > 0, "the first alarms", 180)
+    case.stop_worker(worker)
+    case.killed = True
+    for _ in range(CRASHES):
+        before = _sent(case, topic)
+        until(lambda: job.lag() > AT_STAKE, "records with changes", 180)
+        worker = case.start_worker("a", static=True, program=crash)
+        wait_for_crash(worker, "outputs")
+        assert _sent(case, topic) > before, "no alarm was sent before the crash"
+    case.run_worker("a", static=True, program=plain)
+    finish(case)
+    job.wait_for_markers()
+    seen = job.read(topic, committed_only=case.exactly_once)
+    told = [(dict(message.headers())["streamjobs-id"], message.key(), json.loads(message.value())) for message in seen]
+    by_header: dict[bytes, set[str]] = defaultdict(set)
+    by_id: dict[str, set[tuple[bytes, float]]] = defaultdict(set)
+    for header, key, alarm in told:
+        by_header[header].add(alarm["id"])
+        by_id[alarm["id"]].add((key, alarm["start"]))
+    case.found += [f"{len(ids)} ids of the alarm {header!r}" for header, ids in by_header.items() if len(ids) > 1][:3]
+    case.found += [f"the id {one} of {len(of)} alarms" for one, of in by_id.items() if len(of) > 1][:3]
+    again = _sent(case, topic) - len(by_header)
+    assert again > 0, "no alarm was between its sending and its checkpoint"
+    raised, ended = (sum(open_ == (alarm["end"] == "open") for *_, alarm in told) for open_ in (True, False))
+    assert raised, "no alarm was raised"
+    assert ended, "no alarm has ended"
+    case.prove(f"{CRASHES} kills, {len(by_id)} alarms, {again} records of alarms sent again or in transactions undone")
+
+
+def _sent(case: Case, topic: str) -> int:
+    """Records of alarms, those of transactions that may not count as well."""
+    return sum(1 for _ in case.job.read(topic))
+
+
+def _let_change(case: Case) -> None:
+    """Every record's x becomes noise about a level, which changes for each key after QUIET rows and then every LASTS."""
+    random = np.random.default_rng(case.seed)
+    steps: dict[bytes | None, int] = defaultdict(int)
+    records = []
+    for record in case.records:
+        step = steps[record.key]
+        steps[record.key] += 1
+        high = step >= QUIET and (step - QUIET) // LASTS % 2 == 0
+        body = json.loads(record.value or b"")
+        body["x"] = np.round(random.normal([0, 6.0 * high, 0, 0]), 4).tolist()
+        records.append(record._replace(value=json.dumps(body).encode()))
+    case.records = records

@@ -1,0 +1,87 @@
+"""A worker at work for the tests of the page: the demo's job on librdkafka's mock broker, with hostile keys and bad records."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka import Producer
+
+from streamjobs.demo.job import FILE, SETTINGS, demo_job
+from streamjobs.demo.mock import MockBroker
+from streamjobs.demo.player import PARTITIONS, Player, key_of
+from streamjobs.kafka import topics
+from tests.running import with_bytecode
+
+HOSTILE = ("<script>document.title='owned'</script>", "\"'><img src=x onerror=\"document.title='owned'\">")
+TWO = tuple(map(key_of, (2, 4)))  # people whose records they send as well
+SHARE = 0.2  # of the recordings
+BAD = (b"{", b'{"ts":1,"ax":"<b>1</b>"}')  # each a dead letter
+WITHIN = 120.0  # seconds for the worker to be ready, loops compiled
+
+
+class Demo(NamedTuple):
+    """The worker, and where its page is."""
+
+    process: "subprocess.Popen[bytes]"
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@contextmanager
+def demo_worker(folder: Path, seconds: float = 4.0) -> Iterator[Demo]:
+    """A worker that gets a part of the demo's recordings within some seconds, and runs on."""
+    with MockBroker() as broker:
+        env = {
+            **SETTINGS,
+            "STREAMJOBS_BROKER__URL": broker.url,
+            "STREAMJOBS_STATE__DIRECTORY": str(folder / "state"),
+            "STREAMJOBS_METRICS__PORT": "0",
+        }
+        job = demo_job(env)
+        broker.create([job.settings.source.topic, *job.sinks.values(), topics.changelog(job.settings)])
+        log = folder / "worker.log"
+        words = [sys.executable, "-m", "streamjobs", "run", str(FILE)]
+        with log.open("wb") as output:
+            process = subprocess.Popen(words, env={**os.environ, **with_bytecode(), **env}, stdout=output, stderr=output)
+        try:
+            port = _ready(process, log)
+            _play(broker.url.removeprefix("kafka://"), job.settings.source.topic, seconds)
+            yield Demo(process, port)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _ready(process: "subprocess.Popen[bytes]", log: Path) -> int:
+    """The port of a worker that has its partitions."""
+    begun = time.monotonic()
+    while b'"event": "ready"' not in log.read_bytes():
+        assert process.poll() is None and time.monotonic() - begun < WITHIN, log.read_text()
+        time.sleep(0.05)
+    told = [json.loads(line) for line in log.read_text().splitlines()]
+    return next(int(line["port"]) for line in told if line["event"].startswith("serving "))
+
+
+def _play(servers: str, topic: str, seconds: float) -> None:
+    ready = Player(servers, topic, seconds).ready
+    ready = ready[: int(SHARE * len(ready))]
+    producer = Producer({"bootstrap.servers": servers, "log_level": 0, "queue.buffering.max.messages": 1_000_000})
+    begun, length = time.monotonic(), ready[-1][0]
+    for at, partition, key, value in ready:
+        if (wait := at * seconds / length - (time.monotonic() - begun)) > 0:
+            time.sleep(wait)
+        producer.produce(topic, key=key, value=value, partition=partition)
+        if key.decode() in TWO:
+            producer.produce(topic, key=HOSTILE[TWO.index(key.decode())].encode(), value=value, partition=partition)
+    for number, value in enumerate(BAD):
+        producer.produce(topic, key=HOSTILE[0].encode(), value=value, partition=number % PARTITIONS)
+    producer.flush(30)
