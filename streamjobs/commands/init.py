@@ -166,6 +166,11 @@ def _key_comment(guessed: "Guess | None") -> str:
 
 
 def _time(guessed: "Guess | None") -> str:
+    if guessed is not None and guessed.written:
+        line = f"time = {_quoted(guessed.time or '')}  # event time, ISO 8601"
+        if "time_zone" in guessed.choose:
+            line += f'\n# time_zone = "UTC"  # choose: {_comment(guessed.choose["time_zone"])}'
+        return line
     if guessed is None or guessed.time is not None:
         time, unit = (guessed.time, guessed.time_unit) if guessed is not None else ("ts", "s")
         return f'time = {_quoted(time or "ts")}  # event time\ntime_unit = "{unit}"  # {UNIT_NAMES[unit]} since 1970'
@@ -225,7 +230,8 @@ def _said(guessed: "Guess") -> Iterator[str]:
     if "fields" not in guessed.choose:
         found.append(f"x = {guessed.x} (list of {guessed.dim})" if guessed.x else f"fields {', '.join(guessed.fields)}")
     found += [f"key {guessed.key}"] if guessed.key else []
-    found += [f"time {guessed.time} ({UNIT_NAMES[guessed.time_unit]} since 1970)"] if guessed.time else []
+    unit = "ISO 8601" if guessed.written else f"{UNIT_NAMES[guessed.time_unit]} since 1970"
+    found += [f"time {guessed.time} ({unit})"] if guessed.time else []
     found += [f"label {guessed.label} ({guessed.task})"] if guessed.label else []
     found += [f"{guessed.rate:g} Hz"] if guessed.rate else []
     if found:

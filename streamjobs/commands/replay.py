@@ -38,7 +38,7 @@ def replay(
         str | None,
         typer.Option(
             "--time",
-            help="Column of the file with the records' timestamps, numbers in [source] time_unit; absent: the event time.",
+            help="Column of the file with the records' timestamps, ISO 8601 or in [source] time_unit; absent: event time.",
         ),
     ] = None,
     begin: Annotated[
@@ -206,6 +206,7 @@ def _summary(task: str, tally: "Tally", seconds: float) -> dict[str, Any]:
         "labels": tally.labels,
         "wrong": None if regression else tally.wrong,
         "rmse": rmse(tally.squared, tally.measured) if regression and tally.measured else None,
+        "numbers_filled": tally.filled,
         "targets_clipped": tally.targets_clipped if regression else None,
         "drift_events": tally.drift_events,
         "dead_lettered": dict(tally.dead_lettered),
@@ -227,6 +228,8 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
         if summary["rmse"] is not None:
             error = f"root mean square error {summary['rmse']:.6g}"
         say(f"{summary['labels']:,} labels, each predicted before it was learned: {error}")
+    if summary["numbers_filled"]:
+        note(f"{summary['numbers_filled']:,} missing numbers were filled in, as [source] missing says")
     if summary["targets_clipped"]:
         note(f"{summary['targets_clipped']:,} labels were learned as [head] clip_target clips them")
     for what in ("dead_lettered", "skipped"):

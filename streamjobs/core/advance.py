@@ -21,9 +21,10 @@ from streamjobs.core.state.live import Live
 from streamjobs.errors import RecordError
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.clip_targets import ClipTargets
+from streamjobs.stages.fill import SKIPPED, TAKEN, UNFILLED, Fill
 from streamjobs.stages.idle import AWAKE, Idle
 from streamjobs.stages.late_labels import LateLabels, Matched
-from streamjobs.stages.names import BOOKS, CLIP, IDLE, ORDER
+from streamjobs.stages.names import BOOKS, CLIP, FILL, IDLE, ORDER
 from streamjobs.stages.order import DUPLICATE, LATE, Order
 from streamjobs.stages.rows import Modelled, Rows, picked
 from streamjobs.stages.windows import Windows
@@ -56,12 +57,16 @@ def _apply(job: Job, live: Live, records: Sequence[Record], left_out: bool = Fal
         samples = rows if alone is None else picked(rows, ~alone)
         report.samples += len(samples.slots)
         with Guarded(job, "stages"):
+            samples, total = _fill(job, live, samples, report)
             came = _run_signal(job, live, records, samples, without_time, letters, report)
             labels = picked(rows, slice(0) if alone is None else alone)
             now, met = _match_labels(job, live, records, came, labels, letters, report)
             if left_out:
                 now = now._replace(X=unknown(now.X.shape))
             made = _run_model(job, live, records, came, now, met, report) if len(now.slots) else None
+            if total is not None and made is not None and len(came.slots) and not left_out:
+                told = job.stage(FILL, Fill).tell(live.work[FILL], came.slots, total[came.owner])
+                made = made._replace(filled=told)
         if made is not None and len(came.slots) and not left_out:
             with Guarded(job, "encode"):
                 Encoder(job, live, records).add(came, made, outputs, report)
@@ -78,6 +83,24 @@ def _apply(job: Job, live: Live, records: Sequence[Record], left_out: bool = Fal
     report.states_read = live.loaded - loaded
     report.keys_expired = live.expired - expired
     return Advanced(outputs, report)
+
+
+def _fill(job: Job, live: Live, rows: Rows, report: Report) -> tuple[Rows, Array | None]:
+    """Samples whose numbers are all there, and how many of its key's had been filled up to each record.
+
+    (records,) int64; None where none may be missing.
+    """
+    fill = job.optional_stage(FILL, Fill)
+    if fill is None:
+        return rows, None
+    made = fill.advance(live.work[FILL], rows.slots, rows.times, rows.X)
+    total = np.zeros(int(rows.owner.max(initial=-1)) + 1, np.int64)
+    total[rows.owner] = made.total  # of a record's samples the last one stays
+    taken = made.verdict == TAKEN
+    report.filled += int(np.isnan(rows.X[taken]).sum())
+    _count(report, "missing", int((made.verdict == SKIPPED).sum()))
+    _count(report, "unfilled", int((made.verdict == UNFILLED).sum()))
+    return picked(rows._replace(X=made.X), taken), total
 
 
 def _run_signal(

@@ -55,6 +55,7 @@ class Features(msgspec.Struct):
     z: list[float]  # features of x, before x was learned
     ls_error: float  # squared distance of phi(x) to what the model spans, before x was learned
     n_seen: int  # rows the learner had seen before this one (a warm start's included)
+    filled: int | msgspec.UnsetType = msgspec.UNSET  # missing numbers filled since the key's row before
 
 
 class Prediction(msgspec.Struct):
@@ -75,6 +76,7 @@ class Prediction(msgspec.Struct):
     labelled: list[str] | None  # classes whose label this key's head had learned before this row; null in a regression
     head: str | None  # frozen (the population's) or adapted (the key's own): which weighs more; null where there is one
     share: float | None  # weight of the adapted head in the scores, 0 to 1
+    filled: int | msgspec.UnsetType = msgspec.UNSET  # missing numbers filled in since the row before
 
 
 class Beside(msgspec.Struct):
@@ -101,6 +103,7 @@ class Drift(msgspec.Struct, omit_defaults=True):
     before: float  # mean before the suspected change
     after: float
     n_seen: int
+    filled: int | msgspec.UnsetType = msgspec.UNSET
     beside: dict[str, Beside] = {}  # by control, or by further watch; absent without any
     warming_up: bool = False  # of detectors that keep a number of false alarms: they say nothing yet; absent afterwards
     open: bool = False  # this row raised an alarm, or one is not over; absent while none is
@@ -148,7 +151,10 @@ class Encoder:
 
     def _features(self, texts: list[str], rows: Rows, made: Modelled) -> list[bytes]:
         places = texts, rows.times.tolist(), made.seq.tolist(), repeat(self.job.model)
-        return _encoded(Features, *places, made.out.features.tolist(), made.out.ls_error.tolist(), made.seen.tolist())
+        filled = () if made.filled is None else (made.filled.tolist(),)
+        return _encoded(
+            Features, *places, made.out.features.tolist(), made.out.ls_error.tolist(), made.seen.tolist(), *filled
+        )
 
     def _predictions(self, slots: list[int], texts: list[str], rows: Rows, made: Modelled, report: Report) -> list[bytes]:
         labels = np.flatnonzero(np.isfinite(rows.L).all(axis=1))
@@ -184,7 +190,8 @@ class Encoder:
         heads: Iterable[Any] = _NOTHING if made.share is None else map(_head, made.share.tolist())
         places = texts, rows.times.tolist(), made.seq.tolist(), repeat(self.job.model)
         scored = y_hats, scores, smoothed, ys, made.out.ls_error.tolist(), alarmed, made.seen.tolist()
-        return _encoded(Prediction, *places, *scored, known, labelled, heads, shares)
+        filled = () if made.filled is None else (made.filled.tolist(),)
+        return _encoded(Prediction, *places, *scored, known, labelled, heads, shares, *filled)
 
     def _named(self, slots: list[int], columns: Array) -> list[str | None]:
         """Names of the classes of these columns; None where there is none."""
@@ -218,11 +225,14 @@ class Encoder:
         verdict = own[1].verdict
         judged = verdict[:, 0].tolist(), (verdict[:, 1] > 0).tolist(), verdict[:, 2].tolist(), verdict[:, 3].tolist()
         places = texts, rows.times.tolist(), made.seq.tolist()
+        filled: Iterable[Any] = repeat(msgspec.UNSET) if made.filled is None else made.filled.tolist()
         if verdict.shape[1] <= COLUMNS:
-            return _encoded(Drift, *places, *names, own[1].value.tolist(), *judged, made.seen.tolist(), beside)
+            return _encoded(Drift, *places, *names, own[1].value.tolist(), *judged, made.seen.tolist(), filled, beside)
         more = (verdict[:, READY] == 0).tolist(), (verdict[:, OPEN] > 0).tolist(), map(_whole, verdict[:, SINCE].tolist())
         moved = map(self._moved, verdict)
-        return _encoded(Drift, *places, *names, own[1].value.tolist(), *judged, made.seen.tolist(), beside, *more, moved)
+        return _encoded(
+            Drift, *places, *names, own[1].value.tolist(), *judged, made.seen.tolist(), filled, beside, *more, moved
+        )
 
     def _moved(self, verdict: Array) -> dict[str, float]:
         """Names of the columns that an alarm names, by how far they moved."""

@@ -22,9 +22,10 @@ from streamjobs.settings.sections import Settings
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.fallback import Fallback
+from streamjobs.stages.fill import FillState
 from streamjobs.stages.idle import Idle
 from streamjobs.stages.learner import LearnerStage
-from streamjobs.stages.names import ALARMS, BOOKS, CLIP, IDLE, LEARNER, MAP, ORDER, SCALING
+from streamjobs.stages.names import ALARMS, BOOKS, CLIP, FILL, IDLE, LEARNER, MAP, ORDER, SCALING
 from streamjobs.stages.order import Order, OrderState
 from streamjobs.stages.stage import JobStage, Shape, refuse
 
@@ -251,8 +252,10 @@ class Job(NamedTuple):
         Raises SnapshotError.
         """
         held = snapshot.decode(data)
-        at = OrderState._fields.index("newest")  # of the first stage
         known = held_stages.of_description(held, self.fingerprint, self.described, self.own)
+        at = OrderState._fields.index("newest")
+        if known is not None and FILL in known:  # it comes before the order
+            at += len(FillState._fields)
         if known is None or len(held.arrays) <= at:
             raise SnapshotError("snapshot of another job.")
         newest = held.arrays[at]
@@ -308,6 +311,7 @@ def stages_of(composition: Composition, population: Population | None, targets: 
     source, drift = composition.settings.source, composition.settings.drift
     start = None if population is None else begin_head(population, composition.learner, targets)
     in_order: dict[str, JobStage | None] = {
+        FILL: composition.fill,
         ORDER: Order(policy=source.late, lateness=source.lateness, duplicates=source.duplicates),
         IDLE: Idle(after=drift.idle) if drift is not None and drift.idle else None,
         "windows": composition.windows,

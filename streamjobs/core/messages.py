@@ -125,6 +125,7 @@ class Report:
     bytes: int = 0
     samples: int = 0  # samples taken (a frame holds many)
     rows: int = 0  # rows the learner advanced by (windows, or samples without windows)
+    filled: int = 0  # missing numbers of samples that were filled
     redelivered: int = 0  # records at or below a key's last applied offset: skipped
     dead_lettered: dict[str, int] = field(default_factory=dict)  # by reason
     first_letter: str = ""  # reason and place of the first of them; never what the record holds

@@ -9,6 +9,8 @@ from streamjobs.core.messages import Report
 
 MUCH = 0.01  # share of what was taken; more is probably a mistake
 REASONS = {  # of samples and windows that are skipped: what to do about them
+    "missing": "without one of their numbers; see [source] missing for what else may be done",
+    "unfilled": "without a number, where nothing was there to fill in; check the sensor, and [source] hold_for",
     "late": "older than the newest sample of their key; send them in order, or set [source] lateness",
     "duplicate": "at the time of an earlier sample of their key; send finer times, or set [source] duplicates = 'learn'",
     "crowded": "beyond 1.5 times the samples of a window; check the times, and [window] rate",

@@ -10,6 +10,7 @@ from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import KEYS
 from streamjobs.recordings.files import records_of, rows_of
+from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.sections import Settings
 
 RECORDINGS = ("recording", "recording_id", "session", "session_id", "segment", "seg")
@@ -77,7 +78,8 @@ def _file(path: Path, settings: Settings, columns: Columns) -> Iterator[Stored]:
 
 def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
     """The columns of a file; raises ConfigError if one that the job or the command line names is missing."""
-    present = list(dict.fromkeys(name for row in itertools.islice(rows_of(path), LOOK_AT) for name in row))
+    rows = list(itertools.islice(rows_of(path), LOOK_AT))
+    present = list(dict.fromkeys(name for row in rows for name in row))
     if not present:
         raise ConfigError(f"{path}: expected recordings of two people or more; got no rows.")
     source, lower = settings.source, {name.lower(): name for name in reversed(present)}
@@ -94,7 +96,7 @@ def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
         (columns.recording, "for --recording"),
     ]
     for name, what in needed:
-        if name is not None and name not in present:
+        if name is not None and all(column_path(name).find(row) is ABSENT for row in rows):
             raise ConfigError(f"{path}: no column {name!r} {what}; the file has {_listed(present)}.")
     return Columns(key, columns.time, None if columns.by_pauses else recording, columns.by_pauses)
 

@@ -2,8 +2,11 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
+
+from streamjobs.settings.paths import quoted
+from streamjobs.settings.times import NoZone, seconds_since_1970, zone_of
 
 KEYS = ("key", "person", "person_id", "user", "user_id", "subject", "subject_id", "device", "device_id", "machine", "id")
 TIMES = ("time", "timestamp", "ts", "t", "event_time", "datetime")
@@ -17,6 +20,7 @@ TIME_UNITS_IN_NAMES = {
     **dict.fromkeys(("ns", "nano", "nanos", "nanoseconds"), "ns"),
 }
 LARGEST = 1 << 64  # a whole number beyond it is no number of a record
+DEEPEST = 4  # objects inside one another that are looked into
 COUNTER_ROWS = 20  # rows from which a column that only rises is a time or a counter, not a signal
 _IN_BRACKETS = re.compile(r"\s*[(\[]([^)\]]*)[)\]]\s*$")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -51,6 +55,59 @@ class Column(NamedTuple):
             return 1
         inner = [one for value in self.values for one in value]
         return 2 if all(isinstance(one, list) and one and all(map(_is_number, one)) for one in inner) else 0
+
+
+def flattened(row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose objects are columns named by their paths.
+
+    >>> flattened({"id": 7, "readings": {"temp": 20.5, "a.b": {"c": 1}}})
+    {'id': 7, 'readings.temp': 20.5, 'readings."a.b".c': 1}
+    """
+    if not any(isinstance(value, dict) for value in row.values()):
+        return row
+    return dict(_leaves(row, "", DEEPEST))
+
+
+def _leaves(row: dict[str, Any], before: str, deeper: int) -> Iterator[tuple[str, Any]]:
+    for name, value in row.items():
+        if isinstance(value, dict) and value and deeper and isinstance(name, str) and '"' not in name:
+            yield from _leaves(value, f"{before}{quoted(name)}.", deeper - 1)
+        else:
+            yield f"{before}{quoted(name) if before and isinstance(name, str) else name}", value
+
+
+def read_times(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, bool]]:
+    """Rows with the times in ISO 8601 as seconds since 1970, and their columns: whether each time names its zone.
+
+    A time without a zone is taken for UTC.
+    """
+    found = {}
+    for column in columns_of(rows):
+        if column.kind == "text" and says_time(column.name) and all(map(_is_iso, column.values)):
+            found[column.name] = all(map(_has_zone, column.values))
+    if not found:
+        return list(rows), found
+    return [row | {name: _seconds(row[name]) for name in found if row.get(name) is not None} for row in rows], found
+
+
+def _seconds(text: str) -> float:
+    return seconds_since_1970(text, zone_of("UTC"))
+
+
+def _is_iso(text: str) -> bool:
+    try:
+        _seconds(text)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def _has_zone(text: str) -> bool:
+    try:
+        seconds_since_1970(text, None)
+    except NoZone:
+        return False
+    return True
 
 
 def columns_of(rows: Sequence[dict[str, Any]]) -> list[Column]:
@@ -94,7 +151,7 @@ def plain_name(name: str) -> str:
     >>> plain_name("Time (s)"), plain_name("value.Device-ID"), plain_name("userId")
     ('time', 'device_id', 'user_id')
     """
-    return "_".join(_words(_IN_BRACKETS.sub("", name).rpartition(".")[2]))
+    return "_".join(_words(_IN_BRACKETS.sub("", name).rstrip('"').rpartition(".")[2]))
 
 
 def _words(name: str) -> list[str]:
@@ -136,8 +193,7 @@ def why_no_number(column: Column) -> str | None:
         return "texts"  # not which: they may be names of people
     return {
         "empty": "empty in all rows",
-        "bool": "true and false, which are no numbers",
-        "object": "objects; fields inside an object are not read, so put them beside it",
+        "object": "objects, empty or many inside one another",
         "list": "lists",
         "mixed": "values of several kinds",
     }.get(column.kind)

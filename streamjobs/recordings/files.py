@@ -9,7 +9,8 @@ import itertools
 import math
 import zipfile
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ import msgspec
 
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
+from streamjobs.settings.paths import ABSENT, FieldPath, column_path, path_of
 from streamjobs.settings.sections import SourceSection
+from streamjobs.settings.times import seconds_since_1970, zone_of
 from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
 Row = dict[str, Any]
@@ -127,7 +130,13 @@ def _parquet(path: Path) -> Iterator[Row]:
         raise ConfigError(f"{path}: reading Parquet needs pyarrow: pip install 'streamjobs[files]'.") from None
     with parquet.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=10_000):
-            yield from batch.to_pylist()
+            for row in batch.to_pylist():
+                yield {name: _told(value) for name, value in row.items()}
+
+
+def _told(value: Any) -> Any:
+    """A date with a time as ISO 8601, as records write it."""
+    return value.isoformat(sep="T") if isinstance(value, datetime) else value
 
 
 def _npz(path: Path) -> Iterator[Row]:
@@ -160,11 +169,11 @@ def records_of(
 ) -> Generator[Stored, None, None]:
     """A recording as records of one partition, in file order; the offset is the row's number.
 
-    key: column with the key. time: column with the record's timestamp, in the job's time unit; ConfigError is raised at the
-    first row where it holds no number (None: the job's event time; without one 1 ms a row). side: column that says how the
-    sensor is worn, if the job mirrors. recording: column whose value is appended to the key, after a NUL. For a JSON job,
-    lines of JSON stay the bytes they are; all other rows are encoded in the job's format. The first row is read at once, so
-    that a missing column raises ConfigError here.
+    key: column with the key, or a path to it, as all others. time: column with the record's timestamp, in the job's time
+    unit or ISO 8601; ConfigError is raised at the first row where it holds none (None: the job's event time; without one
+    1 ms a row). side: column that says how the sensor is worn, if the job mirrors. recording: column whose value is appended
+    to the key, after a NUL. For a JSON job, lines of JSON stay the bytes they are; all other rows are encoded in the job's
+    format. The first row is read at once, so that a missing column raises ConfigError here.
     """
     stamped, time = time is not None, time or source.time
     lines = (
@@ -174,18 +183,19 @@ def records_of(
     read_ahead = list(itertools.islice(rows, 1))
     for _, first in read_ahead:
         _require_columns(path, first, (("key", key), ("time", time), ("recording", recording)))
+    key_of, time_of, recording_of = map(_getter, (key, time, recording))
 
     def stored() -> Generator[Stored, None, None]:
         encode = _encoder(source, side)
         for offset, (text, row) in enumerate(itertools.chain(read_ahead, rows)):
             value, headers = (text, ()) if text is not None else encode(row)
-            moment = row.get(time) if time is not None else None
+            moment = time_of(row)
             stamp = _milliseconds(moment, source)
             if stamp is None and stamped and row:  # a broken line is told as one
                 raise ConfigError(_no_time(path, offset, time, moment, source))
-            record_key = _key(row.get(key))
+            record_key = _key(key_of(row))
             if recording is not None and record_key is not None:
-                record_key += b"\0" + (_key(row.get(recording)) or b"")
+                record_key += b"\0" + (_key(recording_of(row)) or b"")
             yield Stored(source.topic, 0, offset, offset if stamp is None else stamp, record_key, value, headers)
 
     return stored()
@@ -196,8 +206,21 @@ def _require_columns(path: Path, first: Row, columns: Iterable[tuple[str, str | 
     if not first:
         raise ConfigError(f"{path}: the first line is not a JSON object, so the columns are unknown; correct or remove it.")
     for purpose, column in columns:
-        if column is not None and column not in first:
+        if column is not None and column_path(column).find(first) is ABSENT:
             raise ConfigError(f"{path}: no column {column!r} for the {purpose}; the file has {', '.join(map(repr, first))}.")
+
+
+def _getter(column: str | None) -> Callable[[Row], Any]:
+    """What a row has in a column, None for nothing."""
+    if column is None:
+        return lambda row: None
+    find = column_path(column).find
+
+    def get(row: Row) -> Any:
+        value = find(row)
+        return None if value is ABSENT else value
+
+    return get
 
 
 def _key(value: Any) -> bytes | None:
@@ -208,6 +231,12 @@ def _milliseconds(time: Any, source: SourceSection) -> int | None:
     """A time as a record's timestamp, of a frame its last one; None where it is no number."""
     if isinstance(time, list) and time:
         time = time[-1]
+    if isinstance(time, str):
+        try:
+            zone = None if source.time_zone is None else zone_of(source.time_zone)
+            return math.ceil(seconds_since_1970(time, zone) * 1000.0)
+        except (ValueError, OverflowError):
+            return None
     if isinstance(time, bool) or not isinstance(time, (int, float)) or not math.isfinite(time):
         return None
     return math.ceil(time * SECONDS[source.time_unit] * 1000.0)
@@ -215,20 +244,25 @@ def _milliseconds(time: Any, source: SourceSection) -> int | None:
 
 def _no_time(path: Path, offset: int, column: str | None, time: Any, source: SourceSection) -> str:
     got = "nothing" if time is None else f"{time!r:.60}"
-    advice = " Times as text, such as ISO 8601, are not read: convert them." if isinstance(time, str) else ""
+    advice = " A time without a zone needs [source] time_zone." if isinstance(time, str) else ""
     return (
-        f"{path} row {offset + 1}: expected a number of {UNIT_NAMES[source.time_unit]} since 1970 in the time column "
-        f"{column!r}, got {got}.{advice}"
+        f"{path} row {offset + 1}: expected a number of {UNIT_NAMES[source.time_unit]} since 1970 or ISO 8601 in the time "
+        f"column {column!r}, got {got}.{advice}"
     )
 
 
 def _encoder(source: SourceSection, side: str | None) -> Any:
     """A function from a row to (value, headers) in the job's format, with the columns that the job reads."""
-    names = [*(source.fields or [source.x]), *filter(None, (source.time, source.label, side))]
+    paths = [path_of(name) for name in (*(source.fields or [source.x]), *filter(None, (source.time, source.label, side)))]
     if source.format == "raw":
-        return lambda row: _raw(row, source)
+        return lambda row: _raw(row, source, paths)
     encode = msgspec.json.encode if source.format == "json" else msgspec.msgpack.encode
-    return lambda row: (encode({name: _or_none(row[name]) for name in names if name in row}), ())
+
+    def encoded(row: Row) -> tuple[bytes, tuple[()]]:
+        names = dict.fromkeys(name for path in paths for name in (path.literal, path.top) if name in row)
+        return encode({name: _or_none(row[name]) for name in names}), ()
+
+    return encoded
 
 
 def _or_none(value: Any) -> Any:
@@ -236,10 +270,11 @@ def _or_none(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _raw(row: Row, source: SourceSection) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
+def _raw(row: Row, source: SourceSection, paths: Sequence[FieldPath]) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
     import numpy as np
 
-    numbers = [row.get(name) for name in source.fields] if source.fields else row.get(source.x)
+    found = [None if (value := path.find(row)) is ABSENT else value for path in paths]
+    numbers = found if source.fields else found[0]
     try:
         value = np.array(numbers, "<f8")
     except (ValueError, TypeError):

@@ -21,7 +21,9 @@ from streamjobs.recordings.columns import (
     Column,
     absent,
     columns_of,
+    flattened,
     plain_name,
+    read_times,
     reads_as_number,
     says_time,
     unit_of_name,
@@ -45,6 +47,7 @@ class Guess(NamedTuple):
     dim: int | None  # its length
     key: str | None
     time: str | None  # counts from 1970
+    written: bool  # it is ISO 8601
     start_time: str | None  # without `time`: a column that counts from somewhere else, for replay
     time_unit: str
     rate: float | None  # Hz
@@ -61,13 +64,14 @@ def guess(path: Path) -> Guess:
 
     Raises ConfigError for a file that cannot be read, has no rows, or has numbers where the names of columns should be.
     """
-    rows = list(itertools.islice(rows_of(path), LOOK_AT))
+    rows = [flattened(row) for row in itertools.islice(rows_of(path), LOOK_AT)]
+    rows, texts = read_times(rows)
     columns = columns_of(rows)
     if not columns:
         got = "lines of something else" if rows else "no rows"
         raise ConfigError(f"{path}: expected a few records as they will arrive, JSON objects or rows of a table; got {got}.")
     _require_names(path, columns)
-    return _Reader(rows, columns).guess()
+    return _Reader(rows, columns, texts).guess()
 
 
 def _require_names(path: Path, columns: Sequence[Column]) -> None:
@@ -87,10 +91,10 @@ def _require_names(path: Path, columns: Sequence[Column]) -> None:
 class _Reader:
     """Decides column by column: time first, then key, label and what is left for x."""
 
-    def __init__(self, rows: list[dict[str, Any]], columns: list[Column]) -> None:
-        self.rows, self.columns = rows, columns
+    def __init__(self, rows: list[dict[str, Any]], columns: list[Column], texts: dict[str, bool]) -> None:
+        self.rows, self.columns, self.texts = rows, columns, texts
         self.numbers = {plain_name(column.name) for column in columns if column.kind == "number"}
-        self.left_out = {c.name: BAD_NAME for c in columns if c.name and _NO_NAME.search(c.name)}
+        self.left_out = {c.name: BAD_NAME for c in columns if c.name and _is_bad(c.name)}
         self.choose: dict[str, str] = {}
         self.remarks: list[str] = []
 
@@ -98,6 +102,8 @@ class _Reader:
         time, start_time, unit = self._time()
         key = self._key()
         label = self._label()
+        if time is not None and not self.texts.get(time, True):
+            self.choose["time_zone"] = f"the times in {time!r} name no zone; set time_zone to the one they are of"
         task, classes = self._task(label)
         used = {time, key, label and label.name}
         fields, x, dim = self._x([column for column in self.columns if column.name not in used], time)
@@ -111,6 +117,7 @@ class _Reader:
             dim=dim,
             key=key,
             time=time,
+            written=time in self.texts,
             start_time=start_time,
             time_unit=unit or "s",
             rate=rate,
@@ -128,6 +135,7 @@ class _Reader:
         self.left_out |= dict.fromkeys([column.name for column in named], "a time, by its name")
         numeric = [column for column in named if column.kind == "number" or column.depth == 1]
         dated = {column.name: unit for column in numeric if (unit := _unit_since_1970(column)) is not None}
+        dated |= {column.name: "s" for column in numeric if column.name in self.texts}
         if dated:
             time = min(dated, key=lambda name: ("." in name, _rank(name, TIMES)))
             self.left_out |= dict.fromkeys([c.name for c in named], f"a time, by its name; {time!r} is read")
@@ -147,7 +155,7 @@ class _Reader:
         if texts:
             what = "texts" if all(column.kind == "text" for column in named) else "more than numbers"
             self.choose["time"] = (
-                f"{_quoted(texts)} holds {what}; time is read as a number of seconds (or ms, us, ns) since 1970"
+                f"{_quoted(texts)} holds {what}; time is read as ISO 8601, or a number of seconds (or ms, us, ns) since 1970"
             )
         elif rising:
             self.choose["time"] = f"no column has the name of a time; candidates, which rise in every row: {_quoted(rising)}"
@@ -293,7 +301,7 @@ class _Reader:
             count = sum(any(absent(row.get(name)) for name in gaps) for row in self.rows)
             self.remarks.append(
                 f"{count:,} of {len(self.rows):,} rows lack a number in {_quoted(list(gaps))}; such a record becomes a dead "
-                "letter (missing_field)"
+                "letter (missing_field) unless [source] missing says otherwise"
             )
 
     def _rate(self, key: str | None, time: str, unit: str | None) -> float | None:
@@ -307,6 +315,11 @@ class _Reader:
             return None
         rate = 1 / (pauses[len(pauses) // 2] * SECONDS[unit])
         return round(rate, 1 - math.floor(math.log10(rate)))
+
+
+def _is_bad(name: str) -> bool:
+    """Whether no path leads there: quotation marks that path_of takes are its own."""
+    return bool(_NO_NAME.search(name.replace('"', "") if '."' in name or '".' in name else name))
 
 
 def _unit_since_1970(column: Column) -> str | None:

@@ -15,6 +15,7 @@ from streamjobs.settings.learners import PREDICTING, TASK, detector_roles, read_
 from streamjobs.settings.sections import MOST_WAITING, HeadSection, MirrorSection, ScalingSection, Settings
 from streamjobs.settings.sentences import Places
 from streamjobs.stages.clip_targets import ClipTargets
+from streamjobs.stages.fill import Fill
 from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.smoothing import Smoothing
 from streamjobs.stages.stage import describe
@@ -44,6 +45,7 @@ class Composition(NamedTuple):
     settings: Settings
     dim: int  # of a sample
     width: int  # of what scaling and map see: dim, or the statistics of a window
+    fill: Fill | None  # where numbers may be missing
     windows: Windows | None
     waiting: LateLabels | None  # where labels may come later
     clip: ClipTargets | None  # of a regression
@@ -89,7 +91,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
     Raises SettingError for what does not fit together, ValueError where the length of x is not stated.
     """
     source = settings.source
-    dim = len(source.fields) if source.fields else source.dim
+    dim = len(source.columns) if source.fields else source.dim
     if dim is None:
         raise ValueError("[source]: state `fields = [...]`, or `dim` beside `x`.")
     population = settings.population is not None
@@ -106,6 +108,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         settings=settings,
         dim=dim,
         width=windows.width_for(dim) if windows else dim,
+        fill=_fill(settings, dim),
         windows=windows,
         waiting=_waiting(settings),
         clip=_clip(head) if task == "regression" else None,
@@ -161,7 +164,7 @@ def _task_of(settings: Settings, learner: Learner) -> dict[str, Any]:
 
 
 def _columns(settings: Settings, dim: int, windows: Windows | None) -> tuple[str, ...]:
-    fields = settings.source.fields or [f"{settings.source.x}[{n}]" for n in range(dim)]
+    fields = [name for name, _ in settings.source.columns] or [f"{settings.source.x}[{n}]" for n in range(dim)]
     return tuple(fields if windows is None else statistic_names(fields, windows.statistics))
 
 
@@ -206,6 +209,13 @@ def _scaling(settings: Settings) -> Learner | None:
     return learner_from("scaling", scaling.model_dump(exclude={"from"}))
 
 
+def _fill(settings: Settings, dim: int) -> Fill | None:
+    policies, hold_for = settings.source.policies(dim), settings.source.hold_for
+    if set(policies) <= {"dlq"}:
+        return None
+    return Fill(policies=policies, hold_for=math.inf if hold_for is None else hold_for)
+
+
 def _clip(head: HeadSection) -> ClipTargets | None:
     clip = CLIP_TARGET if head.clip_target is None else head.clip_target
     return ClipTargets(clip=clip) if clip > 0 else None
@@ -240,7 +250,7 @@ def _waiting(settings: Settings) -> LateLabels | None:
 
 def _facts(settings: Settings, windows: Windows | None) -> dict[str, str]:
     source, mirror = settings.source, settings.window.mirror if settings.window else None
-    facts = {"x": ",".join(source.fields) if source.fields else f"{source.dim} numbers"}
+    facts = {"x": ",".join(column for column, _ in source.columns) if source.fields else f"{source.dim} numbers"}
     facts["windows"] = describe(windows) if windows else "none"
     facts["mirror"] = f"{','.join(mirror.columns)} where {mirror.field} = {mirror.when!r}" if mirror else "none"
     return facts

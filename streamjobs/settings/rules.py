@@ -23,6 +23,7 @@ from streamjobs.settings.sections import (
     StateSection,
     WindowSection,
 )
+from streamjobs.settings.types import MOST_NUMBERS
 from streamjobs.stages.windows import MOST_SAMPLES
 
 LONGEST_TRANSACTION = 60.0  # seconds; a third of the broker's timeout, TRANSACTION_TIMEOUT of worker.changelog
@@ -85,6 +86,8 @@ def _source(source: SourceSection) -> Problems:
                     ("source", name),
                     f"{name} has no meaning in raw records: it is in the header streamjobs-{name}.",
                 )
+    yield from _missing(source)
+    yield from _categories(source)
     fields = source.fields
     if fields is None and source.dim is None:
         example = '\'fields = ["ax", "ay", "az"]\''
@@ -106,8 +109,44 @@ def _source(source: SourceSection) -> Problems:
     for name, times in sorted(Counter(fields).items()):
         if times > 1:
             yield ("source", "fields"), f"fields must differ; {name!r} is named {times} times."
-    if source.dim is not None and source.dim != len(fields):
-        yield ("source", "dim"), f"dim must be the number of fields ({len(fields)}), or absent; got {source.dim}."
+    columns = len(source.columns)
+    if source.dim is not None and source.dim != columns:
+        what = "fields" if columns == len(fields) else "columns that fields and categories give"
+        yield ("source", "dim"), f"dim must be the number of {what} ({columns}), or absent; got {source.dim}."
+
+
+def _categories(source: SourceSection) -> Problems:
+    place, fields = ("source", "categories"), source.fields
+    if source.categories_of and (fields is None or source.format == "raw"):
+        yield place, "categories names fields, so x must be made up of named fields, in json or msgpack; set fields."
+        return
+    for name, listed in source.categories_of.items():
+        if fields is not None and name not in fields:
+            yield place, f"categories: {name!r} is not one of fields{suggestion(name, fields)}"
+        if len(source.columns) > MOST_NUMBERS:
+            yield place, f"categories: x has {MOST_NUMBERS} numbers at most; these give {len(source.columns)}; use codes."
+        if len(set(map(repr, listed))) < len(listed):
+            yield place, f"categories: those of {name!r} must differ; got {listed!r:.80}."
+    for name in ("categories_as", "unseen"):
+        if getattr(source, name) != SourceSection.model_fields[name].default and not source.categories_of:
+            yield ("source", name), f"{name} has no meaning without categories; set them, or remove {name}."
+    missing = source.missing if isinstance(source.missing, dict) else dict.fromkeys(source.categories_of, source.missing)
+    if source.unseen == "missing":
+        for name in source.categories_of:
+            if missing.get(name, "dlq") == "dlq":
+                yield ("source", "unseen"), f"unseen = 'missing' needs missing = 'skip', 'hold' or 'mean' for {name!r}."
+
+
+def _missing(source: SourceSection) -> Problems:
+    fields, table = source.fields, source.missing
+    if isinstance(table, dict):
+        if fields is None:
+            yield ("source", "missing"), "missing names fields, so x must be made up of named fields; set fields."
+        for name in table:
+            if fields is not None and name not in fields:
+                yield ("source", "missing"), f"missing: {name!r} is not one of fields{suggestion(name, fields)}"
+    if source.hold_for is not None and "hold" not in (table.values() if isinstance(table, dict) else (table,)):
+        yield ("source", "hold_for"), "hold_for has no meaning without missing = 'hold'; set it, or remove hold_for."
 
 
 def _window(window: WindowSection) -> Problems:
@@ -123,7 +162,7 @@ def _window(window: WindowSection) -> Problems:
 
 def _windowed(window: WindowSection, source: SourceSection) -> Problems:
     mirror, fields = window.mirror, source.fields
-    channels = len(fields) if fields is not None else source.dim
+    channels = len(source.columns) if fields is not None else source.dim
     if window.statistics == "gravity" and channels is not None and channels < 3:
         expected = "needs acceleration in the first three fields"
         yield ("window", "statistics"), f"statistics = 'gravity' {expected}; [source] has {channels}. Choose 'rich'."
@@ -143,6 +182,8 @@ def _windowed(window: WindowSection, source: SourceSection) -> Problems:
         for column in dict.fromkeys(mirror.columns):
             if column not in fields:
                 yield place, f"mirror: {column!r} is not one of [source] fields{suggestion(column, fields)}"
+            elif column in source.categories_of:
+                yield place, f"mirror: {column!r} holds categories, which have no sign."
             elif mirror.columns.count(column) > 1:
                 yield place, f"mirror: columns must differ; {column!r} is named {mirror.columns.count(column)} times."
         if mirror.field in (*fields, source.time, source.label):

@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from streamjobs.settings.broker import BrokerSection
-from streamjobs.settings.types import MOST_NUMBERS, Bytes, Seconds, Secret, Section, Side, Topic, secret
+from streamjobs.settings.types import (
+    MOST_NUMBERS,
+    Bytes,
+    Categories,
+    FieldName,
+    Missing,
+    Seconds,
+    Secret,
+    Section,
+    Side,
+    Topic,
+    Zone,
+    secret,
+)
 
 MOST_WAITING = 100_000  # rows of a key that wait for labels
 
@@ -29,15 +42,59 @@ class JobSection(Section):
 class SourceSection(Section):
     topic: Topic = Field(description="input topic")
     format: Literal["json", "msgpack", "raw"] = Field(default="json", description="encoding of record values")
-    fields: list[str] | None = Field(default=None, description="fields whose numbers make up x, in this order")
-    x: str = Field(default="x", description="without `fields`: the field that holds x as a list")
-    dim: int | None = Field(default=None, ge=1, le=MOST_NUMBERS, description="length of x; may be left out with `fields`")
-    time: str | None = Field(
+    fields: list[FieldName] | None = Field(
         default=None,
-        description="field with the event time; absent: the record's timestamp, and the order is that of the offsets",
+        description="fields whose numbers make up x, in this order; a path such as readings.temp or acc[0] leads into "
+        "objects and lists, and a name that holds a dot is quoted: '\"value.x\"'",
     )
-    time_unit: Literal["s", "ms", "us", "ns"] = Field(default="s", description="unit of the event time, counted since 1970")
-    label: str | None = Field(default=None, description="field with the label; a record may omit it, or hold null")
+    x: FieldName = Field(default="x", description="without `fields`: the field that holds x as a list")
+    dim: int | None = Field(default=None, ge=1, le=MOST_NUMBERS, description="length of x; may be left out with `fields`")
+    time: FieldName | None = Field(
+        default=None,
+        description="field with the event time, or a path as in `fields`; absent: the record's timestamp, and the order is "
+        "that of the offsets",
+    )
+    time_unit: Literal["s", "ms", "us", "ns"] = Field(
+        default="s", description="unit of the event time, counted since 1970; times in ISO 8601 have none"
+    )
+    time_zone: Zone | None = Field(
+        default=None,
+        description="zone of event times in ISO 8601 that name none, such as UTC, +01:00 or Europe/Berlin; absent: such a "
+        "record is a dead letter",
+    )
+    label: FieldName | None = Field(
+        default=None, description="field with the label, or a path as in `fields`; a record may omit it, or hold null"
+    )
+    categories: dict[FieldName, Categories] | None = Field(
+        default=None,
+        description="fields of x that hold one of these texts (or whole numbers, true, false) in place of a number, such as "
+        "{ valve = ['open', 'shut'] }",
+    )
+    categories_as: Literal["one_hot", "codes"] = Field(
+        default="one_hot",
+        description="one_hot: a column of 0 or 1 for each of a field's categories; codes: one column with its place among "
+        "them, from 0",
+    )
+    unseen: Literal["dlq", "other", "missing"] = Field(
+        default="dlq",
+        description="what to do with a category that is not listed: dlq: the record is a dead letter; other: 0 in all "
+        "columns, of codes one more than the last; missing: as `missing` says",
+    )
+    numbers: Literal["strict", "lenient"] = Field(
+        default="strict",
+        description="lenient: texts such as '21.5' are numbers too, 'true' and 'false' 1 and 0, '' and 'NaN' are missing",
+    )
+    missing: Missing = Field(
+        default="dlq",
+        description="what to do with a sample that lacks a number of x (null, NaN or absent): dlq: the record is a dead "
+        "letter; skip: leave the sample out; hold: fill in the key's newest number of the field; mean: the mean of all its "
+        "numbers of the key so far; or a table of these by field, such as { temp = 'hold' }: others are dlq",
+    )
+    hold_for: Seconds | None = Field(
+        default=None,
+        description="with hold: event time after which a number is too old to be filled in, and the sample is left out "
+        "(duration, or seconds); absent: never",
+    )
     late: Literal["learn", "predict_only", "drop", "dlq"] = Field(
         default="learn",
         description="what to do with a sample older than the newest one applied to its key; without `time` none is",
@@ -65,9 +122,35 @@ class SourceSection(Section):
         default=64 << 10, description="largest total of a record's header names and values (size, or bytes)"
     )
 
+    @property
+    def may_miss(self) -> bool:
+        """Whether a sample may lack a number and still be one."""
+        return self.missing != "dlq"
+
+    @property
+    def categories_of(self) -> dict[str, list[str | int | bool]]:
+        """Of the fields that hold them."""
+        return self.categories or {}
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """The numbers of x that named fields give, each with its field: "valve=open" of "valve". Empty without `fields`."""
+        one_hot = self.categories_of if self.categories_as == "one_hot" else {}
+        return [
+            (column, field)
+            for field in self.fields or ()
+            for column in ([f"{field}={one}" for one in one_hot[field]] if field in one_hot else [field])
+        ]
+
+    def policies(self, dim: int) -> tuple[str, ...]:
+        """What to do about a missing number of each column of x."""
+        if isinstance(self.missing, str):
+            return (self.missing,) * dim
+        return tuple(self.missing.get(field, "dlq") for _, field in self.columns)
+
 
 class MirrorSection(Section):
-    field: str = Field(description="field that says how the sensor is worn; one value for all samples of a record")
+    field: FieldName = Field(description="field that says how the sensor is worn; one value for all samples of a record")
     when: Side = Field(description="value of `field` in records whose columns change sign")
     columns: list[str] = Field(
         description="the [source] fields that change sign, such as ax, wy and wz between left and right"

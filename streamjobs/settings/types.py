@@ -3,7 +3,10 @@
 import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, WithJsonSchema
+
+from streamjobs.settings.paths import path_of
+from streamjobs.settings.times import zone_of
 
 DURATION = r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)\s*"
 SIZE = r"\s*([0-9]+)\s*(B|KB|MB|GB)\s*"
@@ -54,6 +57,30 @@ def plain(value: Any) -> Any:
     return value
 
 
+MISSING = ("dlq", "skip", "hold", "mean")  # what may be done about a missing number
+
+
+def zone(value: str) -> str:
+    """Checks that a text names a time zone."""
+    zone_of(value)
+    return value
+
+
+def missing(value: Any) -> Any:
+    """Checks what is to be done about missing numbers: one policy, or one each for some fields."""
+    policies = list(value.values()) if isinstance(value, dict) else [value]
+    if not all(isinstance(policy, str) and policy in MISSING for policy in policies):
+        named = ", ".join(map(repr, MISSING[:-1]))
+        raise ValueError(f"{named} or {MISSING[-1]!r}, or a table of them by field such as {{ temp = 'hold' }}")
+    return value
+
+
+def path(value: str) -> str:
+    """Checks that a text names a field of a record."""
+    path_of(value)
+    return value
+
+
 Seconds = Annotated[
     float,
     BeforeValidator(seconds),
@@ -67,6 +94,16 @@ Bytes = Annotated[
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": f"^{SIZE}$"}]}),
 ]
 Side = Annotated[str | int | float | bool, BeforeValidator(plain)]
+FieldName = Annotated[str, AfterValidator(path)]
+Zone = Annotated[str, AfterValidator(zone)]
+Categories = Annotated[list[str | int | bool], Field(min_length=1, max_length=MOST_NUMBERS)]
+Missing = Annotated[
+    str | dict[FieldName, str],
+    BeforeValidator(missing),
+    WithJsonSchema(
+        {"anyOf": [{"enum": list(MISSING)}, {"type": "object", "additionalProperties": {"enum": list(MISSING)}}]}
+    ),
+]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,249}$")]
 
 

@@ -6,4 +6,4 @@ SCALING = "scaling"  # in front of the learner, or of the map
 MAP = "map"  # that all keys of a job with a population share
 BOOKS = "books"  # rows, and labels of each class
 IDLE = "idle"
-CLIP, ALARMS = "clip", "alarms"  # states are read whether or not they have them
+FILL, CLIP, ALARMS = "fill", "clip", "alarms"  # states are read whether or not they have them

@@ -55,3 +55,4 @@ class Modelled(NamedTuple):
     seq: Array  # (n,)
     seen: Array  # (n,)
     events: list[Event]  # alarms that are raised, or end
+    filled: Array | None = None  # (n,) missing numbers filled since the key's row before; None where none may be

@@ -145,6 +145,7 @@ METRICS: tuple[Metric, ...] = (
         DELAYS,
     ),
     Metric("prediction_errors_total", "counter", "Labelled rows that were predicted wrong.", ("kind",)),
+    Metric("numbers_filled_total", "counter", "Missing numbers that [source] missing filled."),
     Metric("targets_clipped_total", "counter", "Labels that were learned as [head] clip_target clips them."),
     Metric(
         "consumer_lag_records",
@@ -298,6 +299,8 @@ class Metrics:
             self._wrong.inc(report.wrong)
             if math.isfinite(report.label_delay):
                 collectors["label_delay_seconds"].observe(max(0.0, report.label_delay))
+        if report.filled:
+            collectors["numbers_filled_total"].inc(report.filled)
         if report.targets_clipped:
             collectors["targets_clipped_total"].inc(report.targets_clipped)
         if report.drift_events and self._drift is not None:

@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("keys", "learners", "page", "scrape", "statistics", "worker")
+NAMES = ("decoding", "keys", "learners", "page", "scrape", "statistics", "worker")
 
 
 def main() -> int:

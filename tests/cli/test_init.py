@@ -87,7 +87,8 @@ def test_of_gaps_it_is_told_how_many_records_they_cost(tmp_path, told):
             row["spo2"] = None
     found = told(as_csv(tmp_path / "gaps.csv", made))
     assert found.source["fields"] == ["ax", "ay", "heart"]
-    sentence = "9 of 60 rows lack a number in 'ay', 'heart'; such a record becomes a dead letter (missing_field)"
+    sentence = "9 of 60 rows lack a number in 'ay', 'heart'; such a record becomes a dead letter (missing_field) "
+    sentence += "unless [source] missing says otherwise"
     assert found.says(sentence) and f"# {sentence}" in found.text
     assert found.says("left out of x: spo2: empty in 45 of 60 rows")
     assert command("check", found.file, "--sample", tmp_path / "gaps.csv", "--key", "person") == 0
@@ -172,11 +173,24 @@ def test_decimal_commas_between_commas_are_refused_with_their_line(tmp_path, tol
     assert found.says("left out of x: a: numbers with a decimal comma, such as '1,5'; write a point")
 
 
-def test_iso_times_are_said_to_be_texts(tmp_path, told):
+def test_iso_times_are_times(tmp_path, told):
     found = told(as_csv(tmp_path / "a.csv", table(Time=lambda i: f"2026-01-01T00:00:{i:02}Z", pump="p1", a=random)))
-    assert found.source["fields"] == ["a"] and "time" not in found.source
-    assert found.says("choose: time: 'Time' holds texts; time is read as a number of seconds (or ms, us, ns) since 1970")
-    assert found.says("choose: key:", "candidates: 'pump'")
+    assert found.source["fields"] == ["a"] and found.source["time"] == "Time" and "time_unit" not in found.source
+    assert found.says("guessed from", "time Time (ISO 8601)") and found.says("choose: key:", "candidates: 'pump'")
+
+
+def test_of_iso_times_without_a_zone_the_zone_is_to_be_chosen(tmp_path, told):
+    found = told(jsonl(tmp_path / "b.jsonl", table(at=lambda i: {"ts": f"2026-01-01 00:00:{i:02}"}, a=random)))
+    assert found.source["time"] == "at.ts" and "time_zone" not in found.source
+    assert (
+        found.says("choose: time_zone: the times in 'at.ts' name no zone")
+        and '# time_zone = "UTC"  # choose: ' in found.text
+    )
+
+
+def test_other_texts_are_no_times(tmp_path, told):
+    found = told(jsonl(tmp_path / "c.jsonl", table(time=lambda i: f"00:00:{i:02}", a=random)))
+    assert found.says("choose: time: 'time' holds texts; time is read as ISO 8601, or a number of seconds (or ms, us, ns)")
 
 
 def test_a_file_without_a_header_is_refused(tmp_path, told):
@@ -191,19 +205,19 @@ def test_a_file_without_a_header_is_refused(tmp_path, told):
     assert told(tmp_path / "pandas.csv").source["fields"] == ["0", "1"]
 
 
-def test_nested_objects_are_left_out_and_named(tmp_path, told):
+def test_objects_are_looked_into_and_lists_of_objects_named(tmp_path, told):
     made = table(
-        device=lambda i: {"id": "a"},
+        device=lambda i: {"id": "a", "fw.rev": 7 + i % 3},
+        parts=lambda i: [{"n": 1}],
         ts=lambda i: START + i,
         readings=lambda i: {"temp": 1.0},
         open=lambda i: i % 2 == 0,
         v=random,
     )
     found = told(jsonl(tmp_path / "a.jsonl", made))
-    assert (found.source["fields"], found.source["time"]) == (["v"], "ts")
-    for name in ("device", "readings"):
-        assert found.says(f"left out of x: {name}: objects; fields inside an object are not read, so put them beside it")
-    assert found.says("left out of x: open: true and false, which are no numbers")
+    assert (found.source["fields"], found.source["time"]) == (['device."fw.rev"', "readings.temp", "open", "v"], "ts")
+    assert found.says("guessed from", "key device.id")
+    assert found.says("left out of x: parts: lists")
 
 
 @pytest.mark.parametrize(("name", "fields"), [("value", ["value"]), ("ts", None)])

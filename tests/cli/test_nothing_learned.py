@@ -21,7 +21,7 @@ def replay(job, source, *words):
 
 
 def iso(row):
-    return {**row, "ts": "2026-01-01T00:00:00Z"}
+    return {**row, "ts": "2026-01-01T00:00:00"}
 
 
 def last_line(capsys):
@@ -32,26 +32,29 @@ def test_where_every_record_is_a_dead_letter_a_replay_fails_with_the_first_reaso
     recording = as_csv(tmp_path / "a.csv", list(map(iso, rows(300))))
     assert replay(job_file(tmp_path), recording) == 1
     assert last_line(capsys) == (
-        "nothing was learned: all 300 records became dead letters. The first: topic imu[0] offset 0: expected a number in "
-        "field 'ts' (seconds since 1970), got a text; times as text, such as ISO 8601, are not read: convert them."
+        "nothing was learned: all 300 records became dead letters. The first: topic imu[0] offset 0: expected a time with "
+        "a zone, such as Z or +01:00, in field 'ts', got one without; or set time_zone."
     )
     assert replay(job_file(tmp_path), recording, "--key", "person", "--json") == 1
     out, err = capsys.readouterr()
     assert json.loads(out)["dead_lettered"] == {"bad_time": 300} and "nothing was learned" in err
 
 
-def test_a_time_column_with_texts_is_refused_and_no_row_number_stands_in_for_it(tmp_path, capsys):
+def test_a_time_column_without_a_zone_is_refused_and_no_row_number_stands_in_for_it(tmp_path, capsys):
     recording = as_csv(tmp_path / "a.csv", list(map(iso, rows(30))))
     assert replay(job_file(tmp_path, UNTIMED), recording, "--key", "person", "--time", "ts") == 2
     assert last_line(capsys).endswith(
-        "a.csv row 1: expected a number of seconds since 1970 in the time column 'ts', got '2026-01-01T00:00:00Z'. Times as "
-        "text, such as ISO 8601, are not read: convert them."
+        "a.csv row 1: expected a number of seconds since 1970 or ISO 8601 in the time column 'ts', got "
+        "'2026-01-01T00:00:00'. A time without a zone needs [source] time_zone."
     )
     table = list(rows(30))
     table[7]["ts"] = None
     recording = as_csv(tmp_path / "a.csv", table)
     assert replay(job_file(tmp_path, UNTIMED), recording, "--key", "person", "--time", "ts") == 2
-    assert "a.csv row 8: expected a number of seconds since 1970 in the time column 'ts', got nothing." in last_line(capsys)
+    assert (
+        "a.csv row 8: expected a number of seconds since 1970 or ISO 8601 in the time column 'ts', got nothing."
+        in last_line(capsys)
+    )
 
 
 def test_a_wrong_key_that_fills_no_window_fails(tmp_path, capsys):

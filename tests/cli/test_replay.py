@@ -2,6 +2,7 @@
 
 import json
 import stat
+from datetime import UTC, datetime
 
 import pytest
 
@@ -48,6 +49,64 @@ def test_a_replay_gives_what_advance_gives_record_by_record(tmp_path, recording)
         for output in advance(made, live, [record]).outputs:
             lines[output.sink] += line_of(output) + b"\n"
     assert lines == outputs(tmp_path / "out")
+
+
+NESTED = JOB.replace('["ax", "ay", "az"]', '["acc.x", "acc.y[0]", "z"]').replace('"ts"', '"at.ts"')
+
+
+def nested_rows():
+    for row in rows():
+        acc, at = {"x": row.pop("ax"), "y": [row.pop("ay"), 9.0]}, {"ts": row.pop("ts")}
+        yield {"acc": acc, "z": row.pop("az"), "at": at, "who": {"person": row.pop("person")}, **row}
+
+
+@pytest.mark.parametrize("write", [jsonl, as_parquet, as_csv])
+def test_nested_rows_give_the_numbers_of_flat_ones(tmp_path, recording, write):
+    names = {"ax": "acc.x", "ay": "acc.y[0]", "az": "z", "ts": "at.ts", "person": "who.person"}
+    renamed = [{names.get(name, name): value for name, value in row.items()} for row in rows()]
+    made = renamed if write is as_csv else list(nested_rows())
+    other = write(tmp_path / f"nested.{'jsonl' if write is jsonl else write.__name__[3:]}", made)
+    assert replay(job_file(tmp_path), recording, "--output-dir", tmp_path / "out") == 0
+    assert (
+        command("replay", job_file(tmp_path, NESTED), "--input", other, "--key", "who.person", "--expect", tmp_path / "out")
+        == 0
+    )
+
+
+@pytest.mark.parametrize("write", [as_csv, as_parquet, jsonl])
+def test_iso_times_and_categories_give_the_numbers_of_those_they_stand_for(tmp_path, write):
+    def written(row):
+        ts, up = datetime.fromtimestamp(row["ts"], UTC), row["az"] > 0
+        return {
+            **row,
+            "ts": ts if write is as_parquet else ts.strftime("%Y-%m-%d %H:%M:%S.%f"),
+            "az": "up" if up else "down",
+        }
+
+    plain = JOB.replace('"az"]', '"up", "down"]')
+    numbers = [row | {"up": int(row["az"] > 0), "down": int(row["az"] <= 0)} for row in rows()]
+    assert replay(job_file(tmp_path, plain), jsonl(tmp_path / "a.jsonl", numbers), "--output-dir", tmp_path / "out") == 0
+    source = 'time_zone = "UTC"\ncategories = { az = ["up", "down"] }\n[window]'
+    other = write(tmp_path / f"b.{'jsonl' if write is jsonl else write.__name__[3:]}", list(map(written, rows())))
+    assert replay(job_file(tmp_path, JOB.replace("[window]", source)), other, "--expect", tmp_path / "out") == 0
+
+
+GAPPY = JOB.replace('time = "ts"', 'time = "ts"\nmissing = { ax = "hold", ay = "mean", az = "hold" }')
+
+
+@pytest.mark.parametrize("form", ["json", "msgpack"])
+def test_missing_numbers_are_filled_alike_from_every_kind_of_file(tmp_path, form, capfd):
+    def gappy():
+        for at, row in enumerate(rows()):
+            yield row | {name: None for place, name in enumerate(("ax", "ay", "az")) if at % 11 == 5 + place}
+
+    job = job_file(tmp_path, GAPPY)
+    first = jsonl(tmp_path / "gappy.jsonl", gappy())
+    assert replay(job, first, "--output-dir", tmp_path / "out") == 0
+    assert "missing numbers were filled in, as [source] missing says" in capfd.readouterr().err
+    job = job_file(tmp_path, GAPPY.replace("[window]", f'format = "{form}"\n[window]'))
+    for other in (as_csv(tmp_path / "a.csv", list(gappy())), as_parquet(tmp_path / "a.parquet", list(gappy()))):
+        assert replay(job, other, "--expect", tmp_path / "out") == 0
 
 
 @pytest.mark.parametrize(("ending", "write"), [("csv", as_csv), ("npz", as_npz), ("parquet", as_parquet)])

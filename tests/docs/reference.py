@@ -162,7 +162,8 @@ def commented(record: type) -> Iterator[tuple[str, str, str]]:
     for line in inspect.getsource(record).splitlines():
         found = re.fullmatch(r"    (\w+): (.+?)  # (.+)", line)
         if found:
-            yield found[1], found[2].replace(" | ", " or ").replace("None", "null"), found[3]
+            kind = found[2].replace(" | msgspec.UnsetType = msgspec.UNSET", " | absent")
+            yield found[1], kind.replace(" | ", " or ").replace("None", "null"), found[3]
 
 
 def _within(kind: Any) -> str:

@@ -12,6 +12,7 @@ from streamjobs.core.messages import Stored
 from streamjobs.core.state.live import Live
 from streamjobs.core.state.population import encode
 from streamjobs.settings.load import settings_from
+from streamjobs.settings.paths import path_of
 from streamjobs.settings.sections import Settings
 from tests.core.people import FILE, OTHERS, job_of_people, late_labels, of_people, population_of
 from tests.core.streams import START, TOPIC, samples
@@ -22,19 +23,22 @@ NAMED = {"topic": TOPIC, "fields": FIELDS, "time": "ts", "label": "activity"}
 LISTED = {"topic": TOPIC, "dim": 4, "label": "activity", "max_abs": 1e6}
 LATE = {**NAMED, "time_unit": "ms", "late": "dlq", "lateness": "1s", "max_samples": 100}
 WINDOW = {"length": "1s", "hop": "500ms", "rate": 10.0}
+DEEP: dict[str, Any] = {"topic": TOPIC, "fields": ["acc.x", "acc.z", '"v.x"'], "time": "meta.ts", "label": "meta.activity"}
+DEEP |= {"missing": {"acc.x": "hold", '"v.x"': "mean"}, "hold_for": "30s", "numbers": "lenient", "time_zone": "UTC"}
 WAIT = {"wait": "30s"}
 MIRROR = {"field": "side", "when": 1, "columns": ["ax"]}
 PAGE_HINKLEY = {"detector": "page_hinkley"}
 SMALL = {"rank": 3, "seed_size": 6, "budget": 8}
 MOMENTS = (2, 7, 25, 60)  # records of a key after which its state is kept
 
-# What a decoder of records must do: named fields, x as a list, labels that come late.
+# What a decoder of records must do: named fields, x as a list, labels that come late, paths into a record.
 OF_RECORDS: tuple[dict[str, Any], ...] = (
     {"source": NAMED},
     {"source": LISTED, "window": None, "drift": None, "learner": {"name": "lms"}, "head": None},
     {"source": LATE, "window": WINDOW | {"mirror": MIRROR}, "labels": {"wait": "5s"}},
+    {"source": DEEP},
 )
-# Every learner a job can have, and each way a state is kept; the first three share their loops with the above.
+# Every learner a job can have, and each way a state is kept; the first four share their loops with the above.
 OF_STATES: tuple[dict[str, Any], ...] = (
     *OF_RECORDS,
     {
@@ -130,16 +134,24 @@ def body_of(job: Job, step: int, n: int = 0) -> dict[str, Any]:
     times = [(START + 0.1 * (step + i)) * scale for i in range(max(1, n))]
     body: dict[str, Any] = {}
     if source.fields is not None:
-        body |= {name: X[:, i].tolist() if n else float(X[0, i]) for i, name in enumerate(source.fields)}
+        for i, name in enumerate(source.fields):
+            _put(body, name, X[:, i].tolist() if n else float(X[0, i]))
     else:
         body["x"] = X.tolist() if n else X[0].tolist()
     if source.time is not None:
-        body[source.time] = times if n else times[0]
+        _put(body, source.time, times if n else times[0])
     if source.label is not None and step % 3:
-        body[source.label] = float(step % 7) if job.task == "regression" else ("run" if step // 40 % 2 else "sit")
+        _put(body, source.label, float(step % 7) if job.task == "regression" else ("run" if step // 40 % 2 else "sit"))
     if job.settings.side:
         body[job.settings.side] = step % 2
     return body
+
+
+def _put(body: dict[str, Any], name: str, value: Any) -> None:
+    *outer, last = map(str, path_of(name).steps)
+    for step in outer:
+        body = body.setdefault(step, {})
+    body[last] = value
 
 
 def value_of(job: Job, step: int, n: int = 0) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:

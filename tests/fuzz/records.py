@@ -108,7 +108,7 @@ def finite(live: Live) -> None:
     """Every number of the stages that learn, of every key."""
     for slot in live.slot_of.values():
         states = live.states(slot)
-        for name in ("clip", "scaling", "map", "learner", "smoothing"):
+        for name in ("fill", "clip", "scaling", "map", "learner", "smoothing"):
             for array in flatten(states[name]) if name in states else ():
                 must(array.dtype.kind != "f" or bool(np.isfinite(array).all()), f"{name} holds a number that is not finite")
 
@@ -117,7 +117,9 @@ def _sound(job: Job, decoded: Any) -> None:
     n = len(decoded.owner)
     must(len(decoded.times) == len(decoded.X) == len(decoded.labels) == n, "lengths differ")
     must(decoded.X.shape == (n, job.dim) and decoded.X.dtype == np.float64, "X of another shape")
-    must(bool(np.isfinite(decoded.X).all() and np.isfinite(decoded.times).all()), "numbers that are not finite")
+    missing = np.array([policy != "dlq" for policy in job.settings.source.policies(job.dim)])
+    known = np.where(missing & np.isnan(decoded.X), 0.0, decoded.X)
+    must(bool(np.isfinite(known).all() and np.isfinite(decoded.times).all()), "numbers that are not finite")
     must((n == 0) == bool(decoded.errors), "neither samples nor an error")
     must(n <= job.settings.source.max_samples, "more samples than allowed")
 
@@ -127,7 +129,10 @@ def _same(alone: Any, between: Any) -> None:
     must([(1, error.reason) for _, error in alone.errors] == [(at, error.reason) for at, error in between.errors], "errors")
     which = between.owner == 1
     must(which.sum() == len(alone.owner) and len(which) == which.sum() + 2, "other samples")
-    must(np.array_equal(between.X[which], alone.X) and np.array_equal(between.times[which], alone.times), "other numbers")
+    must(
+        np.array_equal(between.X[which], alone.X, equal_nan=True) and np.array_equal(between.times[which], alone.times),
+        "other numbers",
+    )
     must([label for label, one in zip(between.labels, which.tolist(), strict=True) if one] == alone.labels, "other labels")
 
 

@@ -32,6 +32,8 @@ _SETTINGS = {*BASE, "streamjobs.settings"}
 _CORE = {*_SETTINGS, "streamjobs.core", "streamjobs.stages", "algorithms"}
 _KAFKA = {*_SETTINGS, "streamjobs.kafka", "streamjobs.core.messages", "streamjobs.core.interface"}
 
+_TIMES = {"datetime", "zoneinfo"}  # to read times that are texts; nobody asks for the time of day
+
 LAYERS = (
     # Numerics. A learner file may import helpers of its own folder too; never another learner, never the registry.
     _layer("common", ("algorithms.common",), {*NUMERIC}, pure=True),
@@ -59,7 +61,7 @@ LAYERS = (
     _layer(
         "settings",
         ("streamjobs.settings",),
-        {*PURE_TEXT, "pydantic", "pydantic_core", "algorithms", "streamjobs.stages", *BASE},
+        {*PURE_TEXT, *_TIMES, "pydantic", "pydantic_core", "algorithms", "streamjobs.stages", *BASE},
         pure=True,
     ),
     _layer("core", ("streamjobs.core",), {*PURE_TEXT, *NUMERIC, "msgspec", *_CORE}, pure=True),

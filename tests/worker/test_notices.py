@@ -39,6 +39,14 @@ def test_clipped_targets_are_a_warning_and_a_count() -> None:
     assert metrics.registry.get_sample_value("streamjobs_targets_clipped_total") == 6
 
 
+def test_filled_numbers_are_counted() -> None:
+    metrics = Metrics(topic="imu", model="klms")
+    for filled in (2, 0, 3):
+        metrics.count_advance(Report(records=5, filled=filled), 0.01)
+    assert metrics.registry.get_sample_value("streamjobs_numbers_filled_total") == 5
+    assert metrics.registry.get_sample_value("streamjobs_samples_skipped_total", {"reason": "unfilled"}) == 0
+
+
 def test_the_series_of_the_alert_is_there_before_anything_fails() -> None:
     metrics = Metrics(topic="imu", model="okfeb")
     name, labels = "streamjobs_records_dead_lettered_total", {"reason": "learner_failed"}

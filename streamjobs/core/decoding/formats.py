@@ -25,34 +25,42 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from algorithms.common.protocol import Array
+from streamjobs.core.decoding.by_path import Paths, needs_paths, path_parser
 from streamjobs.core.decoding.raw import read_raw
 from streamjobs.core.decoding.samples import (
     MAX_LABEL,
+    UNDECODABLE,
     Frame,
     LabelsAlone,
+    Parse,
     Problem,
     Sample,
     Singles,
-    check_count,
-    doubles,
+    columns_of,
+    is_side,
     labels_of,
-    numbers_of,
+    late_labels,
+    require_one,
+    rows_of,
+    times_of,
 )
 from streamjobs.core.messages import Record
 from streamjobs.errors import ConfigError
+from streamjobs.settings.paths import path_of
 from streamjobs.settings.sections import MirrorSection, SourceSection
-from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
+from streamjobs.settings.types import TIME_UNITS
 
-UNDECODABLE = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError)
 _WHERE = re.compile(r"at `\$\.?([^`]*)`$")
 
 _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Label = str | int | float | bool | list[Any] | None
 _USUAL_LABELS = {str, type(None)}
 
-Parse = Callable[[Record], Sample | Frame | LabelsAlone]
 ParseAll = Callable[[list[bytes]], Singles | None]
+
+
+class TextTime(Problem):
+    """Of a time that is a text."""
 
 
 def parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False) -> Parse:
@@ -63,17 +71,34 @@ def parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None,
     """
     if source.format == "raw":
         return lambda record: read_raw(record, source.max_samples, dim)
+    if needs_paths(source, mirror):
+        return path_parser(source, dim, mirror, late)
     typed = _typed(source, dim, mirror)
-    return _or_late_labels(typed, source) if late else typed
+    if late:
+        typed = _or_late_labels(typed, source)
+    return _or_text_times(typed, path_parser(source, dim, mirror, late)) if source.time is not None else typed
+
+
+def _or_text_times(samples: Parse, by_path: Parse) -> Parse:
+    """Parses samples; those whose times are texts field by field."""
+
+    def parse(record: Record) -> Sample | Frame | LabelsAlone:
+        try:
+            return samples(record)
+        except TextTime:
+            return by_path(record)
+
+    return parse
 
 
 def _or_late_labels(samples: Parse, source: SourceSection) -> Parse:
     """Parses samples, else late labels: a record without any field of x."""
     module = msgspec.msgpack if source.format == "msgpack" else msgspec.json
-    fields, scale = source.fields or [source.x], TIME_UNITS[source.time_unit]
-    x_fields: list[Any] = [(f"f{i}", msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for i in range(len(fields))]
+    paths, scale = Paths.of(source, None), TIME_UNITS[source.time_unit]
+    assert paths.time is not None and paths.label is not None
+    x_fields: list[Any] = [(f"f{i}", msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for i in range(len(paths.x))]
     timed = _Integer | float | list[_Integer | float]
-    rename = {f"f{i}": name for i, name in enumerate(fields)} | {"time": str(source.time), "label": str(source.label)}
+    rename = {f"f{i}": path.top for i, path in enumerate(paths.x)} | {"time": paths.time.top, "label": paths.label.top}
     decode = module.Decoder(
         msgspec.defstruct("Late", [("time", timed), ("label", _Label), *x_fields], rename=rename, gc=False)
     ).decode
@@ -89,18 +114,9 @@ def _or_late_labels(samples: Parse, source: SourceSection) -> Parse:
             alone = all(getattr(message, name) is msgspec.UNSET for name, *_ in x_fields)
             if not alone or message.label is None or (type(message.label) is list and None in message.label):
                 raise
-        return _late_labels(message.time, message.label, scale, source.max_samples)
+        return late_labels(message.time, message.label, scale, source.max_samples)
 
     return parse
-
-
-def _late_labels(time: Any, label: Any, scale: float, max_samples: int) -> LabelsAlone:
-    n = max(len(part) if isinstance(part, list) else 1 for part in (time, label))
-    check_count(n, max_samples)
-    times = np.array(time if isinstance(time, list) else [time] * n, dtype=np.float64) / scale
-    if len(times) != n:
-        raise Problem("bad_time", f"expected {n} times for {n} labels, got {len(times)}")
-    return LabelsAlone(times, labels_of(label, n))
 
 
 def values_of(dim: int) -> Callable[[Any], tuple[float, ...]]:
@@ -133,7 +149,7 @@ def _typed(source: SourceSection, dim: int, mirror: MirrorSection | None) -> Par
             raise _problem(error, source) from None
         if named:
             x = values(message)
-            if when is not None and _is(message.side, when):
+            if when is not None and is_side(message.side, when):
                 x = tuple(map(operator.mul, x, signs))
         else:
             x = message.x
@@ -145,12 +161,16 @@ def _typed(source: SourceSection, dim: int, mirror: MirrorSection | None) -> Par
 
     def frame(message: Any) -> Frame:
         if named:
-            X = _columns([getattr(message, f"f{i}") for i in range(dim)], source, max_samples)
-            if when is not None and _is(message.side, when):
+            X = columns_of([getattr(message, f"f{i}") for i in range(dim)], source.fields or [], max_samples)
+            if when is not None and is_side(message.side, when):
                 X *= np.array(signs)
         else:
-            X = _rows(message.x, message.dtype if binary else "f4", dim, max_samples)
-        times = _times(message.time, len(X), scale) if timed else _untimed(len(X))
+            X = rows_of(message.x, message.dtype if binary else "f4", dim, max_samples)
+        times = None
+        if timed:
+            times = times_of(message.time, len(X), scale)
+        else:
+            require_one(len(X))
         return Frame(X, times, labels_of(message.label if labelled else None, len(X)))
 
     return parse
@@ -187,19 +207,23 @@ def structs(source: SourceSection, binary: bool, mirror: MirrorSection | None) -
 def _fields(source: SourceSection, binary: bool, mirror: MirrorSection | None) -> list[_Field]:
     """The fields of a message, required ones first."""
     fields: list[_Field] = []
-    if mirror is not None:
+    paths = Paths.of(source, mirror)
+    if paths.side is not None:
         side = str | int | float | bool
-        fields.append(_Field("side", mirror.field, side, side))
-    numbers, rows = (list[float] | bytes, list[list[float]] | bytes) if binary else (list[float], list[list[float]])
+        fields.append(_Field("side", paths.side.top, side, side))
+    numbers: Any = list[float | bool]
+    rows: Any = list[numbers]
+    if binary:
+        numbers, rows = numbers | bytes, rows | bytes
     if source.fields is None:
-        fields.append(_Field("x", source.x, numbers, rows))
+        fields.append(_Field("x", paths.x[0].top, numbers, rows))
     else:
-        fields += [_Field(f"f{i}", name, float, numbers) for i, name in enumerate(source.fields)]
-    if source.time is not None:
+        fields += [_Field(f"f{i}", path.top, float | bool, numbers) for i, path in enumerate(paths.x)]
+    if paths.time is not None:
         times = _Integer | float | list[_Integer | float]
-        fields.append(_Field("time", source.time, _Integer | float, times | bytes if binary else times))
-    if source.label is not None:
-        fields.append(_Field("label", source.label, _Label, _Label, (None,)))
+        fields.append(_Field("time", paths.time.top, _Integer | float, times | bytes if binary else times))
+    if paths.label is not None:
+        fields.append(_Field("label", paths.label.top, _Label, _Label, (None,)))
     if binary and source.fields is None:
         fields.append(_Field("dtype", "dtype", str, str, ("f4",)))
     return fields
@@ -210,88 +234,35 @@ def _signs(source: SourceSection, mirror: MirrorSection | None) -> tuple[float, 
     return tuple(-1.0 if field in columns else 1.0 for field in source.fields or ())
 
 
-def _is(value: object, when: object) -> bool:
-    """Whether two values are equal; true is not 1."""
-    return value == when and isinstance(value, bool) == isinstance(when, bool)
-
-
 def _is_frame(error: Exception, mirror: MirrorSection | None) -> bool:
     text = str(error)
-    return "got `array` - at" in text and not (mirror is not None and text.endswith(f"`$.{mirror.field}`"))
+    return "got `array` - at" in text and not (mirror is not None and text.endswith(f"`$.{path_of(mirror.field).top}`"))
 
 
 def _problem(error: Exception, source: SourceSection) -> Problem:
     """The reason for a decoding error. msgspec's sentence names the field and the types, never the contents."""
     if not isinstance(error, msgspec.ValidationError):
         return Problem("malformed", f"expected {source.format}, got bytes that are not")
-    text = str(error)
+    text = str(error).replace("bool | float", "float")
     path = _WHERE.search(text)
-    if path is not None and source.time is not None and _is_part_of(path[1], source.time) and "got `str`" in text:
-        return Problem("bad_time", _text_for_time(source))
+    time, label = (None if name is None else path_of(name).top for name in (source.time, source.label))
+    if path is not None and time is not None and _is_part_of(path[1], time) and "got `str`" in text:
+        return TextTime("bad_time", "expected a number")
     if "missing required field" in text:
-        reason = "bad_time" if f"`{source.time}`" in text else "missing_field"
+        reason = "bad_time" if f"`{time}`" in text else "missing_field"
     elif path is None:
         reason = "malformed"
-    elif source.time is not None and _is_part_of(path[1], source.time):
+    elif time is not None and _is_part_of(path[1], time):
         reason = "bad_time"
-    elif source.label is not None and _is_part_of(path[1], source.label):
+    elif label is not None and _is_part_of(path[1], label):
         reason = "bad_label"
     else:
         reason = "missing_field"
     return Problem(reason, text[0].lower() + text[1:])
 
 
-def _text_for_time(source: SourceSection) -> str:
-    return (
-        f"expected a number in field {source.time!r} ({UNIT_NAMES[source.time_unit]} since 1970), got a text; "
-        "times as text, such as ISO 8601, are not read: convert them"
-    )
-
-
 def _is_part_of(path: str, field: str) -> bool:
     return path == field or path.startswith((field + "[", field + "."))
-
-
-def _rows(x: Any, dtype: str, dim: int, max_samples: int) -> Array:
-    if type(x) is bytes:
-        numbers = numbers_of(x, dtype)
-        if numbers.size % dim:
-            raise Problem("wrong_dimension", f"expected rows of {dim} features, got {numbers.size} numbers")
-        check_count(numbers.size // dim, max_samples)
-        return doubles(numbers.reshape(-1, dim))
-    check_count(len(x), max_samples)
-    for row in x:
-        if len(row) != dim:
-            raise Problem("wrong_dimension", f"expected {dim} finite features in each sample, got {len(row)}")
-    return np.array(x, dtype=np.float64)
-
-
-def _columns(columns: list[Any], source: SourceSection, max_samples: int) -> Array:
-    lists = [numbers_of(column, "f4") if type(column) is bytes else column for column in columns]
-    n = len(lists[0])
-    check_count(n, max_samples)
-    for name, column in zip(source.fields or (), lists, strict=True):
-        if len(column) != n:
-            raise Problem("wrong_dimension", f"expected {n} numbers in field '{name}' as in the first, got {len(column)}")
-    return doubles(lists).T.copy()
-
-
-def _times(time: Any, n: int, scale: float) -> Array:
-    if type(time) is bytes:
-        if len(time) % 8:
-            raise Problem("bad_time", f"expected times as f64 bytes, got {len(time)} bytes")
-        times: Array = np.frombuffer(time, "<f8")
-    else:
-        times = np.array(time if isinstance(time, list) else [time], dtype=np.float64)
-    if len(times) != n:
-        raise Problem("bad_time", f"expected {n} times for a frame of {n} samples, got {len(times)}")
-    return times / scale
-
-
-def _untimed(n: int) -> Array | None:
-    if n > 1:
-        raise Problem("bad_time", f"expected {n} times for a frame of {n} samples; name their field in [source] time")
-    return None
 
 
 def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None) -> ParseAll | None:
@@ -300,7 +271,7 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
     The function gives None if any value is something else: then `parser` must read them one by one, and tells what is
     wrong.
     """
-    if source.format != "json" or mirror is not None:
+    if source.format != "json" or mirror is not None or not Paths.of(source, mirror).flat or source.categories_of:
         return None
     decode = msgspec.json.Decoder(structs(source, False, None)[0]).decode
     number_of = values_of(dim) if source.fields is not None else operator.attrgetter("x")

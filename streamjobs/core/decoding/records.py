@@ -29,7 +29,7 @@ class Decoded(NamedTuple):
 
     owner: Array  # (n,) int64 index into the records
     times: Array  # (n,) float64 event time, seconds since 1970
-    X: Array  # (n, dim) float64, finite, C order
+    X: Array  # (n, dim) float64, C order; finite, but for NaN where [source] missing lets a number be missing
     labels: list[object]  # n: None, text, int, float, bool, or a list of floats
     alone: Array | None  # (n,) bool, late labels without a sample (X is zero there); None if there are none
     errors: list[tuple[int, RecordError]]  # index into the records, and why that record gives no samples
@@ -45,6 +45,7 @@ def decoder(
     parse = parser(source, dim, mirror, late)
     scale = TIME_UNITS[source.time_unit] if source.time is not None else 1000.0
     max_bytes, max_key_bytes = source.max_bytes, source.max_key_bytes
+    may_miss = np.array([policy != "dlq" for policy in source.policies(dim)]) if source.may_miss else None
 
     parse_all = batch_parser(source, dim, mirror)
 
@@ -52,7 +53,7 @@ def decoder(
         if parse_all is not None and _within_limits(records, source):
             singles = parse_all(list(map(_value, records)))
             if singles is not None:
-                return _checked(_of_singles(singles, records, scale), records, {}, source)
+                return _checked(_of_singles(singles, records, scale), records, {}, source, may_miss)
         samples = _Samples(records, scale, source.time is not None)
         add, add_index = samples.single.append, samples.index.append
         errors: dict[int, RecordError] = {}
@@ -77,7 +78,7 @@ def decoder(
                 add_index(index)
             except Problem as problem:
                 errors[index] = _located(record, problem)
-        checked = _checked(samples.joined(dim), records, errors, source)
+        checked = _checked(samples.joined(dim), records, errors, source, may_miss)
         if not samples.alone:
             return checked
         return checked._replace(alone=np.isin(checked.owner, np.array(samples.alone, np.int64)))
@@ -152,11 +153,19 @@ class _Samples:
         return _Joined(owner, times, X, self.labels, stamps)
 
 
-def _checked(samples: _Joined, records: Sequence[Record], errors: dict[int, RecordError], source: SourceSection) -> Decoded:
+def _checked(
+    samples: _Joined,
+    records: Sequence[Record],
+    errors: dict[int, RecordError],
+    source: SourceSection,
+    may_miss: Array | None,
+) -> Decoded:
+    """may_miss: (dim,) bool, columns in which a number may be missing; None: in none."""
     owner, times, X, labels, stamps = samples
     if _all_good(samples, source):
         return Decoded(owner, times, X, labels, None, sorted(errors.items()))
-    in_range = np.asarray((np.abs(X) <= source.max_abs).all(axis=1))  # false for NaN as well
+    known = X if may_miss is None else np.where(np.isnan(X) & may_miss, 0.0, X)
+    in_range = np.asarray((np.abs(known) <= source.max_abs).all(axis=1))  # false for NaN as well
     in_time = (times >= 0.0) & (times < END_OF_TIME)
     early = (stamps <= 0.0) | (times <= stamps + source.future)
     good = in_range & in_time & early
@@ -165,7 +174,7 @@ def _checked(samples: _Joined, records: Sequence[Record], errors: dict[int, Reco
             index = int(owner[row])
             if index not in errors:
                 if not in_range[row]:
-                    problem = _bad_number(X[row], source.max_abs)
+                    problem = _bad_number(known[row], source.max_abs)
                 elif not in_time[row]:
                     problem = _bad_time(float(times[row]), source)
                 else:

@@ -1,14 +1,18 @@
 """What the parsers of all formats return: one sample, a frame of n, or late labels; and the Problem they raise."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from algorithms.common.protocol import Array
+from streamjobs.core.messages import Record
 
 DTYPES = {"f4": "<f4", "f8": "<f8"}
 MAX_LABEL = 256  # characters of a class name
 MAX_TARGETS = 1024  # numbers of one label
+UNDECODABLE = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError)
 
 
 class Problem(Exception):
@@ -43,6 +47,9 @@ class LabelsAlone(NamedTuple):
 
     times: Array  # (n,) seconds
     labels: list[object]  # n
+
+
+Parse = Callable[[Record], Sample | Frame | LabelsAlone]
 
 
 def label_of(label: object) -> object:
@@ -98,3 +105,63 @@ def numbers_of(value: bytes, dtype: str) -> Array:
     if len(value) % int(dtype[1]):
         raise Problem("malformed", f"expected bytes of whole {dtype} numbers, got {len(value)}")
     return np.frombuffer(value, kind)
+
+
+def late_labels(time: Any, label: Any, scale: float, max_samples: int) -> LabelsAlone:
+    """Labels that come without samples: a time, or a label, for all others of the other. Raises Problem."""
+    n = max(len(part) if isinstance(part, list) else 1 for part in (time, label))
+    check_count(n, max_samples)
+    times = np.array(time if isinstance(time, list) else [time] * n, dtype=np.float64) / scale
+    if len(times) != n:
+        raise Problem("bad_time", f"expected {n} times for {n} labels, got {len(times)}")
+    return LabelsAlone(times, labels_of(label, n))
+
+
+def rows_of(x: Any, dtype: str, dim: int, max_samples: int) -> Array:
+    """A frame's samples (n, dim) from bytes, or from n lists of numbers. Raises Problem."""
+    if type(x) is bytes:
+        numbers = numbers_of(x, dtype)
+        if numbers.size % dim:
+            raise Problem("wrong_dimension", f"expected rows of {dim} features, got {numbers.size} numbers")
+        check_count(numbers.size // dim, max_samples)
+        return doubles(numbers.reshape(-1, dim))
+    check_count(len(x), max_samples)
+    for row in x:
+        if len(row) != dim:
+            raise Problem("wrong_dimension", f"expected {dim} finite features in each sample, got {len(row)}")
+    return np.array(x, dtype=np.float64)
+
+
+def columns_of(columns: list[Any], names: list[str], max_samples: int) -> Array:
+    """A frame's samples (n, dim) from named columns of n numbers, or of their bytes. Raises Problem."""
+    lists = [numbers_of(column, "f4") if type(column) is bytes else column for column in columns]
+    n = len(lists[0])
+    check_count(n, max_samples)
+    for name, column in zip(names, lists, strict=True):
+        if len(column) != n:
+            raise Problem("wrong_dimension", f"expected {n} numbers in field '{name}' as in the first, got {len(column)}")
+    return doubles(lists).T.copy()
+
+
+def times_of(time: Any, n: int, scale: float) -> Array:
+    """The times (n,) of a frame in seconds. Raises Problem."""
+    if type(time) is bytes:
+        if len(time) % 8:
+            raise Problem("bad_time", f"expected times as f64 bytes, got {len(time)} bytes")
+        times: Array = np.frombuffer(time, "<f8")
+    else:
+        times = np.array(time if isinstance(time, list) else [time], dtype=np.float64)
+    if len(times) != n:
+        raise Problem("bad_time", f"expected {n} times for a frame of {n} samples, got {len(times)}")
+    return times / scale
+
+
+def require_one(n: int) -> None:
+    """Raises Problem where a frame of more than one sample has no times."""
+    if n > 1:
+        raise Problem("bad_time", f"expected {n} times for a frame of {n} samples; name their field in [source] time")
+
+
+def is_side(value: object, when: object) -> bool:
+    """Whether two values are equal; true is not 1."""
+    return value == when and isinstance(value, bool) == isinstance(when, bool)

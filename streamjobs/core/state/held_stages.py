@@ -6,28 +6,30 @@ from typing import Any
 from streamjobs.core.state.snapshot import Snapshot, flatten, table_of
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.clip_targets import ClipTargets
-from streamjobs.stages.names import ALARMS, CLIP, LEARNER, SCALING
+from streamjobs.stages.fill import Fill
+from streamjobs.stages.names import ALARMS, CLIP, FILL, LEARNER, SCALING
 from streamjobs.stages.stage import JobStage, Shape
 
 
 def of_description(
     held: Snapshot, fingerprint: bytes, described: Mapping[str, str], own: dict[str, JobStage]
 ) -> dict[str, JobStage] | None:
-    """The stages of a snapshot in order: this job's `own`, with or without CLIP; None: another job wrote it.
+    """The stages of a snapshot in order: this job's `own`, with or without FILL and CLIP; None: another job wrote it.
 
-    Targets were not clipped up to 0.2.0, and may be or not as [head] clip_target says: a key that had no such state begins
-    it, one that needs none any more drops it.
+    Missing numbers may be filled or not as [source] missing says, targets clipped as [head] clip_target does (none were up
+    to 0.2.0): a key that had no such state begins it, one that needs none any more drops it.
     """
     if held.fingerprint == fingerprint:
         return own
     written = table_of(held.description)
-    if {**written, CLIP: ""} != {**described, CLIP: ""}:
+    either = {FILL: "", CLIP: ""}
+    if {**written, **either} != {**described, **either}:
         return None
-    stages: dict[str, JobStage] = {}
+    stages: dict[str, JobStage] = {FILL: Fill(policies=())} if FILL in written else {}
     for name, stage in own.items():
         if CLIP not in own and CLIP in written and name in (SCALING, LEARNER) and CLIP not in stages:
             stages[CLIP] = ClipTargets()
-        if name != CLIP:
+        if name not in either or name in written:
             stages[name] = stage
     return stages
 

@@ -1,0 +1,340 @@
+"""Parses JSON and MessagePack field by field, for what typed structs cannot say: paths into a record, times as
+text, categories, texts that are numbers, and numbers that may be missing, which are NaN from here on.
+
+What a record of plain fields gives is what `formats` makes of it, to the bit.
+"""
+
+import math
+import operator
+import re
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypedDict
+
+import msgspec
+import numpy as np
+
+from algorithms.common.protocol import Array
+from streamjobs.core.decoding.samples import (
+    UNDECODABLE,
+    Frame,
+    LabelsAlone,
+    Parse,
+    Problem,
+    Sample,
+    columns_of,
+    is_side,
+    labels_of,
+    late_labels,
+    require_one,
+    rows_of,
+    times_of,
+)
+from streamjobs.core.messages import Record
+from streamjobs.settings.paths import ABSENT, FieldPath, path_of
+from streamjobs.settings.sections import MirrorSection, SourceSection
+from streamjobs.settings.times import NoZone, seconds_since_1970, zone_of
+from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
+
+Message = dict[str, Any]
+NAN = float("nan")
+MOST_DIGITS = 64  # of a number that is a text
+_NUMBERS = {float, int}
+_TEXTS = {"": NAN, "nan": NAN, "true": 1.0, "false": 0.0}
+_NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*")
+_LABELS = {type(None), str, int, float, bool, list}
+_KINDS = ((bool, "true or false"), (int, "a number"), (float, "a number"), (str, "a text"), (bytes, "bytes"))
+
+
+class Paths(NamedTuple):
+    """Where the job's fields are in a record."""
+
+    x: list[FieldPath]  # [source] fields, or the one that holds x as a list
+    time: FieldPath | None
+    label: FieldPath | None
+    side: FieldPath | None  # of [window] mirror
+
+    @classmethod
+    def of(cls, source: SourceSection, mirror: MirrorSection | None) -> "Paths":
+        x = [source.x] if source.fields is None else source.fields
+        others = [source.time, source.label, None if mirror is None else mirror.field]
+        time, label, side = (None if text is None else path_of(text) for text in others)
+        return cls([path_of(text) for text in x], time, label, side)
+
+    @property
+    def all(self) -> list[FieldPath]:
+        return [*self.x, *(path for path in (self.time, self.label, self.side) if path is not None)]
+
+    @property
+    def flat(self) -> bool:
+        """Whether every field is one of the record itself: then typed structs read it."""
+        return all(path.flat for path in self.all)
+
+
+def needs_paths(source: SourceSection, mirror: MirrorSection | None) -> bool:
+    """Whether typed structs cannot read what [source] describes."""
+    return not Paths.of(source, mirror).flat or source.may_miss or bool(source.categories_of) or source.numbers == "lenient"
+
+
+class _Field:
+    """One of [source] fields, or the one that holds x: its values to numbers."""
+
+    __slots__ = ("categories", "lenient", "listed", "may_miss", "name", "unseen", "width")
+
+    def __init__(self, name: str, source: SourceSection, policy: str) -> None:
+        self.name, self.may_miss, self.lenient = name, policy != "dlq", source.numbers == "lenient"
+        listed = source.categories_of.get(name)
+        self.listed, one_hot = listed is not None, source.categories_as == "one_hot"
+        self.width = len(listed) if listed is not None and one_hot else 1
+        self.categories: dict[tuple[bool, str | int | bool], list[float]] = {}
+        for place, one in enumerate(listed or ()):
+            row = [float(place == other) for other in range(len(listed or ()))] if one_hot else [float(place)]
+            self.categories[type(one) is bool, one] = row  # true is not 1
+        other = [0.0] * self.width if one_hot else [float(len(listed or ()))]
+        self.unseen = {"other": other, "missing": [NAN] * self.width}.get(source.unseen)
+
+    def numbers(self, value: Any) -> list[float]:
+        """The columns of one value; raises Problem."""
+        kind = type(value)
+        if self.may_miss and (value is None or value is ABSENT):
+            return [NAN] * self.width
+        if not self.listed:
+            return [self.number(value)]
+        row = self.categories.get((kind is bool, value)) if kind in (str, int, bool) else None
+        if row is None and kind in (str, int, bool):
+            row = self.unseen
+        if row is None:
+            got = "another" if kind in (str, int, bool) else kind_of(value)
+            raise Problem(
+                "missing_field", f"expected one of the {len(self.categories)} categories in field {self.name!r}, got {got}"
+            )
+        return row
+
+    def number(self, value: Any) -> float:
+        """Raises Problem."""
+        kind = type(value)
+        if kind is float or kind is int or kind is bool:
+            return float(value)
+        if self.may_miss and (value is None or value is ABSENT):
+            return NAN
+        if kind is str and self.lenient and (number := _number_in(value)) is not None:
+            if self.may_miss or not math.isnan(number):
+                return number
+            raise Problem("missing_field", f"expected a number in field {self.name!r}, got an empty text or NaN")
+        raise Problem("missing_field", f"expected a number in field {self.name!r}, got {kind_of(value)}")
+
+
+def path_parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False) -> Parse:
+    """A function that parses one record's value; it raises Problem and nothing else. late: as for `formats.parser`."""
+    paths = Paths.of(source, mirror)
+    load = _loader(source, paths)
+    reader = _Reader(source, dim, mirror, paths, late)
+
+    def parse(record: Record) -> Sample | Frame | LabelsAlone:
+        try:
+            message = load(record.value or b"")
+        except UNDECODABLE:
+            raise Problem("malformed", f"expected {source.format}, got bytes that are not") from None
+        try:
+            return reader.read(message)
+        except (OverflowError, struct.error, RecursionError, MemoryError):
+            raise Problem("malformed", "expected numbers that a float can hold, got larger ones") from None
+
+    return parse
+
+
+def _loader(source: SourceSection, paths: Paths) -> Callable[[bytes], Message]:
+    """Decodes a record to the fields of its own that the paths begin with; the others are skipped as they are read."""
+    tops = {name: Any for path in paths.all for name in (path.top, path.literal) if name is not None}
+    if source.format == "msgpack" and source.fields is None:
+        tops["dtype"] = Any
+    shape: Any = TypedDict("Message", tops, total=False)  # type: ignore[misc]
+    module = msgspec.msgpack if source.format == "msgpack" else msgspec.json
+    return module.Decoder(shape).decode  # type: ignore[no-any-return]
+
+
+class _Reader:
+    """Samples of a decoded record."""
+
+    __slots__ = (
+        *("columns", "dim", "fields", "find", "find_label", "find_time", "label", "late", "mirror", "named", "names"),
+        *("pack", "plain", "side", "signs", "source", "time", "zone"),
+    )
+
+    def __init__(self, source: SourceSection, dim: int, mirror: MirrorSection | None, paths: Paths, late: bool) -> None:
+        self.source, self.dim, self.late, self.mirror = source, dim, late, mirror
+        self.named, self.names = source.fields is not None, [path.text for path in paths.x]
+        self.find = [path.getter for path in paths.x]
+        self.time, self.label = paths.time, paths.label
+        self.find_time, self.find_label = (None if path is None else path.getter for path in (paths.time, paths.label))
+        self.pack = struct.Struct(f"{dim}d").pack
+        self.side = paths.side
+        policies = dict(zip([field for _, field in source.columns], source.policies(dim), strict=False))
+        usual = source.missing if isinstance(source.missing, str) else "dlq"
+        self.fields = [_Field(name, source, policies.get(name, usual)) for name in self.names]
+        self.plain = not source.categories_of
+        self.zone = None if source.time_zone is None else zone_of(source.time_zone)
+        mirrored = mirror.columns if mirror is not None else []
+        self.columns = [column for column, _ in source.columns]
+        self.signs = [-1.0 if field in mirrored else 1.0 for _, field in source.columns]
+
+    def read(self, message: Message) -> Sample | Frame | LabelsAlone:
+        """Raises Problem, and OverflowError or struct.error for a whole number that no float can hold."""
+        values = [find(message) for find in self.find]
+        label = self._label(message)
+        if self.late and label is not None and all(value is ABSENT for value in values):
+            return self._late(message, label)
+        mirrored = self.mirror is not None and self._mirrored(message)
+        if not self.named:
+            return self._x(values[0], message, label)
+        kinds = set(map(type, values))
+        if not kinds <= _NUMBERS:
+            if list in kinds or bytes in kinds:
+                return self._columns(values, message, label, mirrored)
+            if self.source.may_miss and all(value is ABSENT for value in values):
+                raise Problem("missing_field", f"expected a number in field {self.names[0]!r} or another, got none at all")
+        if not self.plain or not kinds <= _NUMBERS:
+            values = [number for field, value in zip(self.fields, values, strict=True) for number in field.numbers(value)]
+        if mirrored:
+            values = list(map(operator.mul, values, self.signs))
+        return self.pack(*values), self._time(message), label
+
+    def _x(self, x: Any, message: Message, label: Any) -> Sample | Frame:
+        """Of the one field that holds x."""
+        name, most, number = self.names[0], self.source.max_samples, self.fields[0].number
+        if type(x) is bytes and self.source.format == "msgpack":
+            X = rows_of(x, _dtype(message), self.dim, most)
+        elif x is None and self.fields[0].may_miss:
+            return self.pack(*[NAN] * self.dim), self._time(message), label
+        elif type(x) is not list:
+            raise Problem("missing_field", f"expected a list in field {name!r}, got {kind_of(x)}")
+        elif x and type(x[0]) is list:
+            for row in x:
+                if type(row) is not list:
+                    raise Problem("missing_field", f"expected a list for each sample in field {name!r}, got {kind_of(row)}")
+            X = rows_of([list(map(number, row)) for row in x], "f4", self.dim, most)
+        else:
+            numbers = list(map(number, x))
+            times = self._times_field(message)
+            if type(times) is list and not numbers:
+                raise Problem("malformed", "expected at least one sample, got an empty frame")
+            if len(numbers) != self.dim:
+                raise Problem("wrong_dimension", f"expected {self.dim} finite features, got {len(numbers)}")
+            return self.pack(*numbers), self._time(message), label
+        return self._frame(X, message, label)
+
+    def _columns(self, values: list[Any], message: Message, label: Any, mirrored: bool) -> Frame:
+        columns: list[Any] = []
+        n = next(len(value) if type(value) is list else len(value) // 4 for value in values if type(value) in (list, bytes))
+        if n > self.source.max_samples:
+            raise Problem("too_large", f"expected at most {self.source.max_samples} samples, got {n}")
+        for value, field in zip(values, self.fields, strict=True):
+            if type(value) is bytes and self.source.format == "msgpack" and not field.listed:
+                columns.append(value)
+            elif type(value) is list:
+                rows = list(map(field.numbers, value))
+                columns += [[row[place] for row in rows] for place in range(field.width)]
+            elif field.may_miss and (value is None or value is ABSENT):
+                columns += [[NAN] * n] * field.width
+            else:
+                raise Problem("missing_field", f"expected a list in field {field.name!r} as in others, got {kind_of(value)}")
+        X = columns_of(columns, self.columns, self.source.max_samples)
+        return self._frame(X * np.array(self.signs) if mirrored else X, message, label)
+
+    def _frame(self, X: Array, message: Message, label: Any) -> Frame:
+        times = None
+        if self.time is None:
+            require_one(len(X))
+        else:
+            stated = self._times_field(message)
+            if type(stated) is list:
+                stated = [self._moment(one) for one in stated]
+            elif type(stated) is not bytes or self.source.format != "msgpack":
+                stated = self._moment(stated)
+            times = times_of(stated, len(X), TIME_UNITS[self.source.time_unit])
+        return Frame(X, times, labels_of(label, len(X)))
+
+    def _late(self, message: Message, label: Any) -> LabelsAlone:
+        if type(label) is list and None in label:
+            raise Problem("bad_label", "expected a label for each time, got null")
+        stated = self._times_field(message)
+        time = [self._moment(one) for one in stated] if type(stated) is list else self._moment(stated)
+        return late_labels(time, label, TIME_UNITS[self.source.time_unit], self.source.max_samples)
+
+    def _times_field(self, message: Message) -> Any:
+        return None if self.find_time is None else self.find_time(message)
+
+    def _time(self, message: Message) -> float | None:
+        """Of a sample, in [source] time_unit; None: its record's."""
+        return None if self.find_time is None else self._moment(self.find_time(message))
+
+    def _moment(self, value: Any) -> float:
+        if type(value) is float or type(value) is int:
+            return float(value)
+        assert self.time is not None
+        if type(value) is str:
+            return self._written(value, self.time.text)
+        what = f"expected a number ({UNIT_NAMES[self.source.time_unit]} since 1970) or ISO 8601 in field {self.time.text!r}"
+        raise Problem("bad_time", f"{what}, got {kind_of(value)}")
+
+    def _written(self, text: str, name: str) -> float:
+        """A time that is a text, in [source] time_unit."""
+        if self.source.numbers == "lenient" and (number := _number_in(text)) is not None:
+            return number
+        try:
+            return seconds_since_1970(text, self.zone) * TIME_UNITS[self.source.time_unit]
+        except NoZone:
+            raise Problem(
+                "bad_time",
+                f"expected a time with a zone, such as Z or +01:00, in field {name!r}, got one without; or set time_zone",
+            ) from None
+        except (ValueError, OverflowError):
+            unit = UNIT_NAMES[self.source.time_unit]
+            raise Problem(
+                "bad_time",
+                f"expected a number ({unit} since 1970) or ISO 8601, such as 2026-11-22T20:30:00Z, in field {name!r}, got "
+                "another text",
+            ) from None
+
+    def _label(self, message: Message) -> Any:
+        if self.find_label is None or self.label is None:
+            return None
+        label = self.find_label(message)
+        if type(label) in _LABELS:
+            return label
+        if label is ABSENT:
+            return None
+        raise Problem("bad_label", f"expected a label in field {self.label.text!r}, got {kind_of(label)}")
+
+    def _mirrored(self, message: Message) -> bool:
+        if self.mirror is None or self.side is None:
+            return False
+        value = self.side.find(message)
+        if type(value) not in (str, int, float, bool):
+            raise Problem("missing_field", f"expected one value in field {self.side.text!r}, got {kind_of(value)}")
+        return is_side(value, self.mirror.when)
+
+
+def _number_in(text: str) -> float | None:
+    """The number that a text states, NaN for one that states none is there; None where it is something else."""
+    if len(text) > MOST_DIGITS:
+        return None
+    return float(text) if _NUMBER.fullmatch(text) else _TEXTS.get(text.strip().lower())
+
+
+def _dtype(message: Message) -> str:
+    dtype = message.get("dtype", "f4")
+    return dtype if isinstance(dtype, str) else ""
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, for a message that must not show it."""
+    if value is ABSENT:
+        return "nothing"
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    return next((words for kind, words in _KINDS if isinstance(value, kind)), "something else")

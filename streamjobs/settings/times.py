@@ -1,0 +1,52 @@
+"""Times as text: ISO 8601 with a zone, or without one where [source] time_zone names it."""
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+MOST_TEXT = 64  # characters of a time
+_OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class NoZone(ValueError):
+    """A time that names no zone."""
+
+
+@lru_cache(maxsize=64)
+def zone_of(text: str) -> tzinfo:
+    """The zone of a name such as Europe/Berlin, of UTC, or of an offset such as +01:00; raises ValueError."""
+    offset = _OFFSET.fullmatch(text)
+    if offset is not None:
+        minutes = 60 * int(offset[2]) + int(offset[3])
+        if minutes < 24 * 60:
+            return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
+    elif text in ("UTC", "Z"):
+        return UTC
+    else:
+        try:
+            return ZoneInfo(text)
+        except (KeyError, ValueError, OSError):  # no such zone, no name of one, no zones on this machine
+            pass
+    raise ValueError("a zone such as 'UTC', '+01:00' or 'Europe/Berlin'")
+
+
+def seconds_since_1970(text: str, zone: tzinfo | None) -> float:
+    """Of a date and time in ISO 8601, to the microsecond. zone: of times without one.
+
+    Of an hour that comes twice, as clocks are put back, it is the first. Raises NoZone where none is known, ValueError for
+    another text.
+
+    >>> seconds_since_1970("2023-11-14T23:13:20.25+01:00", None)
+    1700000000.25
+    """
+    if len(text) > MOST_TEXT or not any(mark in text for mark in "Tt "):
+        raise ValueError("no date with a time")
+    moment = datetime.fromisoformat(text.strip())
+    if moment.tzinfo is None:
+        if zone is None:
+            raise NoZone("no zone")
+        moment = moment.replace(tzinfo=zone)
+    return (moment - _EPOCH) // _MICROSECOND / 1e6

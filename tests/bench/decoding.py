@@ -1,0 +1,95 @@
+"""What decoding costs: microseconds of processor a record, for each way a record may be written.
+
+    python -m tests.bench decoding
+
+Records of six numbers, a time and a label, in batches of 1000 as a worker fetches them. Beside it the library alone: what
+msgspec takes to read the same bytes into Python objects. Best of many runs.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from streamjobs.core.decoding.records import decoder
+from streamjobs.core.messages import Stored
+from streamjobs.settings.sections import SourceSection
+
+BATCH, RUNS, NOW = 1000, 60, 1_700_000_000.0
+FIELDS = ["ax", "ay", "az", "gx", "gy", "gz"]
+FLAT: dict[str, Any] = {"fields": FIELDS, "time": "ts", "label": "activity"}
+Body = Callable[[list[float], float], dict[str, Any]]
+
+
+def flat(x: list[float], at: float) -> dict[str, Any]:
+    return dict(zip(FIELDS, x, strict=True), ts=at, activity="walk")
+
+
+def nested(x: list[float], at: float) -> dict[str, Any]:
+    return {"acc": dict(zip(FIELDS[:3], x[:3], strict=True)), "gyro": x[3:], "meta": {"ts": at, "activity": "walk"}}
+
+
+def objects(x: list[float], at: float) -> dict[str, Any]:
+    acc, gyro = dict(zip("xyz", x[:3], strict=True)), dict(zip("xyz", x[3:], strict=True))
+    return {"acc": acc, "gyro": gyro, "meta": {"ts": at, "activity": "walk"}}
+
+
+def listed(x: list[float], at: float) -> dict[str, Any]:
+    return {"x": x, "ts": at, "activity": "walk"}
+
+
+PATHS = {"fields": ["acc.ax", "acc.ay", "acc.az", "gyro[0]", "gyro[1]", "gyro[2]"]}
+INNER = {"fields": [f"{sensor}.{axis}" for sensor in ("acc", "gyro") for axis in "xyz"]}
+META = {"time": "meta.ts", "label": "meta.activity"}
+CASES: tuple[tuple[str, Body, dict[str, Any]], ...] = (
+    ("json, fields", flat, FLAT),
+    ("json, x as a list", listed, {"dim": 6, "time": "ts", "label": "activity"}),
+    ("json, fields in objects", objects, {**INNER, **META}),
+    ("json, fields in objects and lists", nested, {**PATHS, **META}),
+    ("json, fields, missing = hold", flat, {**FLAT, "missing": "hold"}),
+    ("msgpack, fields", flat, {**FLAT, "format": "msgpack"}),
+    ("msgpack, fields in objects and lists", nested, {**PATHS, **META, "format": "msgpack"}),
+)
+
+
+def records_of(body: Body, form: str) -> list[Stored]:
+    rng = np.random.default_rng(1)
+    encode = msgspec.msgpack.encode if form == "msgpack" else lambda one: json.dumps(one).encode()
+    bodies = [body(rng.normal(size=6).round(6).tolist(), NOW + n / 50) for n in range(BATCH)]
+    return [Stored("imu", 0, n, round((NOW + n) * 1000), b"p%d" % (n % 9), encode(one)) for n, one in enumerate(bodies)]
+
+
+def microseconds(run: Callable[[Any], object], records: Any) -> float:
+    """Of processor for each of the records."""
+    times = []
+    for _ in range(RUNS):
+        started = time.process_time()
+        run(records)
+        times.append(time.process_time() - started)
+    return min(times) / BATCH * 1e6
+
+
+def measure(body: Body, source: dict[str, Any]) -> tuple[float, float]:
+    """A record decoded by a job with this [source], and by the library alone."""
+    made = SourceSection(topic="imu", **source)
+    records = records_of(body, made.format)
+    decode, bare = decoder(made, 6), msgspec.msgpack.decode if made.format == "msgpack" else msgspec.json.decode
+    decoded = decode(records)
+    assert not decoded.errors and len(decoded.X) == BATCH
+    values = [record.value for record in records]
+    return microseconds(decode, records), microseconds(lambda all_values: list(map(bare, all_values)), values)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    print(f"{'a record':40}{'decoded':>10}{'library':>10}   us")
+    for name, body, source in CASES:
+        print(f"{name:40}{{:10.2f}}{{:10.2f}}".format(*measure(body, source)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

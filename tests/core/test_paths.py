@@ -1,0 +1,148 @@
+"""Fields deep in a record: the same samples as from a flat one, wherever they are, and reasons that name them."""
+
+import json
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamjobs.core.decoding.by_path import path_parser
+from streamjobs.core.decoding.formats import parser
+from streamjobs.core.decoding.records import decoder
+from streamjobs.core.decoding.samples import Frame, LabelsAlone, Problem
+from streamjobs.core.messages import Stored
+from streamjobs.errors import ConfigError
+from streamjobs.settings.load import settings_from
+from streamjobs.settings.sections import MirrorSection, SourceSection
+from tests.sizes import examples
+
+NOW = 1_700_000_000.0
+ENCODE = {"json": msgspec.json.encode, "msgpack": msgspec.msgpack.encode}
+DEEP = {"fields": ["readings.temp", "acc[0]", '"v.x"'], "time": "meta.ts", "label": "meta.who[1].doing"}
+
+
+def record(value, form="json"):
+    value = value if isinstance(value, bytes) else ENCODE[form](value)
+    return Stored("imu", 3, 1041, int(NOW * 1000), b"p1", value, ())
+
+
+def decode(*values, form="json", **source):
+    made = SourceSection(topic="imu", format=form, **source)
+    return decoder(made, len(made.fields) if made.fields else 3)([record(value, form) for value in values])
+
+
+def deep(temp=20.5, acc=(1, 2), vx=-3.0, ts=NOW, label="sit"):
+    who = [None, {"doing": label}]
+    return {"id": 7, "readings": {"temp": temp, "rest": [[]]}, "acc": acc, "v.x": vx, "meta": {"ts": ts, "who": who}}
+
+
+@pytest.mark.parametrize("form", ENCODE)
+def test_a_path_leads_into_objects_and_lists(form):
+    decoded = decode(deep(), deep(temp=1, label=None), form=form, **DEEP)
+    assert not decoded.errors and decoded.labels == ["sit", None]
+    assert decoded.X.tolist() == [[20.5, 1.0, -3.0], [1.0, 1.0, -3.0]] and decoded.times.tolist() == [NOW, NOW]
+
+
+@pytest.mark.parametrize("form", ENCODE)
+def test_a_frame_has_a_list_at_each_path(form):
+    frame = deep(temp=[1, 2], acc=[[3, 4], "of another sensor"], vx=[5, 6], ts=[NOW, NOW + 1], label=["a", None])
+    decoded = decode(frame, form=form, **DEEP)
+    assert not decoded.errors and decoded.labels == ["a", None]
+    assert decoded.X.tolist() == [[1, 3, 5], [2, 4, 6]] and decoded.times.tolist() == [NOW, NOW + 1]
+
+
+def test_a_name_that_looks_like_a_path_is_a_name_where_the_path_leads_nowhere():
+    flat = {"value.x": 1.0, "acc[0]": 2.0, "t.s": NOW, "a.b": "sit"}
+    nested = {"value": {"x": 1.0}, "acc": [2.0], "t": {"s": NOW}, "a": {"b": "sit"}}
+    both = {**flat, **nested, "value.x": 9.0}
+    for value in (flat, nested, both, {**flat, "value": None}):
+        for batch in ([value], [value, flat, nested]):
+            decoded = decode(*batch, fields=["value.x", "acc[0]"], time="t.s", label="a.b")
+            assert not decoded.errors
+            assert (decoded.X[0].tolist(), decoded.times[0], decoded.labels[0]) == ([1.0, 2.0], NOW, "sit")
+    quoted = {"fields": ['"value.x"', '"acc[0]"'], "time": '"t.s"', "label": '"a.b"'}
+    assert not decode(flat, **quoted).errors and len(decode(nested, **quoted).errors) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "said"),
+    [
+        (deep(temp="warm"), "missing_field", "expected a number in field 'readings.temp', got a text"),
+        (deep(temp=None), "missing_field", "expected a number in field 'readings.temp', got null"),
+        (deep(temp=[]), "missing_field", "expected a list in field 'acc[0]' as in others, got a number"),
+        (deep(acc=[]), "missing_field", "expected a number in field 'acc[0]', got nothing"),
+        ({**deep(), "readings": 4}, "missing_field", "expected a number in field 'readings.temp', got nothing"),
+        ({**deep(), "readings": {"temp": {}}}, "missing_field", "in field 'readings.temp', got an object"),
+        (deep(temp=[1, "2"], acc=[[1, 2]], vx=[1, 2], ts=[NOW, NOW]), "missing_field", "'readings.temp', got a text"),
+        (deep(temp=[1, 2], acc=[[1]], vx=[1, 2], ts=[NOW, NOW]), "wrong_dimension", "2 numbers in field 'acc[0]'"),
+        (deep(ts=None), "bad_time", "(seconds since 1970) or ISO 8601 in field 'meta.ts', got null"),
+        (deep(label={"a": 1}), "bad_label", "expected a label in field 'meta.who[1].doing', got an object"),
+        (deep(temp=10**400), "malformed", "a float can hold"),
+        (b'{"readings": ' + b"[" * 100_000, "malformed", "expected json, got bytes that are not"),
+        (b"[]", "malformed", "expected json"),
+    ],
+)
+def test_a_bad_field_is_named_by_its_path_and_never_shown(value, reason, said):
+    if not isinstance(value, bytes):
+        value = json.dumps(value).encode()
+    (error,) = decode(value, **DEEP).errors
+    assert error[1].reason == reason and said in str(error[1]) and "warm" not in str(error[1])
+
+
+def test_x_may_be_a_list_inside_an_object():
+    one, two = {"a": {"x": [1, 2, 3]}, "ts": NOW}, {"a": {"x": [[1, 2, 3], [4, 5, 6]]}, "ts": [NOW, NOW]}
+    decoded = decode(one, two, x="a.x", dim=3, time="ts")
+    assert not decoded.errors and decoded.X.tolist() == [[1, 2, 3], [1, 2, 3], [4, 5, 6]]
+    packed = {**two, "a": {"x": np.array(two["a"]["x"], "<f4").tobytes()}}
+    assert decode(packed, form="msgpack", x="a.x", dim=3, time="ts").X.tolist() == two["a"]["x"]
+
+
+def test_quotation_marks_in_the_wrong_place_are_told():
+    with pytest.raises(ConfigError, match=r"fields must be a path such as readings.temp, acc\[0\] or"):
+        settings_from({"source": {"topic": "a", "fields": ['a"b']}, "learner": {"name": "klms", "budget": 5}})
+
+
+# The typed parser of plain fields, and the one that follows paths, tell the same of every record of plain fields.
+
+NAMES = ["ax", "ay", "az"]
+cells = st.none() | st.booleans() | st.integers(-9, 9) | st.floats(-5, 5) | st.sampled_from(["a", {}, [], NOW, b"\0" * 8])
+lists = st.lists(cells, max_size=3) | st.lists(st.lists(cells, min_size=2, max_size=3), max_size=2)
+messages = st.fixed_dictionaries({}, optional={name: cells | lists for name in (*NAMES, "x", "ts", "activity", "side")})
+good = st.fixed_dictionaries(
+    {**dict.fromkeys((*NAMES, "side"), st.integers(-9, 9)), "ts": st.floats(0, NOW), "x": st.just([1.0, 2.5, 3.0])},
+    optional={"activity": st.sampled_from(["a", None, 3])},
+)
+framed = st.fixed_dictionaries(
+    {
+        **dict.fromkeys(NAMES, st.lists(st.floats(-5, 5), min_size=1, max_size=2)),
+        "ts": st.lists(st.floats(0, NOW), min_size=1, max_size=2),
+        "x": st.lists(st.lists(st.floats(-5, 5), min_size=3, max_size=3), min_size=1, max_size=2),
+        "side": st.just(1),
+    }
+)
+
+
+def outcome(parse, value: bytes):
+    try:
+        made = parse(record(value))
+    except Problem as problem:
+        return problem.reason
+    if isinstance(made, Frame):
+        return made.X.tobytes(), None if made.times is None else made.times.tobytes(), repr(made.labels)
+    if isinstance(made, LabelsAlone):
+        return made.times.tobytes(), repr(made.labels)
+    return made[0], None if made[1] is None else float(made[1]), repr(made[2])
+
+
+@settings(derandomize=True, deadline=None, max_examples=examples(600))
+@given(message=messages | good | framed, form=st.sampled_from(list(ENCODE)), named=st.booleans(), late=st.booleans())
+def test_both_parsers_tell_the_same_of_plain_fields(message, form, named, late):
+    source = SourceSection(topic="imu", format=form, fields=NAMES if named else None, time="ts", label="activity")
+    mirror = MirrorSection(field="side", when=1, columns=["ax"]) if named else None
+    value = ENCODE[form](message)
+    typed, by_path = (outcome(make(source, 3, mirror, late), value) for make in (parser, path_parser))
+    if isinstance(typed, str) and isinstance(by_path, str):
+        return  # of a record with two mistakes either may be told
+    assert typed == by_path
