@@ -46,6 +46,25 @@ def learners() -> Dashboard:
             [Query(f"sum({of('keys_in_drift')}) / sum({of('keys_active')})", "in drift")],
         ),
         chart(
+            "Alarms by watch",
+            "Alarms that were raised, by what is watched; live keys with an open alarm, and those still warming up.",
+            "short",
+            [
+                Query(f"sum by (watch) (increase({of('alarms_total')}[5m]))", "{{watch}}, 5 minutes"),
+                Query(f"sum({of('keys_in_alarm')})", "keys in alarm"),
+                Query(f"sum({of('keys_warming_up')})", "keys warming up"),
+            ],
+        ),
+        chart(
+            "P-values",
+            "P-values of detectors that keep a number of false alarms, and those below 0.01: about 1 % while all is well.",
+            "cps",
+            [
+                Query(rate("drift_p_values_total", "watch"), "{{watch}}"),
+                Query(rate("drift_small_p_values_total", "watch"), "{{watch}}, below 0.01"),
+            ],
+        ),
+        chart(
             "Wrong predictions",
             "Share of labelled rows whose class was predicted wrong.",
             "percentunit",
