@@ -83,10 +83,13 @@ def learners() -> Dashboard:
             middle_and_tail("label_delay_seconds"),
         ),
         chart(
-            "Samples skipped",
-            "Samples, windows and labels that were not learned, by reason.",
+            "Samples skipped, numbers filled",
+            "Samples, windows and labels that were not learned, by reason; and missing numbers that were filled.",
             "cps",
-            [Query(rate("samples_skipped_total", "reason"), "{{reason}}")],
+            [
+                Query(rate("samples_skipped_total", "reason"), "{{reason}}"),
+                Query(rate("numbers_filled_total"), "numbers filled {{instance}}"),
+            ],
         ),
         chart(
             "Budget used",

@@ -11,6 +11,7 @@ from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Stage
 from streamjobs.replay.learner_rows import Listening
 from streamjobs.stages.alarms import Alarms
+from streamjobs.stages.fill import Fill
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fallback import Fallback
@@ -92,6 +93,7 @@ STAGE_NAMES = {
     LearnerStage: "LearnerStage",
     Listening: "Listening",
     Alarms: "Alarms",
+    Fill: "Fill",
     Kernel: "Kernel",
     BandwidthChoice: "BandwidthChoice",
 }
