@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.settings.sections import Settings
 
+SELDOM = 60.0  # seconds between checkpoints that `size` compares a shorter time with
 SAMPLED = 10_000  # most records of a sample that are decoded
 
 
@@ -209,6 +210,13 @@ def size(
         f"and written, fixed loop {measured.fixed_loop:.2f} s"
     )
     say(f"scaled from: {known.told['command']} (fixed loop {known.told['fixed_loop_seconds']} s)")
+    rarely = need(known, measured, Load(keys, each, state.cache, SELDOM))
+    as_set = needs[counts.index(keys)]
+    if 2 * rarely.changelog < as_set.changelog:
+        note(
+            f'note: [state] checkpoint = "{SELDOM:.0f}s" writes {readable(rarely.changelog)} a day to the changelog of '
+            f"{keys:,} keys instead of {readable(as_set.changelog)}; a crash then repeats up to {SELDOM:.0f} s of input."
+        )
 
 
 def schema() -> None:

@@ -150,7 +150,9 @@ def test_the_command_prints_a_table_and_json(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "job.toml").write_text('[source]\ntopic = "t"\ndim = 2\n[learner]\nname = "okfeb"\nrank = 2\nbudget = 3\n')
     words = ["size", str(tmp_path / "job.toml"), "--keys", "500", "--rate", "30/min"]
     assert run(words) == 0
-    lines = capsys.readouterr().out.splitlines()
+    said = capsys.readouterr()
+    lines = said.out.splitlines()
+    assert '[state] checkpoint = "60s" writes' in said.err
     assert [line.split()[0] for line in lines[2:6]] == ["500", "10,000", "100,000", "1,000,000"]
     assert "python -m tests.bench keys" in lines[-1]
     assert run([*words, "--json"]) == 0
