@@ -11,10 +11,10 @@ from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Stage
 from streamjobs.replay.learner_rows import Listening
 from streamjobs.stages.alarms import Alarms
-from streamjobs.stages.fill import Fill
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fallback import Fallback
+from streamjobs.stages.fill import Fill
 from streamjobs.stages.idle import Idle
 from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.learner import LearnerStage
