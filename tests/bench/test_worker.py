@@ -7,8 +7,10 @@ import pytest
 from streamjobs.kafka.devbroker.broker import Broker
 from tests.bench.worker import Bench
 
+_LONG = [pytest.param(part, marks=pytest.mark.long) for part in ("full", "frames")]
 
-@pytest.mark.parametrize("part", ["simple", "full", "frames", "faust"])
+
+@pytest.mark.parametrize("part", ["simple", "faust", *_LONG])
 def test_a_backlog_is_answered_whole(broker: Broker, tmp_path: Path, part: str) -> None:
     bench = Bench(broker, tmp_path, quick=True)
     result = getattr(bench, part)()
