@@ -13,6 +13,14 @@ def add_to(app: typer.Typer) -> None:
 
 def demo(
     kafka: Annotated[bool, typer.Option("--kafka", help="Use a real Apache Kafka (needs Java 17 and Maven).")] = False,
+    people: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=100_000,
+            help="So many people at once, in real time, on a real Kafka.",
+        ),
+    ] = None,
     browser: Annotated[
         bool,
         typer.Option(
@@ -21,7 +29,11 @@ def demo(
     ] = True,
     seconds: Annotated[
         float | None,
-        typer.Option(min=5, max=600, help="How long to play the recordings; absent: 20, with --feed until it is stopped."),
+        typer.Option(
+            min=5,
+            max=600,
+            help="How long to play; absent: 20, with --people 60, with --feed until it is stopped.",
+        ),
     ] = None,
     feed: Annotated[
         str | None,
@@ -42,6 +54,9 @@ def demo(
         note(f"sending the demo's recordings to {feed}, until it is stopped ...")
         say(f"{send(feed, seconds):,} records sent")
         return
-    from streamjobs.demo.show import run
+    from streamjobs.demo.show import run, run_crowd
 
+    if people is not None:
+        run_crowd(people=people, seconds=seconds or 60.0, browser=browser)
+        return
     run(kafka=kafka, seconds=seconds or 20.0, browser=browser)

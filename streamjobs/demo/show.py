@@ -18,6 +18,8 @@ from rich.console import Console
 from streamjobs.core.job import Job
 from streamjobs.demo.board import Board
 from streamjobs.demo.controls import controls
+from streamjobs.demo.crowd import FRAME as FRAME_SAMPLES
+from streamjobs.demo.crowd import Counter, Sender
 from streamjobs.demo.job import FILE, SETTINGS, demo_job
 from streamjobs.demo.mock import MockBroker
 from streamjobs.demo.player import PARTITIONS, Player
@@ -34,6 +36,8 @@ QUIET = 45.0  # seconds without an output after the last sample, until it gives 
 STOP_WITHIN = 30.0
 PLAIN_WIDTH = 116  # columns, if the output is not a terminal
 FRAME = 0.125  # seconds between two pictures
+TELL_EVERY = 5.0  # seconds between two lines about many people
+SETTLED = 5.0  # seconds without a window, after the last frame, until all is answered
 
 
 def run(*, kafka: bool, seconds: float, browser: bool = False) -> None:
@@ -46,12 +50,7 @@ def run(*, kafka: bool, seconds: float, browser: bool = False) -> None:
     with tempfile.TemporaryDirectory(prefix="streamjobs-demo-") as folder, Screen(console, _place(kafka)) as screen:
         screen.step("starting a real Apache Kafka ..." if kafka else "starting a broker (librdkafka's mock) ...")
         with _broker(kafka, screen) as (url, create):
-            env = {
-                **SETTINGS,
-                "STREAMJOBS_BROKER__URL": url,
-                "STREAMJOBS_STATE__DIRECTORY": str(Path(folder) / "state"),
-                "STREAMJOBS_METRICS__PORT": "0",
-            }
+            env = _environment(url, Path(folder))
             screen.step("reading the job and its population ...")
             job = demo_job(env)
             create(job)
@@ -65,8 +64,76 @@ def run(*, kafka: bool, seconds: float, browser: bool = False) -> None:
         raise StreamjobsError(f"demo: expected {board.expected} windows, got {board.windows}.")
 
 
+def run_crowd(*, people: int, seconds: float, browser: bool = False) -> None:
+    """The demo's job with many people on a real Kafka. Raises StreamjobsError if a part of it fails."""
+    signal.signal(signal.SIGTERM, _interrupted)
+    console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
+    console.print(f"[bold]streamjobs demo[/]: {people:,} people, a frame of {FRAME_SAMPLES} samples a second of each")
+    with tempfile.TemporaryDirectory(prefix="streamjobs-demo-") as folder, Screen(console, _place(kafka=True)) as screen:
+        screen.step("starting a real Apache Kafka ...")
+        with _broker(True, screen) as (url, create):
+            env = _environment(url, Path(folder))
+            job, log = demo_job(env), Path(folder) / "worker.log"
+            create(job)
+            warm(job, lambda: screen.step("compiling the learner's loops, once per machine ..."))
+            servers = url.removeprefix("kafka://")
+            sender = Sender(servers, job.settings.source.topic, people, seconds)
+            counter = Counter(servers, job.sinks["predictions"])
+            with _worker(env, log) as worker:
+                _until_ready(worker, log, screen)
+                _open_page(log, screen, browser=browser)
+                try:
+                    _followed(worker, log, sender, counter, console)
+                    _stop(worker, log)
+                finally:
+                    sender.stopping.set()
+                    counter.stopping.set()
+                    for thread in (sender, counter):
+                        thread.join(5)
+
+
+def _followed(worker: subprocess.Popen[bytes], log: Path, sender: Sender, counter: Counter, console: Console) -> None:
+    """Start both, and print a line now and then until everything sent was answered."""
+    began = told = time.monotonic()
+    counter.start()
+    sender.start()
+    while sender.is_alive() or time.monotonic() - counter.last < SETTLED:
+        _check(worker, log, sender, counter)
+        time.sleep(FRAME)
+        if (now := time.monotonic()) - told >= TELL_EVERY:
+            told = now
+            console.print(_told(now - began, sender, counter))
+    took = counter.last - began
+    console.print(
+        f"{sender.people:,} people, {sender.samples:,} samples in {took:.0f} s ({sender.samples / took:,.0f} samples/s), "
+        f"{counter.windows:,} windows out, {counter.alarms:,} drift alarms"
+    )
+    if not counter.windows:
+        raise StreamjobsError(f"demo: no window came out; the worker's log ends: {_end_of(log)}")
+
+
+def _told(seconds: float, sender: Sender, counter: Counter) -> str:
+    right = f"{100 * counter.right / counter.judged:.0f} %" if counter.judged else "-"
+    delays = sorted(counter.delays)
+    median, high = (f"{delays[int(share * (len(delays) - 1))]:.2f} s" if delays else "-" for share in (0.5, 0.99))
+    return (
+        f"{seconds:5.0f} s  {sender.samples:>11,} samples in  {counter.windows:>8,} windows out  right {right:>5}  "
+        f"p50 {median}  p99 {high}"
+    )
+
+
 def _interrupted(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def _environment(url: str, folder: Path) -> dict[str, str]:
+    """Settings of the demo's job with this broker, all its files in the folder."""
+    return {
+        **SETTINGS,
+        "STREAMJOBS_BROKER__URL": url,
+        "STREAMJOBS_STATE__DIRECTORY": str(folder / "state"),
+        "STREAMJOBS_METRICS__PORT": "0",
+    }
 
 
 def _place(kafka: bool) -> str:
@@ -184,9 +251,9 @@ def _open_page(log: Path, screen: Screen, *, browser: bool) -> None:
         webbrowser.open(address)
 
 
-def _check(worker: subprocess.Popen[bytes], log: Path, player: Player, watcher: Watcher) -> None:
+def _check(worker: subprocess.Popen[bytes], log: Path, *threads: Player | Watcher | Sender | Counter) -> None:
     _alive(worker, log)
-    for thread in (player, watcher):
+    for thread in threads:
         if thread.failed is not None:
             raise StreamjobsError(f"demo: the {thread.name} failed: {thread.failed}") from thread.failed
 

@@ -1,0 +1,135 @@
+"""Many people at once: the demo's recordings again and again, each person with a sensor that is a little off.
+
+A person sends a frame a second, as watches do that save power. All of them wear the sensor of one of the demo's new people,
+multiplied and shifted by what a drifted sensor is off: gains within 10 %, offsets within .05 g or .1 rad/s.
+"""
+
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from confluent_kafka import Consumer, Producer, TopicPartition
+from numpy.typing import NDArray
+
+from streamjobs.demo.player import PARTITIONS
+from streamjobs.demo.recordings import FIELDS, NEW, RATE, sets
+
+FRAME = round(RATE)  # samples
+NEWEST = 20_000  # windows whose delays are kept
+GAIN, OFFSETS = 0.1, np.array([0.05, 0.05, 0.05, 0.1, 0.1, 0.1])
+
+
+class Frame(NamedTuple):
+    """A second of one recording, before a sensor is off."""
+
+    X: NDArray[np.float64]  # (FRAME, 6)
+    exercise: str
+    arm: int
+
+
+class Sender(threading.Thread):
+    """A thread that sends a frame a second of every person, in real time, for `seconds`."""
+
+    def __init__(self, servers: str, topic: str, people: int, seconds: float, seed: int = 1) -> None:
+        super().__init__(daemon=True, name="sender")
+        self.servers, self.topic, self.people, self.seconds = servers, topic, people, seconds
+        self.sent = 0  # frames
+        self.stopping = threading.Event()
+        self.failed: Exception | None = None
+        self._frames = [list(_frames(person)) for person in NEW]
+        random = np.random.default_rng(seed)
+        self._gains = random.uniform(1 - GAIN, 1 + GAIN, (people, len(FIELDS)))
+        self._offsets = random.uniform(-1, 1, (people, len(FIELDS))) * OFFSETS
+        self._starts = random.integers(0, 1 << 20, people)  # where in the recordings each one begins
+        self._behind = np.arange(FRAME) / RATE - 1.0  # seconds of samples beside the time a frame is sent
+
+    @property
+    def samples(self) -> int:
+        return FRAME * self.sent
+
+    def run(self) -> None:
+        try:
+            self._send()
+        except Exception as error:  # noqa: BLE001 - whoever draws raises it
+            self.failed = error
+
+    def _send(self) -> None:
+        producer: Any = Producer(
+            {
+                "bootstrap.servers": self.servers,
+                "linger.ms": 20,
+                "enable.idempotence": True,
+                "queue.buffering.max.messages": 1_000_000,
+                "log_level": 0,
+            }
+        )
+        started, begun = time.monotonic(), time.time()
+        for turn in range(int(self.seconds)):
+            for person in range(self.people):
+                due = turn + person / self.people  # spread over the second
+                while (wait := due - (time.monotonic() - started)) > 0:
+                    if self.stopping.is_set():
+                        return
+                    producer.poll(0)
+                    time.sleep(min(wait, 0.02))
+                key, value = f"person-{person:04d}".encode(), self._value(person, turn, begun + due)
+                producer.produce(self.topic, key=key, value=value, partition=person % PARTITIONS)
+                self.sent += 1
+        producer.flush(30)
+
+    def _value(self, person: int, turn: int, now: float) -> bytes:
+        frames = self._frames[person % len(NEW)]
+        frame = frames[(int(self._starts[person]) + turn) % len(frames)]
+        X = (frame.X * self._gains[person] + self._offsets[person]).round(3)
+        columns: dict[str, Any] = dict(zip(FIELDS, X.T.tolist(), strict=True))
+        times = (now + self._behind).round(3).tolist()
+        return json.dumps(columns | {"arm": frame.arm, "exercise": frame.exercise, "ts": times}).encode()
+
+
+class Counter(threading.Thread):
+    """A thread that reads the predictions and counts them; `delays` are seconds from a window's end to its reading."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        super().__init__(daemon=True, name="counter")
+        self.servers, self.topic = servers, topic
+        self.windows = self.judged = self.right = self.alarms = 0
+        self.delays: deque[float] = deque(maxlen=NEWEST)
+        self.last = time.monotonic()
+        self.stopping = threading.Event()
+        self.failed: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self._count()
+        except Exception as error:  # noqa: BLE001 - whoever draws raises it
+            self.failed = error
+
+    def _count(self) -> None:
+        consumer: Any = Consumer(
+            {"bootstrap.servers": self.servers, "group.id": "streamjobs-demo-counter", "enable.auto.commit": False}
+        )
+        consumer.assign([TopicPartition(self.topic, n, 0) for n in range(PARTITIONS)])
+        while not self.stopping.is_set():
+            for message in consumer.consume(1000, 0.1):
+                if message.error():
+                    continue
+                record = json.loads(message.value())
+                self.windows += 1
+                self.delays.append(time.time() - record["ts"])
+                self.alarms += record["drift"]
+                if record["y"] is not None:
+                    self.judged += 1
+                    self.right += record["y"] == record["y_hat"]
+                self.last = time.monotonic()
+        consumer.close()
+
+
+def _frames(person: int) -> Iterator[Frame]:
+    """Whole seconds of a person's recordings."""
+    for one in sets()[person]:
+        for begin in range(0, len(one.X) - FRAME + 1, FRAME):
+            yield Frame(one.X[begin : begin + FRAME], one.exercise, one.arm)
