@@ -2,7 +2,7 @@
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
-from streamjobs.dashboards.panels import Query, chart, frame, of, quantile, rate
+from streamjobs.dashboards.panels import Query, chart, frame, middle_and_tail, of, quantile, rate
 
 
 def delivery() -> Dashboard:
@@ -41,10 +41,7 @@ def delivery() -> Dashboard:
             "Duration of commits",
             "Median and tail of committing an input offset.",
             "s",
-            [
-                Query(quantile(0.5, "commit_duration_seconds"), "median"),
-                Query(quantile(0.99, "commit_duration_seconds"), "99 %"),
-            ],
+            middle_and_tail("commit_duration_seconds"),
         ),
         chart(
             "Since the last commit",

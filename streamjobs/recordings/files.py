@@ -19,7 +19,7 @@ import msgspec
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import ABSENT, FieldPath, column_path, path_of
-from streamjobs.settings.sections import SourceSection
+from streamjobs.settings.source import SourceSection
 from streamjobs.settings.times import seconds_since_1970, zone_of
 from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 

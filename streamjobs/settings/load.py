@@ -9,11 +9,11 @@ from pydantic import BaseModel
 from algorithms import Learner, SettingError
 from algorithms.common.settings import suggestion
 from streamjobs.errors import ConfigError
-from streamjobs.settings.broker_rules import written_secrets
 from streamjobs.settings.composition import Composition, compose
 from streamjobs.settings.environment import PREFIX, beyond, overridden, oversized, section_model
 from streamjobs.settings.learners import PREDICTING, TASK, own_settings, read_learners
 from streamjobs.settings.rules import contradictions
+from streamjobs.settings.rules.broker import written_secrets
 from streamjobs.settings.sections import HeadSection, LearnerSection, Settings
 from streamjobs.settings.sentences import Path, Places, validated
 

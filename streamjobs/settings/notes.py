@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from streamjobs.settings.sections import Settings, SourceSection
+from streamjobs.settings.sections import Settings
+from streamjobs.settings.source import SourceSection
 
 
 def notes(settings: Settings) -> list[str]:

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from streamjobs.settings.broker import BrokerSection
+from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import (
-    MOST_NUMBERS,
     Bytes,
-    Categories,
     FieldName,
-    Missing,
     Seconds,
     Secret,
     Section,
     Side,
     Topic,
-    Zone,
     secret,
 )
 
@@ -37,116 +34,6 @@ class JobSection(Section):
         "when its checkpoint ends",
     )
     seed: int = Field(default=0, ge=0, le=2**62, description="random seed; mixed into the seed of every key")
-
-
-class SourceSection(Section):
-    topic: Topic = Field(description="input topic")
-    format: Literal["json", "msgpack", "raw"] = Field(default="json", description="encoding of record values")
-    fields: list[FieldName] | None = Field(
-        default=None,
-        description="fields whose numbers make up x, in this order; a path such as readings.temp or acc[0] leads into "
-        "objects and lists, and a name that holds a dot is quoted: '\"value.x\"'",
-    )
-    x: FieldName = Field(default="x", description="without `fields`: the field that holds x as a list")
-    dim: int | None = Field(default=None, ge=1, le=MOST_NUMBERS, description="length of x; may be left out with `fields`")
-    time: FieldName | None = Field(
-        default=None,
-        description="field with the event time, or a path as in `fields`; absent: the record's timestamp, and the order is "
-        "that of the offsets",
-    )
-    time_unit: Literal["s", "ms", "us", "ns"] = Field(
-        default="s", description="unit of the event time, counted since 1970; times in ISO 8601 have none"
-    )
-    time_zone: Zone | None = Field(
-        default=None,
-        description="zone of event times in ISO 8601 that name none, such as UTC, +01:00 or Europe/Berlin; absent: such a "
-        "record is a dead letter",
-    )
-    label: FieldName | None = Field(
-        default=None, description="field with the label, or a path as in `fields`; a record may omit it, or hold null"
-    )
-    categories: dict[FieldName, Categories] | None = Field(
-        default=None,
-        description="fields of x that hold one of these texts (or whole numbers, true, false) in place of a number, such as "
-        "{ valve = ['open', 'shut'] }",
-    )
-    categories_as: Literal["one_hot", "codes"] = Field(
-        default="one_hot",
-        description="one_hot: a column of 0 or 1 for each of a field's categories; codes: one column with its place among "
-        "them, from 0",
-    )
-    unseen: Literal["dlq", "other", "missing"] = Field(
-        default="dlq",
-        description="what to do with a category that is not listed: dlq: the record is a dead letter; other: 0 in all "
-        "columns, of codes one more than the last; missing: as `missing` says",
-    )
-    numbers: Literal["strict", "lenient"] = Field(
-        default="strict",
-        description="lenient: texts such as '21.5' are numbers too, 'true' and 'false' 1 and 0, '' and 'NaN' are missing",
-    )
-    missing: Missing = Field(
-        default="dlq",
-        description="what to do with a sample that lacks a number of x (null, NaN or absent): dlq: the record is a dead "
-        "letter; skip: leave the sample out; hold: fill in the key's newest number of the field; mean: the mean of all its "
-        "numbers of the key so far; or a table of these by field, such as { temp = 'hold' }: others are dlq",
-    )
-    hold_for: Seconds | None = Field(
-        default=None,
-        description="with hold: event time after which a number is too old to be filled in, and the sample is left out "
-        "(duration, or seconds); absent: never",
-    )
-    late: Literal["learn", "predict_only", "drop", "dlq"] = Field(
-        default="learn",
-        description="what to do with a sample older than the newest one applied to its key; without `time` none is",
-    )
-    lateness: Seconds = Field(
-        default=0.0,
-        description="event time that samples wait to be sorted by time (duration, or seconds); without `time` none waits",
-    )
-    duplicates: Literal["drop", "learn"] = Field(
-        default="drop",
-        description="what to do with a sample that has the event time of an earlier one of its key; without `time` all are "
-        "learned",
-    )
-    future: Seconds = Field(
-        default=60.0,
-        description="how far an event time may be ahead of the record's timestamp (duration, or seconds); beyond it the "
-        "record is a dead letter",
-    )
-    max_bytes: Bytes = Field(default=1 << 20, description="largest record value (size, or bytes)")
-    max_samples: int = Field(default=10_000, ge=1, description="most samples in one record")
-    max_abs: float = Field(default=1e9, gt=0, description="largest absolute value of a number in x")
-    max_key_bytes: int = Field(default=256, ge=1, description="longest record key, in bytes")
-    max_headers: int = Field(default=100, ge=0, description="most headers of a record")
-    max_header_bytes: Bytes = Field(
-        default=64 << 10, description="largest total of a record's header names and values (size, or bytes)"
-    )
-
-    @property
-    def may_miss(self) -> bool:
-        """Whether a sample may lack a number and still be one."""
-        return self.missing != "dlq"
-
-    @property
-    def categories_of(self) -> dict[str, list[str | int | bool]]:
-        """Of the fields that hold them."""
-        return self.categories or {}
-
-    @property
-    def columns(self) -> list[tuple[str, str]]:
-        """The numbers of x that named fields give, each with its field: "valve=open" of "valve". Empty without `fields`."""
-        one_hot = self.categories_of if self.categories_as == "one_hot" else {}
-        return [
-            (column, field)
-            for field in self.fields or ()
-            for column in ([f"{field}={one}" for one in one_hot[field]] if field in one_hot else [field])
-        ]
-
-    def policies(self, dim: int) -> tuple[str, ...]:
-        """What to do about a missing number of each column of x."""
-        if isinstance(self.missing, str):
-            return (self.missing,) * dim
-        return tuple(self.missing.get(field, "dlq") for _, field in self.columns)
 
 
 class MirrorSection(Section):

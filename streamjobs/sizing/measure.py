@@ -12,7 +12,7 @@ from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 from streamjobs.core.state.live import FIRST_SLOTS, Live
 from streamjobs.errors import ConfigError
-from streamjobs.settings.sections import SourceSection
+from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import TIME_UNITS
 from streamjobs.sizing.slopes import Cost, Slopes
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from streamjobs.core.decoding.records import decoder
 from streamjobs.core.messages import Stored
-from streamjobs.settings.sections import SourceSection
+from streamjobs.settings.source import SourceSection
 
 BATCH, RUNS, NOW = 1000, 60, 1_700_000_000.0
 FIELDS = ["ax", "ay", "az", "gx", "gy", "gz"]

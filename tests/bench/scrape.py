@@ -21,7 +21,8 @@ from streamjobs.settings.load import settings_from
 from streamjobs.settings.sections import MetricsSection
 from streamjobs.worker.backpressure import Backpressure
 from streamjobs.worker.health import Health, Server
-from streamjobs.worker.metrics import METRICS, Metrics
+from streamjobs.worker.metrics import Metrics
+from streamjobs.worker.metrics.table import METRICS
 from streamjobs.worker.partition import Bounds, Partition
 from tests.bench.keys import JOB, in_turn
 from tests.bench.worker import surroundings

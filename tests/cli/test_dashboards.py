@@ -13,7 +13,8 @@ from grafana_foundation_sdk.models import units
 from prometheus_client import Metric
 
 from streamjobs.cli import run
-from streamjobs.worker.metrics import METRICS, PREFIX, Metrics
+from streamjobs.worker.metrics import Metrics
+from streamjobs.worker.metrics.table import METRICS, PREFIX
 from tests.docs.named import wrong_metrics
 from tests.parts import CHECKOUT
 

@@ -10,7 +10,7 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Report
 from streamjobs.core.state.live import Live
-from streamjobs.settings.drift_rules import drift_contradictions
+from streamjobs.settings.rules.drift import drift_contradictions
 from streamjobs.settings.sections import DriftSection
 from tests.core.streams import START, Worker, record, settings, values
 

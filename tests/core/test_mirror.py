@@ -13,7 +13,8 @@ from streamjobs.core.messages import Stored
 from streamjobs.core.state.live import Live
 from streamjobs.errors import ConfigError
 from streamjobs.settings.load import settings_from
-from streamjobs.settings.sections import MirrorSection, Settings, SourceSection
+from streamjobs.settings.sections import MirrorSection, Settings
+from streamjobs.settings.source import SourceSection
 from tests.core.driving import same_bits
 
 NOW = 1_700_000_000.0

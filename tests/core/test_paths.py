@@ -15,7 +15,8 @@ from streamjobs.core.decoding.samples import Frame, LabelsAlone, Problem
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.settings.load import settings_from
-from streamjobs.settings.sections import MirrorSection, SourceSection
+from streamjobs.settings.sections import MirrorSection
+from streamjobs.settings.source import SourceSection
 from tests.sizes import examples
 
 NOW = 1_700_000_000.0

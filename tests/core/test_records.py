@@ -12,7 +12,7 @@ from streamjobs.core.decoding import records as reading
 from streamjobs.core.decoding.records import decoder
 from streamjobs.core.messages import Stored
 from streamjobs.errors import REASONS, ConfigError
-from streamjobs.settings.sections import SourceSection
+from streamjobs.settings.source import SourceSection
 from tests.sizes import examples
 
 NOW = 1_700_000_000.0

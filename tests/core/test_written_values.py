@@ -9,7 +9,7 @@ import pytest
 from streamjobs.core.decoding.records import decoder
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
-from streamjobs.settings.sections import SourceSection
+from streamjobs.settings.source import SourceSection
 from streamjobs.stages.fill import Fill
 from tests.cli.jobs import problems, table
 from tests.core.streams import settings as job_settings

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from streamjobs.settings.sections import Settings
-from streamjobs.worker.metrics import METRICS, PREFIX
+from streamjobs.worker.metrics.table import METRICS, PREFIX
 from tests.docs.reference import leaf_commands
 
 ENVIRONMENT = {"STREAMJOBS_CACHE", "STREAMJOBS_DATA"}  # beside the overrides of settings

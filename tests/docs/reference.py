@@ -19,7 +19,7 @@ from streamjobs.core.job import Job
 from streamjobs.errors import REASONS
 from streamjobs.kafka.topics import changelog
 from streamjobs.settings.sections import Settings
-from streamjobs.worker.metrics import METRICS, PREFIX
+from streamjobs.worker.metrics.table import METRICS, PREFIX
 from tests.docs.pages import SECTION_IN
 
 RECORDS = {"features": Features, "predictions": Prediction, "drift": Drift, "alarms": Alarm}

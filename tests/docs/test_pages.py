@@ -8,7 +8,8 @@ import pytest
 
 from streamjobs import __version__
 from streamjobs.core.encode import Prediction
-from streamjobs.worker.metrics import METRICS, PREFIX, Metrics
+from streamjobs.worker.metrics import Metrics
+from streamjobs.worker.metrics.table import METRICS, PREFIX
 from tests.docs import named
 from tests.docs.links import anchors, wrong_links
 from tests.docs.pages import SECTION_IN, pages
@@ -67,7 +68,7 @@ def test_the_readme_answers_where_somebody_new_has_to_look() -> None:
     for question, words in {
         "record become numbers": ("streamjobs/core/decoding/",),
         "exactly-once": ("streamjobs/worker/checkpoint.py", "streamjobs/core/admit.py"),
-        "add a metric": ("`METRICS`](streamjobs/worker/metrics.py",),
+        "add a metric": ("`METRICS`](streamjobs/worker/metrics/table.py",),
         "zombie": ("`zombie`](tests/faults/suite.py", "`test_"),
     }.items():
         (answer,) = [answers[asked] for asked in answers if question in asked]
@@ -174,13 +175,13 @@ def test_a_planted_mistake_is_found(check, good: str, bad: str) -> None:
         ("[a](../pyproject.toml) ![b](page.png)", "![b](pages.png)"),
         ("[a](../README.md#two-commands)", "[a](../README.md#three-commands)"),
         ("[a](#here-b)\n\n## `Here`: B\n", "[a](#there)\n\n## `Here`: B\n"),
-        ("[`METRICS`](../streamjobs/worker/metrics.py)", "[`METRIKS`](../streamjobs/worker/metrics.py)"),
+        ("[`METRICS`](../streamjobs/worker/metrics/table.py)", "[`METRIKS`](../streamjobs/worker/metrics/table.py)"),
         (
             "[`Checkpoints.take`](../streamjobs/worker/checkpoint.py)",
             "[`Checkpoints.give`](../streamjobs/worker/checkpoint.py)",
         ),
         ("[case `zombie`](../tests/faults/suite.py)", "[case `zombies`](../tests/faults/suite.py)"),
-        ("[`metrics.py`](../streamjobs/worker/metrics.py)", "[`metric.py`](../streamjobs/worker/metrics.py)"),
+        ("[`table.py`](../streamjobs/worker/metrics/table.py)", "[`tables.py`](../streamjobs/worker/metrics/table.py)"),
         ("```\n[a](nowhere.md)\n```\n", "[a](../../outside.md)"),
         ("[a](https://example.org)", "[a]\n(b) [c](nowhere.md)"),
     ],

@@ -21,7 +21,7 @@ from streamjobs.kafka.patches import decompression
 from streamjobs.kafka.patches.batches import PORTION, FetchedBatches
 from streamjobs.kafka.patches.decompression import DecompressionError, gzip_decode, lz4_decode, snappy_decode, zstd_decode
 from streamjobs.kafka.reader import readable
-from streamjobs.settings.sections import SourceSection
+from streamjobs.settings.source import SourceSection
 from tests.kafka.batches import PACK, batch, packed, records
 
 PLACE = TopicPartition("imu", 3)

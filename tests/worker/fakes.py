@@ -1,6 +1,8 @@
 """A broker of lists, for the worker's unit tests: topics, a changelog and committed offsets that survive a "crash"."""
 
 import asyncio
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -284,3 +286,12 @@ async def crashed_at(worker, records, step):
     broker.at = lambda name: None
     for task in worker.delivery.held[0].tasks:
         task.cancel()
+
+
+def get(port, path, headers=None):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers or {})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()

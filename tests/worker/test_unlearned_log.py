@@ -7,7 +7,8 @@ from structlog.testing import capture_logs
 from streamjobs.core.messages import Report
 from streamjobs.core.unlearned import Taken
 from streamjobs.worker.logs import Unlearned, totals
-from streamjobs.worker.metrics import PREFIX, Metrics
+from streamjobs.worker.metrics import Metrics
+from streamjobs.worker.metrics.table import PREFIX
 
 
 def minute(skipped: dict[str, int], dead: dict[str, int] | None = None) -> Report:

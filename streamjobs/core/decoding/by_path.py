@@ -32,7 +32,8 @@ from streamjobs.core.decoding.samples import (
 )
 from streamjobs.core.messages import Record
 from streamjobs.settings.paths import ABSENT, FieldPath, path_of
-from streamjobs.settings.sections import MirrorSection, SourceSection
+from streamjobs.settings.sections import MirrorSection
+from streamjobs.settings.source import SourceSection
 from streamjobs.settings.times import NoZone, seconds_since_1970, zone_of
 from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 

@@ -47,7 +47,8 @@ from streamjobs.core.decoding.samples import (
 from streamjobs.core.messages import Record
 from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import path_of
-from streamjobs.settings.sections import MirrorSection, SourceSection
+from streamjobs.settings.sections import MirrorSection
+from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import TIME_UNITS
 
 _WHERE = re.compile(r"at `\$\.?([^`]*)`$")

@@ -16,7 +16,8 @@ from streamjobs.core.decoding.formats import batch_parser, parser
 from streamjobs.core.decoding.samples import MAX_LABEL, Frame, LabelsAlone, Problem, Sample, Singles, label_of
 from streamjobs.core.messages import Headers, Record, Unread
 from streamjobs.errors import RecordError
-from streamjobs.settings.sections import MirrorSection, SourceSection
+from streamjobs.settings.sections import MirrorSection
+from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import TIME_UNITS
 from streamjobs.stages.event_time import END_OF_TIME
 

@@ -1,9 +1,9 @@
 """A worker's metrics, fed from the core's reports and by the worker's other modules.
 
 To add a metric:
-1. Add a line to METRICS: name without the prefix, kind, help, labels, buckets. Units go last in the name (`_bytes`,
-   `_seconds`), and a counter ends in `_total`. Labels have few values (topic, partition, reason, stage) and are never a
-   key: 50,000 keys would make a 54 MB scrape.
+1. Add a line to METRICS (table.py): name without the prefix, kind, help, labels, buckets. Units go last in the name
+   (`_bytes`, `_seconds`), and a counter ends in `_total`. Labels have few values (topic, partition, reason, stage) and
+   are never a key: 50,000 keys would make a 54 MB scrape.
 2. Set it in `Metrics`: from a core report in `count_advance`, or in a method that another module calls, or as a function
    that is called at each scrape (`set_function` in `__init__`). Gauges over the live keys belong in `KeyGauges`.
 3. Create its labelled children in `__init__` where the label's values are known, so that they are 0 from the start.
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from prometheus_client import (
@@ -37,141 +37,8 @@ from streamjobs.core.state.live_stats import LiveStats, together
 from streamjobs.core.unlearned import REASONS as SKIPPED
 from streamjobs.core.unlearned import Taken
 from streamjobs.errors import REASONS
+from streamjobs.worker.metrics.table import METRICS, PREFIX, STAGES, Metric
 from streamjobs.worker.partition import Partition
-
-PREFIX = "streamjobs_"
-SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-DELAYS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0, 21600.0, 86400.0)
-RATIOS = tuple(float(f"{10 ** (step / 4):.3g}") for step in range(-24, 9))  # four a decade, 1e-6 to 100
-STAGES = ("advance", "outputs", "changelog", "offsets", "store", "commit")
-
-
-class Metric(NamedTuple):
-    """A line of METRICS."""
-
-    name: str  # without the prefix
-    kind: Literal["counter", "gauge", "histogram"]
-    help: str
-    labels: tuple[str, ...] = ()
-    buckets: tuple[float, ...] = ()
-
-
-METRICS: tuple[Metric, ...] = (
-    Metric("build_info", "gauge", "1, with the version and the job's name ([job] name) as labels.", ("version", "job_name")),
-    Metric("records_consumed_total", "counter", "Records taken from the input.", ("topic",)),
-    Metric("consumed_bytes_total", "counter", "Bytes of the values of records taken from the input.", ("topic",)),
-    Metric("records_redelivered_total", "counter", "Records skipped because their key had applied them already."),
-    Metric("samples_total", "counter", "Samples taken from records; a frame holds many.", ("model",)),
-    Metric("rows_total", "counter", "Rows (windows, or samples) that the learners advanced by.", ("model",)),
-    Metric("samples_skipped_total", "counter", "Samples that were not learned.", ("reason",)),
-    Metric(
-        "records_dead_lettered_total",
-        "counter",
-        "Records that could not be used and went to the dead-letter topic.",
-        ("reason",),
-    ),
-    Metric("records_produced_total", "counter", "Outputs handed to the broker.", ("topic",)),
-    Metric(
-        "stage_duration_seconds",
-        "histogram",
-        "Duration of one call of advance, or of a step of a checkpoint.",
-        ("stage",),
-        SECONDS,
-    ),
-    Metric(
-        "event_delay_seconds",
-        "histogram",
-        "Time from the event time of a batch's newest sample to its record time.",
-        (),
-        DELAYS,
-    ),
-    Metric(
-        "processing_delay_seconds",
-        "histogram",
-        "Time from the record time of a batch's newest row until the worker had applied the batch.",
-        (),
-        DELAYS,
-    ),
-    Metric(
-        "clock_skew_seconds",
-        "gauge",
-        "How far a batch's newest event time lies ahead of its record time; 0 means no clock is fast.",
-    ),
-    Metric("ls_error_ratio", "histogram", "LS error of a row; exemplars have a hash of the key.", (), RATIOS),
-    Metric("worst_ls_error_ratio", "gauge", "Largest newest LS errors of active keys, rank 1 to 10.", ("rank",)),
-    Metric("drift_events_total", "counter", "Alarms of the drift detector.", ("detector",)),
-    Metric(
-        "drift_control_events_total",
-        "counter",
-        "Alarms of the same detector on a control that runs beside it.",
-        ("control",),
-    ),
-    Metric("alarms_total", "counter", "Alarms that were raised, by what is watched.", ("watch",)),
-    Metric(
-        "drift_p_values_total",
-        "counter",
-        "P-values of detectors that keep a number of false alarms, of rows without an open alarm.",
-        ("watch",),
-    ),
-    Metric(
-        "drift_small_p_values_total",
-        "counter",
-        "Of those, p-values below 0.01: about 1 % of them while all is well.",
-        ("watch",),
-    ),
-    Metric("keys", "gauge", "Keys whose states are live in this worker."),
-    Metric("keys_active", "gauge", "Live keys with a record in the last 5 minutes."),
-    Metric("keys_in_drift", "gauge", "Active keys with a drift alarm in the last 5 minutes."),
-    Metric("keys_in_alarm", "gauge", "Live keys with an open alarm."),
-    Metric("keys_warming_up", "gauge", "Active keys whose detector says nothing yet, for want of rows."),
-    Metric("keys_created_total", "counter", "Keys that began here."),
-    Metric(
-        "state_reads_total", "counter", "States read from the local store because their keys were not among the live states."
-    ),
-    Metric("keys_evicted_total", "counter", "Keys that left the live states for want of room, until their next record."),
-    Metric("keys_expired_total", "counter", "Keys whose states ended because nothing had come for [state] ttl."),
-    Metric(
-        "model_budget_used_ratio",
-        "gauge",
-        "Stored samples to their limit, mean of the live keys; NaN where the model stores none.",
-    ),
-    Metric("model_rank", "gauge", "Features in use, mean of the newest rows; NaN where the model gives none."),
-    Metric("labels_total", "counter", "Rows that came with a label."),
-    Metric(
-        "label_delay_seconds",
-        "histogram",
-        "Time from the event time of a batch's newest labelled row to its label's record time.",
-        (),
-        DELAYS,
-    ),
-    Metric("prediction_errors_total", "counter", "Labelled rows that were predicted wrong.", ("kind",)),
-    Metric("numbers_filled_total", "counter", "Missing numbers that [source] missing filled."),
-    Metric("targets_clipped_total", "counter", "Labels that were learned as [head] clip_target clips them."),
-    Metric(
-        "consumer_lag_records",
-        "gauge",
-        "Records between the committed offset and the end of the partition.",
-        ("topic", "partition"),
-    ),
-    Metric("state_bytes", "gauge", "Bytes of live states in memory.", ("store",)),
-    Metric("state_dirty_keys", "gauge", "Keys changed since their last checkpoint."),
-    Metric("changelog_bytes_total", "counter", "Bytes of the snapshots written.", ("store",)),
-    Metric("changelog_records_total", "counter", "Snapshots written.", ("store",)),
-    Metric("recovery_remaining_records", "gauge", "Changelog records still to be read before the worker begins."),
-    Metric("recovery_duration_seconds", "gauge", "Duration of the last recovery."),
-    Metric("rebalances_total", "counter", "Assignments of partitions to this worker."),
-    Metric("assigned_partitions", "gauge", "Input partitions of this worker."),
-    Metric("commits_total", "counter", "Checkpoints whose input offset the group took."),
-    Metric("commit_duration_seconds", "histogram", "Duration of committing an input offset.", (), SECONDS),
-    Metric("last_commit_timestamp_seconds", "gauge", "Time of the last commit, in seconds since 1970."),
-    Metric("last_record_timestamp_seconds", "gauge", "Event time of the newest row, in seconds since 1970."),
-    Metric(
-        "uncommitted_seconds", "gauge", "Longest time that a partition's waiting records have had no commit; 0 without any."
-    ),
-    Metric("ready", "gauge", "1 while /ready answers 200, otherwise 0."),
-    Metric("state_disk_free_bytes", "gauge", "Free bytes of the disk with [state] directory; NaN with states in memory."),
-    Metric("state_disk_size_bytes", "gauge", "Bytes of the disk with [state] directory; NaN with states in memory."),
-)
 
 
 class Metrics:

@@ -7,10 +7,10 @@ from typing import Any
 
 from algorithms import Learner
 from algorithms.common.settings import suggestion
-from streamjobs.settings.broker_rules import access_contradictions
-from streamjobs.settings.drift_rules import drift_contradictions
 from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, is_bounded
+from streamjobs.settings.rules.broker import access_contradictions
+from streamjobs.settings.rules.drift import drift_contradictions
 from streamjobs.settings.sections import (
     HeadSection,
     JobSection,
@@ -19,10 +19,10 @@ from streamjobs.settings.sections import (
     MetricsSection,
     ScalingSection,
     SinksSection,
-    SourceSection,
     StateSection,
     WindowSection,
 )
+from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import MOST_NUMBERS
 from streamjobs.stages.windows import MOST_SAMPLES
 

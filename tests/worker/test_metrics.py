@@ -1,14 +1,10 @@
-"""/metrics and /health: what they say, and that nobody else listens."""
+"""/metrics: every metric is there under its name, and what moves it."""
 
 import asyncio
-import json
 import math
 import re
 import shutil
-import socket
 import time
-import urllib.error
-import urllib.request
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
@@ -18,32 +14,14 @@ from structlog.testing import capture_logs
 from streamjobs import __version__
 from streamjobs.core.messages import Report, Worst
 from streamjobs.core.state.live import LiveStats
-from streamjobs.errors import REASONS, SetupError
-from streamjobs.settings.sections import MetricsSection
-from streamjobs.worker import health as health_module
-from streamjobs.worker.health import STALLED, Health, Server
+from streamjobs.errors import REASONS
+from streamjobs.worker.health import Health
 from streamjobs.worker.idle_keys import RECENT_SECONDS, RecentBatches
 from streamjobs.worker.logs import CacheMisses
-from streamjobs.worker.metrics import METRICS, PREFIX, RATIOS, Metrics
+from streamjobs.worker.metrics import Metrics
+from streamjobs.worker.metrics.table import METRICS, PREFIX, RATIOS
 from tests.worker.fake_core import HashJob, HashLive
-from tests.worker.fakes import Worker, stream
-
-
-def get(port, path, headers=None):
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers or {})
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-
-
-@pytest.fixture
-def served():
-    health = Health(Metrics("in", "okfeb", "page_hinkley", ["in.features"]))
-    server = Server(MetricsSection(port=0), health)
-    yield health, server.start()
-    server.stop()
+from tests.worker.fakes import Worker, get
 
 
 def test_every_metric_is_served_under_its_name(served):
@@ -220,94 +198,6 @@ def test_batches_count_as_recent_for_five_minutes():
     assert fresh.count_before(20.0) == 0
 
 
-def test_the_states_of_a_worker_answer_with_the_right_status(served):
-    health, port = served
-    for state, expected in (("recovering", 200), ("running", 200), ("stopping", 503), ("failed", 503)):
-        health.state = state
-        status, body = get(port, "/health")
-        assert (status, json.loads(body)["state"]) == (expected, state)
-
-
-def test_a_worker_is_live_from_its_start_and_ready_while_it_runs(served):
-    health, port = served
-    for state, remaining, ready, reason in (
-        ("recovering", 0, 503, "the worker does not have its partitions yet"),
-        ("recovering", 7, 503, "7 changelog records are still to be read"),
-        ("running", 0, 200, ""),
-        ("stopping", 0, 503, "the worker is stopping"),
-    ):
-        health.state, health.metrics.remaining = state, remaining
-        assert get(port, "/live") == (200, '{"live": true, "reason": ""}')
-        status, body = get(port, "/ready")
-        assert (status, json.loads(body)) == (ready, {"ready": not reason, "reason": reason})
-    health.state, health.reason = "failed", "the disk is full"
-    assert json.loads(get(port, "/ready")[1])["reason"] == "the disk is full"
-
-
-def test_a_loop_that_stands_still_is_neither_live_nor_ready():
-    health = Health(Metrics("in"), state="running", last_turn=100.0, last_answer=160.0)
-    assert health.live(100.0 + STALLED - 1)[0] == health.ready(100.0 + STALLED - 1)[0] == 200
-    for status, body in (health.live(100.0 + STALLED + 1), health.ready(100.0 + STALLED + 1)):
-        assert status == 503 and "event loop has not run" in body["reason"]
-
-
-def test_a_worker_that_no_broker_answers_is_live_and_not_ready():
-    health = Health(Metrics("in"), state="running", last_turn=160.0, last_answer=100.0)
-    now = 100.0 + STALLED + 1
-    assert health.live(now)[0] == 200
-    assert health.ready(now) == (503, {"ready": False, "reason": "no broker has answered for 61 s"})
-
-
-def test_a_loop_that_stands_still_is_not_healthy():
-    health = Health(Metrics("in"), state="running", last_turn=100.0)
-    assert health.answer(100.0 + STALLED - 1)[0] == 200
-    status, body = health.answer(100.0 + STALLED + 1)
-    assert status == 503 and "event loop has not run" in body["reason"]
-
-
-def test_a_worker_that_no_broker_answers_is_not_healthy_though_nothing_is_behind():
-    health = Health(Metrics("in"), state="running", last_turn=160.0, last_answer=100.0)
-    assert health.answer(100.0 + STALLED - 1)[0] == 200
-    status, body = health.answer(100.0 + STALLED + 1)
-    assert status == 503 and body["reason"] == "no broker has answered for 61 s"
-
-
-def test_a_worker_behind_without_commits_is_not_healthy():
-    async def body():
-        worker = Worker()
-        delivery = await worker.begin(0)
-        metrics = delivery.metrics
-        metrics.end_of = lambda partition: 50
-        health = Health(metrics, state="running")
-        metrics.started -= STALLED + 1
-        behind = health.answer()
-        worker.fetch(0, stream(50))
-        await worker.settle()
-        await delivery.held[0].checkpoints.take()
-        return behind, health.answer()
-
-    (status, behind), (later, fine) = asyncio.run(body())
-    assert status == 503 and behind["lag"] == {"0": 50} and behind["partitions"] == [0]
-    assert later == 200 and fine["lag"] == {"0": 0} and fine["last_commit_age_seconds"] < 60
-
-
-def test_one_partition_that_stands_still_is_not_hidden_by_another_that_commits():
-    async def body():
-        worker = Worker()
-        delivery = await worker.begin(0)
-        delivery.metrics.end_of = lambda partition: 50
-        delivery.metrics.record_commit(time.time())  # of another partition
-        health, now = Health(delivery.metrics, state="running"), time.monotonic()
-        return health.answer(now), health.answer(now + STALLED + 1)
-
-    (status, _), (later, behind) = asyncio.run(body())
-    assert (status, later) == (200, 503)
-    assert (
-        behind["reason"]
-        == f"records of partition 0 are waiting, and no offset of theirs was committed for {STALLED + 1:.0f} s"
-    )
-
-
 def test_keys_that_do_not_fit_the_cache_are_told_once_a_minute():
     def told(records, states_read, keys_evicted):
         misses = CacheMisses(256 << 20)
@@ -338,66 +228,3 @@ def test_the_lag_of_a_partition_that_went_elsewhere_is_not_shown():
         return before, value(name, labels), value(name, {"topic": "in", "partition": "1"})
 
     assert asyncio.run(body()) == (0, None, 0)
-
-
-def test_a_taken_port_is_one_clear_sentence(served):
-    _, port = served
-    other = Server(MetricsSection(port=port), Health(Metrics()))
-    with pytest.raises(SetupError, match=rf"127.0.0.1:{port}: cannot listen \(Address already in use\); another worker"):
-        other.start()
-
-
-def answer_to(port, request):
-    """The whole answer to bytes sent as they are."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
-        connection.sendall(request)
-        return b"".join(iter(lambda: connection.recv(1 << 16), b""))
-
-
-@pytest.mark.parametrize(
-    ("request_line", "status"),
-    [
-        (b"GET /metrics?name=x HTTP/1.1", b"200 OK"),
-        (b"GET http://worker:9108/health HTTP/1.0", b"200 OK"),
-        (b"GET / HTTP/1.1", b"404 Not Found"),
-        (b"POST /metrics HTTP/1.1", b"405 Method Not Allowed"),
-        (b"\x16\x03\x01\x00\xff", b"400 Bad Request"),
-        (b"GET /metrics", b"400 Bad Request"),
-        (b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 9000, b"431 Request Header Fields Too Large"),
-    ],
-)
-def test_a_request_gets_its_status_whatever_it_is(served, request_line, status):
-    _, port = served
-    assert answer_to(port, request_line + b"\r\n\r\n").startswith(b"HTTP/1.1 " + status)
-
-
-def test_a_head_request_gets_the_length_and_no_body(served):
-    _, port = served
-    head, _, body = answer_to(port, b"HEAD /health HTTP/1.1\nHost: x\n\n").partition(b"\r\n\r\n")
-    assert body == b"" and b"Content-Length: " in head and b"Content-Length: 0" not in head
-
-
-def test_a_connection_that_does_not_finish_its_header_ends(served, monkeypatch):
-    _, port = served
-    monkeypatch.setattr(health_module, "HEADER_WITHIN", 0.2)
-    assert answer_to(port, b"GET /metrics HT") == b""
-
-
-def test_the_oldest_of_too_many_connections_ends(served, monkeypatch):
-    _, port = served
-    monkeypatch.setattr(health_module, "MOST_CONNECTIONS", 2)
-    connections = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(3)]
-    assert connections[0].recv(1) == b""
-    for one in connections[1:]:
-        one.sendall(b"GET /health HTTP/1.1\r\n\r\n")
-        assert one.recv(12) == b"HTTP/1.1 200"
-    for one in connections:
-        one.close()
-
-
-def test_an_error_in_a_page_is_an_answer_and_the_next_request_is_served(served, monkeypatch):
-    health, port = served
-    with monkeypatch.context() as patched:
-        patched.setattr(health, "answer", lambda: 1 / 0)
-        assert get(port, "/health")[0] == 500
-    assert get(port, "/health")[0] == 200
