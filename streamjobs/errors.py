@@ -56,6 +56,7 @@ REASONS = (
     "headers",  # too many, or too large
     "batch",  # a whole batch of records that cannot be unpacked
     "too_large",  # too many bytes or samples
+    "schema",  # the schema registry does not have the record's schema, or the schema cannot be used
     "malformed",  # not decodable in the declared format
     "missing_field",  # a declared field is missing or has another type
     "wrong_dimension",

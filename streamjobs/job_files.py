@@ -10,6 +10,7 @@ from algorithms import SettingError
 from streamjobs.core.interface import Core
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError, SnapshotError
+from streamjobs.schema_registry.files import definition_of
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.load import composition_from
 from streamjobs.settings.sections import Settings
@@ -79,7 +80,8 @@ def _syntax(message: str, text: str) -> str:
 def job_from(composition: Composition, origin: str = "") -> Job:
     """The job, with the file that new keys start from. origin: the job file, for messages.
 
-    Raises ConfigError for settings that a learner refuses, for a file that is missing, damaged or another job's, and if
+    The schema of [source] schema_file is read too. Raises ConfigError for settings that a learner refuses, for a file that
+    is missing, damaged or another job's, and if
     a key's state does not fit into a record of the changelog or this machine's memory.
     """
     settings = composition.settings
@@ -92,7 +94,8 @@ def job_from(composition: Composition, origin: str = "") -> Job:
         writer = "streamjobs replay --pool --export FILE"
     try:
         data = Path(file).read_bytes() if file else None
-        job = Job.from_composition(composition, None if population else data, data if population else None)
+        schema = definition_of(settings.source)
+        job = Job.from_composition(composition, None if population else data, data if population else None, schema)
         size = job.state_bytes  # makes a state: only then do some learners refuse the number of columns
     except OSError as error:
         raise ConfigError(f"{place} cannot be read ({error.strerror}); '{writer}' writes one.".strip()) from None
@@ -122,4 +125,5 @@ def core_from(composition: Composition) -> Core:
     from streamjobs.core.advance import advance
     from streamjobs.core.state.live import Live
 
-    return Core(job_from(composition), lambda job, read_many, most: Live(job, read_many=read_many, most_bytes=most), advance)
+    job = job_from(composition)
+    return Core(job, lambda job, read_many, most: Live(job, read_many=read_many, most_bytes=most), advance, job.schemas)

@@ -60,7 +60,9 @@ def check(
     job = job_of(job_file)
     check_authority(job.settings.broker)
     broker, metrics = job.settings.broker, job.settings.metrics
-    advice = [*notes(job.settings), *unreadable(broker), *exposed(broker, metrics)]
+    registry = job.settings.registry
+    readable = [*unreadable(broker), *(unreadable(registry) if registry is not None else ())]
+    advice = [*notes(job.settings), *readable, *exposed(broker, metrics, registry)]
     result: dict[str, Any] = {"job": str(job_file), "advice": advice, **_predicted(job, keys)}
     if sample is not None:
         result["sample"] = _sampled(job, sample, key)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any, NamedTuple, Protocol
 
+from streamjobs.core.decoding.schemas import Schemas
 from streamjobs.core.messages import Advanced, Record
 from streamjobs.core.state.live_stats import LiveStats
 from streamjobs.core.state.snapshot import Offsets
@@ -54,3 +55,4 @@ class Core(NamedTuple):
     job: JobLike
     make_live: Callable[[Any, ReadMany, int], LiveLike]  # job, read_many, most bytes of live states
     advance: Callable[[Any, Any, Sequence[Record]], Advanced]
+    schemas: Schemas | None = None  # of records in a format that has them; filled before the records are advanced

@@ -11,6 +11,9 @@ from algorithms import Learner
 from algorithms.common.protocol import State
 from algorithms.drift.report import watches_columns
 from streamjobs.core.decoding.records import Decoded, decoder
+from streamjobs.core.decoding.schemas import Schemas
+from streamjobs.core.decoding.unwrap import make_schemas
+from streamjobs.core.decoding.wire_format import Definition
 from streamjobs.core.messages import Record
 from streamjobs.core.state import held_stages, migration, snapshot
 from streamjobs.core.state.population import Population, begin_head
@@ -42,25 +45,37 @@ class Job(NamedTuple):
     targets: int  # columns of a prediction
     shape: Shape
     decode: Callable[[Sequence[Record]], Decoded]
+    schemas: Schemas | None  # of records in a format that has them
     fingerprint: bytes
     described: dict[str, str]
     start: dict[str, Any] | None  # states a new key begins from, and `names`
 
     @classmethod
-    def from_settings(cls, settings: Settings, start: bytes | None = None, population: bytes | None = None) -> "Job":
+    def from_settings(
+        cls,
+        settings: Settings,
+        start: bytes | None = None,
+        population: bytes | None = None,
+        schema: Definition | None = None,
+    ) -> "Job":
         """Of settings made by hand. Raises as `from_composition` does, and ConfigError for what learners refuse."""
-        return cls.from_composition(composition_of(settings), start, population)
+        return cls.from_composition(composition_of(settings), start, population, schema)
 
     @classmethod
     def from_composition(
-        cls, composition: Composition, start: bytes | None = None, population: bytes | None = None
+        cls,
+        composition: Composition,
+        start: bytes | None = None,
+        population: bytes | None = None,
+        schema: Definition | None = None,
     ) -> "Job":
-        """`start` is an exported state, `population` what the file of [population] holds.
+        """`start` is an exported state, `population` and `schema` what the files of [population] and schema_file hold.
 
         Raises SnapshotError for damaged bytes or a start of another job, ConfigError where the population belongs to another
-        job or is missing.
+        job or is missing, or the schema cannot be used.
         """
         settings = composition.settings
+        schemas = make_schemas(settings.source, composition.mirror, schema)
         others = _population(composition, population)
         known, targets = 0, composition.targets if composition.predicts else 0
         if composition.task == "classification":
@@ -80,7 +95,8 @@ class Job(NamedTuple):
                 targets=targets,
                 taught=0 if others is None else others.rows,
             ),
-            decode=decoder(settings.source, composition.dim, composition.mirror, settings.labels.wait > 0),
+            decode=decoder(settings.source, composition.dim, composition.mirror, settings.labels.wait > 0, schemas),
+            schemas=schemas,
             fingerprint=blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).digest(),
             described=described,
             start=None,
@@ -99,6 +115,11 @@ class Job(NamedTuple):
     def learner(self) -> Learner:
         """A key's own."""
         return self.composition.learner
+
+    @property
+    def schema(self) -> Definition | None:
+        """The schema of all values; None where they state theirs, or have none."""
+        return self.schemas.definition if self.schemas is not None else None
 
     @property
     def watches(self) -> tuple[Watch, ...]:

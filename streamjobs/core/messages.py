@@ -48,6 +48,16 @@ class Unread(Stored):
     problem: str  # the end of a sentence
 
 
+class Refused(Stored):
+    """A record whose schema cannot be had for good, as who asked for the schema has found: it stays a dead letter."""
+
+    problem: str  # the end of a sentence
+
+
+class PlainRow(Stored):
+    """A row of a file, in JSON, MessagePack or raw, whatever envelope, compression or schema the job's records have."""
+
+
 class Output(NamedTuple):
     """One record to send, to the partition its input came from."""
 

@@ -36,6 +36,15 @@ def delivery() -> Dashboard:
             "s",
             [Query(quantile(0.99, "stage_duration_seconds", "stage"), "{{stage}}")],
         ),
+        chart(
+            "Schema registry",
+            "Answers by outcome; and for how long records have waited for a schema. Flat at 0 in jobs without a registry.",
+            "cps",
+            [
+                Query(rate("schema_registry_requests_total", "outcome"), "{{outcome}}"),
+                Query(of("schema_registry_waiting_seconds"), "waiting, s {{instance}}"),
+            ],
+        ),
         chart("Commits", "Checkpoints whose input offset the group took.", "cps", [Query(rate("commits_total"))]),
         chart(
             "Duration of commits",

@@ -21,6 +21,7 @@ from streamjobs.fit.progress import Progress
 from streamjobs.fit.reading import Read, read
 from streamjobs.fit.recordings import Recordings, shuffled
 from streamjobs.job_files import read_table
+from streamjobs.schema_registry.files import definition_of
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.load import composition_from
 from streamjobs.settings.types import seconds
@@ -95,6 +96,7 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
             inputs.sources,
             pause=pause,
             column=inputs.recording,
+            schema=definition_of(settings.source),
             progress=lambda tally: progress.at(tally.samples),
         )
         for line in report.described(data_read):

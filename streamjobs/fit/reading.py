@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import Array
+from streamjobs.core.decoding.wire_format import Definition
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import ConfigError
@@ -67,6 +68,7 @@ def read(
     *,
     pause: float,
     column: str | None,
+    schema: Definition | None = None,
     progress: Callable[[Tally], None] = lambda tally: None,
 ) -> Read:
     """All windows of all sources. Each source needs a topic or partition of its own, or it hides another's records.
@@ -76,7 +78,7 @@ def read(
     changes. Raises ConfigError if nothing can be learned from the windows.
     """
     assert settings.window is not None
-    rows, replay = _Rows(), Replay(Job.from_settings(_passing_through(settings)))
+    rows, replay = _Rows(), Replay(Job.from_settings(_passing_through(settings), schema=schema))
     for source in sources:
         replay.run(source, rows.take, progress)
     tally = replay.tally

@@ -10,12 +10,15 @@ from typing import Any
 from streamjobs.errors import ConfigError
 from streamjobs.kafka.secrets import secret_of
 from streamjobs.settings.broker import BrokerSection
+from streamjobs.settings.registry import RegistrySection
+
+Reached = BrokerSection | RegistrySection  # what says how it is reached over TLS
 
 
 class ReloadingContext(ssl.SSLContext):
     """Always verifies names and signatures. A renewed certificate or CA is used from the next connection on."""
 
-    _broker: BrokerSection
+    _broker: Reached
     _loaded: tuple[float, ...]  # modification times of its files
 
     def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:
@@ -26,7 +29,7 @@ class ReloadingContext(ssl.SSLContext):
         return super().wrap_bio(*arguments, **named)
 
 
-def context_of(broker: BrokerSection) -> ReloadingContext:
+def context_of(broker: Reached) -> ReloadingContext:
     """Raises ConfigError where a file cannot be read or holds something else."""
     context = ReloadingContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificate and name
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -41,7 +44,7 @@ def check_authority(broker: BrokerSection) -> None:
         context_of(broker.model_copy(update={"certificate_file": None}))
 
 
-def _load(context: ReloadingContext, broker: BrokerSection) -> None:
+def _load(context: ReloadingContext, broker: Reached) -> None:
     context._loaded = _modification_times(broker)
     if broker.ca_file is None:
         context.load_default_certs()
@@ -49,7 +52,7 @@ def _load(context: ReloadingContext, broker: BrokerSection) -> None:
         try:
             context.load_verify_locations(broker.ca_file)
         except (OSError, ssl.SSLError) as error:
-            raise ConfigError(f"[broker]: ca_file {broker.ca_file!r} {_why(error)}") from None
+            raise ConfigError(f"[{broker.section}]: ca_file {broker.ca_file!r} {_why(error)}") from None
     if broker.certificate_file is None:
         return
     password = secret_of(broker, "key_password")
@@ -61,12 +64,12 @@ def _load(context: ReloadingContext, broker: BrokerSection) -> None:
         if _decoded(broker.certificate_file):
             cause = "does not fit certificate_file" if error.reason == "KEY_VALUES_MISMATCH" else "cannot be opened"
             raise ConfigError(
-                f"[broker]: key_file {key!r} {cause}: expected the private key (PEM) of certificate_file, and "
+                f"[{broker.section}]: key_file {key!r} {cause}: expected the private key (PEM) of certificate_file, and "
                 "key_password_file where it is encrypted."
             ) from None
-        raise ConfigError(f"[broker]: certificate_file {broker.certificate_file!r} {_why(error)}") from None
+        raise ConfigError(f"[{broker.section}]: certificate_file {broker.certificate_file!r} {_why(error)}") from None
     except OSError as error:
-        raise ConfigError(f"[broker]: certificate_file or key_file {key!r} {_why(error)}") from None
+        raise ConfigError(f"[{broker.section}]: certificate_file or key_file {key!r} {_why(error)}") from None
 
 
 def _why(error: OSError) -> str:
@@ -75,7 +78,7 @@ def _why(error: OSError) -> str:
     return f"cannot be read ({error.strerror}); correct the path or its permissions."
 
 
-def _modification_times(broker: BrokerSection) -> tuple[float, ...]:
+def _modification_times(broker: Reached) -> tuple[float, ...]:
     """Of each file in [broker]; 0 for one that is missing."""
     times = []
     for name in ("ca_file", "certificate_file", "key_file", "key_password_file"):

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from streamjobs.errors import ConfigError
 from streamjobs.settings.broker import BrokerSection
+from streamjobs.settings.registry import RegistrySection
 from streamjobs.settings.sections import MetricsSection
 
 MASK = "****"
@@ -38,10 +39,10 @@ class Secret:
         return MASK
 
 
-def secret_of(broker: BrokerSection, name: str) -> Secret | None:
+def secret_of(broker: BrokerSection | RegistrySection, name: str) -> Secret | None:
     """name: the setting without `_file`. None where neither of the two settings is set."""
     value, file = getattr(broker, name), getattr(broker, f"{name}_file")
-    return None if value is None and file is None else Secret(name, value, file)
+    return None if value is None and file is None else Secret(name, value, file, broker.section)
 
 
 def page_token(metrics: MetricsSection) -> Secret | None:
@@ -68,8 +69,8 @@ def _content(section: str, name: str, file: str) -> str:
     return text
 
 
-def unreadable(broker: BrokerSection) -> Iterator[str]:
-    """A sentence for each of this worker's files in [broker] that cannot be read."""
+def unreadable(broker: BrokerSection | RegistrySection) -> Iterator[str]:
+    """A sentence for each of this worker's files in the section that cannot be read."""
     for name in ("certificate_file", "key_file"):
         file = getattr(broker, name)
         if file is not None:
@@ -77,8 +78,12 @@ def unreadable(broker: BrokerSection) -> Iterator[str]:
                 with open(file, "rb"):
                     pass
             except OSError as error:
-                yield f"[broker]: {name} {file!r} cannot be read ({error.strerror}); correct the path or its permissions."
-    for name in ("password", "key_password", "token", "client_secret"):
+                yield (
+                    f"[{broker.section}]: {name} {file!r} cannot be read ({error.strerror}); correct the path or its "
+                    "permissions."
+                )
+    secrets = [name for name in ("password", "key_password", "token", "client_secret") if name in type(broker).model_fields]
+    for name in secrets:
         secret = secret_of(broker, name)
         if secret is not None:
             try:
@@ -87,12 +92,14 @@ def unreadable(broker: BrokerSection) -> Iterator[str]:
                 yield str(error)
 
 
-def exposed(broker: BrokerSection, metrics: MetricsSection) -> Iterator[str]:
+def exposed(broker: BrokerSection, metrics: MetricsSection, registry: RegistrySection | None = None) -> Iterator[str]:
     """A sentence for each file with a secret that other users of this machine can read."""
-    files = ["password_file", "key_password_file", "token_file", "client_secret_file"]
-    files.append("key_file" if broker.key_file is not None else "certificate_file")
-    places = [("broker", name, getattr(broker, name)) for name in files]
-    for section, name, file in [*places, ("metrics", "token_file", metrics.token_file)]:
+    places = [("metrics", "token_file", metrics.token_file)]
+    for reached in (broker, registry) if registry is not None else (broker,):
+        files = ["password_file", "key_password_file", "token_file", "client_secret_file"]
+        files.append("key_file" if reached.key_file is not None else "certificate_file")
+        places += [(reached.section, name, getattr(reached, name, None)) for name in files]
+    for section, name, file in places:
         if file is None or not os.path.exists(file):
             continue
         mode = stat.S_IMODE(os.stat(file).st_mode)

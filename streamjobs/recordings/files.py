@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from streamjobs.core.messages import Stored
+from streamjobs.core.messages import PlainRow, Stored
 from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import ABSENT, FieldPath, column_path, path_of
 from streamjobs.settings.source import SourceSection
@@ -173,8 +173,11 @@ def records_of(
     unit or ISO 8601; ConfigError is raised at the first row where it holds none (None: the job's event time; without one
     1 ms a row). side: column that says how the sensor is worn, if the job mirrors. recording: column whose value is appended
     to the key, after a NUL. For a JSON job, lines of JSON stay the bytes they are; all other rows are encoded in the job's
-    format. The first row is read at once, so that a missing column raises ConfigError here.
+    format, or in JSON where that has schemas, without envelope and compression. The first row is read at once, so that a
+    missing column raises ConfigError here.
     """
+    as_record = PlainRow if source.wrapped else Stored
+    source = source.unwrapped if source.wrapped else source
     stamped, time = time is not None, time or source.time
     lines = (
         _lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") and source.format == "json" and path.is_file() else None
@@ -196,7 +199,7 @@ def records_of(
             record_key = _key(key_of(row))
             if recording is not None and record_key is not None:
                 record_key += b"\0" + (_key(recording_of(row)) or b"")
-            yield Stored(source.topic, 0, offset, offset if stamp is None else stamp, record_key, value, headers)
+            yield as_record(source.topic, 0, offset, offset if stamp is None else stamp, record_key, value, headers)
 
     return stored()
 

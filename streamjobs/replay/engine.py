@@ -10,6 +10,7 @@ from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record, Report
 from streamjobs.core.state.live import Live
 from streamjobs.core.unlearned import Taken
+from streamjobs.schema_registry.lookup import ready_now
 
 BATCH = 1000  # records of a batch; any other number gives the same bits
 BATCH_BYTES = 64 << 20  # of the values of a batch
@@ -78,7 +79,7 @@ class Replay:
         """Apply all records in order. `take` gets every output, `progress` the tally after each batch."""
         for partition, group in itertools.groupby(records, key=lambda record: (record.topic, record.partition)):
             live = self.live(partition)
-            while batch := _batch(group):
+            while batch := ready_now(self.job.settings, self.job.schemas, _batch(group)):
                 outputs, report = advance(self.job, live, batch)
                 for output in outputs:
                     take(output)

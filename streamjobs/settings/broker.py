@@ -1,6 +1,6 @@
 """[broker]: the address, TLS and credentials. Secrets come from the environment or from files."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -8,6 +8,8 @@ from streamjobs.settings.types import Seconds, Secret, Section, secret
 
 
 class BrokerSection(Section):
+    section: ClassVar[str] = "broker"
+
     url: str = Field(default="kafka://localhost:9092", description="bootstrap servers: kafka://host:port[,host:port]")
     session_timeout: Seconds = Field(
         default=10.0, description="a worker without a heartbeat for this long loses its partitions (duration, or seconds)"

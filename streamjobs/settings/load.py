@@ -63,7 +63,9 @@ def composition_from(
     learners, wrong = read_learners(sections, places)
     problems += wrong
     _predicting(sections, learners, places, problems)
-    for path, sentence in contradictions({n: s for n, s in sections.items() if s is not None}, learners):
+    unknown = {"registry": None} if "registry" in table and sections.get("registry") is None else {}
+    valid = {name: section for name, section in sections.items() if section is not None}
+    for path, sentence in contradictions({**valid, **unknown}, learners):
         if path not in blamed:
             problems.append(places.of(path) + sentence)
     if problems:

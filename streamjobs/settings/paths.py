@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 ABSENT: Any = object()  # what a path leads to where a record has nothing there; null is something
+EVENT = "ce"  # paths of a CloudEvent's attributes begin with it
+ATTRIBUTES = "\0ce"  # where messages have them: no path of a job file leads there
 _STEP = re.compile(r'(?P<dot>\.?)(?:"(?P<quoted>[^"\x00-\x1f\\]+)"|(?P<name>[^."\[\]]+))|\[(?P<place>[0-9]{1,4})\]')
 
 
@@ -86,6 +88,29 @@ def path_of(text: str) -> FieldPath:
         steps.append(int(step["place"]) if step["place"] else step["quoted"] or step["name"])
         at = step.end()
     return FieldPath(text, tuple(steps) or (text,))
+
+
+class AttributePath(FieldPath):
+    """Where an attribute of a CloudEvent is."""
+
+    __slots__ = ()
+
+    @property
+    def literal(self) -> str | None:
+        """None: whatever the data calls its fields, it is not the event's attribute."""
+        return None
+
+
+def event_path(text: str) -> FieldPath:
+    """As `path_of`, in a job with CloudEvents: ce.NAME is the event's attribute, '"ce".NAME' a field of its data.
+
+    >>> event_path("ce.time").top == ATTRIBUTES, event_path('"ce".time').steps, event_path("ce").steps
+    (True, ('ce', 'time'), ('ce',))
+    """
+    path = path_of(text)
+    if len(path.steps) == 2 and text.startswith(f"{EVENT}."):
+        return AttributePath(text, (ATTRIBUTES, path.steps[1]))
+    return path
 
 
 def column_path(text: str) -> FieldPath:

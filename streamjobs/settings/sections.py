@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from streamjobs.settings.broker import BrokerSection
+from streamjobs.settings.registry import RegistrySection
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import (
     Bytes,
@@ -277,6 +278,7 @@ class Settings(Section):
     job: JobSection = JobSection()
     broker: BrokerSection = BrokerSection()
     source: SourceSection
+    registry: RegistrySection | None = None
     labels: LabelsSection = LabelsSection()
     window: WindowSection | None = None
     population: PopulationSection | None = None

@@ -9,7 +9,28 @@ from streamjobs.settings.types import MOST_NUMBERS, Bytes, Categories, FieldName
 
 class SourceSection(Section):
     topic: Topic = Field(description="input topic")
-    format: Literal["json", "msgpack", "raw"] = Field(default="json", description="encoding of record values")
+    format: Literal["json", "msgpack", "raw", "avro", "protobuf"] = Field(
+        default="json",
+        description="encoding of record values; avro and protobuf take their schemas from [registry] or from schema_file",
+    )
+    schema_file: str | None = Field(
+        default=None,
+        description="schema of all values, which then begin without a schema id: .avsc for avro; .proto or .desc (a "
+        "descriptor set) for protobuf",
+    )
+    message: str | None = Field(
+        default=None, description="message type of the values in a Protobuf schema_file; absent: the first one in it"
+    )
+    envelope: Literal["none", "cloudevents"] = Field(
+        default="none",
+        description="cloudevents: values are the data of CloudEvents, binary or structured; paths such as ce.time lead to "
+        "the attributes of the event, and to a field of the data that is called ce: '\"ce\".time'",
+    )
+    compression: Literal["none", "gzip"] = Field(
+        default="none",
+        description="gzip: values are compressed one by one, by the application (what producers compress needs no setting); "
+        "max_bytes also holds for what a value unpacks to",
+    )
     fields: list[FieldName] | None = Field(
         default=None,
         description="fields whose numbers make up x, in this order; a path such as readings.temp or acc[0] leads into "
@@ -89,6 +110,22 @@ class SourceSection(Section):
     max_header_bytes: Bytes = Field(
         default=64 << 10, description="largest total of a record's header names and values (size, or bytes)"
     )
+
+    @property
+    def has_schema(self) -> bool:
+        """Whether values can be read with their schema only."""
+        return self.format in ("avro", "protobuf")
+
+    @property
+    def wrapped(self) -> bool:
+        """Whether values are other than those of a file's rows, which are plain JSON, MessagePack or raw."""
+        return self.has_schema or self.envelope != "none" or self.compression != "none"
+
+    @property
+    def unwrapped(self) -> "SourceSection":
+        """How rows of files are read in place of values: bare, and JSON where values have a schema."""
+        usual = {"schema_file": None, "message": None, "envelope": "none", "compression": "none"}
+        return self.model_copy(update={"format": "json" if self.has_schema else self.format, **usual})
 
     @property
     def may_miss(self) -> bool:

@@ -15,6 +15,7 @@ from streamjobs.errors import SetupError
 from streamjobs.kafka import client, layout, patches, topics
 from streamjobs.kafka.patches import decompression
 from streamjobs.kafka.topic_id import MISSING, Origin, present_ids, require_same_changelog
+from streamjobs.schema_registry.lookup import Lookup, lookup_of
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
 from streamjobs.worker import recovery
@@ -56,6 +57,7 @@ class WorkerApp(faust.App):  # type: ignore[misc]
     metrics: Metrics
     client: Mapping[str, Any]  # for aiokafka
     broker_section: BrokerSection
+    lookup: Lookup | None  # of schemas
     waiting: frozenset[int]  # input partitions that are not processed here, see `build`
 
     async def fence_and_restore(self, partitions: set[int]) -> bool:
@@ -106,6 +108,8 @@ class WorkerApp(faust.App):  # type: ignore[misc]
         self.delivery.stopping = True
         self.delivery.raise_barrier()
         await self.delivery.revoke("stop")
+        if self.lookup is not None:
+            await self.lookup.close()
         await super().on_stop()
 
 
@@ -198,9 +202,18 @@ def build(
     assert table.changelog_topic.get_topic_name() == app.changelog
     app.store = MemoryStore() if in_memory else RocksStore(table.data)
     exactly_once = settings.job.guarantee == "exactly_once"
+    app.lookup = lookup_of(settings, core.schemas, metrics.count_schema_request)
     app.delivery = Delivery(
-        core, settings.state, app.store, AppKafka(app, name), metrics, exactly_once=exactly_once, origin=origin
+        core,
+        settings.state,
+        app.store,
+        AppKafka(app, name),
+        metrics,
+        exactly_once=exactly_once,
+        origin=origin,
+        ready=app.lookup.ready if app.lookup is not None else None,
     )
+    metrics.lookup = app.lookup
 
     def end_of(partition: int) -> int | None:  # app.consumer is made when it starts
         end: int | None = app.consumer.end_of(partition)

@@ -24,7 +24,7 @@ from streamjobs.worker.idle_keys import Expiry
 from streamjobs.worker.logs import CacheMisses, Notices
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import Outbox
-from streamjobs.worker.partition import Bounds, FetchedRecords, Partition
+from streamjobs.worker.partition import Bounds, FetchedRecords, Partition, Ready
 from streamjobs.worker.store import Store
 
 log = structlog.get_logger("streamjobs")
@@ -70,11 +70,12 @@ class Delivery:
         topics: Mapping[str, str] | None = None,
         exactly_once: bool = False,
         origin: Origin = NO_ORIGIN,
+        ready: Ready | None = None,
     ) -> None:
         self.core, self.state, self.store, self.kafka, self.metrics = core, state, store, kafka, metrics
         self.backpressure = backpressure or Backpressure()
         self.topics = topics or core.job.sinks
-        self.exactly_once, self.origin = exactly_once, origin
+        self.exactly_once, self.origin, self.ready = exactly_once, origin, ready
         self.held: dict[int, HeldPartition] = {}
         self.epoch, self.barrier = 0, True
         self.stopping = False
@@ -170,6 +171,7 @@ class Delivery:
             expiry=self._expiry(number),
             on_expired=partial(self._count_expired, number),
             turn=self._turn,
+            ready=self.ready,
         )
         outbox.on_refused = partition.due.set
         checkpoints = Checkpoints(

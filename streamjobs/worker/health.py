@@ -63,6 +63,8 @@ class Health:
         waiting = {one.number: moment - one.committed_at for one in partitions if lags[str(one.number)]}
         late = sorted(number for number, seconds in waiting.items() if seconds > STALLED)
         stalled = self._stands_still(moment) or self._silence(moment)
+        if not stalled and self.metrics.waiting_for_schemas() > STALLED:
+            stalled = self._waits_for_schemas()
         if not stalled and self.state == "running" and any(lags.values()) and age > STALLED:
             stalled = f"records are waiting, and no offset was committed for {age:.0f} s"
         elif not stalled and self.state == "running" and late:
@@ -89,7 +91,7 @@ class Health:
         """200 while the worker has its partitions, their states are recovered and a broker answers; 503 otherwise."""
         moment = time.monotonic() if now is None else now
         if self.state == "running":
-            reason = self._stands_still(moment) or self._silence(moment)
+            reason = self._stands_still(moment) or self._silence(moment) or self._waits_for_schemas()
         elif self.state == "recovering":
             left = self.metrics.remaining
             reason = (
@@ -103,6 +105,10 @@ class Health:
         if self.last_turn and now - self.last_turn > STALLED:
             return f"the worker's event loop has not run for {now - self.last_turn:.0f} s"
         return ""
+
+    def _waits_for_schemas(self) -> str:
+        seconds, lookup = self.metrics.waiting_for_schemas(), self.metrics.lookup
+        return f"{lookup.problem}, for {seconds:.0f} s" if lookup is not None and lookup.problem else ""
 
     def _silence(self, now: float) -> str:
         if self.last_answer and now - self.last_answer > STALLED:

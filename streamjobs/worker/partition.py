@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from streamjobs.core.interface import Core
@@ -22,6 +22,7 @@ OVERDUE = 3  # times the checkpoint's bounds: applying waits for the checkpoint
 OVERDUE_AFTER = 5.0  # seconds a checkpoint may take: then applying waits for it, and leaves it the event loop
 
 Snapshots = list[tuple[bytes, bytes | None]]  # None: a tombstone
+Ready = Callable[[Sequence[Record]], Awaitable[list[Record]]]
 
 
 class FetchedRecords(list[Any]):
@@ -60,6 +61,7 @@ class Partition:
     """start: the first input offset to apply; read_many: gives keys' snapshots from the local store.
 
     turn: what partitions hold while they call `advance`; with one for all of them, the event loop turns between two calls.
+    ready: has what records need to be decoded, such as their schemas, and gives them back; it may take its time.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Partition:
         expiry: Expiry | None = None,
         on_expired: Callable[[int], None] = lambda keys: None,
         turn: asyncio.Lock | None = None,
+        ready: Ready | None = None,
     ) -> None:
         self.number, self.core, self.outbox = number, core, outbox
         self.backpressure, self.bounds = backpressure, bounds
@@ -92,8 +95,9 @@ class Partition:
         self._expiry, self._on_expired = expiry, on_expired
         self._recent = RecentBatches()
         self._queue: deque[FetchedRecords] = deque()
-        self._wake, self._stored = asyncio.Event(), asyncio.Event()
+        self._wake, self._stored, self._closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._turn = turn or asyncio.Lock()
+        self._ready = ready
         self._taken: list[Record] = []  # from the queue, not applied yet
         self._slice = SLICE
         self._cut_at = start  # `next` at the last cut
@@ -127,7 +131,7 @@ class Partition:
         for records in self._queue:
             self.backpressure.add_queued(-len(records), -records.bytes)
         self._queue.clear()
-        for event in (self._wake, self._stored, self.due):
+        for event in (self._wake, self._stored, self._closed, self.due):
             event.set()
 
     async def pump(self) -> None:
@@ -140,12 +144,28 @@ class Partition:
                     self._stored.clear()
                     self.due.set()
                     await self._stored.wait()
+                if not self._taken:
+                    self._taken = self._dequeue()
+                    if self._ready is not None and not await self._get_ready(self._ready):
+                        return
                 async with self.lock:
-                    if not self._taken:
-                        self._taken = self._dequeue()
                     applied = await self._apply(self._taken)
                     self._taken = self._taken[applied:]
                 await asyncio.sleep(0)  # a long queue must not starve the other tasks
+
+    async def _get_ready(self, ready: Ready) -> bool:
+        """Wait for what the taken records need; False when the partition was closed meanwhile. Checkpoints go on."""
+        waiting = asyncio.ensure_future(ready(self._taken))
+        closed = asyncio.ensure_future(self._closed.wait())
+        try:
+            await asyncio.wait((waiting, closed), return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                return False
+            self._taken = waiting.result()
+            return True
+        finally:
+            for task in (waiting, closed):
+                task.cancel()
 
     def _dequeue(self) -> list[Record]:
         """What has queued up, at most about MAX_AT_ONCE records, as one list in offset order."""

@@ -61,7 +61,7 @@ LAYERS = (
     _layer(
         "settings",
         ("streamjobs.settings",),
-        {*PURE_TEXT, *_TIMES, "pydantic", "pydantic_core", "algorithms", "streamjobs.stages", *BASE},
+        {*PURE_TEXT, *_TIMES, "urllib", "pydantic", "pydantic_core", "algorithms", "streamjobs.stages", *BASE},
         pure=True,
     ),
     _layer("core", ("streamjobs.core",), {*PURE_TEXT, *NUMERIC, "msgspec", *_CORE}, pure=True),
@@ -72,9 +72,11 @@ LAYERS = (
             *PURE_TEXT,
             *NUMERIC,
             "msgspec",
+            *("uuid", "io", "fastavro", "google"),
             "streamjobs.core.messages",
             "streamjobs.stages.event_time",
             "algorithms",
+            "datetime",
             *_SETTINGS,
         },
         pure=True,
@@ -88,14 +90,34 @@ LAYERS = (
     # What acts on the world: below, what serves; above, what is asked for.
     _layer("process", ("streamjobs.process",), {"scipy", "?"}),
     _layer("learner reference", ("streamjobs.learner_reference",), {"algorithms", *BASE}),
-    _layer("job files", ("streamjobs.job_files",), {*_CORE}),
+    _layer("job files", ("streamjobs.job_files",), {"streamjobs.schema_registry", *_CORE}),
+    _layer(
+        "schema registry",
+        ("streamjobs.schema_registry",),
+        {
+            *(
+                "aiohttp",
+                "msgspec",
+                "structlog",
+                "grpc_tools",
+                "google",
+                "streamjobs.kafka.secrets",
+                "streamjobs.kafka.certificates",
+            ),
+            *("streamjobs.core.decoding.schemas", "streamjobs.core.decoding.unwrap", "streamjobs.core.messages"),
+            "streamjobs.core.decoding.wire_format",
+            *_SETTINGS,
+        },
+    ),
     _layer(
         "recordings", ("streamjobs.recordings",), {*NUMERIC, "msgspec", "pyarrow", "streamjobs.core.messages", *_SETTINGS}
     ),
     _layer("kafka", ("streamjobs.kafka",), {*CLIENTS, *_KAFKA, "pydantic"}),
     _layer("kafka client", ("streamjobs.kafka.client",), {*CLIENTS, *_KAFKA, "faust"}),
     _layer(
-        "kafka patches", ("streamjobs.kafka.patches",), {"aiokafka", "cramjam", "numpy", "streamjobs.core.messages", *_KAFKA}
+        "kafka patches",
+        ("streamjobs.kafka.patches",),
+        {"aiokafka", "cramjam", "numpy", "streamjobs.core.messages", "streamjobs.core.decoding.gunzip", *_KAFKA},
     ),
     _layer("development broker", ("streamjobs.kafka.devbroker",), {"confluent_kafka", *BASE}),
     _layer(
@@ -105,16 +127,19 @@ LAYERS = (
             *("aiohttp", "aiokafka", "confluent_kafka", "faust", "mode", "numpy", "prometheus_client", "structlog"),
             *_KAFKA,
             *("streamjobs.core.state.snapshot", "streamjobs.core.state.live_stats", "streamjobs.core.unlearned"),
-            *("streamjobs.job_files", "streamjobs.process"),
+            *("streamjobs.job_files", "streamjobs.process", "streamjobs.schema_registry"),
         },
     ),
     _layer("store", ("streamjobs.worker.store",), {"faust", "rocksdict", "structlog", *BASE}),
-    _layer("replay", ("streamjobs.replay",), {"msgspec", "numpy", "streamjobs.kafka", *_CORE}),
+    _layer("replay", ("streamjobs.replay",), {"msgspec", "numpy", "streamjobs.kafka", "streamjobs.schema_registry", *_CORE}),
     _layer("maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "streamjobs.worker", *_KAFKA, *_CORE}),
     _layer(
         "fit",
         ("streamjobs.fit",),
-        {"numpy", "rich", "streamjobs.kafka", "streamjobs.recordings", "streamjobs.replay", "streamjobs.job_files", *_CORE},
+        {
+            *("numpy", "rich", "streamjobs.kafka", "streamjobs.recordings", "streamjobs.replay", "streamjobs.job_files"),
+            *("streamjobs.schema_registry", *_CORE),
+        },
     ),
     _layer("sizing", ("streamjobs.sizing",), {*_CORE}),
     _layer("dashboards", ("streamjobs.dashboards",), {"grafana_foundation_sdk"}),

@@ -31,13 +31,15 @@ from streamjobs.core.decoding.samples import (
     times_of,
 )
 from streamjobs.core.messages import Record
-from streamjobs.settings.paths import ABSENT, FieldPath, path_of
+from streamjobs.settings.paths import ABSENT, FieldPath, event_path, path_of
 from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.times import NoZone, seconds_since_1970, zone_of
 from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
 Message = dict[str, Any]
+Load = Callable[[Record], Message]
+TOO_LARGE = (OverflowError, struct.error, RecursionError, MemoryError)
 NAN = float("nan")
 MOST_DIGITS = 64  # of a number that is a text
 _NUMBERS = {float, int}
@@ -59,8 +61,9 @@ class Paths(NamedTuple):
     def of(cls, source: SourceSection, mirror: MirrorSection | None) -> "Paths":
         x = [source.x] if source.fields is None else source.fields
         others = [source.time, source.label, None if mirror is None else mirror.field]
-        time, label, side = (None if text is None else path_of(text) for text in others)
-        return cls([path_of(text) for text in x], time, label, side)
+        find = event_path if source.envelope == "cloudevents" else path_of
+        time, label, side = (None if text is None else find(text) for text in others)
+        return cls([find(text) for text in x], time, label, side)
 
     @property
     def all(self) -> list[FieldPath]:
@@ -125,26 +128,48 @@ class _Field:
         raise Problem("missing_field", f"expected a number in field {self.name!r}, got {kind_of(value)}")
 
 
-def path_parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False) -> Parse:
-    """A function that parses one record's value; it raises Problem and nothing else. late: as for `formats.parser`."""
+def path_parser(
+    source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False, load: Load | None = None
+) -> Parse:
+    """A function that parses one record's value; it raises Problem and nothing else. late: as for `formats.parser`.
+
+    load: decodes a record, or raises Problem; None: its value is in [source] format.
+    """
     paths = Paths.of(source, mirror)
-    load = _loader(source, paths)
     reader = _Reader(source, dim, mirror, paths, late)
+    if load is not None:
+        return _parse_with(load, reader)
+    load_value = loader(source, paths)
 
     def parse(record: Record) -> Sample | Frame | LabelsAlone:
         try:
-            message = load(record.value or b"")
+            message = load_value(record.value or b"")
         except UNDECODABLE:
             raise Problem("malformed", f"expected {source.format}, got bytes that are not") from None
         try:
             return reader.read(message)
-        except (OverflowError, struct.error, RecursionError, MemoryError):
-            raise Problem("malformed", "expected numbers that a float can hold, got larger ones") from None
+        except TOO_LARGE:
+            raise _too_large() from None
 
     return parse
 
 
-def _loader(source: SourceSection, paths: Paths) -> Callable[[bytes], Message]:
+def _parse_with(load: Load, reader: "_Reader") -> Parse:
+    def parse(record: Record) -> Sample | Frame | LabelsAlone:
+        message = load(record)
+        try:
+            return reader.read(message)
+        except TOO_LARGE:
+            raise _too_large() from None
+
+    return parse
+
+
+def _too_large() -> Problem:
+    return Problem("malformed", "expected numbers that a float can hold, got larger ones")
+
+
+def loader(source: SourceSection, paths: Paths) -> Callable[[bytes], Message]:
     """Decodes a record to the fields of its own that the paths begin with; the others are skipped as they are read."""
     tops = {name: Any for path in paths.all for name in (path.top, path.literal) if name is not None}
     if source.format == "msgpack" and source.fields is None:

@@ -1,4 +1,4 @@
-"""Parsers of record values: JSON and MessagePack through typed structs here, raw numbers in `raw`.
+"""Parsers of record values: JSON and MessagePack through typed structs here, raw numbers in `raw`, others in `unwrap`.
 
 `parser` reads one record, `batch_parser` the usual case of many records with one sample each at once.
 
@@ -44,6 +44,8 @@ from streamjobs.core.decoding.samples import (
     rows_of,
     times_of,
 )
+from streamjobs.core.decoding.schemas import Schemas
+from streamjobs.core.decoding.unwrap import unwrapping
 from streamjobs.core.messages import Record
 from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import path_of
@@ -64,12 +66,20 @@ class TextTime(Problem):
     """Of a time that is a text."""
 
 
-def parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False) -> Parse:
+def parser(
+    source: SourceSection,
+    dim: int,
+    mirror: MirrorSection | None = None,
+    late: bool = False,
+    schemas: Schemas | None = None,
+) -> Parse:
     """A function that parses one record's value; it raises Problem and nothing else.
 
-    late: records may hold late labels. mirror needs named fields, late needs named time and label, both in JSON or
-    MessagePack.
+    late: records may hold late labels. mirror needs named fields, late needs named time and label, both in any format but
+    raw. schemas: those of [source] format, which must hold each schema before its records come: else SetupError is raised.
     """
+    if source.wrapped:
+        return unwrapping(source, dim, mirror, late, schemas, parser)
     if source.format == "raw":
         return lambda record: read_raw(record, source.max_samples, dim)
     if needs_paths(source, mirror):
@@ -272,7 +282,13 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
     The function gives None if any value is something else: then `parser` must read them one by one, and tells what is
     wrong.
     """
-    if source.format != "json" or mirror is not None or not Paths.of(source, mirror).flat or source.categories_of:
+    if (
+        source.wrapped
+        or source.format != "json"
+        or mirror is not None
+        or not Paths.of(source, mirror).flat
+        or source.categories_of
+    ):
         return None
     decode = msgspec.json.Decoder(structs(source, False, None)[0]).decode
     number_of = values_of(dim) if source.fields is not None else operator.attrgetter("x")

@@ -14,6 +14,7 @@ from algorithms.common.protocol import Array
 from streamjobs.core.decoding import raw
 from streamjobs.core.decoding.formats import batch_parser, parser
 from streamjobs.core.decoding.samples import MAX_LABEL, Frame, LabelsAlone, Problem, Sample, Singles, label_of
+from streamjobs.core.decoding.schemas import Schemas
 from streamjobs.core.messages import Headers, Record, Unread
 from streamjobs.errors import RecordError
 from streamjobs.settings.sections import MirrorSection
@@ -37,13 +38,17 @@ class Decoded(NamedTuple):
 
 
 def decoder(
-    source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False
+    source: SourceSection,
+    dim: int,
+    mirror: MirrorSection | None = None,
+    late: bool = False,
+    schemas: Schemas | None = None,
 ) -> Callable[[Sequence[Record]], Decoded]:
     """A function that decodes a batch of records as [source] describes them; no content of a record makes it raise.
 
-    late: records may hold late labels, for rows that wait for them.
+    late: records may hold late labels, for rows that wait for them. schemas: see `parser`.
     """
-    parse = parser(source, dim, mirror, late)
+    parse = parser(source, dim, mirror, late, schemas)
     scale = TIME_UNITS[source.time_unit] if source.time is not None else 1000.0
     max_bytes, max_key_bytes = source.max_bytes, source.max_key_bytes
     may_miss = np.array([policy != "dlq" for policy in source.policies(dim)]) if source.may_miss else None

@@ -6,7 +6,6 @@ restart. Here a batch that grows beyond the limit is abandoned on the way, and i
 """
 
 import threading
-import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -16,11 +15,12 @@ import cramjam
 import numpy as np
 from aiokafka.record._crecords import default_records, legacy_records
 
+from streamjobs.core.decoding.gunzip import GzipError, GzipTooLarge, gunzip
+
 MIN_LIMIT = 64 << 20  # bytes any batch may decompress to
 VALUES = 4  # a batch may also hold this many values of [source] max_bytes
 USUAL_RATIO = 8  # times the compressed size: the buffer tried first
 BUFFER_EXTRA = 64 << 10  # bytes, added to it
-GZIP = b"\x1f\x8b"  # begins a member
 XERIAL = b"\x82SNAPPY\x00"  # begins snappy's framing by Java clients; then two numbers, then blocks with their sizes
 XERIAL_HEAD = 16  # bytes
 
@@ -60,24 +60,14 @@ def _refused(text: str) -> DecompressionError:
 
 def gzip_decode(payload: Any) -> bytes:
     """All members one after another; like the broker, ignores what follows them. Raises DecompressionError."""
-    parts: list[bytes] = []
-    rest: Any = payload
-    left = budget.limit
-    while not parts or rest[:2] == GZIP:
-        member = zlib.decompressobj(wbits=31)
-        try:
-            part = member.decompress(rest, left + 1)
-        except zlib.error as error:
-            raise _damaged(f"gzip: {error}") from None
-        left -= len(part)
-        if left < 0:
-            raise _too_large()
-        if not member.eof:
-            raise _damaged("gzip: it ends too early")
-        parts.append(part)
-        rest = member.unused_data
-    budget.used += budget.limit - left
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    try:
+        unpacked = gunzip(payload, budget.limit)
+    except GzipTooLarge:
+        raise _too_large() from None
+    except GzipError as error:
+        raise _damaged(f"gzip: {error}") from None
+    budget.used += len(unpacked)
+    return unpacked
 
 
 def _into_buffer(decompress: Callable[[Any, Any], int], name: str) -> Callable[[Any], memoryview]:

@@ -11,6 +11,7 @@ from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, is_bounded
 from streamjobs.settings.rules.broker import access_contradictions
 from streamjobs.settings.rules.drift import drift_contradictions
+from streamjobs.settings.rules.formats import format_contradictions, registry_contradictions
 from streamjobs.settings.sections import (
     HeadSection,
     JobSection,
@@ -38,8 +39,11 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         rules.append(_job(job))
     if source := parts.get("source"):
         rules.append(_source(source))
+        rules.append(format_contradictions(source, parts.get("registry"), "registry" in parts))
     if broker := parts.get("broker"):
         rules.append(access_contradictions(broker))
+    if registry := parts.get("registry"):
+        rules.append(registry_contradictions(registry))
     if window := parts.get("window"):
         rules.append(_window(window))
         if source:

@@ -37,7 +37,8 @@ from streamjobs.core.state.live_stats import LiveStats, together
 from streamjobs.core.unlearned import REASONS as SKIPPED
 from streamjobs.core.unlearned import Taken
 from streamjobs.errors import REASONS
-from streamjobs.worker.metrics.table import METRICS, PREFIX, STAGES, Metric
+from streamjobs.schema_registry.lookup import Lookup
+from streamjobs.worker.metrics.table import METRICS, PREFIX, SCHEMA_ANSWERS, STAGES, Metric
 from streamjobs.worker.partition import Partition
 
 
@@ -71,6 +72,7 @@ class Metrics:
         self.taken = Taken()
         self.end_of: Callable[[int], int | None] = lambda partition: None  # an input partition's end, set by the app
         self.on_report: Callable[[Report], None] | None = None  # the page's, where there is one
+        self.lookup: Lookup | None = None  # of schemas, set by the app
         self._partitions: Mapping[int, Partition] = {}
         self._collectors: dict[str, Any] = {}
         gauges = {metric.name: (PREFIX + metric.name, metric.help) for metric in METRICS}
@@ -84,6 +86,8 @@ class Metrics:
             self._collectors["records_dead_lettered_total"].labels(reason)
         for reason in SKIPPED:
             self._collectors["samples_skipped_total"].labels(reason)
+        for outcome in SCHEMA_ANSWERS:
+            self._collectors["schema_registry_requests_total"].labels(outcome)
         for control in controls:
             self._collectors["drift_control_events_total"].labels(control)
         for watch in watches:
@@ -102,6 +106,7 @@ class Metrics:
             ("keys", lambda: sum(p.live.keys for p in self.partitions())),
             ("state_dirty_keys", lambda: sum(len(p.live.dirty) for p in self.partitions())),
             ("uncommitted_seconds", self.uncommitted),
+            ("schema_registry_waiting_seconds", self.waiting_for_schemas),
         ):
             self._collectors[name].set_function(value)
         self._collectors["state_bytes"].labels("live").set_function(lambda: sum(p.live.nbytes for p in self.partitions()))
@@ -128,6 +133,14 @@ class Metrics:
         """Longest time, in seconds, since a partition with waiting records was last committed; 0 while none waits."""
         now = time.monotonic()
         return max((now - one.committed_at for one in self.partitions() if self.lag_of(one)), default=0.0)
+
+    def waiting_for_schemas(self) -> float:
+        """Seconds for which records have waited for the schema registry; 0 while none wait."""
+        since = self.lookup.waiting_since if self.lookup is not None else None
+        return time.monotonic() - since if since is not None else 0.0
+
+    def count_schema_request(self, outcome: str) -> None:
+        self._collectors["schema_registry_requests_total"].labels(outcome).inc()
 
     def partitions(self) -> list[Partition]:
         return list(self._partitions.values())

@@ -6,6 +6,7 @@ PREFIX = "streamjobs_"
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 DELAYS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0, 21600.0, 86400.0)
 RATIOS = tuple(float(f"{10 ** (step / 4):.3g}") for step in range(-24, 9))  # four a decade, 1e-6 to 100
+SCHEMA_ANSWERS = ("found", "unusable", "not_found", "failed")
 STAGES = ("advance", "outputs", "changelog", "offsets", "store", "commit")
 
 
@@ -128,6 +129,18 @@ METRICS: tuple[Metric, ...] = (
     Metric("commit_duration_seconds", "histogram", "Duration of committing an input offset.", (), SECONDS),
     Metric("last_commit_timestamp_seconds", "gauge", "Time of the last commit, in seconds since 1970."),
     Metric("last_record_timestamp_seconds", "gauge", "Event time of the newest row, in seconds since 1970."),
+    Metric(
+        "schema_registry_requests_total",
+        "counter",
+        "Answers of the schema registry: found, unusable (a schema of another type, or damaged), not_found, failed (no "
+        "answer, or one that no registry gives).",
+        ("outcome",),
+    ),
+    Metric(
+        "schema_registry_waiting_seconds",
+        "gauge",
+        "Time for which records have waited for a schema that the registry does not give; 0 while none wait.",
+    ),
     Metric(
         "uncommitted_seconds", "gauge", "Longest time that a partition's waiting records have had no commit; 0 without any."
     ),

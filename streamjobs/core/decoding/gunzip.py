@@ -1,0 +1,38 @@
+"""Unpacks gzip within a limit."""
+
+import zlib
+from typing import Any
+
+GZIP = b"\x1f\x8b"  # begins a member
+
+
+class GzipError(Exception):
+    """Bytes that are no gzip, or damaged; the message is the end of a sentence."""
+
+
+class GzipTooLarge(GzipError):
+    """Bytes that unpack to more than the limit."""
+
+
+def gunzip(payload: Any, most: int) -> bytes:
+    """All members one after another; what follows them is ignored, as by Kafka's brokers.
+
+    most: bytes that they may unpack to. Raises GzipError, GzipTooLarge as soon as there are more.
+    """
+    parts: list[bytes] = []
+    rest: Any = payload
+    left = most
+    while not parts or rest[:2] == GZIP:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            part = member.decompress(rest, left + 1)
+        except zlib.error as error:
+            raise GzipError(str(error)) from None
+        left -= len(part)
+        if left < 0:
+            raise GzipTooLarge(f"it unpacks to more than {most} bytes")
+        if not member.eof:
+            raise GzipError("it ends too early")
+        parts.append(part)
+        rest = member.unused_data
+    return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,0 +1,131 @@
+"""Parses values that are more than JSON, MessagePack or raw: compressed, in an envelope, or with a schema.
+
+A value is unpacked ([source] compression), the event's data is taken out of it (envelope), and that is decoded (format).
+Rows of files are none of this: they are read as [source] has them without it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from streamjobs.core.decoding.by_path import Load, Message, Paths, loader, path_parser
+from streamjobs.core.decoding.cloud_events import event_of
+from streamjobs.core.decoding.gunzip import GzipError, GzipTooLarge, gunzip
+from streamjobs.core.decoding.samples import UNDECODABLE, Frame, LabelsAlone, Parse, Problem, Sample
+from streamjobs.core.decoding.schemas import Schemas
+from streamjobs.core.decoding.wire_format import Definition, SchemaId, id_of
+from streamjobs.core.messages import Headers, PlainRow, Record, Refused, Stored, Unread
+from streamjobs.settings.paths import ATTRIBUTES
+from streamjobs.settings.sections import MirrorSection
+from streamjobs.settings.source import SourceSection
+
+
+class Opened(NamedTuple):
+    data: bytes
+    attributes: dict[str, Any]  # of the CloudEvent; empty without one
+
+
+class MakeParser(Protocol):
+    def __call__(self, source: SourceSection, dim: int, mirror: MirrorSection | None, late: bool) -> Parse: ...
+
+
+def opener(source: SourceSection) -> Callable[[bytes, Headers], Opened]:
+    """A function from a value and its headers to what [source] format encodes; it raises Problem."""
+    packed, enveloped = source.compression == "gzip", source.envelope == "cloudevents"
+    most, data_format = source.max_bytes, source.format
+
+    def opened(value: bytes, headers: Headers) -> Opened:
+        if packed:
+            value = _unpacked(value, most)
+        if not enveloped:
+            return Opened(value, {})
+        return Opened(*event_of(value, headers, data_format))
+
+    return opened
+
+
+def _unpacked(value: bytes, most: int) -> bytes:
+    try:
+        return gunzip(value, most)
+    except GzipTooLarge:
+        raise Problem("too_large", f"expected a value of at most {most} bytes, got one that unpacks to more") from None
+    except GzipError as error:
+        raise Problem("malformed", f"expected a value in gzip, got other or damaged bytes ({error})") from None
+
+
+def unwrapping(
+    source: SourceSection,
+    dim: int,
+    mirror: MirrorSection | None,
+    late: bool,
+    schemas: Schemas | None,
+    make: MakeParser,
+) -> Parse:
+    """A function that parses one record's value, as `formats.parser`. make: parser of plain values."""
+    plain, opened = make(source.unwrapped, dim, mirror, late), opener(source)
+    paths = Paths.of(source, mirror)
+    if source.has_schema or any(path.top == ATTRIBUTES for path in paths.all):
+        parse_wrapped = path_parser(source, dim, mirror, late, _load(source, paths, opened, schemas))
+    else:
+
+        def parse_wrapped(record: Record) -> Sample | Frame | LabelsAlone:
+            data = opened(record.value or b"", record.headers).data
+            return plain(Stored(record.topic, record.partition, record.offset, record.timestamp, None, data, record.headers))
+
+    def parse(record: Record) -> Sample | Frame | LabelsAlone:
+        if type(record) is PlainRow:
+            return plain(record)
+        if type(record) is Refused:
+            raise Problem("schema", record.problem)
+        return parse_wrapped(record)
+
+    return parse
+
+
+def _load(source: SourceSection, paths: Paths, opened: Callable[[bytes, Headers], Opened], schemas: Schemas | None) -> Load:
+    decode = _plain_decoder(source, paths) if schemas is None else schemas.message
+    if source.envelope == "none" and source.compression == "none":
+        return lambda record: decode(record.value or b"", record.headers)
+
+    def load(record: Record) -> Message:
+        data, attributes = opened(record.value or b"", record.headers)
+        message = decode(data, record.headers)
+        if attributes:
+            message[ATTRIBUTES] = attributes
+        return message
+
+    return load
+
+
+def _plain_decoder(source: SourceSection, paths: Paths) -> Callable[[bytes, Headers], Message]:
+    load = loader(source, paths)
+
+    def decode(data: bytes, headers: Headers) -> Message:
+        try:
+            return load(data)
+        except UNDECODABLE:
+            raise Problem("malformed", f"expected {source.format}, got bytes that are not") from None
+
+    return decode
+
+
+def make_schemas(source: SourceSection, mirror: MirrorSection | None, fixed: Definition | None = None) -> Schemas | None:
+    """What decodes the values of a format with schemas; None for other formats. Raises ConfigError."""
+    if not source.has_schema:
+        return None
+    return Schemas(source, (path.top for path in Paths.of(source, mirror).all), fixed)
+
+
+def schema_ids(records: Sequence[Record], source: SourceSection) -> list[SchemaId | None]:
+    """The schema id of each record; None where it states none, or cannot be read so far."""
+    opened = None if source.compression == "none" and source.envelope == "none" else opener(source)
+    ids: list[SchemaId | None] = []
+    for record in records:
+        found: SchemaId | None = None
+        if type(record) not in (PlainRow, Refused, Unread) and record.value and len(record.value) <= source.max_bytes:
+            try:
+                value = record.value if opened is None else opened(record.value, record.headers).data
+                found = id_of(value, record.headers)[0]
+            except Problem:
+                pass
+        ids.append(found)
+    return ids
