@@ -48,7 +48,7 @@ PARTS = (
     Part("learners", ("tests/learners", "tests/reference", "tests/golden")),
     Part("core", ("tests/stages", "tests/core")),
     Part("fuzz", ("tests/fuzz",), fast=False),
-    Part("worker", ("tests/kafka", "tests/worker", "tests/maintenance")),
+    Part("worker", ("tests/kafka", "tests/worker", "tests/maintenance", "tests/schema_registry")),
     Part("page", ("tests/page",), fast=False),
     Part("cli", ("tests/cli",)),
     Part("fit", ("tests/fit",)),

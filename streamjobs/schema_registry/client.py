@@ -89,16 +89,16 @@ class Client:
     def _session(self) -> aiohttp.ClientSession:
         """Raises ConfigError where a file with a secret or a certificate cannot be read."""
         registry = self.registry
-        headers, auth = {"Accept": ACCEPT}, None
+        headers = {"Accept": ACCEPT}
         password, token = self._secrets["password"], self._secrets["token"]
         if token is not None:
             headers["Authorization"] = f"Bearer {token.read()}"
         elif registry.username is not None:
-            auth = aiohttp.BasicAuth(registry.username, password.read() if password is not None else "")
+            secret = password.read() if password is not None else ""
+            headers["Authorization"] = aiohttp.encode_basic_auth(registry.username, secret)
         secured = self.url.startswith("https:")
         return aiohttp.ClientSession(
             headers=headers,
-            auth=auth,
             timeout=aiohttp.ClientTimeout(total=registry.timeout),
             connector=aiohttp.TCPConnector(ssl=context_of(registry) if secured else True),
         )

@@ -7,14 +7,13 @@ from pathlib import Path
 from tests.schema_registry import apicurio, server, writers
 
 
-def record() -> None:
-    with tempfile.TemporaryDirectory() as folder, apicurio.running(Path(folder)) as url, server.serving(url) as proxy:
+def record(url: str) -> None:
+    """url: of a registry without these schemas."""
+    with server.serving(url) as proxy:
         rows = [writers.row(0)]
-        avro = writers.avro(proxy.url, rows)
-        protobuf = writers.protobuf(proxy.url, rows)
-        source = writers.source_of_protobuf(proxy.url)
-        ids = {int.from_bytes(value[1:5]) for value in (*avro.values, *protobuf.values)}
-        for schema in sorted({*ids, source, 999}):
+        written = writers.avro(proxy.url, rows), writers.protobuf(proxy.url, rows)
+        ids = {int.from_bytes(one.values[0][1:5]) for one in written}
+        for schema in sorted({*ids, writers.source_of_protobuf(proxy.url), 999}):
             proxy.answer("GET", f"/schemas/ids/{schema}", "")
         proxy.answer("GET", "/subjects/place/versions/1", "")
         server.RECORDED.write_text(json.dumps(proxy.exchanges, indent=1) + "\n")
@@ -22,4 +21,5 @@ def record() -> None:
 
 
 if __name__ == "__main__":
-    record()
+    with tempfile.TemporaryDirectory() as folder, apicurio.running(Path(folder)) as started:
+        record(started)
