@@ -3,7 +3,7 @@
     python -m tests.bench decoding
 
 Records of six numbers, a time and a label, in batches of 1000 as a worker fetches them. Beside it the library alone: what
-msgspec takes to read the same bytes into Python objects. Best of many runs.
+msgspec, fastavro, protobuf or zlib takes to read the same bytes into its own objects. Best of many runs.
 """
 
 import json
@@ -16,8 +16,10 @@ import msgspec
 import numpy as np
 
 from streamjobs.core.decoding.records import decoder
+from streamjobs.core.decoding.unwrap import make_schemas
 from streamjobs.core.messages import Stored
 from streamjobs.settings.source import SourceSection
+from tests.bench.wrapped import written
 
 BATCH, RUNS, NOW = 1000, 60, 1_700_000_000.0
 FIELDS = ["ax", "ay", "az", "gx", "gy", "gz"]
@@ -54,6 +56,15 @@ CASES: tuple[tuple[str, Body, dict[str, Any]], ...] = (
     ("msgpack, fields", flat, {**FLAT, "format": "msgpack"}),
     ("msgpack, fields in objects and lists", nested, {**PATHS, **META, "format": "msgpack"}),
 )
+WRITTEN = {"fields": FIELDS, "label": "activity"}
+WRAPPED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("raw, one sample", {"format": "raw", "dim": 6}),
+    ("gzip of json, fields", {**FLAT, "compression": "gzip"}),
+    ("CloudEvents, binary", {**WRITTEN, "time": "ce.time", "envelope": "cloudevents"}),
+    ("CloudEvents, structured", {**WRITTEN, "time": "ce.time", "envelope": "cloudevents"}),
+    ("avro", {**FLAT, "format": "avro"}),
+    ("protobuf", {**FLAT, "format": "protobuf"}),
+)
 
 
 def records_of(body: Body, form: str) -> list[Stored]:
@@ -84,10 +95,26 @@ def measure(body: Body, source: dict[str, Any]) -> tuple[float, float]:
     return microseconds(decode, records), microseconds(lambda all_values: list(map(bare, all_values)), values)
 
 
+def measure_wrapped(name: str, settings: dict[str, Any]) -> tuple[float, float]:
+    """As `measure`, of values in an envelope, compressed or with a schema."""
+    source = SourceSection(topic="imu", **settings)
+    records, definition, bare = written(name, [json.loads(record.value or b"") for record in records_of(flat, "json")])
+    schemas = make_schemas(source, None)
+    if schemas is not None:
+        assert definition is not None and not schemas.add(7, definition)
+    decode = decoder(source, 6, schemas=schemas)
+    decoded = decode(records)
+    assert not decoded.errors and len(decoded.X) == BATCH
+    values = [record.value for record in records]
+    return microseconds(decode, records), microseconds(lambda all_values: list(map(bare, all_values)), values)
+
+
 def main(arguments: list[str] | None = None) -> int:
     print(f"{'a record':40}{'decoded':>10}{'library':>10}   us")
     for name, body, source in CASES:
         print(f"{name:40}{{:10.2f}}{{:10.2f}}".format(*measure(body, source)), flush=True)
+    for name, source in WRAPPED:
+        print(f"{name:40}{{:10.2f}}{{:10.2f}}".format(*measure_wrapped(name, source)), flush=True)
     return 0
 
 

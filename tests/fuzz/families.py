@@ -8,11 +8,16 @@ from tests.fuzz.letters import Letters
 from tests.fuzz.populations import Populations
 from tests.fuzz.records import Records
 from tests.fuzz.states import Copies, Snapshots, Starts
+from tests.fuzz.wrapped import Wrapped
 
 FAMILIES: dict[str, Callable[[], Family]] = {
     "json": lambda: Records("json"),
     "msgpack": lambda: Records("msgpack"),
     "raw": lambda: Records("raw"),
+    "gzip": lambda: Wrapped("gzip"),
+    "cloudevents": lambda: Wrapped("cloudevents"),
+    "avro": lambda: Wrapped("avro"),
+    "protobuf": lambda: Wrapped("protobuf"),
     "snapshot": Snapshots,
     "start": Starts,
     "copy": Copies,

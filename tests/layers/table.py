@@ -99,6 +99,7 @@ LAYERS = (
                 "aiohttp",
                 "msgspec",
                 "structlog",
+                "?",
                 "grpc_tools",
                 "google",
                 "streamjobs.kafka.secrets",

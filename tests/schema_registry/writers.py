@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from functools import cache
 from typing import Any, NamedTuple
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -13,6 +14,7 @@ with warnings.catch_warnings():
     from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from streamjobs.core.decoding.wire_format import Definition
 from streamjobs.schema_registry.protoc import descriptors_of
 
 NOW = 1_700_000_000_000  # milliseconds since 1970
@@ -88,8 +90,14 @@ def source_of_protobuf(url: str) -> int:
     return int(client.register_schema("plant.source", Schema(PROTO, "PROTOBUF")))
 
 
+@cache
+def protobuf_definition() -> Definition:
+    return Definition("PROTOBUF", descriptors=descriptors_of({"plant.proto": PROTO}, "plant.proto"))
+
+
+@cache
 def message_class() -> Any:
     pool = descriptor_pool.DescriptorPool()
-    for file in descriptor_pb2.FileDescriptorSet.FromString(descriptors_of({"plant.proto": PROTO}, "plant.proto")).file:
+    for file in descriptor_pb2.FileDescriptorSet.FromString(protobuf_definition().descriptors).file:
         pool.Add(file)  # type: ignore[no-untyped-call]
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("plant.Outer.Reading"))
