@@ -126,6 +126,23 @@ class SourceSection(Section):
         """Numbers of x; None where the job file does not say."""
         return self.dim if self.fields is None and self.sensors is None else len(self.columns)
 
+    @property
+    def record_fields(self) -> list[str]:
+        """Paths into a record to what x is made of; with `sensors`, first to what every record has."""
+        sensors = self.sensors
+        if sensors is None:
+            return self.fields or [self.x]
+        if sensors.samples is not None:
+            return [sensors.samples]
+        return list(dict.fromkeys([sensors.name, *(field for one in sensors.each.values() for field in one.fields)]))
+
+    @property
+    def record_time(self) -> str | None:
+        """Path into a record to its event time, of a list of samples the first one's."""
+        if self.sensors is None or self.sensors.samples is None:
+            return self.time
+        return f"{self.sensors.samples}[0].{self.time}"
+
     def policies(self, dim: int) -> tuple[str, ...]:
         """What to do about a missing number of each column of x."""
         if isinstance(self.missing, str):

@@ -22,11 +22,14 @@ from streamjobs.settings.types import TIME_UNITS
 
 OTHER, MISSING = "other_sensor", "missing"  # why samples are left out
 _NAN = struct.pack("d", math.nan)
+_NUMBERS = {float, int}
 
 
 class _Sensor(NamedTuple):
     name: str
-    read: Callable[[Message], Sample | Frame | LabelsAlone]
+    find: list[Callable[[Message], Any]]  # its numbers
+    pack: Callable[..., bytes]
+    read: Callable[[Message], Sample | Frame | LabelsAlone]  # anything but plain numbers
     before: bytes  # the columns of the sensors before it, all NaN
     after: bytes
     columns: slice
@@ -58,6 +61,7 @@ class _Reader:
         self.scale = TIME_UNITS[source.time_unit]
         self.name, self.find_name = section.name, path_of(section.name).getter
         self.list = None if section.samples is None else path_of(section.samples)
+        self.find_time = path_of(source.time).getter
         self.find_label = None if source.label is None else path_of(source.label).getter
         self.sensors: dict[str, _Sensor] = {}
         sensors = sensors_of(section)
@@ -66,6 +70,8 @@ class _Reader:
             own = source.model_copy(update={"sensors": None, "fields": fields, "dim": None})
             self.sensors[one.name] = _Sensor(
                 one.name,
+                [path_of(field).getter for field in fields],
+                struct.Struct(f"{width}d").pack,
                 message_reader(own, width),
                 _NAN * one.first,
                 _NAN * (dim - one.first - width),
@@ -132,6 +138,13 @@ class _Reader:
                 what = f"expected one of the sensors {known:.200} in field {self.name!r}, got another"
                 raise Problem("unknown_sensor", f"{what}; [source.sensors] other = 'skip' leaves its samples out")
             found.skipped[OTHER] += 1
+            return
+        values, time = [find(one) for find in sensor.find], self.find_time(one)
+        if type(time) in _NUMBERS and _NUMBERS.issuperset(map(type, values)) and not self.checks_numbers:
+            found.rows.append(sensor.before + sensor.pack(*values) + sensor.after)
+            found.times.append(float(time))
+            label = None if self.find_label is None else self.find_label(one)
+            found.labels.append(None if label is ABSENT else label)
             return
         try:
             read = sensor.read(one)
