@@ -26,11 +26,11 @@ def test_windows_are_to_the_bit_those_of_a_worker(tmp_path):
     chosen = Columns(key="deviceId", time=None, recording=None, by_pauses=False)
     inputs = inputs_of(made, [str(path)], chosen)
     found = read(made, inputs.sources, pause=60.0, column=None)
-    assert found.data.names == ["press", "row"] and len(found.data.people) == 2
+    assert found.data.names == ["press", "row"] and found.data.people == ["", "phone-0", "phone-1"]
 
     job = Job.from_settings(settings_from({**JOB, "source": source, **PASSING}))
     records = list(inputs_of(made, [str(path)], chosen).sources[0])
     outputs = advance(job, Live(job), records).outputs
-    for person, key in enumerate(found.data.people):
+    for person, key in list(enumerate(found.data.people))[1:]:
         z = [json.loads(one.value or b"")["z"] for one in outputs if one.sink == "features" and one.key == key.encode()]
         assert len(z) >= 24 and np.array_equal(found.data.X[found.data.person == person], np.array(z))
