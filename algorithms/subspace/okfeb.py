@@ -161,7 +161,7 @@ class Okfeb(Learner):
     def caches(self, state: OkfebState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         m, r = rows["support"], self.rank
         root = m if self.coordinates == "support" else 0
-        triangles = {name: np.zeros(n * (n + 1) // 2) for name, n in (("gram", m), ("solver", r), ("rotation", r))}
+        triangles = {name: np.zeros(r * (r + 1) // 2) for name in ("solver", "rotation")}
         return {**triangles, "inner": np.zeros((r, r)), "root": np.zeros((root, root))}
 
     def derive(self, own: Slot) -> None:
@@ -176,7 +176,7 @@ class Okfeb(Learner):
         self._derive(own.work, np.array([own.number]))
         if self.coordinates == "support" and own.rows("factor") > 0:
             gram = np.empty((held, held))
-            sub.unpack(own["gram"], held, gram)
+            sub.fill_gram(self.kernel.code, own["support"], held, gram)
             square_root(gram, held, own["root"])
 
     def derive_slots(self, work: Any, slots: Array) -> Array:
@@ -201,23 +201,22 @@ class Okfeb(Learner):
 @compiled
 def _derive(work, slots, code, ridge):
     supports, factors, counts = work[0], work[1], work[8]
-    triangles, solvers, rotations, inners = work[9:13]
+    solvers, rotations, inners = work[9:12]
     room, rank = factors.shape[1], factors.shape[2]
     gram, image = np.empty((room, room)), np.empty((room, rank))
     for key in slots:
         count = counts[key, 0]
-        sub.fill_gram(code, supports[key], count, gram)
-        sub.pack(gram, count, triangles[key])
         if counts[key, 1] > 0:
+            sub.fill_gram(code, supports[key], count, gram)
             sub.refresh(gram, factors[key], count, ridge, image, inners[key], solvers[key], rotations[key])
 
 
 @compiled
 def _loop(work, slots, X, learn, out, basis, code, rules):
     supports, factors, ages, recents, fars, curvature, seeds, seen, counts = work[:9]
-    triangles, solvers, rotations, inners, roots = work[9:]
+    solvers, rotations, inners, roots = work[9:]
     room, rank = factors.shape[1], factors.shape[2]
-    gram, image, whose = np.empty((room, room)), np.empty((room, rank)), -1  # K and K A of the key `whose`
+    gram, image, whose = np.empty((room, room)), np.empty((room, rank)), -1  # K and K A of `whose`: no key keeps its own
     k, b, q = np.empty(room), np.empty(rank), np.empty(rank)
     trial, turned = np.empty((room, rank)), np.empty((rank, rank))
     lower, inverse, mixed = np.empty((room, room)), np.empty((room, room)), np.empty(room)
@@ -228,7 +227,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
         kxx = own_value(code, x)
         if missing(x) or not np.isfinite(kxx):
             continue
-        support, factor, age, triangle, count = supports[key], factors[key], ages[key], triangles[key], counts[key, 0]
+        support, factor, age, count = supports[key], factors[key], ages[key], counts[key, 0]
         inner, solver, rotation = inners[key], solvers[key], rotations[key]
         fill_row(code, support, count, x, k)
         learns = learn[n] & 1
@@ -239,7 +238,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
                 continue
             seen[key] += 1
             if whose != key:
-                sub.unpack(triangle, count, gram)
+                sub.fill_gram(code, support, count, gram)
                 whose = key
             if count < rules.budget and not sub.is_repeat(gram, count, k, kxx):
                 put(support[count], x)
@@ -248,7 +247,6 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
                     age[i] += rules.by_admission
                 age[count] = 0
                 count += 1
-                sub.pack(gram, count, triangle)
                 counts[key, 0] = count
                 counts[key, 2] = count
                 out.admitted[n] = 1
@@ -289,7 +287,6 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
                 put(support[i], fars[key, i])
                 age[i] = (count - 1 - i) * rules.by_admission
             sub.fill_gram(code, support, count, gram)
-            sub.pack(gram, count, triangle)
             whose = key
             sub.plant(gram, count, factor, rules.kpca, seeds[key], seen[key])
             for field in range(3):
@@ -307,7 +304,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
         if captured or not length2 > 0.0 or not np.isfinite(ls_error):
             continue
         if whose != key:
-            sub.unpack(triangle, count, gram)
+            sub.fill_gram(code, support, count, gram)
             if listens or not rules.parametric:
                 transposed_product(gram, factor, count, count, image)
             whose = key
@@ -347,7 +344,6 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
             remove_row_and_column(gram, leaver, count)
             count -= 1
             out.evicted[n] = 1
-        sub.pack(gram, count, triangle)
         counts[key, 0] = count
         counts[key, 1] = count
         counts[key, 2] = count

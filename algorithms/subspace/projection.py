@@ -90,18 +90,6 @@ def pack(M, n, triangle):
 
 
 @compiled
-def unpack(triangle, n, M):
-    """The leading n x n block of a symmetric M from its lower triangle."""
-    start = 0
-    for i in range(n):
-        row = triangle[start : start + i + 1]
-        put(M[i], row)
-        for j in range(i):
-            M[j, i] = row[j]
-        start += i + 1
-
-
-@compiled
 def solve(triangle, b):
     """b = L^-1 b in place, L lower; a coordinate without a pivot becomes 0."""
     start = 0

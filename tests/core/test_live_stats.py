@@ -93,7 +93,7 @@ def test_a_labels_delay_is_its_records_time_less_the_rows():
 
 
 def test_a_live_key_takes_at_most_half_as_much_again_as_its_state():
-    """What follows from a state (its gram matrix and so on) lies beside it; the job is the one of `tests.bench keys`."""
+    """With Python's own objects for a key, about 900 bytes; the job is the one of `tests.bench keys`."""
     made = Job.from_settings(settings(learner={"name": "okfeb", "rank": 10, "budget": 15}, head={"name": "rls"}))
     live = Live(made)
-    assert live.slot_bytes <= 1.5 * made.state_bytes, (live.slot_bytes, made.state_bytes)
+    assert live.slot_bytes + 1000 <= 1.5 * made.state_bytes, (live.slot_bytes, made.state_bytes)
