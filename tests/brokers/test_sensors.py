@@ -32,7 +32,7 @@ def messages(phones: int, seconds: int) -> Iterator[Sent]:
             yield Sent(made.key, made.value, phone % PARTITIONS, made.timestamp)
 
 
-@pytest.mark.parametrize(("phones", "seconds"), [(8, 30), pytest.param(60, 120, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("phones", "seconds"), [(8, 30), pytest.param(30, 60, marks=pytest.mark.long)])
 def test_a_job_of_several_sensors_killed_while_samples_wait_ends_with_the_states_of_a_replay(
     make_job: MakeJob, fork_server: ForkServer, phones: int, seconds: int
 ) -> None:

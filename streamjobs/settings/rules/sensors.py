@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from streamjobs.settings.sections import WindowSection
 from streamjobs.settings.sensors import SensorsSection, most_waiting, sensors_of
 from streamjobs.settings.source import SourceSection
-from streamjobs.settings.types import MOST_NUMBERS
+from streamjobs.settings.types import MOST_NUMBERS, TIME_UNITS
 
+FORMATS = ("json", "msgpack")  # that the parser of sensors reads
 MOST_SAMPLES = 100_000  # of a key that may wait
 Problems = Iterator[tuple[tuple[str, str], str]]
 
@@ -15,8 +16,10 @@ Problems = Iterator[tuple[tuple[str, str], str]]
 def sensor_contradictions(source: SourceSection, sensors: SensorsSection, window: WindowSection | None) -> Problems:
     """Each contradiction with its setting."""
     place = ("source", "sensors")
-    if source.format == "raw":
-        yield place, "sensors have no meaning in raw records: nothing in them names a sensor; use json or msgpack."
+    if source.format not in FORMATS:
+        yield ("source", "format"), f"format must be {' or '.join(FORMATS)} with sensors; got {source.format!r}."
+    if source.time_unit not in TIME_UNITS:
+        yield ("source", "time_unit"), f"time_unit must be one of {', '.join(TIME_UNITS)} with sensors."
     if source.time is None:
         yield ("source", "time"), "time must name the field with a sample's event time: sensors are brought together by it."
     for name in ("fields", "categories", "hold_for"):
