@@ -7,6 +7,7 @@ from tests.fuzz.jobfiles import JobFiles
 from tests.fuzz.letters import Letters
 from tests.fuzz.populations import Populations
 from tests.fuzz.records import Records
+from tests.fuzz.sensors import SensorRecords
 from tests.fuzz.states import Copies, Snapshots, Starts
 from tests.fuzz.wrapped import Wrapped
 
@@ -18,6 +19,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "cloudevents": lambda: Wrapped("cloudevents"),
     "avro": lambda: Wrapped("avro"),
     "protobuf": lambda: Wrapped("protobuf"),
+    "sensors": SensorRecords,
     "snapshot": Snapshots,
     "start": Starts,
     "copy": Copies,

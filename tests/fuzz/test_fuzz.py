@@ -18,9 +18,10 @@ from tests.fuzz.guided import SEALED, bytes_of, case_of
 from tests.fuzz.states import sealed
 
 INPUTS = {
-    "json": 5000,
+    "json": 4500,
     "msgpack": 4500,
-    "raw": 4000,
+    "raw": 3500,
+    "sensors": 1000,
     "gzip": 800,
     "cloudevents": 1000,
     "avro": 1000,

@@ -40,6 +40,7 @@ from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 Message = dict[str, Any]
 Load = Callable[[Record], Message]
 TOO_LARGE = (OverflowError, struct.error, RecursionError, MemoryError)
+Reads = Callable[[Message], Sample | Frame | LabelsAlone]
 NAN = float("nan")
 MOST_DIGITS = 64  # of a number that is a text
 _NUMBERS = {float, int}
@@ -136,29 +137,31 @@ def path_parser(
     load: decodes a record, or raises Problem; None: its value is in [source] format.
     """
     paths = Paths.of(source, mirror)
-    reader = _Reader(source, dim, mirror, paths, late)
-    if load is not None:
-        return _parse_with(load, reader)
-    load_value = loader(source, paths)
+    read = _Reader(source, dim, mirror, paths, late).read
+    return parser_of(loader(source, paths), read, source.format) if load is None else _parser_with(load, read)
+
+
+def parser_of(load: Callable[[bytes], Message], read: Reads, form: str) -> Parse:
+    """A function that loads a record's value and reads it."""
 
     def parse(record: Record) -> Sample | Frame | LabelsAlone:
         try:
-            message = load_value(record.value or b"")
+            message = load(record.value or b"")
         except UNDECODABLE:
-            raise Problem("malformed", f"expected {source.format}, got bytes that are not") from None
+            raise Problem("malformed", f"expected {form}, got bytes that are not") from None
         try:
-            return reader.read(message)
+            return read(message)
         except TOO_LARGE:
             raise _too_large() from None
 
     return parse
 
 
-def _parse_with(load: Load, reader: "_Reader") -> Parse:
+def _parser_with(load: Load, read: Reads) -> Parse:
     def parse(record: Record) -> Sample | Frame | LabelsAlone:
         message = load(record)
         try:
-            return reader.read(message)
+            return read(message)
         except TOO_LARGE:
             raise _too_large() from None
 
@@ -169,13 +172,23 @@ def _too_large() -> Problem:
     return Problem("malformed", "expected numbers that a float can hold, got larger ones")
 
 
+def message_reader(source: SourceSection, dim: int, late: bool = False) -> Reads:
+    """Samples of what is decoded already; raises as `parser_of` expects it."""
+    return _Reader(source, dim, None, Paths.of(source, None), late).read
+
+
 def loader(source: SourceSection, paths: Paths) -> Callable[[bytes], Message]:
     """Decodes a record to the fields of its own that the paths begin with; the others are skipped as they are read."""
     tops = {name: Any for path in paths.all for name in (path.top, path.literal) if name is not None}
     if source.format == "msgpack" and source.fields is None:
         tops["dtype"] = Any
+    return message_decoder(source.format, tops)
+
+
+def message_decoder(form: str, tops: dict[str, Any]) -> Callable[[bytes], Message]:
+    """Decodes a record to these fields of its own, of these types."""
     shape: Any = TypedDict("Message", tops, total=False)  # type: ignore[misc]
-    module = msgspec.msgpack if source.format == "msgpack" else msgspec.json
+    module = msgspec.msgpack if form == "msgpack" else msgspec.json
     return module.Decoder(shape).decode  # type: ignore[no-any-return]
 
 

@@ -45,6 +45,7 @@ from streamjobs.core.decoding.samples import (
     times_of,
 )
 from streamjobs.core.decoding.schemas import Schemas
+from streamjobs.core.decoding.sensors import sensor_parser
 from streamjobs.core.decoding.unwrap import unwrapping
 from streamjobs.core.messages import Record
 from streamjobs.errors import ConfigError
@@ -82,6 +83,8 @@ def parser(
         return unwrapping(source, dim, mirror, late, schemas, parser)
     if source.format == "raw":
         return lambda record: read_raw(record, source.max_samples, dim)
+    if source.sensors is not None:
+        return sensor_parser(source, dim, late)
     if needs_paths(source, mirror):
         return path_parser(source, dim, mirror, late)
     typed = _typed(source, dim, mirror)
@@ -285,6 +288,7 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
     if (
         source.wrapped
         or source.format != "json"
+        or source.sensors
         or mirror is not None
         or not Paths.of(source, mirror).flat
         or source.categories_of

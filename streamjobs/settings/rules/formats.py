@@ -18,6 +18,11 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 
 def format_contradictions(source: SourceSection, registry: RegistrySection | None, refused: bool) -> Problems:
     """refused: there is a [registry], but it has mistakes of its own."""
+    if source.sensors is not None and source.envelope != "none":
+        yield (
+            ("source", "envelope"),
+            "envelope has no meaning with sensors: their samples say themselves when they were; remove it.",
+        )
     file, place = source.schema_file, ("source", "schema_file")
     if not source.has_schema:
         for name in ("schema_file", "message"):
