@@ -107,7 +107,7 @@ def _sampled(job: "Job", path: Path, key: str | None) -> dict[str, Any]:
     from streamjobs.errors import ConfigError
     from streamjobs.recordings.files import records_of
 
-    if key is None:
+    if key is None and job.settings.source.key is None:
         raise ConfigError("--sample needs --key, the name of the column with the key.")
     records = list(islice(records_of(path, job.settings.source, key, side=job.settings.side), SAMPLED))
     decoded = job.decode(records)

@@ -33,7 +33,7 @@ def replay(
             "--input", help="A .jsonl, .csv, .parquet or .npz file; 'topic' for the job's input topic, or topic:NAME."
         ),
     ],
-    key: Annotated[str | None, typer.Option(help="Column of the file with the key.")] = None,
+    key: Annotated[str | None, typer.Option(help="Column of the file with the key; absent: [source] key.")] = None,
     time_column: Annotated[
         str | None,
         typer.Option(
@@ -168,7 +168,7 @@ def records_to_replay(
         return topic_records(settings.broker, name, *times, max_bytes=settings.source.max_bytes)
     if begin is not None or end is not None:
         raise ConfigError("--from and --to work for topics only; cut the file before you replay it.")
-    if key is None:
+    if key is None and settings.source.key is None:
         raise ConfigError("--input of a file needs --key, the name of the column with the key.")
     if settings.window is not None and time_column is None and settings.source.time is None:
         raise ConfigError("windows need times; name the file's column with --time, or in the job file as [source] time.")

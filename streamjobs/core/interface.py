@@ -22,6 +22,7 @@ class JobLike(Protocol):
     @property
     def model(self) -> str: ...  # its name in outputs and metrics
     def compile(self) -> None: ...
+    def on_partitions(self, partitions: int) -> "JobLike": ...  # refuses keys inside values on other partitions than theirs
     def last_event(self, data: bytes) -> tuple[float, Offsets]: ...  # of a snapshot: newest event time, applied offsets
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from algorithms import Learner
 from algorithms.common.protocol import State
 from algorithms.drift.report import watches_columns
+from streamjobs.core.decoding.keys import KeyAll, keyed
 from streamjobs.core.decoding.records import Decoded, decoder
 from streamjobs.core.messages import Record
 from streamjobs.core.state import held_stages, migration, snapshot
@@ -41,6 +42,7 @@ class Job(NamedTuple):
     population: Population | None
     targets: int  # columns of a prediction
     shape: Shape
+    keyed: KeyAll  # gives records the keys that the job goes by
     decode: Callable[[Sequence[Record]], Decoded]
     fingerprint: bytes
     described: dict[str, str]
@@ -80,6 +82,7 @@ class Job(NamedTuple):
                 targets=targets,
                 taught=0 if others is None else others.rows,
             ),
+            keyed=keyed(settings.source),
             decode=decoder(settings.source, composition.dim, composition.mirror, settings.labels.wait > 0),
             fingerprint=blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).digest(),
             described=described,
@@ -90,6 +93,10 @@ class Job(NamedTuple):
     def starting_from(self, data: bytes) -> "Job":
         """The job whose new keys begin from an exported state; raises SnapshotError."""
         return self._replace(start=_start(self, data))
+
+    def on_partitions(self, partitions: int) -> "Job":
+        """The job that refuses a record on another partition than its key's, see `decoding.keys`."""
+        return self._replace(keyed=keyed(self.settings.source, partitions))
 
     @property
     def settings(self) -> Settings:

@@ -2,13 +2,30 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from streamjobs.settings.types import MOST_NUMBERS, Bytes, Categories, FieldName, Missing, Seconds, Section, Topic, Zone
+
+REKEYED = ".by-key"  # after the name of the topic that `streamjobs rekey` copies
 
 
 class SourceSection(Section):
     topic: Topic = Field(description="input topic")
+    key: FieldName | None = Field(
+        default=None,
+        description="field with the key, or a path as in `fields`, such as device.id: a text, a whole number or a boolean; "
+        "absent: the record's own key",
+    )
+    rekeyed: bool = Field(
+        default=False,
+        description="with `key`: the job reads the topic TOPIC.by-key, to which 'streamjobs rekey' copies the input topic's "
+        "records with their keys",
+    )
+    partitioner: Literal["murmur2", "crc32", "fnv1a"] = Field(
+        default="murmur2",
+        description="with `key`, of a topic with several partitions that is not rekeyed: how producers choose a key's "
+        "partition; a record elsewhere stops the worker",
+    )
     format: Literal["json", "msgpack", "raw"] = Field(default="json", description="encoding of record values")
     fields: list[FieldName] | None = Field(
         default=None,
@@ -89,6 +106,23 @@ class SourceSection(Section):
     max_header_bytes: Bytes = Field(
         default=64 << 10, description="largest total of a record's header names and values (size, or bytes)"
     )
+
+    @model_validator(mode="after")
+    def _read_rekeyed(self) -> "SourceSection":
+        """`topic` is the one that the job reads, wherever it is used."""
+        if self.rekeyed:
+            self.__dict__["topic"] = self.base_topic + REKEYED  # frozen
+        return self
+
+    @property
+    def base_topic(self) -> str:
+        """What `streamjobs rekey` reads, and what the names of the job's other topics begin with."""
+        return self.topic.removesuffix(REKEYED) if self.rekeyed else self.topic
+
+    @property
+    def key_in_value(self) -> bool:
+        """Whether the job goes by the keys inside values. Records of a rekeyed topic have them as their own."""
+        return self.key is not None and not self.rekeyed
 
     @property
     def may_miss(self) -> bool:

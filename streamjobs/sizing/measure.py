@@ -135,6 +135,8 @@ class _Records:
             body[source.time] = times[0] if one else times
         if settings.window is not None and settings.window.mirror is not None:
             body[settings.window.mirror.field] = settings.window.mirror.when
+        if source.key is not None:
+            body[source.key] = f"key-{self.key}"
         if self.labels and source.label is not None and settings.labels.wait == 0:
             body[source.label] = self.labels[chosen // 3 % len(self.labels)]
         return body

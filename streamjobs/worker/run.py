@@ -113,6 +113,8 @@ def _run(settings: Settings, core: Core, page: Page | None, *, once: bool, drain
     log.info("serving /metrics and /health", host=settings.metrics.host, port=port, page=page is not None)
     try:
         source = probe(settings, core.job, drain=drain)
+        if settings.source.key_in_value:
+            core = core._replace(job=core.job.on_partitions(source.origin.partitions))
         started = time.perf_counter()
         load_lapack()
         return_large_arrays()

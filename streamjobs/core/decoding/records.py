@@ -14,7 +14,7 @@ from algorithms.common.protocol import Array
 from streamjobs.core.decoding import raw
 from streamjobs.core.decoding.formats import batch_parser, parser
 from streamjobs.core.decoding.samples import MAX_LABEL, Frame, LabelsAlone, Problem, Sample, Singles, label_of
-from streamjobs.core.messages import Headers, Record, Unread
+from streamjobs.core.messages import Headers, Keyed, Record, Unread
 from streamjobs.errors import RecordError
 from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
@@ -226,6 +226,8 @@ def _check_limits(record: Record, source: SourceSection) -> None:
     key, value = record.key, record.value
     if isinstance(record, Unread):
         raise Problem("batch", f"{record.problem}; the letter's value is the batch as it came")
+    if isinstance(record, Keyed) and record.problem is not None:
+        raise Problem(*record.problem)
     if not key:
         raise Problem("no_key", "expected a key, got none")
     if len(key) > source.max_key_bytes:
@@ -239,6 +241,15 @@ def _check_limits(record: Record, source: SourceSection) -> None:
             "headers",
             f"expected at most {source.max_headers} headers of {source.max_header_bytes} bytes in all, got more",
         )
+
+
+def refusal(record: Record, source: SourceSection) -> RecordError | None:
+    """Why a record is beyond the limits of [source], or has no key; None where it is within them."""
+    try:
+        _check_limits(record, source)
+    except Problem as problem:
+        return _located(record, problem)
+    return None
 
 
 def _headers_fit(headers: Headers, source: SourceSection) -> bool:
