@@ -11,7 +11,8 @@ from algorithms import Learner
 from algorithms.common.protocol import State
 from algorithms.drift.report import watches_columns
 from streamjobs.core.decoding.keys import KeyAll, keyed
-from streamjobs.core.decoding.records import Decoded, decoder
+from streamjobs.core.decoding.records import Decoded
+from streamjobs.core.decoding.time_units import job_decoder, time_judge
 from streamjobs.core.messages import Record
 from streamjobs.core.state import held_stages, migration, snapshot
 from streamjobs.core.state.population import Population, begin_head
@@ -83,7 +84,7 @@ class Job(NamedTuple):
                 taught=0 if others is None else others.rows,
             ),
             keyed=keyed(settings.source),
-            decode=decoder(settings.source, composition.dim, composition.mirror, settings.labels.wait > 0),
+            decode=job_decoder(composition, settings.source),
             fingerprint=blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).digest(),
             described=described,
             start=None,
@@ -97,6 +98,14 @@ class Job(NamedTuple):
     def on_partitions(self, partitions: int) -> "Job":
         """The job that refuses a record on another partition than its key's, see `decoding.keys`."""
         return self._replace(keyed=keyed(self.settings.source, partitions))
+
+    def time_unit_of(self, record: Record) -> str | None:
+        """The unit in which the record's time must be; None where it does not tell."""
+        return time_judge(self.settings.source)(record)
+
+    def in_time_unit(self, unit: str) -> "Job":
+        """The job with the unit that was decided for time_unit = "auto"."""
+        return self._replace(decode=job_decoder(self.composition, self.settings.source.in_unit(unit)))
 
     @property
     def settings(self) -> Settings:

@@ -141,7 +141,8 @@ def _require_same_topics(settings: Settings, present: Topics) -> None:
     """librdkafka reads beyond the end of metadata, so aiokafka is asked for it."""
     kafka, group = client.for_aiokafka(settings.broker), group_of(settings)
     now = _ids(present.metadata)
-    for place, one in groups.commits(kafka, group).items():
+    found: Mapping[Place, Any] = changelog_edit.ask(settings, lambda: groups.commits(kafka, group))
+    for place, one in found.items():
         before = _ids(one.metadata or "") if place.topic == present.source else {}
         for role, name in (("source", present.source), ("copy", present.target)):
             if before.get(role) and now.get(role) and before[role] != now[role]:
@@ -177,7 +178,7 @@ async def copy(
         await consumer.start()
         return await _Copy(settings, known, consumer, writer, starts).run(stop, tell, once)
     except KafkaError as error:
-        raise client.unanswered(settings.broker, error) from None
+        raise await asyncio.to_thread(client.unanswered, settings.broker, error) from None
     finally:
         await writer.close()
         with suppress(Exception):

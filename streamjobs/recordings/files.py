@@ -21,6 +21,7 @@ from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import ABSENT, FieldPath, column_path, path_of
 from streamjobs.settings.source import SourceSection
+from streamjobs.settings.time_units import AUTO, unit_of
 from streamjobs.settings.times import seconds_since_1970, zone_of
 from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
@@ -185,14 +186,14 @@ def records_of(
     for _, first in read_ahead:
         _require_columns(path, first, (("key", key), ("time", time), ("recording", recording)))
     key_of, time_of, recording_of = map(_getter, (key, time, recording))
-    as_key = _key if source.key is None else key_bytes
+    as_key, stamp_of = _key if source.key is None else key_bytes, _stamping(source)
 
     def stored() -> Generator[Stored, None, None]:
         encode = _encoder(source, side)
         for offset, (text, row) in enumerate(itertools.chain(read_ahead, rows)):
             value, headers = (text, ()) if text is not None else encode(row)
             moment = time_of(row)
-            stamp = _milliseconds(moment, source)
+            stamp = stamp_of(moment)
             if stamp is None and stamped and row:  # a broken line is told as one
                 raise ConfigError(_no_time(path, offset, time, moment, source))
             record_key = as_key(key_of(row))
@@ -239,6 +240,23 @@ def _key(value: Any) -> bytes | None:
     return None if value is None else str(value).encode()
 
 
+def _stamping(source: SourceSection) -> Callable[[Any], int | None]:
+    """`_milliseconds`, with time_unit = "auto" in the unit of the first number that tells it."""
+    decided = source
+
+    def stamp_of(time: Any) -> int | None:
+        nonlocal decided
+        if decided.time_unit == AUTO:
+            last = time[-1] if isinstance(time, list) and time else time
+            unit = unit_of(last)
+            if unit is None and not isinstance(last, str):
+                return None
+            decided = decided if unit is None else source.in_unit(unit)
+        return _milliseconds(time, decided)
+
+    return stamp_of
+
+
 def _milliseconds(time: Any, source: SourceSection) -> int | None:
     """A time as a record's timestamp, of a frame its last one; None where it is no number."""
     if isinstance(time, list) and time:
@@ -257,8 +275,9 @@ def _milliseconds(time: Any, source: SourceSection) -> int | None:
 def _no_time(path: Path, offset: int, column: str | None, time: Any, source: SourceSection) -> str:
     got = "nothing" if time is None else f"{time!r:.60}"
     advice = " A time without a zone needs [source] time_zone." if isinstance(time, str) else ""
+    unit = UNIT_NAMES.get(source.time_unit, "s, ms, us or ns")
     return (
-        f"{path} row {offset + 1}: expected a number of {UNIT_NAMES[source.time_unit]} since 1970 or ISO 8601 in the time "
+        f"{path} row {offset + 1}: expected a number of {unit} since 1970 or ISO 8601 in the time "
         f"column {column!r}, got {got}.{advice}"
     )
 

@@ -2,9 +2,11 @@
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
+from streamjobs.settings.time_units import JUDGED
 from streamjobs.settings.types import MOST_NUMBERS, Bytes, Categories, FieldName, Missing, Seconds, Section, Topic, Zone
+from streamjobs.stages.event_time import END_OF_TIME
 
 REKEYED = ".by-key"  # after the name of the topic that `streamjobs rekey` copies
 
@@ -39,8 +41,10 @@ class SourceSection(Section):
         description="field with the event time, or a path as in `fields`; absent: the record's timestamp, and the order is "
         "that of the offsets",
     )
-    time_unit: Literal["s", "ms", "us", "ns"] = Field(
-        default="s", description="unit of the event time, counted since 1970; times in ISO 8601 have none"
+    time_unit: Literal["s", "ms", "us", "ns", "auto"] = Field(
+        default="s",
+        description="unit of the event time, counted since 1970; auto: the first number tells it, once for the topic; times "
+        "in ISO 8601 have none",
     )
     time_zone: Zone | None = Field(
         default=None,
@@ -118,6 +122,19 @@ class SourceSection(Section):
     def base_topic(self) -> str:
         """What `streamjobs rekey` reads, and what the names of the job's other topics begin with."""
         return self.topic.removesuffix(REKEYED) if self.rekeyed else self.topic
+
+    _auto: bool = PrivateAttr(default=False)
+
+    def in_unit(self, unit: str) -> "SourceSection":
+        """With the unit that was decided for time_unit = "auto"."""
+        decided = self.model_copy(update={"time_unit": unit})
+        decided._auto = True
+        return decided
+
+    @property
+    def time_span(self) -> tuple[float, float]:
+        """The first event time there may be, and the first there may not be; seconds since 1970."""
+        return JUDGED if self._auto else (0.0, END_OF_TIME)
 
     @property
     def key_in_value(self) -> bool:

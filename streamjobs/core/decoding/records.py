@@ -18,8 +18,8 @@ from streamjobs.core.messages import Headers, Keyed, Record, Unread
 from streamjobs.errors import RecordError
 from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
-from streamjobs.settings.types import TIME_UNITS
-from streamjobs.stages.event_time import END_OF_TIME
+from streamjobs.settings.time_units import JUDGED
+from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
 _key, _value = operator.attrgetter("key"), operator.attrgetter("value")
 _timestamp, _headers = operator.attrgetter("timestamp"), operator.attrgetter("headers")
@@ -167,7 +167,8 @@ def _checked(
         return Decoded(owner, times, X, labels, None, sorted(errors.items()))
     known = X if may_miss is None else np.where(np.isnan(X) & may_miss, 0.0, X)
     in_range = np.asarray((np.abs(known) <= source.max_abs).all(axis=1))  # false for NaN as well
-    in_time = (times >= 0.0) & (times < END_OF_TIME)
+    first, end = source.time_span
+    in_time = (times >= first) & (times < end)
     early = (stamps <= 0.0) | (times <= stamps + source.future)
     good = in_range & in_time & early
     if not good.all():
@@ -197,7 +198,8 @@ def _all_good(samples: _Joined, source: SourceSection) -> bool:
     if not X.size:
         return False
     most = source.max_abs
-    in_range = -most <= X.min() and X.max() <= most and times.min() >= 0.0 and times.max() < END_OF_TIME
+    first, end = source.time_span
+    in_range = -most <= X.min() and X.max() <= most and times.min() >= first and times.max() < end
     return bool(in_range and ((stamps <= 0.0) | (times <= stamps + source.future)).all())
 
 
@@ -272,6 +274,9 @@ def _bad_time(time: float, source: SourceSection) -> Problem:
     if source.time is None and source.format != "raw":
         return Problem("bad_time", "expected a record timestamp; set [source] time or let the producer set timestamps")
     got = f"{time:g} s" if np.isfinite(time) else "NaN or infinity"
+    if source.time_span == JUDGED:
+        unit = UNIT_NAMES[source.time_unit]
+        return Problem("bad_time", f"expected a time from 1973 to 5138 in {unit}, which the first one tells, got {got}")
     return Problem(
         "bad_time", f"expected a time from 1970 to 9999, got {got}; check [source] time_unit ({source.time_unit})"
     )

@@ -23,6 +23,7 @@ from streamjobs.settings.sections import (
     WindowSection,
 )
 from streamjobs.settings.source import REKEYED, SourceSection
+from streamjobs.settings.time_units import AUTO
 from streamjobs.settings.types import MOST_NUMBERS
 from streamjobs.stages.windows import MOST_SAMPLES
 
@@ -87,6 +88,7 @@ def _source(source: SourceSection) -> Problems:
                     f"{name} has no meaning in raw records: it is in the header streamjobs-{name}.",
                 )
     yield from _keys(source)
+    yield from _time_unit(source)
     yield from _missing(source)
     yield from _categories(source)
     fields = source.fields
@@ -114,6 +116,11 @@ def _source(source: SourceSection) -> Problems:
     if source.dim is not None and source.dim != columns:
         what = "fields" if columns == len(fields) else "columns that fields and categories give"
         yield ("source", "dim"), f"dim must be the number of {what} ({columns}), or absent; got {source.dim}."
+
+
+def _time_unit(source: SourceSection) -> Problems:
+    if source.time_unit == AUTO and source.time is None:
+        yield ("source", "time_unit"), "time_unit = 'auto' needs the field with the event time; set time, or remove it."
 
 
 def _keys(source: SourceSection) -> Problems:
