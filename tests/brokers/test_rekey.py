@@ -10,7 +10,6 @@ from streamjobs.core.partitioners import murmur2
 from streamjobs.core.state import snapshot
 from streamjobs.job_files import load_job
 from tests.brokers.fixtures import LEARNING, MakeJob
-from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent
 from tests.brokers.load import SOURCE, samples
 from tests.brokers.rekeyed import (
@@ -49,20 +48,16 @@ def without_offsets(snapshots: dict[tuple[int, bytes], bytes]) -> dict[tuple[int
     return {place: snapshot.encode(snapshot.decode(data)._replace(offsets={})) for place, data in snapshots.items()}
 
 
-def test_states_are_those_of_keyed_records_through_two_kills_inside_transactions(
-    make_job: MakeJob, fork_server: ForkServer
-) -> None:
-    run_through_kills(make_job, fork_server, records=800, kills=2)
+def test_states_are_those_of_keyed_records_through_two_kills_inside_transactions(make_job: MakeJob) -> None:
+    run_through_kills(make_job, records=800, kills=2)
 
 
 @pytest.mark.long
-def test_states_are_those_of_keyed_records_through_ten_kills_under_a_long_stream(
-    make_job: MakeJob, fork_server: ForkServer
-) -> None:
-    run_through_kills(make_job, fork_server, records=30_000, kills=10)
+def test_states_are_those_of_keyed_records_through_ten_kills_under_a_long_stream(make_job: MakeJob) -> None:
+    run_through_kills(make_job, records=30_000, kills=10)
 
 
-def run_through_kills(make_job: MakeJob, fork_server: ForkServer, *, records: int, kills: int) -> None:
+def run_through_kills(make_job: MakeJob, *, records: int, kills: int) -> None:
     job = make_job("rekeyed", make=False, **LEARNING | {"source": {**BY_KEY, "lateness": LATENESS}})
     base = create_base(job)
     sent = list(samples(records, keys=KEYS))
@@ -91,7 +86,7 @@ def run_through_kills(make_job: MakeJob, fork_server: ForkServer, *, records: in
     assert {one.key() for one in letters} == {None, b"own"}
 
     assert command("topics", "create", job.path) == 0
-    code, lines = wait_for_exit(Worker(job, program=(*RUN, "--once"), fork_server=fork_server))
+    code, lines = wait_for_exit(Worker(job, program=(*RUN, "--once")))
     assert code == 0, lines
     assert len(job.sink("dlq", committed_only=True)) == len(letters), "the worker had none"
     assert without_offsets(job.snapshots()) == keyed_from_the_start(job, [*sent, *flush])
