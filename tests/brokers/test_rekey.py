@@ -1,5 +1,7 @@
 """`rekey` on a real broker: a topic keyed inside its values becomes one keyed by them, exactly once, whatever is killed."""
 
+import json
+import time
 from collections import Counter
 
 import pytest
@@ -10,11 +12,13 @@ from streamjobs.core.partitioners import murmur2
 from streamjobs.core.state import snapshot
 from streamjobs.job_files import load_job
 from tests.brokers.fixtures import LEARNING, MakeJob
-from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent
+from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, until
 from tests.brokers.load import SOURCE, samples
 from tests.brokers.rekeyed import (
     BY_KEY,
     LATENESS,
+    REKEY,
+    copied,
     create_base,
     flushing,
     keyed_inside,
@@ -58,7 +62,9 @@ def test_states_are_those_of_keyed_records_through_ten_kills_under_a_long_stream
 
 
 def run_through_kills(make_job: MakeJob, *, records: int, kills: int) -> None:
-    job = make_job("rekeyed", make=False, **LEARNING | {"source": {**BY_KEY, "lateness": LATENESS}})
+    head = {"name": "rls", "classes": ["down", "up"]}  # else they are numbered as they come, before samples are sorted
+    sections = LEARNING | {"source": {**BY_KEY, "lateness": LATENESS}, "head": head}
+    job = make_job("rekeyed", make=False, **sections)
     base = create_base(job)
     sent = list(samples(records, keys=KEYS))
     inside = list(keyed_inside(iter(sent)))
@@ -101,3 +107,54 @@ def verify_order(copies: list[Stored], originals: list[object]) -> None:
         partition, offset = place[one.value]
         assert offset > newest.get((one.key, partition), -1)
         newest[one.key, partition] = offset
+
+
+def test_of_two_rekeys_the_later_one_goes_on_and_every_record_is_copied_once(make_job: MakeJob) -> None:
+    job = make_job("two", make=False, **LEARNING | {"source": BY_KEY})
+    create_base(job)
+    inside = list(keyed_inside(samples(90, keys=KEYS)))
+    produce(job, inside[:30])
+    first = Worker(job, "first", program=REKEY)
+    second = None
+    try:
+        until(lambda: copied(job) == 30 or first.assert_running(), "the first one has copied all", 120)
+        second = Worker(job, "second", program=REKEY)
+        while first.process.poll() is None and len(inside) > 30:
+            second.assert_running()
+            produce(job, [inside.pop()])  # the first one notices when it writes
+            time.sleep(0.5)
+        code, lines = wait_for_exit(first)
+        assert code == 1 and "another 'streamjobs rekey' of this job has taken over" in lines[-1], lines
+        sent = sum(job.ends(job.settings.source.base_topic).values())
+        until(lambda: copied(job) == sent or second.assert_running(), "the second one has copied all", 120)
+        assert second.stop() == 0, second.text()
+    finally:
+        for process in filter(None, (first, second)):
+            process.end()
+    originals = [one.value() for one in job.read(job.settings.source.base_topic)]
+    assert Counter(one.value for one in job.inputs()) == Counter(originals) and len(originals) == sent > 30
+
+
+def test_a_key_on_two_partitions_stops_the_worker_and_a_decided_time_unit_is_found_again(make_job: MakeJob) -> None:
+    job = make_job("strays", **LEARNING | {"source": {**SOURCE, "key": "device.id", "time_unit": "auto"}})
+    placed = [one._replace(partition=murmur2(key_of(one), PARTITIONS)) for one in keyed_inside(samples(60))]
+    job.produce(placed)
+    code, lines = wait_for_exit(worker := Worker(job, program=(*RUN, "--once")))
+    (decided,) = worker.events("time unit")
+    assert code == 0 and (decided["unit"], decided["decided"]) == ("s", "now"), lines
+    committed = job.committed()
+    assert committed == job.ends() and len(job.snapshots()) == len({key_of(one) for one in placed})
+    before = job.snapshots()
+
+    stray = placed[0]._replace(partition=(placed[0].partition + 1) % PARTITIONS)
+    job.produce([stray])
+    code, lines = wait_for_exit(worker := Worker(job, "b"))
+    (found,) = worker.events("time unit")
+    assert (found["unit"], found["decided"]) == ("s", "at an earlier start")
+    assert code == 3 and len(lines) == 1 and "streamjobs rekey JOB" in lines[0], lines
+    assert key_of(stray).decode() not in worker.text(), "keys are not for logs"
+    assert job.committed() == committed and job.snapshots() == before
+
+
+def key_of(record: Sent) -> bytes:
+    return str(json.loads(record.value or b"")["device"]["id"]).encode()
