@@ -79,7 +79,7 @@ def replay(
 
     if export is not None and not pool:
         raise ConfigError("--export needs --pool: without it, every key has its own model.")
-    job = job_of(job_file)
+    job = _in_time_unit(job_of(job_file), source)
     if pool and job.population is not None:
         raise ConfigError(
             f"{job_file}: --pool learns a start for new keys, but this job has one in [population]; use 'streamjobs fit'."
@@ -123,6 +123,17 @@ def replay(
             note(f"warning: {text}")
     if nothing is not None and expected is None:  # recorded outputs say what is right
         raise NothingLearned(nothing)
+
+
+def _in_time_unit(job: "Job", source: str) -> "Job":
+    """With the unit of times that workers have decided for the input topic; else the first record decides."""
+    from streamjobs.kafka.preflight import kept_time_unit
+    from streamjobs.settings.time_units import AUTO
+
+    if job.settings.source.time_unit != AUTO or source not in ("topic", f"topic:{job.settings.source.topic}"):
+        return job
+    unit = kept_time_unit(job.settings)
+    return job.in_time_unit(unit) if unit else job
 
 
 def _nothing_learned(job: "Job", tally: "Tally", errors: list[str]) -> str | None:

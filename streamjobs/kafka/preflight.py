@@ -104,6 +104,12 @@ def _time_unit(settings: Settings, commits: Commits) -> str:
     return decided_time_unit(settings.source.topic, [one.metadata for one in of_input])
 
 
+def kept_time_unit(settings: Settings) -> str:
+    """What workers have decided for time_unit = "auto"; "" where they have not. Raises SetupError if no broker tells."""
+    _, counts = topics.connect(settings.broker, [settings.source.topic])
+    return _time_unit(settings, _all_commits(settings)) if settings.source.topic in counts else ""
+
+
 def _growth(settings: Settings, commits: Commits, partitions: int) -> layout.Growth | None:
     """What the group's commits tell of partitions that are new to the states."""
     return layout.growth(_of_input(settings, commits), partitions)

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 
-from streamjobs.core.decoding.by_path import Paths, _loader, kind_of
-from streamjobs.core.decoding.samples import UNDECODABLE, Problem
+from streamjobs.core.decoding.by_path import kind_of
+from streamjobs.core.decoding.one_field import field_reader
+from streamjobs.core.decoding.samples import Problem
 from streamjobs.core.messages import Keyed, Record, Unread
 from streamjobs.core.partitioners import PARTITIONERS
 from streamjobs.errors import SetupError
-from streamjobs.settings.paths import path_of
 from streamjobs.settings.source import SourceSection
 
 CACHED_KEYS = 65_536  # whose partitions are remembered
@@ -73,23 +73,15 @@ def each_keyed(source: SourceSection, records: Iterable[Record]) -> Iterator[Rec
 def key_reader(source: SourceSection) -> Callable[[Record], Record]:
     """A function that gives a record the key inside its value; one without a key there says why in `problem`."""
     assert source.key is not None
-    path = path_of(source.key)
-    load, find, most = _loader(source, Paths([path], None, None, None)), path.getter, source.max_bytes
+    name, field_of = source.key, field_reader(source, source.key)
 
-    def read(value: bytes | None) -> bytes:
-        if not value:
-            raise Problem("malformed", "expected a value, got none")
-        if len(value) > most:
-            raise Problem("too_large", f"expected a value of at most {most} bytes, got {len(value)}")
-        try:
-            found = find(load(value))
-        except UNDECODABLE:
-            raise Problem("malformed", f"expected {source.format}, got bytes that are not") from None
+    def read(record: Record) -> bytes:
+        found = field_of(record)
         key = key_bytes(found)
         if key is None:
             got = "an empty text" if found == "" else kind_of(found)
             kinds = "a text, a whole number or a boolean"
-            raise Problem("no_key", f"expected {kinds} in field {path.text!r}, the key, got {got}")
+            raise Problem("no_key", f"expected {kinds} in field {name!r}, the key, got {got}")
         return key
 
     def key_of(record: Record) -> Record:
@@ -97,7 +89,7 @@ def key_reader(source: SourceSection) -> Callable[[Record], Record]:
             return record
         key, problem = None, None
         try:
-            key = read(record.value)
+            key = read(record)
         except Problem as error:
             problem = error.reason, error.text
         return Keyed(

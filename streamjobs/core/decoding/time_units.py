@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from streamjobs.core.decoding.by_path import Paths, _loader
+from streamjobs.core.decoding.one_field import field_reader
 from streamjobs.core.decoding.records import Decoded, decoder
-from streamjobs.core.decoding.samples import UNDECODABLE
+from streamjobs.core.decoding.samples import Problem
 from streamjobs.core.messages import Record, Unread
 from streamjobs.settings.composition import Composition
-from streamjobs.settings.paths import path_of
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.time_units import AUTO, unit_of
 
@@ -23,16 +22,14 @@ from streamjobs.settings.time_units import AUTO, unit_of
 def time_judge(source: SourceSection) -> Callable[[Record], str | None]:
     """A function that says in which unit a record's time must be, None where it does not tell."""
     assert source.time is not None
-    path = path_of(source.time)
-    load, find, most = _loader(source, Paths([path], None, None, None)), path.getter, source.max_bytes
+    field_of = field_reader(source, source.time)
 
     def judge(record: Record) -> str | None:
-        value = record.value
-        if not value or len(value) > most or isinstance(record, Unread):
+        if isinstance(record, Unread):
             return None
         try:
-            return _unit_of(find(load(value)))
-        except UNDECODABLE:
+            return _unit_of(field_of(record))
+        except Problem:
             return None
 
     return judge
