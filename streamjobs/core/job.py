@@ -182,6 +182,16 @@ class Job(NamedTuple):
         return list(self.population.names if self.population is not None else self.classes or ())
 
     @property
+    def rejects(self) -> bool:
+        """Whether rows whose scores resemble no known class are unknown."""
+        return self.reject_below is not None
+
+    @property
+    def reject_below(self) -> float | None:
+        """The score below which a row's class is unknown; None where nothing is rejected."""
+        return None
+
+    @property
     def most_names(self) -> int | None:
         """Classes a key may know; None where labels are numbers."""
         return self.targets if self.task == "classification" else None

@@ -172,7 +172,8 @@ def _sinks(settings: Settings, *, gives_features: bool, predicts: bool) -> dict[
     base, chosen = settings.source.topic, settings.sinks
     alarms = tells_alarms(settings.drift, chosen)
     every_row = settings.drift is not None and (chosen.drift is not None or not alarms)
-    wanted = {"features": gives_features, "predictions": predicts, "drift": every_row, "alarms": alarms, "dlq": True}
+    features = gives_features and (chosen.version == 1 or chosen.features is not None)
+    wanted = {"features": features, "predictions": predicts, "drift": every_row, "alarms": alarms, "dlq": True}
     sinks = {}
     for sink, on in wanted.items():
         topic = getattr(chosen, sink)

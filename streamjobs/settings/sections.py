@@ -224,7 +224,17 @@ class DriftSection(Section):
 
 
 class SinksSection(Section):
-    features: Topic | None = Field(default=None, description="topic of features; '': off; absent: <source>.features")
+    version: Literal[1, 2] = Field(
+        default=1,
+        description="version of the records: in 2 every field has one type, a header names the schema, and features are off "
+        "unless named; 1 is that of releases up to 0.2.0",
+    )
+    scores: bool = Field(
+        default=False, description="classification: predictions also have the scores of all classes, and the two best"
+    )
+    features: Topic | None = Field(
+        default=None, description="topic of features; '': off; absent: <source>.features with version 1, else off"
+    )
     predictions: Topic | None = Field(
         default=None, description="topic of predictions; '': off; absent: <source>.predictions"
     )
@@ -238,6 +248,9 @@ class SinksSection(Section):
         "with [drift] false_alarms, else off",
     )
     dlq: Topic | None = Field(default=None, description="topic of dead letters; cannot be off; absent: <source>.dlq")
+
+
+SINKS = ("features", "predictions", "drift", "alarms", "dlq")  # settings of [sinks] that name a topic
 
 
 class StateSection(Section):

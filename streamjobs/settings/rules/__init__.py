@@ -12,6 +12,7 @@ from streamjobs.settings.learners import PREDICTING, TASK, is_bounded
 from streamjobs.settings.rules.broker import access_contradictions
 from streamjobs.settings.rules.drift import drift_contradictions
 from streamjobs.settings.sections import (
+    SINKS,
     HeadSection,
     JobSection,
     LabelsSection,
@@ -330,7 +331,7 @@ def _sinks(
     sinks: SinksSection, source: SourceSection, parts: Mapping[str, Any], learners: Mapping[str, Learner]
 ) -> Problems:
     users = {source.topic: "the input topic"}
-    for name in SinksSection.model_fields:
+    for name in SINKS:
         stated = getattr(sinks, name)
         if name == "dlq" and stated == "":
             yield (
@@ -341,6 +342,8 @@ def _sinks(
         if stated in (".", ".."):
             yield ("sinks", name), f"{name} must be a topic's name; got {stated!r}."
         if name == "alarms" and stated is None and not tells_alarms(parts.get("drift"), sinks):
+            continue
+        if name == "features" and stated is None and sinks.version > 1:
             continue
         topic = f"{source.topic}.{name}" if stated is None else stated
         if topic and topic in users:
@@ -357,6 +360,20 @@ def _sinks(
         yield ("sinks", "features"), "no features would be sent: the learner predicts and gives none. Remove the setting."
     if sinks.predictions and head is None and learner is not None and learner.kind == "features":
         yield ("sinks", "predictions"), "no predictions would be sent without a [head]. Add one, or remove the setting."
+    if sinks.scores and sinks.predictions == "":
+        yield ("sinks", "scores"), "scores stand in predictions, which are off. Remove one of the two settings."
+    elif sinks.scores and learner is not None and not _classifies(parts, learner):
+        yield ("sinks", "scores"), "scores need a classification; this job has none. Remove the setting."
     for name, what in (("drift", "drift events"), ("alarms", "alarms")):
         if getattr(sinks, name) and parts.get("drift") is None:
             yield ("sinks", name), f"no {what} would be sent without a [drift] section. Add one, or remove the setting."
+
+
+def _classifies(parts: Mapping[str, Any], learner: Learner) -> bool:
+    """Whether the job's head, or its learner that predicts by itself, has classes."""
+    head = parts.get("head")
+    if head is not None:
+        return bool(head.task == "classification")
+    usual = "classification" if "population" in parts else "regression"
+    extra = getattr(parts.get("learner"), "model_extra", None) or {}
+    return learner.kind in PREDICTING and extra.get("task", usual) == "classification"
