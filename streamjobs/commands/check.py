@@ -65,12 +65,12 @@ def check(
     if sample is not None:
         result["sample"] = _sampled(job, sample, key)
     if online:
-        from streamjobs.kafka.preflight import expiring_certificates, obstacles
+        from streamjobs.kafka.preflight import expiring_certificates, obstacles, unsent_outputs
 
         problems = obstacles(job.settings, job)
         if problems:
             raise SetupError("\n".join(problems))
-        result["advice"] += expiring_certificates(job.settings.broker)
+        result["advice"] += [*expiring_certificates(job.settings.broker), *unsent_outputs(job.settings, job)]
         result["online"] = "the broker answers; every topic is there and fits; every right is granted"
     if compile_now:
         compile_loops(job)

@@ -90,6 +90,7 @@ def _tell_of_threads(health: Health) -> Callable[[threading.ExceptHookArgs], Non
 
 def _run(settings: Settings, core: Core, page: Page | None, *, once: bool, drain: bool) -> None:
     from streamjobs.kafka.preflight import probe
+    from streamjobs.kafka.topics import UNSENT
 
     drift = settings.drift
     metrics = Metrics(
@@ -113,6 +114,8 @@ def _run(settings: Settings, core: Core, page: Page | None, *, once: bool, drain
     log.info("serving /metrics and /health", host=settings.metrics.host, port=port, page=page is not None)
     try:
         source = probe(settings, core.job, drain=drain)
+        if source.unsent is not None:
+            log.warning("features are not sent", reason=f"[sinks]: {UNSENT.format(source.unsent)}")
         started = time.perf_counter()
         load_lapack()
         return_large_arrays()
