@@ -112,6 +112,9 @@ def _narrowed(job: Job, sink: str, record: type[msgspec.Struct]) -> JsonSchema:
     body["required"] = [name for name in fields if name in body.get("required", ()) or name in _optional(record)]
     if sink == "predictions":
         _narrow_answers(job, fields)
+    if sink == "features":
+        parts = job.composition
+        fields["z"] |= _length((parts.map or parts.learner).width_for(job.width))
     body.pop("title", None)
     body.pop("description", None)
     for one in definitions.values():
@@ -168,6 +171,16 @@ def _narrow_answers(job: Job, fields: JsonSchema) -> None:
 
 def _length(targets: int) -> JsonSchema:
     return {"minItems": targets, "maxItems": targets}
+
+
+def lengths(fields: JsonSchema) -> dict[str, int]:
+    """Of a schema's fields those that are lists of numbers of one length, by name."""
+    found = {}
+    for name, field in fields.items():
+        for one in field.get("anyOf", [field]):
+            if one.get("type") == "array" and "maxItems" in one:
+                found[name] = one["maxItems"]
+    return found
 
 
 def _inline(schema: JsonSchema) -> JsonSchema:
