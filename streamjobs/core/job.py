@@ -27,6 +27,7 @@ from streamjobs.stages.idle import Idle
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.names import ALARMS, BOOKS, CLIP, FILL, IDLE, LEARNER, MAP, ORDER, SCALING
 from streamjobs.stages.order import Order, OrderState
+from streamjobs.stages.reject import Rejection
 from streamjobs.stages.stage import JobStage, Shape, refuse
 
 SEED_BYTES = 6
@@ -182,14 +183,9 @@ class Job(NamedTuple):
         return list(self.population.names if self.population is not None else self.classes or ())
 
     @property
-    def rejects(self) -> bool:
-        """Whether rows whose scores resemble no known class are unknown."""
-        return self.reject_below is not None
-
-    @property
-    def reject_below(self) -> float | None:
-        """The score below which a row's class is unknown; None where nothing is rejected."""
-        return None
+    def rejection(self) -> Rejection | None:
+        """When the class of a row is unknown; None where it never is."""
+        return self.population.reject if self.population is not None and self.composition.reject is not None else None
 
     @property
     def most_names(self) -> int | None:

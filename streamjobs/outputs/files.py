@@ -47,7 +47,7 @@ def _cells(row: Row, lengths: dict[str, int]) -> Row:
         numbers = [None] * lengths[name] if value is None else value
         if not isinstance(numbers, list) or len(numbers) != lengths[name]:
             raise ConfigError(
-                f"export: the record {row['streamjobs_id']} has another number of values in {name} than the "
+                f"export: the record {row['output_id']} has another number of values in {name} than the "
                 f"{lengths[name]} of this job; was the topic written with other settings?"
             )
         made |= {f"{name}_{n}": number for n, number in enumerate(numbers)}

@@ -14,7 +14,7 @@ from streamjobs.outputs.schema import JsonSchema, output_schemas
 
 MOST_RECENT = 200_000  # ids of a partition that are kept: more than a checkpoint repeats
 ADDED = {  # columns before those of the record
-    "streamjobs_id": {"type": "string"},
+    "output_id": {"type": "string"},
     "time": {"type": "string", "format": "date-time"},
 }
 _LETTER = [name.removeprefix("streamjobs-error-") for name in LETTER_HEADERS[1:]]
@@ -92,7 +92,7 @@ class Table:
             row = self._letter(key, value, told) if self.sink == "dlq" else self._row(identity, value, told)
             if row is not None:
                 self.count += 1
-                yield {"streamjobs_id": identity, "time": timestamp, **row}
+                yield {"output_id": identity, "time": timestamp, **row}
 
     def _row(self, identity: str, value: bytes | None, told: dict[str, bytes]) -> dict[str, Any] | None:
         try:

@@ -141,7 +141,7 @@ def _absent(job: Job, sink: str) -> Iterator[str]:
     classifies = job.task == "classification"
     if not (settings.sinks.scores and classifies):
         yield from _SCORES
-    if not job.rejects:
+    if job.rejection is None:
         yield "unknown"
     own = "classes" if classifies else "number" if job.composition.targets == 1 else "numbers"
     if settings.sinks.version > 1:

@@ -59,6 +59,7 @@ class Composition(NamedTuple):
     classes: list[str] | None  # declared ones
     max_classes: int | None  # None: a population's
     targets: int  # of a regression
+    reject: float | None  # with [population]: most of the rows of known classes that may be unknown
     falls_back: bool  # on the last label, where a row has no scores
     facts: dict[str, str]  # what a population of this job belongs to
     model: str  # how outputs and metrics name learner and head
@@ -122,6 +123,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         classes=list(head.classes) if head.classes and classifies else None,
         max_classes=None if own_most and not head.classes else len(head.classes or ()) or head.max_classes,
         targets=head.targets,
+        reject=head.reject if classifies and population else None,
         falls_back=classifies and (head.fallback == "last_label" or (learner.falls_back and head.fallback is None)),
         facts=_facts(settings, windows),
         model=model,

@@ -144,7 +144,7 @@ class NamedSection(BaseModel):
 class LearnerSection(NamedSection):
     name: str = Field(
         description="a learner of the registry; its settings follow. A learner that predicts by itself (without a [head]) "
-        "also takes task, classes, max_classes, targets, smooth, clip_target and fallback here, as in [head]"
+        "also takes task, classes, max_classes, targets, smooth, clip_target, fallback and reject here, as in [head]"
     )
     freeze: bool | None = Field(
         default=None, description="whether the map stops learning: always with [population], never without"
@@ -177,6 +177,14 @@ class HeadSection(NamedSection):
     fallback: Literal["last_label", "none"] | None = Field(
         default=None,
         description="classification: prediction for a row without scores; absent: last_label with gated_rls, else none",
+    )
+    reject: float | None = Field(
+        default=None,
+        gt=0,
+        le=0.5,
+        description="classification with a [population]: rows whose scores resemble no known class are unknown; by the "
+        "threshold that 'streamjobs fit' learns from people left out, at most this share of the rows of known classes; "
+        "absent: none",
     )
 
 

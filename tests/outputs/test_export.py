@@ -75,7 +75,7 @@ def test_csv_and_json_lines_say_what_parquet_says(tmp_path: Path) -> None:
         of_lines = [json.loads(line) for line in paths[2].read_text().splitlines()]
         assert len(of_parquet) == len(of_csv) == len(of_lines) > 3
         for a, b, c in zip(of_parquet, of_csv, of_lines, strict=True):
-            assert a["streamjobs_id"] == b["streamjobs_id"] == c["streamjobs_id"]
+            assert a["output_id"] == b["output_id"] == c["output_id"]
             assert a["time"].isoformat(timespec="milliseconds").replace("+00:00", "Z") == b["time"] == c["time"]
             assert a.keys() == b.keys()
             for field, value in a.items():

@@ -57,6 +57,7 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         rules.append(_roles(learner, parts.get("head"), learners))
     if task := parts.get("task"):
         rules.append(_task("head" if parts.get("head") else "learner", task))
+        rules.append(_rejects("head" if parts.get("head") else "learner", task, parts))
     if drift := parts.get("drift"):
         rules.append(drift_contradictions(drift, parts.get("head"), learners))
     rules.append(_population(parts, learners))
@@ -249,10 +250,19 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
         )
 
 
+def _rejects(section: str, task: HeadSection, parts: Mapping[str, Any]) -> Problems:
+    if task.reject is not None and task.task == "classification" and parts.get("population") is None:
+        yield (
+            (section, "reject"),
+            "reject needs a [population]: 'streamjobs fit' learns from people left out which scores are usual. "
+            "Add one, or remove the setting.",
+        )
+
+
 def _task(section: str, task: HeadSection) -> Problems:
     stated = {name for name, field in HeadSection.model_fields.items() if getattr(task, name) != field.default}
     if task.task == "regression":
-        for name in ("classes", "max_classes", "smooth", "fallback"):
+        for name in ("classes", "max_classes", "smooth", "fallback", "reject"):
             if name in stated:
                 yield (section, name), f"{name} has no meaning in a regression; remove it, or set task = 'classification'."
         return
@@ -371,9 +381,5 @@ def _sinks(
 
 def _classifies(parts: Mapping[str, Any], learner: Learner) -> bool:
     """Whether the job's head, or its learner that predicts by itself, has classes."""
-    head = parts.get("head")
-    if head is not None:
-        return bool(head.task == "classification")
-    usual = "classification" if "population" in parts else "regression"
-    extra = getattr(parts.get("learner"), "model_extra", None) or {}
-    return learner.kind in PREDICTING and extra.get("task", usual) == "classification"
+    task = parts.get("task")
+    return task is None or (task.task == "classification" and ("head" in parts or learner.kind in PREDICTING))
