@@ -14,7 +14,7 @@ SHARE = 0.05
 
 
 def main(arguments: list[str] | None = None) -> int:
-    quick = options(__doc__, arguments).quick
+    quick = options("reject", __doc__, arguments, quick="a linear head alone").quick
     for title, read in SETS.items():
         data = read()
         for name in ("linear",) if quick else ("linear", "ald 300"):
