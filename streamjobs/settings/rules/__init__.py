@@ -11,6 +11,7 @@ from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, is_bounded
 from streamjobs.settings.rules.broker import access_contradictions
 from streamjobs.settings.rules.drift import drift_contradictions
+from streamjobs.settings.rules.sensors import sensor_contradictions
 from streamjobs.settings.sections import (
     SINKS,
     HeadSection,
@@ -39,6 +40,8 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         rules.append(_job(job))
     if source := parts.get("source"):
         rules.append(_source(source))
+        if source.sensors is not None:
+            rules.append(sensor_contradictions(source, source.sensors, parts.get("window")))
     if broker := parts.get("broker"):
         rules.append(access_contradictions(broker))
     if window := parts.get("window"):
@@ -91,14 +94,14 @@ def _source(source: SourceSection) -> Problems:
     yield from _missing(source)
     yield from _categories(source)
     fields = source.fields
-    if fields is None and source.dim is None:
+    if source.width is None:
         example = '\'fields = ["ax", "ay", "az"]\''
         yield (
             ("source", "fields"),
             f"the length of x is unknown; name the fields with its numbers, such as {example}, "
             f"or set 'dim = 3' if field {source.x!r} holds them as a list.",
         )
-    named = fields if fields is not None else [source.x]
+    named = fields if fields is not None else [source.x] if source.sensors is None else []
     for other in ("time", "label"):
         if getattr(source, other) in named:
             yield ("source", other), f"{other} must be a field of its own; {getattr(source, other)!r} is already part of x."
@@ -164,11 +167,11 @@ def _window(window: WindowSection) -> Problems:
 
 def _windowed(window: WindowSection, source: SourceSection) -> Problems:
     mirror, fields = window.mirror, source.fields
-    channels = len(source.columns) if fields is not None else source.dim
+    channels = source.width
     if window.statistics == "gravity" and channels is not None and channels < 3:
         expected = "needs acceleration in the first three fields"
         yield ("window", "statistics"), f"statistics = 'gravity' {expected}; [source] has {channels}. Choose 'rich'."
-    if mirror is None:
+    if mirror is None or source.sensors is not None:  # of sensors, another rule says so
         return
     place = ("window", "mirror")
     if source.format == "raw":
@@ -207,9 +210,11 @@ def _exactly_once(job: JobSection, state: StateSection) -> Problems:
 
 
 def _ttl(ttl: float, source: SourceSection, labels: LabelsSection | None) -> Problems:
-    longest_wait = max(source.lateness, labels.wait if labels else 0.0, labels.delay if labels else 0.0)
+    waits = 0.0 if source.sensors is None else source.sensors.patience
+    longest_wait = max(source.lateness + waits, labels.wait if labels else 0.0, labels.delay if labels else 0.0)
     if ttl <= longest_wait or ttl <= 0:
-        expected = "must be longer than samples and labels wait ([source] lateness, [labels] wait and delay: "
+        settings = "[source] lateness, [source.sensors] wait, [labels] wait and delay"
+        expected = f"must be longer than samples and labels wait ({settings}: "
         yield ("state", "ttl"), f"ttl {expected}{longest_wait:g} s); got {ttl:g} s."
 
 
