@@ -29,6 +29,7 @@ from streamjobs.stages.idle import Idle
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.names import ALARMS, BOOKS, CLIP, FILL, IDLE, LEARNER, MAP, ORDER, SCALING, SENSORS
 from streamjobs.stages.order import Order, OrderState
+from streamjobs.stages.reject import Rejection
 from streamjobs.stages.sensors import SensorsState
 from streamjobs.stages.stage import JobStage, Shape, refuse
 
@@ -197,6 +198,11 @@ class Job(NamedTuple):
     def given_names(self) -> list[str]:
         """Class names every key knows: declared, or the population's."""
         return list(self.population.names if self.population is not None else self.classes or ())
+
+    @property
+    def rejection(self) -> Rejection | None:
+        """When the class of a row is unknown; None where it never is."""
+        return self.population.reject if self.population is not None and self.composition.reject is not None else None
 
     @property
     def most_names(self) -> int | None:

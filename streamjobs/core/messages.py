@@ -155,6 +155,7 @@ class Report:
     wrong: int = 0  # of those, classifications that were wrong
     measured: int = 0  # labels of a regression that a prediction made before could be held against
     squared: float = 0.0  # sum of their squared errors, each the mean over the numbers of a label
+    unknown: int = 0  # rows whose class is unknown ([head] reject); not wrong, whatever their label
     targets_clipped: int = 0  # labels of a regression that were learned closer to what is usual for their key
     drift_events: int = 0
     watch_events: dict[str, int] = field(default_factory=dict)  # of those, by what is watched

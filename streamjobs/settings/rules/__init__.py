@@ -13,6 +13,7 @@ from streamjobs.settings.rules.broker import access_contradictions
 from streamjobs.settings.rules.drift import drift_contradictions
 from streamjobs.settings.rules.sensors import sensor_contradictions
 from streamjobs.settings.sections import (
+    SINKS,
     HeadSection,
     JobSection,
     LabelsSection,
@@ -60,6 +61,7 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         rules.append(_roles(learner, parts.get("head"), learners))
     if task := parts.get("task"):
         rules.append(_task("head" if parts.get("head") else "learner", task))
+        rules.append(_rejects("head" if parts.get("head") else "learner", task, parts))
     if drift := parts.get("drift"):
         rules.append(drift_contradictions(drift, parts.get("head"), learners))
     rules.append(_population(parts, learners))
@@ -278,10 +280,19 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
         )
 
 
+def _rejects(section: str, task: HeadSection, parts: Mapping[str, Any]) -> Problems:
+    if task.reject is not None and task.task == "classification" and parts.get("population") is None:
+        yield (
+            (section, "reject"),
+            "reject needs a [population]: 'streamjobs fit' learns from people left out which scores are usual. "
+            "Add one, or remove the setting.",
+        )
+
+
 def _task(section: str, task: HeadSection) -> Problems:
     stated = {name for name, field in HeadSection.model_fields.items() if getattr(task, name) != field.default}
     if task.task == "regression":
-        for name in ("classes", "max_classes", "smooth", "fallback"):
+        for name in ("classes", "max_classes", "smooth", "fallback", "reject"):
             if name in stated:
                 yield (section, name), f"{name} has no meaning in a regression; remove it, or set task = 'classification'."
         return
@@ -360,7 +371,7 @@ def _sinks(
     sinks: SinksSection, source: SourceSection, parts: Mapping[str, Any], learners: Mapping[str, Learner]
 ) -> Problems:
     users = {source.topic: "the input topic", source.base_topic: "the input topic"}
-    for name in SinksSection.model_fields:
+    for name in SINKS:
         stated = getattr(sinks, name)
         if name == "dlq" and stated == "":
             yield (
@@ -371,6 +382,8 @@ def _sinks(
         if stated in (".", ".."):
             yield ("sinks", name), f"{name} must be a topic's name; got {stated!r}."
         if name == "alarms" and stated is None and not tells_alarms(parts.get("drift"), sinks):
+            continue
+        if name == "features" and stated is None and sinks.version > 1:
             continue
         topic = f"{source.base_topic}.{name}" if stated is None else stated
         if topic and topic in users:
@@ -387,6 +400,16 @@ def _sinks(
         yield ("sinks", "features"), "no features would be sent: the learner predicts and gives none. Remove the setting."
     if sinks.predictions and head is None and learner is not None and learner.kind == "features":
         yield ("sinks", "predictions"), "no predictions would be sent without a [head]. Add one, or remove the setting."
+    if sinks.scores and sinks.predictions == "":
+        yield ("sinks", "scores"), "scores stand in predictions, which are off. Remove one of the two settings."
+    elif sinks.scores and learner is not None and not _classifies(parts, learner):
+        yield ("sinks", "scores"), "scores need a classification; this job has none. Remove the setting."
     for name, what in (("drift", "drift events"), ("alarms", "alarms")):
         if getattr(sinks, name) and parts.get("drift") is None:
             yield ("sinks", name), f"no {what} would be sent without a [drift] section. Add one, or remove the setting."
+
+
+def _classifies(parts: Mapping[str, Any], learner: Learner) -> bool:
+    """Whether the job's head, or its learner that predicts by itself, has classes."""
+    task = parts.get("task")
+    return task is None or (task.task == "classification" and ("head" in parts or learner.kind in PREDICTING))
