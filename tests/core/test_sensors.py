@@ -294,7 +294,17 @@ def test_a_sensor_that_stops_is_a_gap_of_the_window_and_is_told_by_name():
     taken = Taken()
     taken.add(made.report)
     (told,) = [one for one in taken.much_skipped() if one.reason == "unpaired"]
-    assert "gyroscope 1 times" in told.advice
+    assert told.advice.endswith("(gaps: gyroscope 1)")
+
+
+def test_a_sensor_that_never_comes_is_named_where_nothing_is_learned():
+    payload = [[one for one in readings(n, n + 1) if one["name"] != "gyroscope"] for n in range(8)]
+    made, _ = run(job(), [push(n, one) for n, one in enumerate(payload)])
+    assert made.report.rows == 0 and made.report.sensor_gaps == {"gyroscope": 1}
+    taken = Taken()
+    taken.add(made.report)
+    assert "samples are skipped as unpaired" in (taken.nothing_learned() or "")
+    assert (taken.nothing_learned() or "").endswith("(gaps: gyroscope 1).")
 
 
 def test_a_late_sample_is_a_dead_letter_where_the_job_says_so():
