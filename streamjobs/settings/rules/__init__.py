@@ -23,7 +23,8 @@ from streamjobs.settings.sections import (
     StateSection,
     WindowSection,
 )
-from streamjobs.settings.source import SourceSection
+from streamjobs.settings.source import REKEYED, SourceSection
+from streamjobs.settings.time_units import AUTO
 from streamjobs.settings.types import MOST_NUMBERS
 from streamjobs.stages.windows import MOST_SAMPLES
 
@@ -80,8 +81,8 @@ def _job(job: JobSection) -> Problems:
 
 
 def _source(source: SourceSection) -> Problems:
-    if source.topic in ("", ".", ".."):
-        yield ("source", "topic"), f"topic must be a topic's name; got {source.topic!r}."
+    if source.base_topic in ("", ".", ".."):
+        yield ("source", "topic"), f"topic must be a topic's name; got {source.base_topic!r}."
     if source.format == "raw":
         for name in ("time", "label"):
             if getattr(source, name) is not None:
@@ -89,6 +90,8 @@ def _source(source: SourceSection) -> Problems:
                     ("source", name),
                     f"{name} has no meaning in raw records: it is in the header streamjobs-{name}.",
                 )
+    yield from _keys(source)
+    yield from _time_unit(source)
     yield from _missing(source)
     yield from _categories(source)
     fields = source.fields
@@ -116,6 +119,28 @@ def _source(source: SourceSection) -> Problems:
     if source.dim is not None and source.dim != columns:
         what = "fields" if columns == len(fields) else "columns that fields and categories give"
         yield ("source", "dim"), f"dim must be the number of {what} ({columns}), or absent; got {source.dim}."
+
+
+def _time_unit(source: SourceSection) -> Problems:
+    if source.time_unit == AUTO and source.time is None:
+        yield ("source", "time_unit"), "time_unit = 'auto' needs the field with the event time; set time, or remove it."
+
+
+def _keys(source: SourceSection) -> Problems:
+    if source.key is None:
+        for name in ("rekeyed", "partitioner"):
+            if name in source.model_fields_set and getattr(source, name):
+                yield ("source", name), f"{name} has no meaning without the field with the key; set key, or remove {name}."
+        return
+    if source.format == "raw":
+        yield ("source", "key"), "key names a field, and raw records have none; remove it, and give records their keys."
+    if source.rekeyed and "partitioner" in source.model_fields_set:
+        yield (
+            ("source", "partitioner"),
+            "partitioner has no meaning with rekeyed, whose records are partitioned by murmur2; remove it.",
+        )
+    if len(source.topic) > LONGEST_TOPIC:
+        yield ("source", "topic"), f"topic must have at most {LONGEST_TOPIC} characters with {REKEYED!r} after it."
 
 
 def _categories(source: SourceSection) -> Problems:
@@ -334,7 +359,7 @@ def _labels(
 def _sinks(
     sinks: SinksSection, source: SourceSection, parts: Mapping[str, Any], learners: Mapping[str, Learner]
 ) -> Problems:
-    users = {source.topic: "the input topic"}
+    users = {source.topic: "the input topic", source.base_topic: "the input topic"}
     for name in SinksSection.model_fields:
         stated = getattr(sinks, name)
         if name == "dlq" and stated == "":
@@ -347,7 +372,7 @@ def _sinks(
             yield ("sinks", name), f"{name} must be a topic's name; got {stated!r}."
         if name == "alarms" and stated is None and not tells_alarms(parts.get("drift"), sinks):
             continue
-        topic = f"{source.topic}.{name}" if stated is None else stated
+        topic = f"{source.base_topic}.{name}" if stated is None else stated
         if topic and topic in users:
             yield ("sinks", name), f"{name} must be a topic of its own; {topic!r} is already {users[topic]}."
         elif topic:
