@@ -126,6 +126,13 @@ def test_what_sensor_logger_pushes_is_read_as_it_comes():
     ]
 
 
+def test_the_key_may_be_the_device_of_the_message():
+    without = [one._replace(key=None) for one in pushes(4, keys=2)]
+    made, _ = run(job(source={"key": "deviceId"}), without)
+    wanted, _ = run(job(), pushes(4, keys=2))
+    assert values(made.outputs) == values(wanted.outputs) and made.report.keys_created == 2
+
+
 def test_the_example_of_the_page_is_a_job_and_a_record():
     section = PAGE.read_text().partition("## Several sensors")[2].partition("\n## ")[0]
     table, body = re.findall(r"```(?:toml|json)\n(.*?)```", section, re.DOTALL)
