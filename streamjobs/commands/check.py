@@ -8,11 +8,13 @@ import typer
 from pydantic import BaseModel
 
 from streamjobs.commands.console import AsJson, JobFile, compile_loops, note, say, show, table
+from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, KeyIs, Separator, Start, how_of, with_rate
 from streamjobs.settings.toml import toml
 from streamjobs.settings.types import readable
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
+    from streamjobs.recordings.tables import How
     from streamjobs.settings.sections import Settings
 
 SELDOM = 60.0  # seconds between checkpoints that `size` compares a shorter time with
@@ -38,8 +40,13 @@ def check(
     online: Annotated[
         bool, typer.Option("--online", help="Also check the broker: topics, partition counts, rights.")
     ] = False,
-    sample: Annotated[Path | None, typer.Option(help="Decode this recording's first rows, as a worker would.")] = None,
+    sample: Annotated[Path | None, typer.Option(help=f"Decode the first rows as a worker would. {FILES}.")] = None,
     key: Annotated[str | None, typer.Option(help="Column of --sample with the key.")] = None,
+    key_from: KeyFrom = None,
+    key_is: KeyIs = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    start: Start = None,
     keys: Annotated[int, typer.Option(min=1, help="Number of keys to predict sizes for.")] = 1000,
     compile_now: Annotated[
         bool, typer.Option("--compile", help="Compile the job's loops into the cache, so that its workers start at once.")
@@ -63,7 +70,7 @@ def check(
     advice = [*notes(job.settings), *unreadable(broker), *exposed(broker, metrics)]
     result: dict[str, Any] = {"job": str(job_file), "advice": advice, **_predicted(job, keys)}
     if sample is not None:
-        result["sample"] = _sampled(job, sample, key)
+        result["sample"] = _sampled(job, sample, key, how_of(separator, decimal, key_from, key_is, start))
     if online:
         from streamjobs.kafka.preflight import expiring_certificates, obstacles
 
@@ -103,13 +110,14 @@ def _predicted(job: "Job", keys: int) -> dict[str, Any]:
     }
 
 
-def _sampled(job: "Job", path: Path, key: str | None) -> dict[str, Any]:
+def _sampled(job: "Job", path: Path, key: str | None, how: "How") -> dict[str, Any]:
     from streamjobs.errors import ConfigError
     from streamjobs.recordings.files import records_of
 
-    if key is None:
-        raise ConfigError("--sample needs --key, the name of the column with the key.")
-    records = list(islice(records_of(path, job.settings.source, key, side=job.settings.side), SAMPLED))
+    if key is None and how.key_from is None and how.key_is is None:
+        raise ConfigError("--sample needs --key, the name of the column with the key (or --key-from, --key-is).")
+    how, settings = with_rate(how, job.settings), job.settings
+    records = list(islice(records_of(path, settings.source, key, side=settings.side, how=how), SAMPLED))
     decoded = job.decode(records)
     reasons: dict[str, int] = {}
     for _, error in decoded.errors:

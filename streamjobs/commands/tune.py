@@ -109,7 +109,8 @@ def drift_tune(
     Alarms before --quiet-until are false; they stand beside what [drift] false_alarms promises. After it a key counts as
     found with its first alarm.
     """
-    from streamjobs.commands.replay import milliseconds, records_to_replay
+    from streamjobs.commands.recordings.options import milliseconds
+    from streamjobs.commands.replay import records_to_replay
     from streamjobs.job_files import job_from, job_of
     from streamjobs.replay import alarm_rates
     from streamjobs.replay.engine import Replay

@@ -83,7 +83,7 @@ def read_times(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], di
     """
     found = {}
     for column in columns_of(rows):
-        if column.kind == "text" and says_time(column.name) and all(map(_is_iso, column.values)):
+        if column.kind == "text" and all(map(_is_iso, column.values)):
             found[column.name] = all(map(_has_zone, column.values))
     if not found:
         return list(rows), found

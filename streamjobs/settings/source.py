@@ -8,6 +8,10 @@ from streamjobs.settings.types import MOST_NUMBERS, Bytes, Categories, FieldName
 
 
 class SourceSection(Section):
+    preset: Literal["sensorlogger", "phyphox", "radar", "applewatch", "edgeimpulse"] | None = Field(
+        default=None,
+        description="the tool that records or files are of; it sets `fields`, `time` and `time_unit` where they are absent",
+    )
     topic: Topic = Field(description="input topic")
     format: Literal["json", "msgpack", "raw"] = Field(default="json", description="encoding of record values")
     fields: list[FieldName] | None = Field(
