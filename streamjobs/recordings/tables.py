@@ -57,12 +57,12 @@ def rows_of_file(place: Place, how: How = HOW) -> Iterator[Row]:
     """
     if place.kind in LINES:
         return (row for _, row in lines_of_file(place))
-    return _or_config_error(place, _READERS[place.kind](place, how))
+    return _or_config_error(place, lambda: _READERS[place.kind](place, how))
 
 
 def lines_of_file(place: Place) -> Iterator[tuple[bytes, Row]]:
     """The lines of a file with a JSON object a line, as they are and as rows. A broken line has an empty row."""
-    return _or_config_error(place, _lines(place))
+    return _or_config_error(place, lambda: _lines(place))
 
 
 def dialect_of_file(place: Place, how: How = HOW) -> Dialect:
@@ -72,10 +72,10 @@ def dialect_of_file(place: Place, how: How = HOW) -> Dialect:
     return dialect_of(head, str(place), how.separator, how.decimal)
 
 
-def _or_config_error(place: Place, rows: Iterator[Any]) -> Iterator[Any]:
+def _or_config_error(place: Place, read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     """The rows; raises ConfigError if the file is damaged, or is not what its ending says."""
     try:
-        yield from rows
+        yield from read()
     except UnicodeDecodeError:
         raise ConfigError(
             f"{place}: expected CSV in the encoding of its first rows, got bytes of another one; save it as UTF-8."

@@ -62,7 +62,7 @@ def read(broker: Broker, topic: str) -> list[Stored]:
 def test_a_phones_folder_becomes_a_running_activity_job(broker: Broker, tmp_path: Path) -> None:
     sensor_logger(tmp_path / "walk-1", seconds=24)
     said = typed(walk("A phone's recording"), tmp_path, broker)
-    settings = load_job(tmp_path / "job.toml", {})
+    settings = load_job(tmp_path / "walk.toml", {})
     assert settings.source.preset == "sensorlogger" and settings.source.label == "annotation"
     assert re.search(r"[0-9,]+ records in phone, all acknowledged", said[3])
     predictions = [json.loads(record.value) for record in read(broker, "phone.predictions")]
@@ -76,7 +76,7 @@ def test_a_machines_csv_with_semicolons_and_gaps_becomes_a_running_job(broker: B
     machine_csv(tmp_path / "press.csv", rows=200)
     said = typed(walk("A machine's log"), tmp_path, broker)
     assert "decimal commas" in said[1] and "200 records in press, all acknowledged" in said[3]
-    settings = load_job(tmp_path / "job.toml", {})
+    settings = load_job(tmp_path / "press.toml", {})
     assert settings.source.time == "Zeit" and settings.source.missing != "dlq"
     assert read(broker, "press.features") or read(broker, "press.alarms") is not None
     assert not read(broker, "press.dlq")
