@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import BaseModel
 
-from streamjobs.commands.console import AsJson, JobFile, compile_loops, note, say, show, table
+from streamjobs.commands.console import AsJson, JobFile, compile_loops, moment, note, say, show, table
 from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, KeyIs, Separator, Start, how_of, with_rate
 from streamjobs.settings.toml import toml
 from streamjobs.settings.types import readable
@@ -15,10 +15,12 @@ from streamjobs.settings.types import readable
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.recordings.tables import How
+    from streamjobs.replay.first_rows import FirstRows
     from streamjobs.settings.sections import Settings
 
 SELDOM = 60.0  # seconds between checkpoints that `size` compares a shorter time with
 SAMPLED = 10_000  # most records of a sample that are decoded
+SHOWN, MOST_COLUMNS = 3, 24  # of the rows that a sample gives
 
 
 def add_to(app: typer.Typer) -> None:
@@ -113,12 +115,14 @@ def _predicted(job: "Job", keys: int) -> dict[str, Any]:
 def _sampled(job: "Job", path: Path, key: str | None, how: "How") -> dict[str, Any]:
     from streamjobs.errors import ConfigError
     from streamjobs.recordings.files import records_of
+    from streamjobs.replay.first_rows import first_rows
 
     if key is None and how.key_from is None and how.key_is is None:
         raise ConfigError("--sample needs --key, the name of the column with the key (or --key-from, --key-is).")
     how, settings = with_rate(how, job.settings), job.settings
     records = list(islice(records_of(path, settings.source, key, side=settings.side, how=how), SAMPLED))
     decoded = job.decode(records)
+    first = first_rows(job, records, SHOWN) if len(decoded.owner) else None
     reasons: dict[str, int] = {}
     for _, error in decoded.errors:
         reasons[error.reason] = reasons.get(error.reason, 0) + 1
@@ -129,7 +133,32 @@ def _sampled(job: "Job", path: Path, key: str | None, how: "How") -> dict[str, A
         "labelled": sum(label is not None for label in decoded.labels),
         "dead_letters": reasons,
         "first_error": str(decoded.errors[0][1]) if decoded.errors else None,
+        "rows": first.rows if first is not None else 0,
+        "skipped": dict(first.skipped) if first is not None else {},
+        "first_rows": None if first is None else _as_table(first),
     }
+
+
+def _as_table(first: "FirstRows") -> dict[str, Any]:
+    return {
+        "columns": list(first.columns),
+        "rows": [row._asdict() for row in first.unscaled],
+        "scaled": [row.numbers for row in first.scaled],
+    }
+
+
+def _print_rows(first: dict[str, Any]) -> None:
+    """A line for each number of a row, as it is and as the learner gets it."""
+    rows, scaled = first["rows"], first["scaled"]
+    say("\nthe first rows, in the units of the records" + (", and scaled as the learner gets them:" if scaled else ":"))
+    names = [f"{row['key']} {moment(1000 * row['time'])[11:]}" for row in rows]
+    lines = []
+    for number, name in enumerate(first["columns"][:MOST_COLUMNS]):
+        cells = [row["numbers"][number] for row in rows] + [numbers[number] for numbers in scaled]
+        lines.append((name, *cells))
+    table(("column", *names, *(f"scaled {n + 1}" for n in range(len(scaled)))), lines, left=("column",))
+    if len(first["columns"]) > MOST_COLUMNS:
+        say(f"and {len(first['columns']) - MOST_COLUMNS} more columns (--json has them all)")
 
 
 def _print_result(result: dict[str, Any], keys: int) -> None:
@@ -158,10 +187,16 @@ def _print_result(result: dict[str, Any], keys: int) -> None:
         if sample["first_error"]:
             counts = ", ".join(f"{reason} {count}" for reason, count in sample["dead_letters"].items())
             say(f"             {counts}; the first: {sample['first_error']}")
+        if sample["skipped"]:
+            counts = ", ".join(f"{reason} {count:,}" for reason, count in sample["skipped"].items())
+            say(f"             skipped: {counts}")
+        say(f"             rows for the learner: {sample['rows']:,}")
     if "online" in result:
         say(f"  online     {result['online']}")
     if "compiled" in result:
         say(f"  compiled   the job's loops are in {result['compiled']}")
+    if "sample" in result and result["sample"]["first_rows"] is not None and result["sample"]["first_rows"]["rows"]:
+        _print_rows(result["sample"]["first_rows"])
 
 
 def size(

@@ -67,11 +67,13 @@ def newest(
             raise client.unanswered(broker, error) from None
         finally:
             consumer.close()
-        each = -(-count // len(ends))
+        known = {partition: (first, end) for partition, (first, end) in ends.items() if end is not None}
         ranges: dict[int, Range] = {}
-        for partition, (first, end) in ends.items():
-            assert end is not None
-            ranges[partition] = read_to.get(partition, max(first, end - each)), end
+        left = count
+        for n, (partition, (first, end)) in enumerate(sorted(known.items(), key=lambda one: one[1][1] - one[1][0])):
+            take = min(end - first, -(-left // (len(known) - n)))  # what small partitions lack, larger ones give
+            left -= take
+            ranges[partition] = read_to.get(partition, end - take), end
             read_to[partition] = end
         for record in read(broker, topic, ranges, max_bytes=max_bytes):
             found += 1

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from streamjobs.core.messages import Stored
@@ -144,7 +144,7 @@ def _retention(broker: BrokerSection, settings: dict[str, Any], topic: str) -> R
     try:
         entries = admin.describe_configs([resource], request_timeout=timeouts.LOOKUP)[resource].result()
     except KafkaException as error:
-        if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:  # who may only write
+        if error.args[0].code() not in client.NO_ANSWER:  # who may only write, or a broker without such a request
             return Retention(None)
         raise client.unanswered(broker, error) from None
     kept, kind = entries["retention.ms"].value, entries["message.timestamp.type"].value

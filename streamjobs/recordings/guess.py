@@ -25,7 +25,7 @@ from streamjobs.recordings.columns import (
     flattened,
     plain_name,
     read_times,
-    reads_as_number,
+    require_names,
     says_time,
     unit_of_name,
     why_no_number,
@@ -126,21 +126,9 @@ def guess_rows(
             f"{where}: expected a few records as they will arrive, JSON objects or rows of a table; got {got}."
         )
     if header:
-        _require_names(where, columns)
+        require_names(where, columns)
     _require_chosen(where, columns, chosen)
     return _Reader(read, columns, texts, chosen, preset, owners).guess()
-
-
-def _require_names(where: str, columns: Sequence[Column]) -> None:
-    """Raises ConfigError where the first line of a CSV holds numbers; pandas numbers columns from 0, which is fine."""
-    names = [column.name for column in columns]
-    if [name for name in names if name] == [str(n) for n in range(len(list(filter(None, names))))]:
-        return
-    if all(map(reads_as_number, names)):
-        got = ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
-        raise ConfigError(
-            f"{where}: expected names of columns in the first line, got numbers ({got}); add a line with names."
-        )
 
 
 def _require_chosen(where: str, columns: Sequence[Column], chosen: Chosen) -> None:
@@ -254,7 +242,7 @@ class _Reader:
 
     def _key(self) -> str | None:
         if self.chosen.key is not None:
-            self.because["key"] = "as chosen"
+            (self.because if self.chosen.key else self.choose)["key"] = "as chosen" if self.chosen.key else "none was chosen"
             return self.chosen.key or None
         found: list[Column] = []
         for column in sorted(self._unused(KEYS), key=lambda column: _rank(column.name, KEYS)):
@@ -292,7 +280,9 @@ class _Reader:
 
     def _label(self) -> Column | None:
         if self.chosen.label is not None:
-            self.because["label"] = "as chosen"
+            (self.because if self.chosen.label else self.choose)["label"] = (
+                "as chosen" if self.chosen.label else "none was chosen"
+            )
             return next((column for column in self.columns if column.name == self.chosen.label), None)
         events = self.preset.export.events if self.preset is not None and self.preset.export is not None else None
         noted = next((c for c in self.columns if events and c.name == events["name"] and c.kind == "text"), None)
@@ -353,6 +343,8 @@ class _Reader:
         if self.chosen.fields is not None:
             self.choose.pop("fields", None)
             self.because["fields"] = "as chosen"
+            taken = {*used, *self.chosen.fields, *self.left_out}
+            self.left_out |= {c.name: "not chosen" for c in self.columns if c.name not in taken}
             return X(list(self.chosen.fields))
         columns = [column for column in self.columns if column.name not in used]
         stated = self.preset.source["fields"] if self.preset is not None else []
