@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 
@@ -52,8 +53,16 @@ class Recording(NamedTuple):
         if isinstance(self.of, Exported):
             return rows_of_export(self.of, how, wanted)
         rows = rows_of_file(self.of, how)
+        if self.of.kind == ".parquet" and (named := dict(_partition(part) for part in self.of.folder if "=" in part)):
+            rows = ({**row, **named} for row in rows)
         strip = preset_of(how.preset).strip if how.preset is not None else ()
         return rows if not strip else map(lambda row: _stripped(row, strip), rows)
+
+
+def _partition(folder: str) -> tuple[str, str | None]:
+    """The column and its value that a folder of partitioned Parquet stands for: person=anna."""
+    name, _, value = folder.partition("=")
+    return unquote(name), None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
 
 
 def _stripped(row: Row, strip: Sequence[str]) -> Row:

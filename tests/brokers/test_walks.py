@@ -15,6 +15,7 @@ from streamjobs.job_files import broker_of, load_job
 from streamjobs.kafka.devbroker.broker import Broker
 from streamjobs.kafka.reader import topic_records
 from tests.cli.exports import machine_csv, sensor_logger
+from tests.cli.jobs import command
 from tests.docs.named import blocks
 from tests.parts import CHECKOUT
 
@@ -72,11 +73,17 @@ def test_a_phones_folder_becomes_a_running_activity_job(broker: Broker, tmp_path
 
 
 @pytest.mark.long  # the same commands on another kind of file
-def test_a_machines_csv_with_semicolons_and_gaps_becomes_a_running_job(broker: Broker, tmp_path: Path) -> None:
+def test_a_machines_csv_with_semicolons_and_gaps_becomes_a_running_job(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     machine_csv(tmp_path / "press.csv", rows=200)
     said = typed(walk("A machine's log"), tmp_path, broker)
     assert "decimal commas" in said[1] and "200 records in press, all acknowledged" in said[3]
     settings = load_job(tmp_path / "press.toml", {})
     assert settings.source.time == "Zeit" and settings.source.missing != "dlq"
-    assert read(broker, "press.features") or read(broker, "press.alarms") is not None
+    monkeypatch.setenv("STREAMJOBS_BROKER__URL", broker.url)
+    capsys.readouterr()
+    assert command("state", "list", tmp_path / "press.toml", "--json") == 0
+    (state,) = json.loads(capsys.readouterr().out)["states"]
+    assert (state["key"], state["rows"]) == ("p1", 192)  # of 8 of 200 rows a number is missing
     assert not read(broker, "press.dlq")

@@ -170,6 +170,15 @@ def test_a_folder_is_read_in_natural_order_and_files_or_folders_are_keys(tmp_pat
     assert {record.key for record in records_of(tmp_path / "all", source, None, how=How(key_is="me"))} == {b"me"}
 
 
+def test_folders_of_partitioned_parquet_are_columns(tmp_path):
+    for person in ("anna b", "bert"):
+        folder = tmp_path / "set" / f"person={person.replace(' ', '%20')}"
+        folder.mkdir(parents=True)
+        as_parquet(folder / "part-0.parquet", [{"ts": 1.0, "ax": 2.0}])
+    written(tmp_path / "set" / "_SUCCESS", "")
+    assert [row["person"] for row in rows_of(tmp_path / "set")] == ["anna b", "bert"]
+
+
 def test_times_that_count_from_0_begin_when_the_user_says(tmp_path):
     source = SourceSection(topic="imu", fields=["ax"], time="t", time_unit="ms")
     path = written(tmp_path / "a.csv", "t,ax\n0,1\n20,2\n")
@@ -178,6 +187,7 @@ def test_times_that_count_from_0_begin_when_the_user_says(tmp_path):
     assert json.loads(found[1].value)["t"] == 1_700_000_000_020
 
 
+@pytest.mark.slow
 def test_commands_take_semicolons_and_say_so(tmp_path, capsys):
     table = list(rows(600))
     lines = ["person;ts;ax;ay;az;activity"]
@@ -196,6 +206,7 @@ def test_commands_take_semicolons_and_say_so(tmp_path, capsys):
     assert "--separator must be one character" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_long_file_is_never_whole_in_memory(tmp_path):
     path = tmp_path / "long.csv"
     path.write_text("t;a\n" + "".join(f"{i},5;{i % 7},25\n" for i in range(20_000)))

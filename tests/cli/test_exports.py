@@ -185,6 +185,7 @@ def test_a_wrong_payload_is_one_sentence(tmp_path, payload, said):
         read(tmp_path / "a.json")
 
 
+@pytest.mark.slow
 def test_init_finds_the_tool_and_its_preset_fits_its_files(tmp_path, capsys):
     radar = "key.projectId,key.userId,key.sourceId,value.time,value.timeReceived,value.x,value.y,value.z\n"
     radar += "".join(f"p,anna,s,{1_700_000_000 + i / 50},{1_700_000_001 + i},{i % 7},0.5,{i % 3}\n" for i in range(120))
