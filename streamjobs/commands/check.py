@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from streamjobs.commands.console import AsJson, JobFile, compile_loops, moment, note, say, show, table
 from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, KeyIs, Separator, Start, how_of, with_rate
 from streamjobs.settings.toml import toml
-from streamjobs.settings.types import readable
+from streamjobs.settings.types import UNIT_NAMES, readable
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -117,9 +117,9 @@ def _sampled(job: "Job", path: Path, key: str | None, how: "How") -> dict[str, A
     from streamjobs.recordings.files import records_of
     from streamjobs.replay.first_rows import first_rows
 
-    if key is None and how.key_from is None and how.key_is is None:
-        raise ConfigError("--sample needs --key, the name of the column with the key (or --key-from, --key-is).")
     how, settings = with_rate(how, job.settings), job.settings
+    if key is None and settings.source.key is None and how.key_from is None and how.key_is is None:
+        raise ConfigError("--sample needs --key, the name of the column with the key (or --key-from, --key-is).")
     records = list(islice(records_of(path, settings.source, key, side=settings.side, how=how), SAMPLED))
     decoded = job.decode(records)
     first = first_rows(job, records, SHOWN) if len(decoded.owner) else None
@@ -131,6 +131,7 @@ def _sampled(job: "Job", path: Path, key: str | None, how: "How") -> dict[str, A
         "samples": len(decoded.owner),
         "keys": len({record.key for record in records}),
         "labelled": sum(label is not None for label in decoded.labels),
+        "time_unit": getattr(job.decode, "unit", None),  # that time_unit = "auto" is decided for
         "dead_letters": reasons,
         "first_error": str(decoded.errors[0][1]) if decoded.errors else None,
         "rows": first.rows if first is not None else 0,
@@ -184,6 +185,8 @@ def _print_result(result: dict[str, Any], keys: int) -> None:
             f"  sample     {sample['records']:,} records of {sample['keys']:,} keys: {sample['samples']:,} samples, "
             f"{sample['labelled']:,} labelled, {sum(sample['dead_letters'].values()):,} dead letters"
         )
+        if sample["time_unit"]:
+            say(f"             times are in {UNIT_NAMES[sample['time_unit']]}, as the first one tells")
         if sample["first_error"]:
             counts = ", ".join(f"{reason} {count}" for reason, count in sample["dead_letters"].items())
             say(f"             {counts}; the first: {sample['first_error']}")

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from streamjobs.core.decoding.keys import key_bytes
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.exports import Exported, columns_of_export, exported, rows_of_export
@@ -22,6 +23,7 @@ from streamjobs.recordings.tables import HOW, LINES, How, Row, lines_of_file, ro
 from streamjobs.settings.paths import ABSENT, FieldPath, column_path, path_of
 from streamjobs.settings.presets import preset_of
 from streamjobs.settings.source import SourceSection
+from streamjobs.settings.time_units import AUTO, unit_of
 from streamjobs.settings.times import seconds_since_1970, zone_of
 from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
@@ -133,12 +135,12 @@ def records_of(
 ) -> Generator[Stored, None, None]:
     """The rows of a file, a folder or an archive as records of one partition, in order; the offset is the row's number.
 
-    key: column with the key, or a path to it, as all others; None where `how` says it. time: column with the record's
-    timestamp, in the job's time unit or ISO 8601; ConfigError is raised at the first row where it holds none (None: the
-    job's event time; without one 1 ms a row). side: column that says how the sensor is worn, if the job mirrors. recording:
-    column whose value is appended to the key, after a NUL; by_file: the recording's own name is. For a JSON job, lines of
-    JSON stay the bytes they are; all other rows are encoded in the job's format. The first row is read at once, so that a
-    missing column raises ConfigError here.
+    key: column with the key, or a path to it, as others; None: as `how` says, or [source] key. time: column with the
+    record's timestamp, in the job's time unit or ISO 8601; ConfigError is raised at the first row where it holds none (None:
+    the job's event time; without one 1 ms a row). side: column that says how the sensor is worn, if the job mirrors.
+    recording: column whose value is appended to the key, after a NUL; by_file: the recording's own name is. For a JSON job,
+    lines of JSON stay the bytes they are; all other rows are encoded in the job's format. The first row is read at once, so
+    that a missing column raises ConfigError here.
     """
     how = dataclasses.replace(how, preset=how.preset or source.preset)
     found = recordings_of(path, how)
@@ -170,16 +172,20 @@ class _Records:
         by_file: bool,
     ) -> None:
         self.recording, self.source, self.side = recording, source, side
-        self.stamped, self.time = time is not None, time or source.time
+        self.stamped, self.time = time is not None, time or source.record_time
         self.apart = apart
-        if how.key_from is not None or how.key_is is not None:
-            key = None
+        key = _key_column(str(recording), source, key, how)
         of, wanted = recording.of, None
+        if how.start is not None and source.time_unit == AUTO:
+            raise ConfigError("--start needs [source] time_unit: times that count from 0 do not tell theirs.")
         if isinstance(of, Exported):
-            fields = source.fields or [source.x]
-            columns = [path_of(name).text for name in (*fields, *filter(None, (source.label, side)))]
-            wanted = [*columns, *filter(None, (key, apart, self.time))]
-            _require_sensors(of, fields, how)
+            if source.sensors is not None:
+                raise ConfigError(
+                    f"{of}: its sensors are merged by time to one row; a job with [source.sensors] reads a record of each. "
+                    f"Use a job with preset = {of.preset.name!r} and without them."
+                )
+            wanted = [*source.record_fields, *filter(None, (source.label, side, key, apart, self.time))]
+            _require_sensors(of, source.record_fields, how)
         lines = isinstance(of, Place) and of.kind in LINES and source.format == "json" and how.start is None
         if lines and isinstance(of, Place):
             self.rows: Iterator[tuple[bytes | None, Row]] = lines_of_file(of)
@@ -189,6 +195,7 @@ class _Records:
         for _, first in self.ahead:
             _require_columns(str(recording), first, (("key", key), ("time", self.time), ("recording", apart)))
         self.key_of, self.time_of, self.apart_of = map(_getter, (key, self.time, apart))
+        self.as_key, self.stamp_of = _key if source.key is None else key_bytes, _stamping(source)
         if how.key_is is not None or how.key_from is not None:
             named = recording.folder if how.key_from == "folder" else recording.name
             text = how.key_is if how.key_is is not None else named
@@ -208,10 +215,10 @@ class _Records:
         for number, (text, row) in enumerate(itertools.chain(self.ahead, self.rows)):
             value, headers = (text, ()) if text is not None else encode(row)
             moment, offset = self.time_of(row), begin + number
-            stamp = _milliseconds(moment, source)
+            stamp = self.stamp_of(moment)
             if stamp is None and self.stamped and row:  # a broken line is told as one
                 raise ConfigError(_no_time(str(self.recording), number, self.time, moment, source))
-            record_key = _key(self.key_of(row))
+            record_key = self.as_key(self.key_of(row))
             if self.apart is not None and record_key is not None:
                 record_key += b"\0" + (_key(self.apart_of(row)) or b"")
             yield Stored(source.topic, 0, offset, offset if stamp is None else stamp, record_key, value, headers)
@@ -226,6 +233,24 @@ def _require_sensors(one: Exported, fields: Sequence[str], how: How) -> None:
             f"{one}: no sensor has the column {', '.join(map(repr, missing))} of [source] fields; there are "
             f"{', '.join(map(repr, there[1:]))}."
         )
+
+
+def _key_column(where: str, source: SourceSection, key: str | None, how: How) -> str | None:
+    """The column with the key, None where `how` says the key.
+
+    Raises ConfigError where nothing says it, or the job and the command line differ.
+    """
+    if how.key_from is not None or how.key_is is not None:
+        if source.key is not None:
+            option = "--key-is" if how.key_from is None else "--key-from"
+            raise ConfigError(f"{option}: the job's keys are in [source] key {source.key!r}; leave it out.")
+        return None
+    named = key or source.key
+    if named is None:
+        raise ConfigError(f"{where}: a file needs --key, the name of the column with the key (or --key-from, --key-is).")
+    if source.key not in (None, named):
+        raise ConfigError(f"--key: the job's keys are in [source] key {source.key!r}; leave --key out, got {key!r}.")
+    return named
 
 
 def _require_columns(path: str, first: Row, columns: Iterable[tuple[str, str | None]]) -> None:
@@ -254,6 +279,23 @@ def _key(value: Any) -> bytes | None:
     return None if value is None else str(value).encode()
 
 
+def _stamping(source: SourceSection) -> Callable[[Any], int | None]:
+    """`_milliseconds`, with time_unit = "auto" in the unit of the first number that tells it."""
+    decided = source
+
+    def stamp_of(time: Any) -> int | None:
+        nonlocal decided
+        if decided.time_unit == AUTO:
+            last = time[-1] if isinstance(time, list) and time else time
+            unit = unit_of(last)
+            if unit is None and not isinstance(last, str):
+                return None
+            decided = decided if unit is None else source.in_unit(unit)
+        return _milliseconds(time, decided)
+
+    return stamp_of
+
+
 def _milliseconds(time: Any, source: SourceSection) -> int | None:
     """A time as a record's timestamp, of a frame its last one; None where it is no number."""
     if isinstance(time, list) and time:
@@ -272,15 +314,17 @@ def _milliseconds(time: Any, source: SourceSection) -> int | None:
 def _no_time(path: str, offset: int, column: str | None, time: Any, source: SourceSection) -> str:
     got = "nothing" if time is None else f"{time!r:.60}"
     advice = " A time without a zone needs [source] time_zone." if isinstance(time, str) else ""
+    unit = UNIT_NAMES.get(source.time_unit, "s, ms, us or ns")
     return (
-        f"{path} row {offset + 1}: expected a number of {UNIT_NAMES[source.time_unit]} since 1970 or ISO 8601 in the time "
+        f"{path} row {offset + 1}: expected a number of {unit} since 1970 or ISO 8601 in the time "
         f"column {column!r}, got {got}.{advice}"
     )
 
 
 def _encoder(source: SourceSection, side: str | None) -> Any:
     """A function from a row to (value, headers) in the job's format, with the columns that the job reads."""
-    paths = [path_of(name) for name in (*(source.fields or [source.x]), *filter(None, (source.time, source.label, side)))]
+    others = filter(None, (source.key, source.time, source.label, side))
+    paths = [path_of(name) for name in (*source.record_fields, *others)]
     if source.format == "raw":
         return lambda row: _raw(row, source, paths)
     encode = msgspec.json.encode if source.format == "json" else msgspec.msgpack.encode

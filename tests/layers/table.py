@@ -76,6 +76,7 @@ LAYERS = (
             *NUMERIC,
             "msgspec",
             "streamjobs.core.messages",
+            "streamjobs.core.partitioners",
             "streamjobs.stages.event_time",
             "algorithms",
             *_SETTINGS,
@@ -95,7 +96,7 @@ LAYERS = (
     _layer(
         "recordings",
         ("streamjobs.recordings",),
-        {*NUMERIC, "cbor2", "msgspec", "pyarrow", "streamjobs.core.messages", *_SETTINGS},
+        {*NUMERIC, "cbor2", "msgspec", "pyarrow", "streamjobs.core.messages", "streamjobs.core.decoding.keys", *_SETTINGS},
     ),
     _layer("kafka", ("streamjobs.kafka",), {*CLIENTS, *_KAFKA, "pydantic"}),
     _layer("kafka client", ("streamjobs.kafka.client",), {*CLIENTS, *_KAFKA, "faust"}),
@@ -115,7 +116,9 @@ LAYERS = (
     ),
     _layer("store", ("streamjobs.worker.store",), {"faust", "rocksdict", "structlog", *BASE}),
     _layer("replay", ("streamjobs.replay",), {"msgspec", "numpy", "streamjobs.kafka", *_CORE}),
-    _layer("maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "streamjobs.worker", *_KAFKA, *_CORE}),
+    _layer(
+        "maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "structlog", "streamjobs.worker", *_KAFKA, *_CORE}
+    ),
     _layer(
         "fit",
         ("streamjobs.fit",),

@@ -55,10 +55,10 @@ def produce(
         raise ConfigError(f"--timestamps must be 'event' or 'now'; got {timestamps!r}.")
     if partitioner not in PARTITIONERS:
         raise ConfigError(f"--partitioner must be {', '.join(PARTITIONERS)}; got {partitioner!r}.")
-    if key is None and key_from is None and key_is is None:
+    if key is None and source.key is None and key_from is None and key_is is None:
         raise ConfigError("produce needs the key: --key COLUMN, --key-from file (or folder), or --key-is NAME.")
     times = _speed(speed)
-    timed = time_column is not None or source.time is not None
+    timed = time_column is not None or source.record_time is not None
     if times is not None and not timed:
         raise ConfigError("--speed needs times; name the column with --time, or in the job file as [source] time.")
     how = with_rate(how_of(separator, decimal, key_from, key_is, start), settings)
