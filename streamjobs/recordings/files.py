@@ -131,10 +131,10 @@ def _parquet(path: Path) -> Iterator[Row]:
     with parquet.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=10_000):
             for row in batch.to_pylist():
-                yield {name: _told(value) for name, value in row.items()}
+                yield {name: plain_time(value) for name, value in row.items()}
 
 
-def _told(value: Any) -> Any:
+def plain_time(value: Any) -> Any:
     """A date with a time as ISO 8601, as records write it."""
     return value.isoformat(sep="T") if isinstance(value, datetime) else value
 
@@ -175,11 +175,24 @@ def records_of(
     to the key, after a NUL. For a JSON job, lines of JSON stay the bytes they are; all other rows are encoded in the job's
     format. The first row is read at once, so that a missing column raises ConfigError here.
     """
-    stamped, time = time is not None, time or source.time
     lines = (
         _lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") and source.format == "json" and path.is_file() else None
     )
     rows: Iterator[tuple[bytes | None, Row]] = lines or ((None, row) for row in rows_of(path))
+    return records_of_rows(path, rows, source, key, time, side, recording)
+
+
+def records_of_rows(
+    path: Path | str,
+    rows: Iterator[tuple[bytes | None, Row]],
+    source: SourceSection,
+    key: str,
+    time: str | None = None,
+    side: str | None = None,
+    recording: str | None = None,
+) -> Generator[Stored, None, None]:
+    """As `records_of`, of rows at hand: (the bytes of a record's value or None, the row). path: names them in messages."""
+    stamped, time = time is not None, time or source.time
     read_ahead = list(itertools.islice(rows, 1))
     for _, first in read_ahead:
         _require_columns(path, first, (("key", key), ("time", time), ("recording", recording)))
@@ -201,13 +214,14 @@ def records_of(
     return stored()
 
 
-def _require_columns(path: Path, first: Row, columns: Iterable[tuple[str, str | None]]) -> None:
+def _require_columns(path: Path | str, first: Row, columns: Iterable[tuple[str, str | None]]) -> None:
     """Raises ConfigError if the first row lacks a column. columns: (what it is for, its name or None)."""
     if not first:
         raise ConfigError(f"{path}: the first line is not a JSON object, so the columns are unknown; correct or remove it.")
     for purpose, column in columns:
         if column is not None and column_path(column).find(first) is ABSENT:
-            raise ConfigError(f"{path}: no column {column!r} for the {purpose}; the file has {', '.join(map(repr, first))}.")
+            kind, there = "file" if isinstance(path, Path) else "table", ", ".join(map(repr, first))
+            raise ConfigError(f"{path}: no column {column!r} for the {purpose}; the {kind} has {there}.")
 
 
 def _getter(column: str | None) -> Callable[[Row], Any]:
@@ -242,7 +256,7 @@ def _milliseconds(time: Any, source: SourceSection) -> int | None:
     return math.ceil(time * SECONDS[source.time_unit] * 1000.0)
 
 
-def _no_time(path: Path, offset: int, column: str | None, time: Any, source: SourceSection) -> str:
+def _no_time(path: Path | str, offset: int, column: str | None, time: Any, source: SourceSection) -> str:
     got = "nothing" if time is None else f"{time!r:.60}"
     advice = " A time without a zone needs [source] time_zone." if isinstance(time, str) else ""
     return (

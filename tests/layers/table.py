@@ -56,7 +56,8 @@ LAYERS = (
     ),
     _layer("registry", ("=algorithms",), {"algorithms"}, pure=True),
     # The product, pure part.
-    _layer("base", ("=streamjobs", "streamjobs.errors"), set(), pure=True),
+    _layer("package", ("=streamjobs",), {"importlib", "?"}, pure=True),  # late attributes: who imports it loads nothing
+    _layer("base", ("streamjobs.errors",), set(), pure=True),
     _layer("stages", ("streamjobs.stages",), {*NUMERIC, "algorithms", *BASE}, pure=True),
     _layer(
         "settings",
@@ -110,6 +111,15 @@ LAYERS = (
     ),
     _layer("store", ("streamjobs.worker.store",), {"faust", "rocksdict", "structlog", *BASE}),
     _layer("replay", ("streamjobs.replay",), {"msgspec", "numpy", "streamjobs.kafka", *_CORE}),
+    _layer(
+        "notebook",
+        ("streamjobs.notebook",),
+        {
+            *("matplotlib", "msgspec", "numpy", "pandas", "streamjobs.job_files", "streamjobs.recordings"),
+            "streamjobs.replay",
+            *_CORE,
+        },
+    ),
     _layer("maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "streamjobs.worker", *_KAFKA, *_CORE}),
     _layer(
         "fit",
