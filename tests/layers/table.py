@@ -32,6 +32,7 @@ _SETTINGS = {*BASE, "streamjobs.settings"}
 _CORE = {*_SETTINGS, "streamjobs.core", "streamjobs.stages", "algorithms"}
 _KAFKA = {*_SETTINGS, "streamjobs.kafka", "streamjobs.core.messages", "streamjobs.core.interface"}
 
+_OF_ESTIMATORS = {"streamjobs.estimators", "streamjobs.stages.class_counts"}
 _TIMES = {"datetime", "zoneinfo"}  # to read times that are texts; nobody asks for the time of day
 
 LAYERS = (
@@ -54,6 +55,7 @@ LAYERS = (
         {*NUMERIC, "algorithms"},
         pure=True,
     ),
+    _layer("online", ("algorithms.online",), {*NUMERIC, "algorithms.common"}, pure=True),
     _layer("registry", ("=algorithms",), {"algorithms"}, pure=True),
     # The product, pure part.
     _layer("package", ("=streamjobs",), {"importlib", "?"}, pure=True),  # late attributes: who imports it loads nothing
@@ -120,6 +122,9 @@ LAYERS = (
             *_CORE,
         },
     ),
+    _layer("estimators", ("streamjobs.estimators",), {"algorithms", "streamjobs.learner_reference"}),
+    _layer("scikit-learn", ("streamjobs.sklearn",), {"numpy", "sklearn", "algorithms", *_OF_ESTIMATORS}),
+    _layer("river", ("streamjobs.river",), {"numpy", "pandas", "river", "algorithms", *_OF_ESTIMATORS}),
     _layer("maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "streamjobs.worker", *_KAFKA, *_CORE}),
     _layer(
         "fit",
