@@ -11,7 +11,21 @@ from typing import Annotated, Any
 
 import typer
 
-from streamjobs.commands import about, broker, check, demo, describe, dlq, fit, init, replay, state, topics, tune
+from streamjobs.commands import (
+    about,
+    broker,
+    check,
+    check_learner,
+    demo,
+    describe,
+    dlq,
+    fit,
+    init,
+    replay,
+    state,
+    topics,
+    tune,
+)
 from streamjobs.commands import run as worker
 from streamjobs.errors import StreamjobsError
 from streamjobs.process import use_one_thread
@@ -37,7 +51,7 @@ def every_command(
     pass  # read in `run`, before anything can fail
 
 
-for group in (demo, init, check, describe, topics, worker, fit, replay, tune, state, dlq, broker, about):
+for group in (demo, init, check, check_learner, describe, topics, worker, fit, replay, tune, state, dlq, broker, about):
     group.add_to(app)
 
 

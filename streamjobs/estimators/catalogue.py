@@ -9,6 +9,7 @@ from algorithms import LEARNERS, Learner, learner_from
 from algorithms.common.kernels import Kernel
 from algorithms.drift.report import watches_columns
 from streamjobs.learner_reference import Setting, meaning, settings
+from streamjobs.own_learners import load_own_learners
 
 Task = Literal["features", "regression", "classification", "drift"]
 SPELLED = {  # as the papers write it, where that is not the name of the class
@@ -44,6 +45,7 @@ class Entry(NamedTuple):
 
 def entries() -> Iterator[Entry]:
     """Every estimator class, the usual task of a learner first: it has the learner's bare name."""
+    load_own_learners()
     for name, cls in LEARNERS.items():
         if name in LEFT_OUT or _kind(cls) == "drift":
             continue

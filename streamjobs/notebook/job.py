@@ -11,6 +11,7 @@ from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import ConfigError
 from streamjobs.notebook.rows import rows_of_table
 from streamjobs.notebook.tables import rows_of_lines, to_dataframe
+from streamjobs.own_learners import load_own_learners
 from streamjobs.recordings.files import Row, records_of, records_of_rows
 from streamjobs.replay.engine import Replay
 from streamjobs.replay.summary import cautions, nothing_learned, summary_of
@@ -94,6 +95,7 @@ class Job:
     """
 
     def __init__(self, job: "Path | str | Mapping[str, Any]") -> None:
+        load_own_learners()
         if isinstance(job, Mapping):
             self.origin, composition = "job", composition_from(job)
         else:

@@ -91,7 +91,9 @@ LAYERS = (
     # What acts on the world: below, what serves; above, what is asked for.
     _layer("process", ("streamjobs.process",), {"scipy", "?"}),
     _layer("learner reference", ("streamjobs.learner_reference",), {"algorithms", *BASE}),
-    _layer("job files", ("streamjobs.job_files",), {*_CORE}),
+    _layer("own learners", ("streamjobs.own_learners",), {"algorithms", *BASE}),
+    _layer("checks of learners", ("streamjobs.learner_checks",), {"numpy", "algorithms", "streamjobs.core.state.snapshot"}),
+    _layer("job files", ("streamjobs.job_files",), {"streamjobs.own_learners", *_CORE}),
     _layer(
         "recordings", ("streamjobs.recordings",), {*NUMERIC, "msgspec", "pyarrow", "streamjobs.core.messages", *_SETTINGS}
     ),
@@ -117,12 +119,14 @@ LAYERS = (
         "notebook",
         ("streamjobs.notebook",),
         {
-            *("matplotlib", "msgspec", "numpy", "pandas", "streamjobs.job_files", "streamjobs.recordings"),
-            "streamjobs.replay",
+            *("matplotlib", "msgspec", "numpy", "pandas"),
+            *("streamjobs.job_files", "streamjobs.own_learners", "streamjobs.recordings", "streamjobs.replay"),
             *_CORE,
         },
     ),
-    _layer("estimators", ("streamjobs.estimators",), {"algorithms", "streamjobs.learner_reference"}),
+    _layer(
+        "estimators", ("streamjobs.estimators",), {"algorithms", "streamjobs.learner_reference", "streamjobs.own_learners"}
+    ),
     _layer("scikit-learn", ("streamjobs.sklearn",), {"numpy", "sklearn", "algorithms", *_OF_ESTIMATORS}),
     _layer("river", ("streamjobs.river",), {"numpy", "pandas", "river", "algorithms", *_OF_ESTIMATORS}),
     _layer("maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "streamjobs.worker", *_KAFKA, *_CORE}),
@@ -144,7 +148,7 @@ LAYERS = (
         {
             *("matplotlib", "numpy", "packaging", "pydantic", "rich", "typer"),
             *("streamjobs.demo", "streamjobs.fit", "streamjobs.job_files", "streamjobs.learner_reference"),
-            "streamjobs.dashboards",
+            *("streamjobs.dashboards", "streamjobs.learner_checks", "streamjobs.own_learners", "?"),
             *(
                 "streamjobs.maintenance",
                 "streamjobs.process",

@@ -12,8 +12,8 @@ from river.checks import yield_checks
 from algorithms import LEARNERS, learner_from
 from streamjobs import river as ours
 from streamjobs.estimators.catalogue import LEFT_OUT
+from streamjobs.learner_checks.states import same_state
 from streamjobs.river import BPAS, PageHinkley, RLSClassifier
-from tests.checks.states import same_state
 from tests.notebook.small import small_settings
 
 USUAL = ("OKFEB", "RLS", "BPAS", "SiSPEED", "Chain", "KLMS")
