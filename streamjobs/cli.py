@@ -21,6 +21,7 @@ from streamjobs.commands import (
     dlq,
     fit,
     init,
+    plot,
     replay,
     state,
     topics,
@@ -51,7 +52,23 @@ def every_command(
     pass  # read in `run`, before anything can fail
 
 
-for group in (demo, init, check, check_learner, describe, topics, worker, fit, replay, tune, state, dlq, broker, about):
+for group in (
+    demo,
+    init,
+    check,
+    check_learner,
+    describe,
+    topics,
+    worker,
+    fit,
+    replay,
+    plot,
+    tune,
+    state,
+    dlq,
+    broker,
+    about,
+):
     group.add_to(app)
 
 

@@ -29,13 +29,11 @@ def _added(point: EntryPoint) -> str:
         raise ConfigError(f"{who} cannot be loaded: {type(problem).__name__}: {problem}; {advice}") from problem
     if not (isinstance(cls, type) and issubclass(cls, Learner)):
         raise ConfigError(f"{who}: expected a class that inherits from algorithms.Learner, got {cls!r:.80}; {advice}")
-    name = getattr(cls, "name", None)
-    if name != point.name:
+    name: str | None = getattr(cls, "name", None)
+    if name is None or name != point.name:
         raise ConfigError(f"{who}: expected the entry point to have the learner's name, {name!r}; {advice}")
     for other in LEARNERS.values():
-        if cls is not other and (other.name, other.persisted_name).count(name) + (
-            other.persisted_name == cls.persisted_name
-        ):
+        if cls is not other and (other.name == name or other.persisted_name == cls.persisted_name):
             raise ConfigError(f"{who}: its name or persisted_name is that of {other.__name__}; {advice}")
     LEARNERS[name] = cls
     return name

@@ -67,6 +67,7 @@ def _case(path: str, given: list[str], dim: int, targets: int, labels: str) -> "
     from streamjobs.commands.describe import tables_of
     from streamjobs.errors import ConfigError
     from streamjobs.learner_checks.case import Case
+    from streamjobs.settings.learners import with_name
 
     if labels not in ("signs", "onehot"):
         raise ConfigError(f"--labels must be signs or onehot; got {labels!r}.")
@@ -83,9 +84,7 @@ def _case(path: str, given: list[str], dim: int, targets: int, labels: str) -> "
         raise ConfigError(f"{path}: expected a class that inherits from algorithms.Learner; got {cls!r:.80}.")
     table = tables_of(given)
     try:
-        made = build(
-            cls.name, cls, table, lambda own: learner_from(own["name"], {k: v for k, v in own.items() if k != "name"})
-        )
+        made = build(cls.name, cls, table, lambda own: learner_from(*with_name(own)))
     except SettingError as problem:
         raise ConfigError(str(problem)) from None
     if made.kind == "drift":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from streamjobs import job_files
 from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import ConfigError
+from streamjobs.notebook.plots import Plot
 from streamjobs.notebook.rows import rows_of_table
 from streamjobs.notebook.tables import rows_of_lines, to_dataframe
 from streamjobs.own_learners import load_own_learners
@@ -78,6 +79,11 @@ class Replayed:
         """Rows that could not be used: reason, message, and the record's value; needs pandas."""
         return to_dataframe("dlq", self.rows("dlq"))
 
+    @property
+    def plot(self) -> Plot:
+        """Pictures: `plot.features()`, `plot.ls_error()`, `plot.drift()`, `plot.confusion()`; needs matplotlib."""
+        return Plot(self.rows)
+
     def snapshots(self) -> dict[bytes, bytes]:
         """The final state of every key, as a worker's changelog would have it."""
         return dict(self._snapshots)
@@ -100,6 +106,7 @@ class Job:
             self.origin, composition = "job", composition_from(job)
         else:
             self.origin, composition = str(job), job_files.read_job(job)
+        self._last: Replayed | None = None
         self._job = job_files.job_from(_with_all_tables(composition), self.origin)
 
     def __repr__(self) -> str:
@@ -138,7 +145,15 @@ class Job:
         for sentence in [nothing] if nothing else cautions(tally, errors):
             warnings.warn(sentence, ReplayWarning, stacklevel=2)
         snapshots = {place[2]: data for place, data in run.snapshots().items()}
-        return Replayed(self._job.settings.source.topic, lines, summary, snapshots)
+        self._last = Replayed(self._job.settings.source.topic, lines, summary, snapshots)
+        return self._last
+
+    @property
+    def plot(self) -> Plot:
+        """Pictures of the last replay. Raises ConfigError before the first one."""
+        if self._last is None:
+            raise ConfigError("there is nothing to draw yet; call replay first.")
+        return self._last.plot
 
     def _records(self, data: Any, key: str, time: str | None) -> Iterator[Stored]:
         settings = self._job.settings

@@ -121,6 +121,7 @@ LAYERS = (
         {
             *("matplotlib", "msgspec", "numpy", "pandas"),
             *("streamjobs.job_files", "streamjobs.own_learners", "streamjobs.recordings", "streamjobs.replay"),
+            "streamjobs.kafka.reader",
             *_CORE,
         },
     ),
@@ -148,7 +149,7 @@ LAYERS = (
         {
             *("matplotlib", "numpy", "packaging", "pydantic", "rich", "typer"),
             *("streamjobs.demo", "streamjobs.fit", "streamjobs.job_files", "streamjobs.learner_reference"),
-            *("streamjobs.dashboards", "streamjobs.learner_checks", "streamjobs.own_learners", "?"),
+            *("streamjobs.dashboards", "streamjobs.learner_checks", "streamjobs.notebook", "streamjobs.own_learners", "?"),
             *(
                 "streamjobs.maintenance",
                 "streamjobs.process",
