@@ -11,23 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from streamjobs.commands import (
-    about,
-    broker,
-    check,
-    check_learner,
-    demo,
-    describe,
-    dlq,
-    fit,
-    init,
-    plot,
-    replay,
-    state,
-    topics,
-    tune,
-)
+from streamjobs.commands import about, broker, check, demo, describe, dlq, fit, init, replay, state, topics, tune
 from streamjobs.commands import run as worker
+from streamjobs.commands.workbench import check_learner, plot
 from streamjobs.errors import StreamjobsError
 from streamjobs.process import use_one_thread
 

@@ -42,7 +42,7 @@ def python(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
     """A process in which the package of this folder is installed: it is on the path, with its metadata beside it."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(CHECKOUT)])}
     command = [sys.executable, *map(str, words)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
 
 
 def test_a_job_a_replay_and_estimators_take_it(tmp_path: Path) -> None:
