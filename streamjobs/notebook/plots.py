@@ -87,12 +87,12 @@ class Plot:
         shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
 
         def draw(figure: Any) -> None:
-            side = 2.5 + 0.5 * len(names)
+            side = max(4.0, 2.5 + 0.5 * len(names))
             figure.set_size_inches(side + 1, side)
             axes = figure.add_subplot()
             _matrix(axes, shares, names)
             right = float(np.trace(counts) / counts.sum())
-            axes.set_title(f"{right:.1%} right of {len(rows):,} labelled rows with a prediction")
+            axes.set_title(f"{right:.1%} right\n{len(rows):,} labelled rows with a prediction")
 
         return _figure(draw)
 

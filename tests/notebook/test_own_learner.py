@@ -60,7 +60,7 @@ def test_a_job_a_replay_and_estimators_take_it(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_it_passes_the_check_suite() -> None:
-    words = ("-m", "streamjobs", "check-learner", "nearest_label:NearestLabel", "--set", "memory=8", "--json")
+    words = ("-m", "streamjobs", "check-learner", "nearest_label:NearestLabel", "--set", "memory=50", "--json")
     done = python(PACKAGE, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)

@@ -40,7 +40,7 @@ def test_pictures_say_what_they_show(folder: Path) -> None:
     (axes,) = replayed.plot.confusion().axes
     said = [row for row in replayed.rows("predictions") if row["y"] is not None and row["y_hat"] is not None]
     right = 1 - replayed.summary["wrong"] / len(said)
-    assert axes.get_title(loc="left") == f"{right:.1%} right of {len(said):,} labelled rows with a prediction"
+    assert axes.get_title(loc="left") == f"{right:.1%} right\n{len(said):,} labelled rows with a prediction"
     assert [one.get_title(loc="left") for one in replayed.plot.ls_error().axes] == ["p0", "p1", "p2"]
     (axes,) = replayed.plot.features().axes
     assert {text.get_text() for text in axes.get_legend().get_texts()} == {"sit", "run"}
