@@ -15,7 +15,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
-from algorithms.common.linalg import cholesky, missing, put, remove_row, remove_row_and_column
+from algorithms.common.linalg import missing, put, remove_row, remove_row_and_column
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
 from algorithms.subspace import projection as sub
@@ -63,7 +63,8 @@ class LastPoints(Learner):
         return int(state.points.shape[1])
 
     def caches(self, state: LastPointsState, rows: Mapping[str, int]) -> Mapping[str, Array]:
-        return {name: np.zeros((self.rank, self.rank)) for name in ("gram", "solver", "rotation")}
+        triangles = {name: np.zeros(self.rank * (self.rank + 1) // 2) for name in ("solver", "rotation")}
+        return {"gram": np.zeros((self.rank, self.rank)), **triangles}
 
     def derive(self, own: Slot) -> None:
         gram, held = own["gram"], own.rows("points")
@@ -71,8 +72,7 @@ class LastPoints(Learner):
             raise ValueError(f"LastPoints: the state stores {held} points, this learner's rank is {self.rank}.")
         sub.fill_gram(self.kernel.code, own["points"], held, gram)
         if held == self.rank:
-            cholesky(gram, held, float(self.ridge), 0.0, sub.LOST, own["solver"])
-            cholesky(gram, held, 0.0, 0.0, sub.LOST_DIRECTION, own["rotation"])
+            sub.decompose(gram, float(self.ridge), own["solver"], own["rotation"])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out, basis, self.kernel.code, float(self.ridge))
@@ -117,7 +117,6 @@ def _loop(work, slots, X, learn, out, basis, code, ridge):
         counts[key, 0] = count + 1
         out.admitted[n] = 1
         if count + 1 == rank:
-            cholesky(gram, rank, ridge, 0.0, sub.LOST, solver)
-            cholesky(gram, rank, 0.0, 0.0, sub.LOST_DIRECTION, rotation)
+            sub.decompose(gram, ridge, solver, rotation)
             if full and basis.moved.size and sub.enter_basis(rotation, turned):
                 sub.announce(basis, n, turned)

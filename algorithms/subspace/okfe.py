@@ -114,7 +114,8 @@ class Okfe(Learner):
 
     def caches(self, state: OkfeState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         m, r = self.rules.seed_size if self.update == "parametric" else rows["support"], self.rank
-        return {"gram": np.zeros((m, m)), **{name: np.zeros((r, r)) for name in ("inner", "solver", "rotation")}}
+        triangles = {name: np.zeros(r * (r + 1) // 2) for name in ("solver", "rotation")}
+        return {"gram": np.zeros((m, m)), "inner": np.zeros((r, r)), **triangles}
 
     def derive(self, own: Slot) -> None:
         support, factor, image, held = own["support"], own["factor"], own["image"], own.rows("support")

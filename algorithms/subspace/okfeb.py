@@ -21,7 +21,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.eigen import square_root
 from algorithms.common.kernels import Kernel, fill_row, own_value, value
-from algorithms.common.linalg import missing, put, remove_at, remove_row, remove_row_and_column
+from algorithms.common.linalg import missing, put, remove_at, remove_row, remove_row_and_column, transposed_product
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
 from algorithms.subspace import budget_steps as bud
@@ -161,8 +161,8 @@ class Okfeb(Learner):
     def caches(self, state: OkfebState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         m, r = rows["support"], self.rank
         root = m if self.coordinates == "support" else 0
-        small = {name: np.zeros((r, r)) for name in ("inner", "solver", "rotation")}
-        return {"gram": np.zeros((m, m)), "image": np.zeros((m, r)), **small, "root": np.zeros((root, root))}
+        triangles = {name: np.zeros(r * (r + 1) // 2) for name in ("solver", "rotation")}
+        return {**triangles, "inner": np.zeros((r, r)), "root": np.zeros((root, root))}
 
     def derive(self, own: Slot) -> None:
         held, far = own.rows("support"), own.rows("far")
@@ -175,7 +175,9 @@ class Okfeb(Learner):
             own.set_rows("age", held)
         self._derive(own.work, np.array([own.number]))
         if self.coordinates == "support" and own.rows("factor") > 0:
-            square_root(own["gram"], held, own["root"])
+            gram = np.empty((held, held))
+            sub.fill_gram(self.kernel.code, own["support"], held, gram)
+            square_root(gram, held, own["root"])
 
     def derive_slots(self, work: Any, slots: Array) -> Array:
         counts = work["counts"][slots]
@@ -199,19 +201,22 @@ class Okfeb(Learner):
 @compiled
 def _derive(work, slots, code, ridge):
     supports, factors, counts = work[0], work[1], work[8]
-    grams, images, inners, solvers, rotations = work[9:14]
+    solvers, rotations, inners = work[9:12]
+    room, rank = factors.shape[1], factors.shape[2]
+    gram, image = np.empty((room, room)), np.empty((room, rank))
     for key in slots:
-        count, gram = counts[key, 0], grams[key]
-        sub.fill_gram(code, supports[key], count, gram)
+        count = counts[key, 0]
         if counts[key, 1] > 0:
-            sub.refresh(gram, factors[key], count, ridge, images[key], inners[key], solvers[key], rotations[key])
+            sub.fill_gram(code, supports[key], count, gram)
+            sub.refresh(gram, factors[key], count, ridge, image, inners[key], solvers[key], rotations[key])
 
 
 @compiled
 def _loop(work, slots, X, learn, out, basis, code, rules):
     supports, factors, ages, recents, fars, curvature, seeds, seen, counts = work[:9]
-    grams, images, inners, solvers, rotations, roots = work[9:]
+    solvers, rotations, inners, roots = work[9:]
     room, rank = factors.shape[1], factors.shape[2]
+    gram, image, whose = np.empty((room, room)), np.empty((room, rank)), -1  # K and K A of `whose`: no key keeps its own
     k, b, q = np.empty(room), np.empty(rank), np.empty(rank)
     trial, turned = np.empty((room, rank)), np.empty((rank, rank))
     lower, inverse, mixed = np.empty((room, room)), np.empty((room, room)), np.empty(room)
@@ -222,8 +227,8 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
         kxx = own_value(code, x)
         if missing(x) or not np.isfinite(kxx):
             continue
-        support, factor, age, gram, count = supports[key], factors[key], ages[key], grams[key], counts[key, 0]
-        image, inner, solver, rotation = images[key], inners[key], solvers[key], rotations[key]
+        support, factor, age, count = supports[key], factors[key], ages[key], counts[key, 0]
+        inner, solver, rotation = inners[key], solvers[key], rotations[key]
         fill_row(code, support, count, x, k)
         learns = learn[n] & 1
 
@@ -232,6 +237,9 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
             if not learns:
                 continue
             seen[key] += 1
+            if whose != key:
+                sub.fill_gram(code, support, count, gram)
+                whose = key
             if count < rules.budget and not sub.is_repeat(gram, count, k, kxx):
                 put(support[count], x)
                 sub.extend_gram(gram, count, k, kxx)
@@ -279,6 +287,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
                 put(support[i], fars[key, i])
                 age[i] = (count - 1 - i) * rules.by_admission
             sub.fill_gram(code, support, count, gram)
+            whose = key
             sub.plant(gram, count, factor, rules.kpca, seeds[key], seen[key])
             for field in range(3):
                 counts[key, field] = count
@@ -292,7 +301,14 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
         length2 = 0.0
         for c in range(rank):
             length2 += q[c] * q[c]
-        if captured or not length2 > 0.0 or not np.isfinite(ls_error) or sub.is_repeat(gram, count, k, kxx):
+        if captured or not length2 > 0.0 or not np.isfinite(ls_error):
+            continue
+        if whose != key:
+            sub.fill_gram(code, support, count, gram)
+            if listens or not rules.parametric:
+                transposed_product(gram, factor, count, count, image)
+            whose = key
+        if sub.is_repeat(gram, count, k, kxx):
             continue
 
         # Update A and append x, on trial: a step that would leave the finite numbers is not taken.

@@ -1,7 +1,8 @@
 """What subspace learners share: projection on L = Phi_S A, its coordinates, and what follows from a changed A.
 
 Letters: K = gram of the support S, A = factor, k = kernel row of x; image = K A, inner = A'K A, solver = Cholesky of
-inner + ridge I, rotation = R' with R'R = inner, lower. The features u = R q are coordinates in the orthonormal basis L R^-1.
+inner + ridge I, rotation = R' with R'R = inner. The features u = R q are coordinates in the orthonormal basis L R^-1.
+solver and rotation are lower triangles by rows, n (n + 1) / 2 numbers: they lie in memory for every key.
 """
 
 import numpy as np
@@ -9,12 +10,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.eigen import symmetric
 from algorithms.common.kernels import Code, fill_row
-from algorithms.common.linalg import (
-    cholesky_twice,
-    solve_lower,
-    solve_lower_transposed,
-    transposed_product,
-)
+from algorithms.common.linalg import cholesky_twice, put, transposed_product
 from algorithms.common.protocol import Array
 from algorithms.common.randomness import normal
 
@@ -72,7 +68,50 @@ def settle(factor, count, ridge, image, inner, solver, rotation):
     """The same where image = K A is there already."""
     rank = factor.shape[1]
     transposed_product(factor, image, count, rank, inner)
-    cholesky_twice(inner, rank, ridge, LOST, solver, LOST_DIRECTION, rotation)
+    decompose(inner, ridge, solver, rotation)
+
+
+@compiled
+def decompose(inner, ridge, solver, rotation):
+    rank = len(inner)
+    lower, lower2 = np.empty((rank, rank)), np.empty((rank, rank))
+    cholesky_twice(inner, rank, ridge, LOST, lower, LOST_DIRECTION, lower2)
+    pack(lower, rank, solver)
+    pack(lower2, rank, rotation)
+
+
+@compiled
+def pack(M, n, triangle):
+    """The lower triangle of the leading n x n block of M, by rows."""
+    start = 0
+    for i in range(n):
+        put(triangle[start : start + i + 1], M[i, : i + 1])
+        start += i + 1
+
+
+@compiled
+def solve(triangle, b):
+    """b = L^-1 b in place, L lower; a coordinate without a pivot becomes 0."""
+    start = 0
+    for i in range(b.size):
+        total, row = b[i], triangle[start : start + i + 1]
+        for j in range(i):
+            total -= row[j] * b[j]
+        b[i] = total / row[i] if row[i] != 0.0 else 0.0
+        start += i + 1
+
+
+@compiled
+def solve_transposed(triangle, b):
+    """b = L'^-1 b in place, L lower; a coordinate without a pivot becomes 0."""
+    start = b.size * (b.size + 1) // 2
+    for i in range(b.size - 1, -1, -1):
+        start -= i + 1
+        row = triangle[start : start + i + 1]
+        b[i] = b[i] / row[i] if row[i] != 0.0 else 0.0
+        scale = b[i]
+        for j in range(i):
+            b[j] -= scale * row[j]
 
 
 @compiled
@@ -102,8 +141,8 @@ def project(factor, count, inner, solver, k, kxx, b, q):
     mix(factor, count, k, b)
     for c in range(rank):
         q[c] = b[c]
-    solve_lower(solver, rank, q)
-    solve_lower_transposed(solver, rank, q)
+    solve(solver, q)
+    solve_transposed(solver, q)
     along, within = 0.0, 0.0
     for a in range(rank):
         total = 0.0
@@ -119,9 +158,12 @@ def coordinates(rotation, q, features):
     """u = R q."""
     for a in range(q.size):
         features[a] = 0.0
+    start = 0
     for c in range(q.size):
+        row = rotation[start : start + c + 1]
         for a in range(c + 1):
-            features[a] += rotation[c, a] * q[c]
+            features[a] += row[a] * q[c]
+        start += c + 1
 
 
 @compiled
@@ -163,7 +205,7 @@ def cross(factor, image, count, turned):
 def leave_basis(rotation, turned):
     """turned = turned R^-1, R the old basis's."""
     for a in range(turned.shape[0]):
-        solve_lower(rotation, turned.shape[0], turned[a])
+        solve(rotation, turned[a])
 
 
 @compiled
@@ -174,14 +216,15 @@ def enter_basis(rotation, turned):
     """
     rank = turned.shape[0]
     for i in range(rank):
-        if rotation[i, i] == 0.0:
+        pivot = rotation[i * (i + 1) // 2 + i]
+        if pivot == 0.0:
             for c in range(rank):
                 turned[i, c] = 0.0
             continue
         for c in range(rank):
-            turned[i, c] /= rotation[i, i]
+            turned[i, c] /= pivot
         for j in range(i + 1, rank):
-            scale = rotation[j, i]
+            scale = rotation[j * (j + 1) // 2 + i]
             for c in range(rank):
                 turned[j, c] -= scale * turned[i, c]
     size2 = 0.0

@@ -110,7 +110,8 @@ class Wrkpca(Learner):
     def caches(self, state: WrkpcaState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         m, r = rows["support"], self.rank
         tall = {name: np.zeros((m, r)) for name in ("factor", "image")}
-        return {"gram": np.zeros((m, m)), **tall, **{name: np.zeros((r, r)) for name in ("inner", "solver", "rotation")}}
+        triangles = {name: np.zeros(r * (r + 1) // 2) for name in ("solver", "rotation")}
+        return {"gram": np.zeros((m, m)), **tall, "inner": np.zeros((r, r)), **triangles}
 
     def derive(self, own: Slot) -> None:
         gram, spread, age, held = own["gram"], own["spread"], own["age"], own.rows("support")

@@ -10,7 +10,9 @@ import numpy as np
 from algorithms import Learner
 from algorithms.common.protocol import State
 from algorithms.drift.report import watches_columns
-from streamjobs.core.decoding.records import Decoded, decoder
+from streamjobs.core.decoding.keys import KeyAll, keyed
+from streamjobs.core.decoding.records import Decoded
+from streamjobs.core.decoding.time_units import job_decoder, time_judge
 from streamjobs.core.messages import Record
 from streamjobs.core.state import held_stages, migration, snapshot
 from streamjobs.core.state.population import Population, begin_head
@@ -25,8 +27,9 @@ from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.fill import FillState
 from streamjobs.stages.idle import Idle
 from streamjobs.stages.learner import LearnerStage
-from streamjobs.stages.names import ALARMS, BOOKS, CLIP, FILL, IDLE, LEARNER, MAP, ORDER, SCALING
+from streamjobs.stages.names import ALARMS, BOOKS, CLIP, FILL, IDLE, LEARNER, MAP, ORDER, SCALING, SENSORS
 from streamjobs.stages.order import Order, OrderState
+from streamjobs.stages.sensors import SensorsState
 from streamjobs.stages.stage import JobStage, Shape, refuse
 
 SEED_BYTES = 6
@@ -41,6 +44,7 @@ class Job(NamedTuple):
     population: Population | None
     targets: int  # columns of a prediction
     shape: Shape
+    keyed: KeyAll  # gives records the keys that the job goes by
     decode: Callable[[Sequence[Record]], Decoded]
     fingerprint: bytes
     described: dict[str, str]
@@ -80,7 +84,8 @@ class Job(NamedTuple):
                 targets=targets,
                 taught=0 if others is None else others.rows,
             ),
-            decode=decoder(settings.source, composition.dim, composition.mirror, settings.labels.wait > 0),
+            keyed=keyed(settings.source),
+            decode=job_decoder(composition, settings.source),
             fingerprint=blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).digest(),
             described=described,
             start=None,
@@ -90,6 +95,18 @@ class Job(NamedTuple):
     def starting_from(self, data: bytes) -> "Job":
         """The job whose new keys begin from an exported state; raises SnapshotError."""
         return self._replace(start=_start(self, data))
+
+    def on_partitions(self, partitions: int) -> "Job":
+        """The job that refuses a record on another partition than its key's, see `decoding.keys`."""
+        return self._replace(keyed=keyed(self.settings.source, partitions))
+
+    def time_unit_of(self, record: Record) -> str | None:
+        """The unit in which the record's time must be; None where it does not tell."""
+        return time_judge(self.settings.source)(record)
+
+    def in_time_unit(self, unit: str) -> "Job":
+        """The job with the unit that was decided for time_unit = "auto"."""
+        return self._replace(decode=job_decoder(self.composition, self.settings.source.in_unit(unit)))
 
     @property
     def settings(self) -> Settings:
@@ -253,15 +270,17 @@ class Job(NamedTuple):
         """
         held = snapshot.decode(data)
         known = held_stages.of_description(held, self.fingerprint, self.described, self.own)
-        at = OrderState._fields.index("newest")
-        if known is not None and FILL in known:  # it comes before the order
+        name, like = (SENSORS, SensorsState) if SENSORS in self.own else (ORDER, OrderState)
+        at = like._fields.index("newest")
+        if known is not None and FILL in known:  # it comes before them
             at += len(FillState._fields)
         if known is None or len(held.arrays) <= at:
             raise SnapshotError("snapshot of another job.")
         newest = held.arrays[at]
-        if newest.ndim or newest.dtype != np.float64:
-            raise SnapshotError(f"snapshot field {ORDER}.newest has shape {newest.shape}, expected a number.")
-        return float(newest), held.offsets
+        if newest.ndim != (name == SENSORS) or newest.dtype != np.float64 or not newest.size:
+            what = "a number" if name == ORDER else "a number for each sensor"
+            raise SnapshotError(f"snapshot field {name}.newest has shape {newest.shape}, expected {what}.")
+        return float(newest.max()), held.offsets
 
     def _validate(self, states: dict[str, Any], fresh: dict[str, Any], names: list[str]) -> None:
         """Raises SnapshotError that names the field which the stages could not have left so."""
@@ -308,11 +327,12 @@ def stages_of(composition: Composition, population: Population | None, targets: 
 
     targets: columns of a prediction; known: classes that a new key knows from the population.
     """
-    source, drift = composition.settings.source, composition.settings.drift
+    source, drift, sensors = composition.settings.source, composition.settings.drift, composition.sensors
     start = None if population is None else begin_head(population, composition.learner, targets)
     in_order: dict[str, JobStage | None] = {
         FILL: composition.fill,
-        ORDER: Order(policy=source.late, lateness=source.lateness, duplicates=source.duplicates),
+        SENSORS: sensors,
+        ORDER: Order(policy=source.late, lateness=0.0 if sensors else source.lateness, duplicates=source.duplicates),
         IDLE: Idle(after=drift.idle) if drift is not None and drift.idle else None,
         "windows": composition.windows,
         "waiting": composition.waiting,

@@ -48,6 +48,20 @@ class Unread(Stored):
     problem: str  # the end of a sentence
 
 
+class Keyed(NamedTuple):
+    """A record whose key is inside its value."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None  # the one inside
+    value: bytes | None
+    headers: Headers
+    own_key: bytes | None  # the record's, which the job does not go by
+    problem: tuple[str, str] | None  # where there is none inside: the reason, and the rest of the sentence after the place
+
+
 class Output(NamedTuple):
     """One record to send, to the partition its input came from."""
 
@@ -126,6 +140,8 @@ class Report:
     samples: int = 0  # samples taken (a frame holds many)
     rows: int = 0  # rows the learner advanced by (windows, or samples without windows)
     filled: int = 0  # missing numbers of samples that were filled
+    sensor_samples: dict[str, int] = field(default_factory=dict)  # samples by sensor, where there are several
+    sensor_gaps: dict[str, int] = field(default_factory=dict)  # how often rows were left out for want of its samples
     redelivered: int = 0  # records at or below a key's last applied offset: skipped
     dead_lettered: dict[str, int] = field(default_factory=dict)  # by reason
     first_letter: str = ""  # reason and place of the first of them; never what the record holds
@@ -206,7 +222,8 @@ def dead_letter(record: Record, error: RecordError) -> Output:
         VERSION,
     )
     headers = list(zip(LETTER_HEADERS, values, strict=True))
-    return Output("dlq", record.key, record.value, record.timestamp, [*headers, *record.headers])
+    own_key = record.own_key if isinstance(record, Keyed) else record.key
+    return Output("dlq", own_key, record.value, record.timestamp, [*headers, *record.headers])
 
 
 def letter_shown(record: Record, error: RecordError) -> Letter:

@@ -5,17 +5,15 @@ multiplied and shifted by what a drifted sensor is off: gains within 10 %, offse
 """
 
 import json
-import threading
 import time
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from confluent_kafka import Consumer, Producer, TopicPartition
 from numpy.typing import NDArray
 
-from streamjobs.demo.player import PARTITIONS
+from streamjobs.demo.background import PARTITIONS, Background, consumer, producer
 from streamjobs.demo.recordings import FIELDS, NEW, RATE, sets
 
 FRAME = round(RATE)  # samples
@@ -31,15 +29,13 @@ class Frame(NamedTuple):
     arm: int
 
 
-class Sender(threading.Thread):
-    """A thread that sends a frame a second of every person, in real time, for `seconds`."""
+class Sender(Background):
+    """Sends a frame a second of every person, in real time, for `seconds`."""
 
     def __init__(self, servers: str, topic: str, people: int, seconds: float, seed: int = 1) -> None:
-        super().__init__(daemon=True, name="sender")
+        super().__init__("sender")
         self.servers, self.topic, self.people, self.seconds = servers, topic, people, seconds
         self.sent = 0  # frames
-        self.stopping = threading.Event()
-        self.failed: Exception | None = None
         self._frames = [list(_frames(person)) for person in NEW]
         random = np.random.default_rng(seed)
         self._gains = random.uniform(1 - GAIN, 1 + GAIN, (people, len(FIELDS)))
@@ -51,35 +47,18 @@ class Sender(threading.Thread):
     def samples(self) -> int:
         return FRAME * self.sent
 
-    def run(self) -> None:
-        try:
-            self._send()
-        except Exception as error:  # noqa: BLE001 - whoever draws raises it
-            self.failed = error
-
-    def _send(self) -> None:
-        producer: Any = Producer(
-            {
-                "bootstrap.servers": self.servers,
-                "linger.ms": 20,
-                "enable.idempotence": True,
-                "queue.buffering.max.messages": 1_000_000,
-                "log_level": 0,
-            }
-        )
+    def work(self) -> None:
+        to = producer(self.servers, linger=20)
         started, begun = time.monotonic(), time.time()
         for turn in range(int(self.seconds)):
             for person in range(self.people):
                 due = turn + person / self.people  # spread over the second
-                while (wait := due - (time.monotonic() - started)) > 0:
-                    if self.stopping.is_set():
-                        return
-                    producer.poll(0)
-                    time.sleep(min(wait, 0.02))
+                if not self.wait_until(started + due, to):
+                    return
                 key, value = f"person-{person:04d}".encode(), self._value(person, turn, begun + due)
-                producer.produce(self.topic, key=key, value=value, partition=person % PARTITIONS)
+                to.produce(self.topic, key=key, value=value, partition=person % PARTITIONS)
                 self.sent += 1
-        producer.flush(30)
+        to.flush(30)
 
     def _value(self, person: int, turn: int, now: float) -> bytes:
         frames = self._frames[person % len(NEW)]
@@ -90,31 +69,20 @@ class Sender(threading.Thread):
         return json.dumps(columns | {"arm": frame.arm, "exercise": frame.exercise, "ts": times}).encode()
 
 
-class Counter(threading.Thread):
-    """A thread that reads the predictions and counts them; `delays` are seconds from a window's end to its reading."""
+class Counter(Background):
+    """Reads the predictions and counts them; `delays` are seconds from a window's end to its reading."""
 
     def __init__(self, servers: str, topic: str) -> None:
-        super().__init__(daemon=True, name="counter")
+        super().__init__("counter")
         self.servers, self.topic = servers, topic
         self.windows = self.judged = self.right = self.alarms = 0
         self.delays: deque[float] = deque(maxlen=NEWEST)
         self.last = time.monotonic()
-        self.stopping = threading.Event()
-        self.failed: Exception | None = None
 
-    def run(self) -> None:
-        try:
-            self._count()
-        except Exception as error:  # noqa: BLE001 - whoever draws raises it
-            self.failed = error
-
-    def _count(self) -> None:
-        consumer: Any = Consumer(
-            {"bootstrap.servers": self.servers, "group.id": "streamjobs-demo-counter", "enable.auto.commit": False}
-        )
-        consumer.assign([TopicPartition(self.topic, n, 0) for n in range(PARTITIONS)])
+    def work(self) -> None:
+        predictions = consumer(self.servers, [self.topic])
         while not self.stopping.is_set():
-            for message in consumer.consume(1000, 0.1):
+            for message in predictions.consume(1000, 0.1):
                 if message.error():
                     continue
                 record = json.loads(message.value())
@@ -125,7 +93,7 @@ class Counter(threading.Thread):
                     self.judged += 1
                     self.right += record["y"] == record["y_hat"]
                 self.last = time.monotonic()
-        consumer.close()
+        predictions.close()
 
 
 def _frames(person: int) -> Iterator[Frame]:

@@ -11,14 +11,14 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from streamjobs.demo.background import PARTITIONS, TICK
 from streamjobs.demo.job import demo_job
-from streamjobs.demo.player import PARTITIONS, key_of
+from streamjobs.demo.player import key_of
 from streamjobs.demo.recordings import NEW, PAUSE, Sample, samples
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, topics
 
 FLUSH_WITHIN = 30.0  # seconds
-TICK = 0.02  # seconds between bursts
 
 
 def feed(url: str, seconds: float | None) -> int:

@@ -1,35 +1,27 @@
 """Plays the recordings into the input topic, faster than real time."""
 
 import json
-import threading
 import time
-from typing import Any
-
-from confluent_kafka import Producer
 
 from streamjobs.core.messages import Stored
+from streamjobs.demo.background import PARTITIONS, Background, producer
 from streamjobs.demo.recordings import NEW, PAUSE, samples
-
-PARTITIONS = 4
-TICK = 0.02  # seconds between bursts
 
 
 def key_of(person: int) -> str:
     return f"person-{person:02d}"
 
 
-class Player(threading.Thread):
-    """A thread that sends every sample. `sent_at[partition][offset]` is when it was sent; `failed` holds an error."""
+class Player(Background):
+    """Sends every sample. `sent_at[partition][offset]` is when it was sent."""
 
     def __init__(self, servers: str, topic: str, seconds: float) -> None:
-        super().__init__(daemon=True, name="player")
+        super().__init__("player")
         self.servers, self.topic, self.seconds = servers, topic, seconds
         self.ready = list(_messages(time.time()))
         self.length = self.ready[-1][0]  # seconds of event time
         self.sent_at: list[list[float]] = [[] for _ in range(PARTITIONS)]
         self.sent = 0
-        self.failed: Exception | None = None
-        self.stopping = threading.Event()
 
     @property
     def speed(self) -> float:
@@ -42,34 +34,16 @@ class Player(threading.Thread):
         now = round(time.time() * 1000)
         return [Stored(self.topic, part, n, now, key, value) for n, (_, part, key, value) in enumerate(self.ready)]
 
-    def run(self) -> None:
-        try:
-            self._play()
-        except Exception as error:  # noqa: BLE001 - the drawing thread raises it
-            self.failed = error
-
-    def _play(self) -> None:
-        producer: Any = Producer(
-            {
-                "bootstrap.servers": self.servers,
-                "linger.ms": 2,
-                "enable.idempotence": True,  # in order: the n-th sample sent to a partition has offset n
-                "queue.buffering.max.messages": 1_000_000,
-                "log_level": 0,
-            }
-        )
-        started = time.monotonic()
+    def work(self) -> None:
+        to, started = producer(self.servers, linger=2), time.monotonic()
         for at, partition, key, value in self.ready:
-            while (wait := at / self.speed - (time.monotonic() - started)) > 0:
-                if self.stopping.is_set():
-                    return
-                producer.poll(0)
-                time.sleep(max(wait, TICK))
+            if not self.wait_until(started + at / self.speed, to):
+                return
             now = time.time()
-            producer.produce(self.topic, key=key, value=value, partition=partition, timestamp=round(now * 1000))
+            to.produce(self.topic, key=key, value=value, partition=partition, timestamp=round(now * 1000))
             self.sent_at[partition].append(now)
             self.sent += 1
-        producer.flush(30)
+        to.flush(30)
 
 
 def _messages(newest: float) -> list[tuple[float, int, bytes, bytes]]:

@@ -11,18 +11,19 @@ import webbrowser
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
 from streamjobs.core.job import Job
+from streamjobs.demo.background import PARTITIONS, Background
 from streamjobs.demo.board import Board
 from streamjobs.demo.controls import controls
 from streamjobs.demo.crowd import FRAME as FRAME_SAMPLES
 from streamjobs.demo.crowd import Counter, Sender
 from streamjobs.demo.job import FILE, SETTINGS, demo_job
 from streamjobs.demo.mock import MockBroker
-from streamjobs.demo.player import PARTITIONS, Player
+from streamjobs.demo.player import Player
 from streamjobs.demo.screen import Screen, summary
 from streamjobs.demo.warm import warm
 from streamjobs.demo.watcher import Watcher
@@ -40,60 +41,75 @@ TELL_EVERY = 5.0  # seconds between two lines about many people
 SETTLED = 5.0  # seconds without a window, after the last frame, until all is answered
 
 
+class Stage(NamedTuple):
+    """The demo's job with its topics made and its loops compiled."""
+
+    job: Job
+    servers: str
+    env: Mapping[str, str]  # settings of its worker
+    log: Path  # of its worker
+    screen: Screen
+
+
 def run(*, kafka: bool, seconds: float, browser: bool = False) -> None:
     """Play, show and sum up. Raises StreamjobsError if a part of it fails, SetupError if Kafka cannot start."""
-    signal.signal(signal.SIGTERM, _interrupted)  # what the demo started must not outlive it
-    console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
-    console.print(
-        "[bold]streamjobs demo[/]: wrist sensors of five people it has never seen -> Kafka topic -> what each does -> topics"
-    )
-    with tempfile.TemporaryDirectory(prefix="streamjobs-demo-") as folder, Screen(console, _place(kafka)) as screen:
-        screen.step("starting a real Apache Kafka ..." if kafka else "starting a broker (librdkafka's mock) ...")
-        with _broker(kafka, screen) as (url, create):
-            env = _environment(url, Path(folder))
-            screen.step("reading the job and its population ...")
-            job = demo_job(env)
-            create(job)
-            warm(job, lambda: screen.step("compiling the learner's loops, once per machine ..."))
-            board, facts = _played(job, url, env, seconds, screen, Path(folder), browser=browser)
+    about = "wrist sensors of five people it has never seen -> Kafka topic -> what each does -> topics"
+    with _stage(about, kafka=kafka) as stage:
+        board, facts = _played(stage, seconds, browser=browser)
+    job = stage.job
     assert job.population is not None
     facts |= {"place": _place(kafka), "job": str(FILE), "state": readable(job.state_bytes)}
     facts["shared"] = readable(job.population.nbytes)
-    console.print(summary(board, facts))
+    stage.screen.console.print(summary(board, facts))
     if board.windows != board.expected:
         raise StreamjobsError(f"demo: expected {board.expected} windows, got {board.windows}.")
 
 
 def run_crowd(*, people: int, seconds: float, browser: bool = False) -> None:
     """The demo's job with many people on a real Kafka. Raises StreamjobsError if a part of it fails."""
-    signal.signal(signal.SIGTERM, _interrupted)
+    with _stage(f"{people:,} people, a frame of {FRAME_SAMPLES} samples a second of each", kafka=True) as stage:
+        sender = Sender(stage.servers, stage.job.settings.source.topic, people, seconds)
+        counter = Counter(stage.servers, stage.job.sinks["predictions"])
+        with _running(stage, sender, counter, browser=browser) as worker:
+            _followed(worker, stage, sender, counter)
+            _stop(worker, stage.log)
+
+
+@contextmanager
+def _stage(about: str, *, kafka: bool) -> Iterator[Stage]:
+    signal.signal(signal.SIGTERM, _interrupted)  # what the demo started must not outlive it
     console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
-    console.print(f"[bold]streamjobs demo[/]: {people:,} people, a frame of {FRAME_SAMPLES} samples a second of each")
-    with tempfile.TemporaryDirectory(prefix="streamjobs-demo-") as folder, Screen(console, _place(kafka=True)) as screen:
-        screen.step("starting a real Apache Kafka ...")
-        with _broker(True, screen) as (url, create):
-            env = _environment(url, Path(folder))
-            job, log = demo_job(env), Path(folder) / "worker.log"
+    console.print(f"[bold]streamjobs demo[/]: {about}")
+    with tempfile.TemporaryDirectory(prefix="streamjobs-demo-") as name, Screen(console, _place(kafka)) as screen:
+        folder = Path(name)
+        screen.step("starting a real Apache Kafka ..." if kafka else "starting a broker (librdkafka's mock) ...")
+        with _broker(kafka, screen) as (url, create):
+            env = _environment(url, folder)
+            screen.step("reading the job and its population ...")
+            job = demo_job(env)
             create(job)
             warm(job, lambda: screen.step("compiling the learner's loops, once per machine ..."))
-            servers = url.removeprefix("kafka://")
-            sender = Sender(servers, job.settings.source.topic, people, seconds)
-            counter = Counter(servers, job.sinks["predictions"])
-            with _worker(env, log) as worker:
-                _until_ready(worker, log, screen)
-                _open_page(log, screen, browser=browser)
-                try:
-                    _followed(worker, log, sender, counter, console)
-                    _stop(worker, log)
-                finally:
-                    sender.stopping.set()
-                    counter.stopping.set()
-                    for thread in (sender, counter):
-                        thread.join(5)
+            yield Stage(job, url.removeprefix("kafka://"), env, folder / "worker.log", screen)
 
 
-def _followed(worker: subprocess.Popen[bytes], log: Path, sender: Sender, counter: Counter, console: Console) -> None:
+@contextmanager
+def _running(stage: Stage, *threads: Background, browser: bool) -> Iterator[subprocess.Popen[bytes]]:
+    """The worker, ready; the threads are stopped in the end."""
+    with _worker(stage.env, stage.log) as worker:
+        try:
+            _until_ready(worker, stage.log, stage.screen)
+            _open_page(stage.log, stage.screen, browser=browser)
+            yield worker
+        finally:
+            for thread in threads:
+                thread.stopping.set()
+            for thread in threads:
+                thread.stop()
+
+
+def _followed(worker: subprocess.Popen[bytes], stage: Stage, sender: Sender, counter: Counter) -> None:
     """Start both, and print a line now and then until everything sent was answered."""
+    log, console = stage.log, stage.screen.console
     began = told = time.monotonic()
     counter.start()
     sender.start()
@@ -162,38 +178,26 @@ def _broker(kafka: bool, screen: Screen) -> Iterator[tuple[str, Any]]:
         )
 
 
-def _played(
-    job: Job, url: str, env: Mapping[str, str], seconds: float, screen: Screen, folder: Path, *, browser: bool
-) -> tuple[Board, dict[str, Any]]:
-    servers = url.removeprefix("kafka://")
-    player = Player(servers, job.settings.source.topic, seconds)
+def _played(stage: Stage, seconds: float, *, browser: bool) -> tuple[Board, dict[str, Any]]:
+    job, screen = stage.job, stage.screen
+    player = Player(stage.servers, job.settings.source.topic, seconds)
     board = Board(controls(job, player.records))
-    watcher = Watcher(servers, job.sinks, board, player)
-    log = folder / "worker.log"
-    with _worker(env, log) as worker:
-        try:
-            _until_ready(worker, log, screen)
-            _open_page(log, screen, browser=browser)
-            started = time.monotonic()
-            watcher.start()
-            player.start()
-            while board.windows < board.expected:
-                _check(worker, log, player, watcher)
-                with watcher.lock:
-                    board.played = player.sent
-                    screen.draw(board, player.sent / len(player.ready))
-                if not player.is_alive() and time.monotonic() - watcher.last > QUIET:
-                    break
-                time.sleep(FRAME)
-            took = time.monotonic() - started
-            _stop(worker, log)
-            time.sleep(0.5)  # for the outputs of the last checkpoint
-        finally:
-            player.stopping.set()
-            watcher.stopping.set()
-            for thread in (player, watcher):
-                if thread.is_alive():
-                    thread.join(5)
+    watcher = Watcher(stage.servers, job.sinks, board, player)
+    with _running(stage, player, watcher, browser=browser) as worker:
+        started = time.monotonic()
+        watcher.start()
+        player.start()
+        while board.windows < board.expected:
+            _check(worker, stage.log, player, watcher)
+            with watcher.lock:
+                board.played = player.sent
+                screen.draw(board, player.sent / len(player.ready))
+            if not player.is_alive() and time.monotonic() - watcher.last > QUIET:
+                break
+            time.sleep(FRAME)
+        took = time.monotonic() - started
+        _stop(worker, stage.log)
+        time.sleep(0.5)  # for the outputs of the last checkpoint
     board.played = player.sent
     screen.draw(board, 1.0)
     return board, {"seconds": took, "speed": player.speed}
@@ -251,7 +255,7 @@ def _open_page(log: Path, screen: Screen, *, browser: bool) -> None:
         webbrowser.open(address)
 
 
-def _check(worker: subprocess.Popen[bytes], log: Path, *threads: Player | Watcher | Sender | Counter) -> None:
+def _check(worker: subprocess.Popen[bytes], log: Path, *threads: Background) -> None:
     _alive(worker, log)
     for thread in threads:
         if thread.failed is not None:

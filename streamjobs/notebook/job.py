@@ -120,11 +120,10 @@ class Job:
         own format, and is decoded as one.
 
         data: a DataFrame, a mapping of columns to arrays (n,), rows as dicts, or the path of a recording.
-        key: column that says whose a row is. time: column with the records' timestamps; by default [source] time.
+        key: column that says whose a row is; by default [source] key.
+        time: column with the records' timestamps; by default [source] time.
         Raises ConfigError for a column that is not there. Warns where nothing, or little, was learned.
         """
-        if key is None:
-            raise ConfigError("replay needs key, the name of the column that says whose a row is.")
         windows_without_time = self._job.settings.window is not None and time is None
         if windows_without_time and self._job.settings.source.time is None:
             raise ConfigError("windows need times; name the column as time, or in the job as [source] time.")
@@ -155,7 +154,7 @@ class Job:
             raise ConfigError("there is nothing to draw yet; call replay first.")
         return self._last.plot
 
-    def _records(self, data: Any, key: str, time: str | None) -> Iterator[Stored]:
+    def _records(self, data: Any, key: str | None, time: str | None) -> Iterator[Stored]:
         settings = self._job.settings
         if isinstance(data, (str, Path)):
             return records_of(Path(data), settings.source, key, time, settings.side)

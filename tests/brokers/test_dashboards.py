@@ -1,7 +1,16 @@
-"""A real Prometheus scrapes a worker on a real Kafka while the demo's data flows: no panel of a dashboard is empty."""
+"""A real Prometheus scrapes a worker on a real Kafka while the demo's data flows: no panel of a dashboard is empty.
 
+With the same worker goes the walk that deploy/README.md describes: a broken record is an alert and stands on the page in a
+real Chromium, its runbook leads to it, and a second worker joins and is killed.
+"""
+
+import asyncio
 import json
 import math
+import os
+import re
+import subprocess
+import sys
 import time
 import tomllib
 from collections.abc import Iterator
@@ -12,7 +21,9 @@ import pytest
 from streamjobs.demo.job import FILE, POPULATION
 from streamjobs.demo.player import Player
 from tests.brokers.kafka_job import KafkaJob, Sent, until
-from tests.brokers.workers import running_worker
+from tests.brokers.verification import verify
+from tests.brokers.workers import Worker, running_worker
+from tests.page.chromium import Browser, chromium
 from tests.parts import CHECKOUT
 from tests.prometheus import Prometheus, tool
 
@@ -20,6 +31,9 @@ DASHBOARDS = CHECKOUT / "deploy" / "grafana" / "dashboards"
 PLAYED_IN = 12.0  # seconds
 LOOK_AT = 0.7  # of what is played has been taken
 RATE_INTERVAL = "8s"
+BROKEN = b"{broken"
+LATER = 6000  # samples
+ROWS = "[...document.querySelectorAll('#{0} tbody tr')].map((one) => one.textContent)"
 
 
 class Watched(NamedTuple):
@@ -27,8 +41,10 @@ class Watched(NamedTuple):
 
     prometheus: Prometheus
     job: KafkaJob
+    worker: Worker
     instance: str
     at: float  # seconds since 1970, while data flowed
+    more: list[Sent]  # records of people who come later
 
     def finite(self, expr: str) -> int:
         """How many series of an expression have a finite value in the last seconds before `at`."""
@@ -53,7 +69,7 @@ def watched(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
         instance = f"127.0.0.1:{serving['port']}"
         with Prometheus(folder, instance) as prometheus:
             until(prometheus.up, "Prometheus has scraped the worker", 60)
-            job.produce([Sent(b"person-01", b"{broken", 0, round(time.time() * 1000))])
+            job.produce([Sent(b"person-01", BROKEN, 0, round(time.time() * 1000))])
             until(lambda: prometheus.value('ALERTS{alertstate="firing"}'), "the broken record is an alert", 60)
             player = Player(broker.bootstrap, job.input, PLAYED_IN)
             player.start()
@@ -63,7 +79,9 @@ def watched(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
             assert player.failed is None
             player.stopping.set()
             player.join(30)
-            yield Watched(prometheus, job, instance, at)
+            newest = player.ready[-LATER:]
+            more = [Sent(b"late-" + key, value, part, round(1000 * at)) for _, part, key, value in newest]
+            yield Watched(prometheus, job, worker, instance, at, more)
         assert worker.stop() == 0
 
 
@@ -114,3 +132,53 @@ def test_a_wrong_query_and_an_empty_one_are_found(watched: Watched) -> None:
     with pytest.raises(ValueError, match="parse error"):
         watched.finite("sum by (instance (streamjobs_keys)")
     assert watched.finite('streamjobs_keys{instance=~"elsewhere"}') == 0
+
+
+def test_the_page_shows_the_broken_record_and_the_alarms(watched: Watched) -> None:
+    async def looked(address: str) -> tuple[list[str], list[str]]:
+        async with Browser(address) as browser:
+            tab = await browser.tab()
+            await tab.open(f"http://{watched.instance}/", width=1600)
+            letters, alarms = [await tab.until(ROWS.format(table)) for table in ("letters", "alarms")]
+            await tab.close()
+        return letters, alarms
+
+    assert watched.prometheus.value("sum(streamjobs_drift_events_total)") > 0
+    with chromium() as address:
+        letters, alarms = asyncio.run(looked(address))
+    assert any("person-01" in row and "malformed" in row for row in letters)
+    assert alarms and all(re.search(r"person-\d\d", row) for row in alarms), alarms
+
+
+def test_the_alerts_runbook_leads_to_the_broken_record(watched: Watched) -> None:
+    (alert,) = [one for one in watched.prometheus.ask("alerts")["alerts"] if one["state"] == "firing"]
+    page, _, anchor = alert["annotations"]["runbook_url"].partition("#")
+    text = (CHECKOUT / page).read_text(encoding="utf-8")
+    (section,) = [one for one in re.split(r"^### ", text, flags=re.MULTILINE) if one.partition("\n")[0].lower() == anchor]
+    command = section.split("```sh\n")[1].partition("\n")[0]
+    listed = _typed(watched, command)
+    (place,) = re.findall(r"\b\d:\d+\b", listed)
+    assert "malformed" in listed
+    (shown,) = re.findall(r"`(streamjobs dlq show\sjob.toml PARTITION:OFFSET)`", section)
+    assert BROKEN.decode() in _typed(watched, shown.replace("\n", " ").replace("PARTITION:OFFSET", place))
+
+
+def _typed(watched: Watched, command: str) -> str:
+    """What a command of the page prints, for this job."""
+    words = [str(watched.job.path) if word == "job.toml" else word for word in command.split()]
+    assert words[0] == "streamjobs"
+    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=False, env=os.environ)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_second_worker_joins_and_is_killed_and_nothing_is_lost(watched: Watched) -> None:
+    job = watched.job
+    job.wait_until_done([watched.worker])
+    with running_worker(job, "b") as second:
+        until(lambda: job.members() == [2, 2], "each worker has two of the four partitions", 60)
+        job.produce(watched.more)
+        assert second.kill() == -9
+    assert job.lag() > 0
+    job.wait_until_done([watched.worker])
+    verify(job, repeats=True)

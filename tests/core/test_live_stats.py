@@ -90,3 +90,10 @@ def test_a_labels_delay_is_its_records_time_less_the_rows():
     report = advance(job, Live(job, {}.get), [late, newest]).report
     assert (report.labels, report.label_delay) == (1, pytest.approx(30.0)) and report.newest_delay == pytest.approx(5.0)
     assert np.isnan(advance(job, Live(job, {}.get), [newest]).report.label_delay)
+
+
+def test_a_live_key_takes_at_most_half_as_much_again_as_its_state():
+    """With Python's own objects for a key, about 900 bytes; the job is the one of `tests.bench keys`."""
+    made = Job.from_settings(settings(learner={"name": "okfeb", "rank": 10, "budget": 15}, head={"name": "rls"}))
+    live = Live(made)
+    assert live.slot_bytes + 1000 <= 1.5 * made.state_bytes, (live.slot_bytes, made.state_bytes)

@@ -26,10 +26,11 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, TopicPartition
 
 from streamjobs.core.job import Job
+from streamjobs.demo.background import PARTITIONS
 from streamjobs.demo.board import Board
 from streamjobs.demo.controls import controls
 from streamjobs.demo.job import FILE, demo_job
-from streamjobs.demo.player import PARTITIONS, Player
+from streamjobs.demo.player import Player
 from streamjobs.errors import SetupError
 from streamjobs.kafka import topics
 from streamjobs.kafka.devbroker.broker import Broker, free_port

@@ -82,6 +82,10 @@ def _rows(model: dict[str, Any], definitions: dict[str, Any], before: str) -> It
         for option in (field, *field.get("anyOf", ()), *field.get("allOf", ())):
             if "$ref" in option:
                 yield from _rows(definitions[option["$ref"].rpartition("/")[2]], definitions, f"{before}{name}.")
+        entries = field.get("additionalProperties")
+        if isinstance(entries, dict) and "$ref" in entries:  # tables by a name that the job file gives them
+            inner = definitions[entries["$ref"].rpartition("/")[2]]
+            yield from _rows(inner, definitions, f"{before}{name}.NAME.")
 
 
 def learners() -> str:

@@ -76,6 +76,7 @@ LAYERS = (
             *NUMERIC,
             "msgspec",
             "streamjobs.core.messages",
+            "streamjobs.core.partitioners",
             "streamjobs.stages.event_time",
             "algorithms",
             *_SETTINGS,
@@ -95,7 +96,9 @@ LAYERS = (
     _layer("checks of learners", ("streamjobs.learner_checks",), {"numpy", "algorithms", "streamjobs.core.state.snapshot"}),
     _layer("job files", ("streamjobs.job_files",), {"streamjobs.own_learners", *_CORE}),
     _layer(
-        "recordings", ("streamjobs.recordings",), {*NUMERIC, "msgspec", "pyarrow", "streamjobs.core.messages", *_SETTINGS}
+        "recordings",
+        ("streamjobs.recordings",),
+        {*NUMERIC, "msgspec", "pyarrow", "streamjobs.core.messages", "streamjobs.core.decoding.keys", *_SETTINGS},
     ),
     _layer("kafka", ("streamjobs.kafka",), {*CLIENTS, *_KAFKA, "pydantic"}),
     _layer("kafka client", ("streamjobs.kafka.client",), {*CLIENTS, *_KAFKA, "faust"}),
@@ -130,7 +133,9 @@ LAYERS = (
     ),
     _layer("scikit-learn", ("streamjobs.sklearn",), {"numpy", "sklearn", "algorithms", *_OF_ESTIMATORS}),
     _layer("river", ("streamjobs.river",), {"numpy", "pandas", "river", "algorithms", *_OF_ESTIMATORS}),
-    _layer("maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "streamjobs.worker", *_KAFKA, *_CORE}),
+    _layer(
+        "maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "structlog", "streamjobs.worker", *_KAFKA, *_CORE}
+    ),
     _layer(
         "fit",
         ("streamjobs.fit",),

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from confluent_kafka import Producer
 
+from streamjobs.demo.background import PARTITIONS
 from streamjobs.demo.job import FILE, SETTINGS, demo_job
 from streamjobs.demo.mock import MockBroker
-from streamjobs.demo.player import PARTITIONS, Player, key_of
+from streamjobs.demo.player import Player, key_of
 from streamjobs.kafka import topics
 from tests.running import with_bytecode
 

@@ -5,7 +5,9 @@ not at all. Messages name topic, partition and offset, never the key or the cont
 """
 
 import operator
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +16,12 @@ from algorithms.common.protocol import Array
 from streamjobs.core.decoding import raw
 from streamjobs.core.decoding.formats import batch_parser, parser
 from streamjobs.core.decoding.samples import MAX_LABEL, Frame, LabelsAlone, Problem, Sample, Singles, label_of
-from streamjobs.core.messages import Headers, Record, Unread
+from streamjobs.core.messages import Headers, Keyed, Record, Unread
 from streamjobs.errors import RecordError
 from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
-from streamjobs.settings.types import TIME_UNITS
-from streamjobs.stages.event_time import END_OF_TIME
+from streamjobs.settings.time_units import JUDGED
+from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
 _key, _value = operator.attrgetter("key"), operator.attrgetter("value")
 _timestamp, _headers = operator.attrgetter("timestamp"), operator.attrgetter("headers")
@@ -34,6 +36,7 @@ class Decoded(NamedTuple):
     labels: list[object]  # n: None, text, int, float, bool, or a list of floats
     alone: Array | None  # (n,) bool, late labels without a sample (X is zero there); None if there are none
     errors: list[tuple[int, RecordError]]  # index into the records, and why that record gives no samples
+    skipped: Mapping[str, int] = MappingProxyType({})  # samples left out, by reason
 
 
 def decoder(
@@ -47,6 +50,8 @@ def decoder(
     scale = TIME_UNITS[source.time_unit] if source.time is not None else 1000.0
     max_bytes, max_key_bytes = source.max_bytes, source.max_key_bytes
     may_miss = np.array([policy != "dlq" for policy in source.policies(dim)]) if source.may_miss else None
+    if source.sensors is not None:
+        may_miss = np.ones(dim, np.bool_)  # a sample has the columns of its own sensor
 
     parse_all = batch_parser(source, dim, mirror)
 
@@ -80,6 +85,8 @@ def decoder(
             except Problem as problem:
                 errors[index] = _located(record, problem)
         checked = _checked(samples.joined(dim), records, errors, source, may_miss)
+        if samples.skipped:
+            checked = checked._replace(skipped=samples.skipped)
         if not samples.alone:
             return checked
         return checked._replace(alone=np.isin(checked.owner, np.array(samples.alone, np.int64)))
@@ -107,7 +114,7 @@ class _Joined(NamedTuple):
 class _Samples:
     """Collects samples in record order: runs of single samples become one array, each frame is one."""
 
-    __slots__ = ("alone", "index", "labels", "parts", "records", "scale", "single", "timed")
+    __slots__ = ("alone", "index", "labels", "parts", "records", "scale", "single", "skipped", "timed")
 
     def __init__(self, records: Sequence[Record], scale: float, timed: bool) -> None:
         self.records, self.scale, self.timed = records, scale, timed
@@ -116,6 +123,7 @@ class _Samples:
         self.index: list[int] = []  # indices of the records of `single`
         self.parts: list[tuple[Array, Array, Array, Array]] = []  # owner, times, X, stamps
         self.labels: list[object] = []
+        self.skipped: Counter[str] = Counter()
 
     def frame(self, index: int, frame: Frame) -> None:
         self.close()
@@ -125,6 +133,7 @@ class _Samples:
         n = len(frame.X)
         self.parts.append((np.full(n, index, np.int64), times, frame.X, np.full(n, 0.0 if own else stamp)))
         self.labels.extend(frame.labels)
+        self.skipped.update(frame.skipped)
 
     def close(self) -> None:
         """Turn the single samples so far into arrays."""
@@ -167,7 +176,8 @@ def _checked(
         return Decoded(owner, times, X, labels, None, sorted(errors.items()))
     known = X if may_miss is None else np.where(np.isnan(X) & may_miss, 0.0, X)
     in_range = np.asarray((np.abs(known) <= source.max_abs).all(axis=1))  # false for NaN as well
-    in_time = (times >= 0.0) & (times < END_OF_TIME)
+    first, end = source.time_span
+    in_time = (times >= first) & (times < end)
     early = (stamps <= 0.0) | (times <= stamps + source.future)
     good = in_range & in_time & early
     if not good.all():
@@ -175,7 +185,7 @@ def _checked(
             index = int(owner[row])
             if index not in errors:
                 if not in_range[row]:
-                    problem = _bad_number(known[row], source.max_abs)
+                    problem = _bad_number(known[row], source)
                 elif not in_time[row]:
                     problem = _bad_time(float(times[row]), source)
                 else:
@@ -197,7 +207,8 @@ def _all_good(samples: _Joined, source: SourceSection) -> bool:
     if not X.size:
         return False
     most = source.max_abs
-    in_range = -most <= X.min() and X.max() <= most and times.min() >= 0.0 and times.max() < END_OF_TIME
+    first, end = source.time_span
+    in_range = -most <= X.min() and X.max() <= most and times.min() >= first and times.max() < end
     return bool(in_range and ((stamps <= 0.0) | (times <= stamps + source.future)).all())
 
 
@@ -226,6 +237,8 @@ def _check_limits(record: Record, source: SourceSection) -> None:
     key, value = record.key, record.value
     if isinstance(record, Unread):
         raise Problem("batch", f"{record.problem}; the letter's value is the batch as it came")
+    if isinstance(record, Keyed) and record.problem is not None:
+        raise Problem(*record.problem)
     if not key:
         raise Problem("no_key", "expected a key, got none")
     if len(key) > source.max_key_bytes:
@@ -241,6 +254,15 @@ def _check_limits(record: Record, source: SourceSection) -> None:
         )
 
 
+def refusal(record: Record, source: SourceSection) -> RecordError | None:
+    """Why a record is beyond the limits of [source], or has no key; None where it is within them."""
+    try:
+        _check_limits(record, source)
+    except Problem as problem:
+        return _located(record, problem)
+    return None
+
+
 def _headers_fit(headers: Headers, source: SourceSection) -> bool:
     return (
         len(headers) <= source.max_headers
@@ -248,19 +270,24 @@ def _headers_fit(headers: Headers, source: SourceSection) -> bool:
     )
 
 
-def _bad_number(x: Array, max_abs: float) -> Problem:
+def _bad_number(x: Array, source: SourceSection) -> Problem:
+    named = [""] * x.size if source.sensors is None else [f" ({column})" for column, _ in source.columns]
     for i in range(x.size):
         if not np.isfinite(x[i]):
             got = "NaN" if np.isnan(x[i]) else "infinity"
-            return Problem("not_finite", f"expected {x.size} finite features, got {got} at index {i}")
-    largest = int(np.argmax(np.abs(x)))
-    return Problem("out_of_range", f"expected features within +-{max_abs:g}, got a larger one at index {largest}")
+            return Problem("not_finite", f"expected {x.size} finite features, got {got} at index {i}{named[i]}")
+    i = int(np.argmax(np.abs(x)))
+    what = f"expected features within +-{source.max_abs:g}, got a larger one at index {i}{named[i]}"
+    return Problem("out_of_range", what)
 
 
 def _bad_time(time: float, source: SourceSection) -> Problem:
     if source.time is None and source.format != "raw":
         return Problem("bad_time", "expected a record timestamp; set [source] time or let the producer set timestamps")
     got = f"{time:g} s" if np.isfinite(time) else "NaN or infinity"
+    if source.time_span == JUDGED:
+        unit = UNIT_NAMES[source.time_unit]
+        return Problem("bad_time", f"expected a time from 1973 to 5138 in {unit}, which the first one tells, got {got}")
     return Problem(
         "bad_time", f"expected a time from 1970 to 9999, got {got}; check [source] time_unit ({source.time_unit})"
     )

@@ -11,6 +11,7 @@ from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, is_bounded
 from streamjobs.settings.rules.broker import access_contradictions
 from streamjobs.settings.rules.drift import drift_contradictions
+from streamjobs.settings.rules.sensors import sensor_contradictions
 from streamjobs.settings.sections import (
     HeadSection,
     JobSection,
@@ -22,7 +23,8 @@ from streamjobs.settings.sections import (
     StateSection,
     WindowSection,
 )
-from streamjobs.settings.source import SourceSection
+from streamjobs.settings.source import REKEYED, SourceSection
+from streamjobs.settings.time_units import AUTO
 from streamjobs.settings.types import MOST_NUMBERS
 from streamjobs.stages.windows import MOST_SAMPLES
 
@@ -38,6 +40,8 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         rules.append(_job(job))
     if source := parts.get("source"):
         rules.append(_source(source))
+        if source.sensors is not None:
+            rules.append(sensor_contradictions(source, source.sensors, parts.get("window")))
     if broker := parts.get("broker"):
         rules.append(access_contradictions(broker))
     if window := parts.get("window"):
@@ -77,8 +81,8 @@ def _job(job: JobSection) -> Problems:
 
 
 def _source(source: SourceSection) -> Problems:
-    if source.topic in ("", ".", ".."):
-        yield ("source", "topic"), f"topic must be a topic's name; got {source.topic!r}."
+    if source.base_topic in ("", ".", ".."):
+        yield ("source", "topic"), f"topic must be a topic's name; got {source.base_topic!r}."
     if source.format == "raw":
         for name in ("time", "label"):
             if getattr(source, name) is not None:
@@ -86,17 +90,19 @@ def _source(source: SourceSection) -> Problems:
                     ("source", name),
                     f"{name} has no meaning in raw records: it is in the header streamjobs-{name}.",
                 )
+    yield from _keys(source)
+    yield from _time_unit(source)
     yield from _missing(source)
     yield from _categories(source)
     fields = source.fields
-    if fields is None and source.dim is None:
+    if source.width is None:
         example = '\'fields = ["ax", "ay", "az"]\''
         yield (
             ("source", "fields"),
             f"the length of x is unknown; name the fields with its numbers, such as {example}, "
             f"or set 'dim = 3' if field {source.x!r} holds them as a list.",
         )
-    named = fields if fields is not None else [source.x]
+    named = fields if fields is not None else [source.x] if source.sensors is None else []
     for other in ("time", "label"):
         if getattr(source, other) in named:
             yield ("source", other), f"{other} must be a field of its own; {getattr(source, other)!r} is already part of x."
@@ -113,6 +119,28 @@ def _source(source: SourceSection) -> Problems:
     if source.dim is not None and source.dim != columns:
         what = "fields" if columns == len(fields) else "columns that fields and categories give"
         yield ("source", "dim"), f"dim must be the number of {what} ({columns}), or absent; got {source.dim}."
+
+
+def _time_unit(source: SourceSection) -> Problems:
+    if source.time_unit == AUTO and source.time is None:
+        yield ("source", "time_unit"), "time_unit = 'auto' needs the field with the event time; set time, or remove it."
+
+
+def _keys(source: SourceSection) -> Problems:
+    if source.key is None:
+        for name in ("rekeyed", "partitioner"):
+            if name in source.model_fields_set and getattr(source, name):
+                yield ("source", name), f"{name} has no meaning without the field with the key; set key, or remove {name}."
+        return
+    if source.format == "raw":
+        yield ("source", "key"), "key names a field, and raw records have none; remove it, and give records their keys."
+    if source.rekeyed and "partitioner" in source.model_fields_set:
+        yield (
+            ("source", "partitioner"),
+            "partitioner has no meaning with rekeyed, whose records are partitioned by murmur2; remove it.",
+        )
+    if len(source.topic) > LONGEST_TOPIC:
+        yield ("source", "topic"), f"topic must have at most {LONGEST_TOPIC} characters with {REKEYED!r} after it."
 
 
 def _categories(source: SourceSection) -> Problems:
@@ -162,11 +190,11 @@ def _window(window: WindowSection) -> Problems:
 
 def _windowed(window: WindowSection, source: SourceSection) -> Problems:
     mirror, fields = window.mirror, source.fields
-    channels = len(source.columns) if fields is not None else source.dim
+    channels = source.width
     if window.statistics == "gravity" and channels is not None and channels < 3:
         expected = "needs acceleration in the first three fields"
         yield ("window", "statistics"), f"statistics = 'gravity' {expected}; [source] has {channels}. Choose 'rich'."
-    if mirror is None:
+    if mirror is None or source.sensors is not None:  # of sensors, another rule says so
         return
     place = ("window", "mirror")
     if source.format == "raw":
@@ -205,9 +233,11 @@ def _exactly_once(job: JobSection, state: StateSection) -> Problems:
 
 
 def _ttl(ttl: float, source: SourceSection, labels: LabelsSection | None) -> Problems:
-    longest_wait = max(source.lateness, labels.wait if labels else 0.0, labels.delay if labels else 0.0)
+    waits = 0.0 if source.sensors is None else source.sensors.patience
+    longest_wait = max(source.lateness + waits, labels.wait if labels else 0.0, labels.delay if labels else 0.0)
     if ttl <= longest_wait or ttl <= 0:
-        expected = "must be longer than samples and labels wait ([source] lateness, [labels] wait and delay: "
+        settings = "[source] lateness, [source.sensors] wait, [labels] wait and delay"
+        expected = f"must be longer than samples and labels wait ({settings}: "
         yield ("state", "ttl"), f"ttl {expected}{longest_wait:g} s); got {ttl:g} s."
 
 
@@ -329,7 +359,7 @@ def _labels(
 def _sinks(
     sinks: SinksSection, source: SourceSection, parts: Mapping[str, Any], learners: Mapping[str, Learner]
 ) -> Problems:
-    users = {source.topic: "the input topic"}
+    users = {source.topic: "the input topic", source.base_topic: "the input topic"}
     for name in SinksSection.model_fields:
         stated = getattr(sinks, name)
         if name == "dlq" and stated == "":
@@ -342,7 +372,7 @@ def _sinks(
             yield ("sinks", name), f"{name} must be a topic's name; got {stated!r}."
         if name == "alarms" and stated is None and not tells_alarms(parts.get("drift"), sinks):
             continue
-        topic = f"{source.topic}.{name}" if stated is None else stated
+        topic = f"{source.base_topic}.{name}" if stated is None else stated
         if topic and topic in users:
             yield ("sinks", name), f"{name} must be a topic of its own; {topic!r} is already {users[topic]}."
         elif topic:
