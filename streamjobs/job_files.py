@@ -10,6 +10,7 @@ from algorithms import SettingError
 from streamjobs.core.interface import Core
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError, SnapshotError
+from streamjobs.own_learners import load_own_learners
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.load import composition_from
@@ -36,7 +37,8 @@ def read_job(path: Path | str, env: Mapping[str, str] | None = None) -> Composit
 
 
 def read_table(path: Path | str) -> dict[str, Any]:
-    """The contents of a TOML file; raises ConfigError with the line of a syntax error."""
+    """The contents of a TOML file; raises ConfigError with the line of a syntax error. Learners of your own are loaded."""
+    load_own_learners()
     try:
         size = Path(path).stat().st_size
         if size > LARGEST:

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.core.messages import Output, Stored
     from streamjobs.recordings.tables import How
-    from streamjobs.replay.engine import Tally
 
 
 MOST_ALARMED = 5  # keys whose alarms are told
-KEYS_OF_ONE = 20  # records; where as many have a key each of its own, the key is probably a mistake
 
 
 def add_to(app: typer.Typer) -> None:
@@ -89,6 +87,7 @@ def replay(
     from streamjobs.replay.engine import Replay
     from streamjobs.replay.expect import from_files, from_topics
     from streamjobs.replay.progress import Progress
+    from streamjobs.replay.summary import cautions, nothing_learned, summary_of
     from streamjobs.replay.writing import Writer
 
     if export is not None and not pool:
@@ -121,20 +120,20 @@ def replay(
         tally = run.run(rates.spanning(records), take, progress)
     if not as_json:
         progress.line(tally)
-    summary = _summary(job.task, tally, time.monotonic() - started)
+    summary = summary_of(job.task, tally, time.monotonic() - started)
     summary["first_error"] = errors[0] if errors else None
     if "alarms" in job.sinks:
         summary["alarms"] = rates.summary()
     if expected is not None:
         summary["compared"] = expected.finish()
-    nothing = _nothing_learned(job, tally, errors)
+    nothing = nothing_learned(job, tally, errors)
     if export is not None and nothing is None:
         summary["exported"] = write_private(export, [run.export()], "--export")
     if as_json:
         show(summary)
     else:
         _print_summary(summary, output_dir, export if nothing is None else None)
-        for text in _warnings(tally, errors):
+        for text in cautions(tally, errors):
             note(f"warning: {text}")
     if nothing is not None and expected is None:  # recorded outputs say what is right
         raise NothingLearned(nothing)
@@ -149,35 +148,6 @@ def _in_time_unit(job: "Job", source: str) -> "Job":
         return job
     unit = kept_time_unit(job.settings)
     return job.in_time_unit(unit) if unit else job
-
-
-def _nothing_learned(job: "Job", tally: "Tally", errors: list[str]) -> str | None:
-    """A sentence where records came and no row was made; None otherwise."""
-    taken = tally.taken
-    if taken.rows or not taken.records:
-        return None
-    if sentence := taken.nothing_learned(errors[0] if errors else ""):
-        return sentence
-    windows = job.composition.windows
-    if windows is None:
-        return f"nothing was learned: {taken.samples:,} samples still wait to be sorted by time; check [source] lateness."
-    return (
-        f"nothing was learned: {taken.samples:,} samples of {tally.keys:,} keys filled no window. A key needs 80 % of "
-        f"{windows.nominal} samples within {windows.length:g} s; check which column is the key and which the time, and "
-        "[window] length and rate."
-    )
-
-
-def _warnings(tally: "Tally", errors: list[str]) -> Iterator[str]:
-    """What a result that was learned from should not be trusted for."""
-    taken = tally.taken
-    if taken.mostly_dead and taken.rows:
-        dead = taken.dead_lettered.total()
-        yield f"{dead:,} of {taken.records:,} records became dead letters, more than half. The first: {errors[0]}"
-    for one in taken.much_skipped() if taken.rows else ():
-        yield f"{one.percent:g} % of the {one.unit} are skipped as {one.reason}: {one.advice}."
-    if tally.keys == taken.samples >= KEYS_OF_ONE and taken.rows:
-        yield f"each of the {taken.samples:,} samples has a key of its own, so no key learned a second row; check the key."
 
 
 def records_to_replay(
@@ -205,31 +175,6 @@ def records_to_replay(
     if settings.window is not None and time_column is None and settings.source.time is None:
         raise ConfigError("windows need times; name the file's column with --time, or in the job file as [source] time.")
     return records_of(Path(source), settings.source, key, time_column, settings.side, how=how)
-
-
-def _summary(task: str, tally: "Tally", seconds: float) -> dict[str, Any]:
-    """The result, ready for JSON; `rmse` is None for a classification, `wrong` for a regression."""
-    from streamjobs.replay.progress import rmse
-
-    regression = task == "regression"
-    return {
-        "records": tally.records,
-        "samples": tally.samples,
-        "rows": tally.rows,
-        "keys": tally.keys,
-        "ls_error": tally.ls_error_sum / tally.ls_errors if tally.ls_errors else None,
-        "labels": tally.labels,
-        "wrong": None if regression else tally.wrong,
-        "rmse": rmse(tally.squared, tally.measured) if regression and tally.measured else None,
-        "unknown": None if regression else tally.unknown,
-        "numbers_filled": tally.filled,
-        "targets_clipped": tally.targets_clipped if regression else None,
-        "drift_events": tally.drift_events,
-        "dead_lettered": dict(tally.dead_lettered),
-        "skipped": dict(tally.skipped),
-        "seconds": round(seconds, 3),
-        "samples_per_second": round(tally.samples / max(seconds, 1e-9)),
-    }
 
 
 def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Path | None) -> None:

@@ -28,6 +28,7 @@ from streamjobs.settings.times import seconds_since_1970, zone_of
 from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
 SECONDS = {unit: 1 / per_second for unit, per_second in TIME_UNITS.items()}  # of each unit
+TABLE = "the table"  # how messages name rows at hand
 MOST_NAMED = 5  # files that are named as left out
 
 
@@ -59,6 +60,21 @@ class Recording(NamedTuple):
             rows = ({**row, **named} for row in rows)
         strip = preset_of(how.preset).strip if how.preset is not None else ()
         return rows if not strip else map(lambda row: _stripped(row, strip), rows)
+
+
+class Table(NamedTuple):
+    """Rows at hand, such as those of a DataFrame, in the place of a recording."""
+
+    given: Iterable[Row]
+    of: None = None
+    name: str = "table"
+    folder: str = ""
+
+    def __str__(self) -> str:
+        return TABLE
+
+    def rows(self, how: How = HOW, wanted: Sequence[str] | None = None) -> Iterator[Row]:
+        return iter(self.given)
 
 
 def _partition(folder: str) -> tuple[str, str | None]:
@@ -157,12 +173,19 @@ def records_of(
     return stored()
 
 
+def records_of_rows(
+    rows: Iterable[Row], source: SourceSection, key: str | None, time: str | None = None, side: str | None = None
+) -> Iterator[Stored]:
+    """As `records_of`, of rows at hand. The first one is read at once."""
+    return _Records(Table(rows), source, key, time, side, None, HOW, False).stored(0)
+
+
 class _Records:
     """One recording as records; its first row is read when it is made."""
 
     def __init__(
         self,
-        recording: Recording,
+        recording: Recording | Table,
         source: SourceSection,
         key: str | None,
         time: str | None,
@@ -247,6 +270,8 @@ def _key_column(where: str, source: SourceSection, key: str | None, how: How) ->
         return None
     named = key or source.key
     if named is None:
+        if where == TABLE:
+            raise ConfigError(f"{where} needs key, the name of the column with the key.")
         raise ConfigError(f"{where}: a file needs --key, the name of the column with the key (or --key-from, --key-is).")
     if source.key not in (None, named):
         raise ConfigError(f"--key: the job's keys are in [source] key {source.key!r}; leave --key out, got {key!r}.")
@@ -259,7 +284,8 @@ def _require_columns(path: str, first: Row, columns: Iterable[tuple[str, str | N
         raise ConfigError(f"{path}: the first line is not a JSON object, so the columns are unknown; correct or remove it.")
     for purpose, column in columns:
         if column is not None and column_path(column).find(first) is ABSENT:
-            raise ConfigError(f"{path}: no column {column!r} for the {purpose}; the file has {', '.join(map(repr, first))}.")
+            what, there = TABLE if path == TABLE else "the file", ", ".join(map(repr, first))
+            raise ConfigError(f"{path}: no column {column!r} for the {purpose}; {what} has {there}.")
 
 
 def _getter(column: str | None) -> Callable[[Row], Any]:

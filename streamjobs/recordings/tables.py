@@ -167,10 +167,10 @@ def _parquet(place: Place, how: How) -> Iterator[Row]:
     with place.seekable() as seekable, parquet.ParquetFile(seekable) as file:
         for batch in file.iter_batches(batch_size=10_000):
             for row in batch.to_pylist():
-                yield {name: _told(value) for name, value in row.items()}
+                yield {name: plain_time(value) for name, value in row.items()}
 
 
-def _told(value: Any) -> Any:
+def plain_time(value: Any) -> Any:
     """A date with a time as ISO 8601, as records write it."""
     return value.isoformat(sep="T") if isinstance(value, datetime) else value
 

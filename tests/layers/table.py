@@ -32,6 +32,7 @@ _SETTINGS = {*BASE, "streamjobs.settings"}
 _CORE = {*_SETTINGS, "streamjobs.core", "streamjobs.stages", "algorithms"}
 _KAFKA = {*_SETTINGS, "streamjobs.kafka", "streamjobs.core.messages", "streamjobs.core.interface"}
 
+_OF_ESTIMATORS = {"streamjobs.estimators", "streamjobs.stages.class_counts"}
 _TIMES = {"datetime", "zoneinfo"}  # to read times that are texts; nobody asks for the time of day
 
 LAYERS = (
@@ -54,9 +55,11 @@ LAYERS = (
         {*NUMERIC, "algorithms"},
         pure=True,
     ),
+    _layer("online", ("algorithms.online",), {*NUMERIC, "algorithms.common"}, pure=True),
     _layer("registry", ("=algorithms",), {"algorithms"}, pure=True),
     # The product, pure part.
-    _layer("base", ("=streamjobs", "streamjobs.errors"), set(), pure=True),
+    _layer("package", ("=streamjobs",), {"importlib", "?"}, pure=True),  # late attributes: who imports it loads nothing
+    _layer("base", ("streamjobs.errors",), set(), pure=True),
     _layer("stages", ("streamjobs.stages",), {*NUMERIC, "algorithms", *BASE}, pure=True),
     _layer(
         "settings",
@@ -92,7 +95,9 @@ LAYERS = (
     # What acts on the world: below, what serves; above, what is asked for.
     _layer("process", ("streamjobs.process",), {"scipy", "?"}),
     _layer("learner reference", ("streamjobs.learner_reference",), {"algorithms", *BASE}),
-    _layer("job files", ("streamjobs.job_files",), {*_CORE}),
+    _layer("own learners", ("streamjobs.own_learners",), {"algorithms", *BASE}),
+    _layer("checks of learners", ("streamjobs.learner_checks",), {"numpy", "algorithms", "streamjobs.core.state.snapshot"}),
+    _layer("job files", ("streamjobs.job_files",), {"streamjobs.own_learners", *_CORE}),
     _layer(
         "recordings",
         ("streamjobs.recordings",),
@@ -116,6 +121,21 @@ LAYERS = (
     ),
     _layer("store", ("streamjobs.worker.store",), {"faust", "rocksdict", "structlog", *BASE}),
     _layer("replay", ("streamjobs.replay",), {"msgspec", "numpy", "streamjobs.kafka", *_CORE}),
+    _layer(
+        "notebook",
+        ("streamjobs.notebook",),
+        {
+            *("matplotlib", "msgspec", "numpy", "pandas"),
+            *("streamjobs.job_files", "streamjobs.own_learners", "streamjobs.recordings", "streamjobs.replay"),
+            "streamjobs.kafka.reader",
+            *_CORE,
+        },
+    ),
+    _layer(
+        "estimators", ("streamjobs.estimators",), {"algorithms", "streamjobs.learner_reference", "streamjobs.own_learners"}
+    ),
+    _layer("scikit-learn", ("streamjobs.sklearn",), {"numpy", "sklearn", "algorithms", *_OF_ESTIMATORS}),
+    _layer("river", ("streamjobs.river",), {"numpy", "pandas", "river", "algorithms", *_OF_ESTIMATORS}),
     _layer(
         "maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "structlog", "streamjobs.worker", *_KAFKA, *_CORE}
     ),
@@ -142,7 +162,7 @@ LAYERS = (
         {
             *("matplotlib", "msgspec", "numpy", "packaging", "pydantic", "rich", "typer"),
             *("streamjobs.demo", "streamjobs.fit", "streamjobs.job_files", "streamjobs.learner_reference"),
-            "streamjobs.dashboards",
+            *("streamjobs.dashboards", "streamjobs.learner_checks", "streamjobs.notebook", "streamjobs.own_learners", "?"),
             *(
                 "streamjobs.maintenance",
                 "streamjobs.outputs",

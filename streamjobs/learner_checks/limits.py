@@ -10,8 +10,8 @@ import numpy as np
 
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Learner, SettingError, Stage
-from tests.checks.case import Case
-from tests.checks.states import leaves, nbytes, rebuilt, same_outputs, same_state
+from streamjobs.learner_checks.case import Case
+from streamjobs.learner_checks.states import leaves, nbytes, rebuilt, same_outputs, same_state
 
 UNBOUNDED = (
     Kernel(name="polynomial", degree=3),
@@ -200,14 +200,15 @@ def _unbounded(learner: Learner) -> Iterator[Learner]:
 
 def _with_kernel(learner: Any, kernel: Kernel) -> Learner:
     """The learner, and those inside it, with this kernel where they have one."""
-    changed = {}
+    changed: dict[str, Any] = {}
     for field in dataclasses.fields(learner):
         value = getattr(learner, field.name)
         if isinstance(value, Kernel):
             changed[field.name] = kernel
         elif isinstance(value, Learner):
             changed[field.name] = _with_kernel(value, kernel)
-    return dataclasses.replace(learner, **changed)
+    other: Learner = dataclasses.replace(learner, **changed)
+    return other
 
 
 def _parts(stage: Any, state: Any, path: str = "") -> Iterator[tuple[str, Stage]]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from algorithms import Learner, SettingError, learner_from
 from algorithms.common.kernels import Kernel
 from algorithms.common.settings import build
-from tests.checks.case import Case
+from streamjobs.learner_checks.case import Case
 
 SECTIONS = ("Source:", "Symbols:", "Cost of a row:", "State:")
 
@@ -33,7 +33,8 @@ def check_settings_are_frozen(case: Case) -> None:
 
 
 def check_an_unknown_setting_is_one_clear_sentence(case: Case) -> None:
-    names = [field.name for field in dataclasses.fields(case.learner)] or ["anything"]
+    learner: Any = case.learner
+    names = [field.name for field in dataclasses.fields(learner)] or ["anything"]
     for name in names:
         wrong = name[:-1] + "xx"
         text = refusal(case, {wrong: 1})

@@ -8,7 +8,7 @@ import numpy as np
 from algorithms import Learner, Outputs
 from algorithms.common.protocol import NO_BASIS, Array, Basis
 from algorithms.common.workspace import Workspace
-from tests.checks import streams
+from streamjobs.learner_checks import streams
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ def curve(n: int, dim: int, random: np.random.Generator) -> Array:
     """Samples on a closed curve, every coordinate about unit size, with a little noise."""
     angle = random.uniform(0, 2 * np.pi, (n, 1))
     waves, phases = 1 + np.arange(dim) // 2, np.arange(dim) * np.pi / 2
-    return np.sqrt(2.0) * np.cos(waves * angle + phases) + 0.02 * random.standard_normal((n, dim))
+    samples: Array = np.sqrt(2.0) * np.cos(waves * angle + phases) + 0.02 * random.standard_normal((n, dim))
+    return samples
 
 
 def places(n: int, dim: int, second: bool, seed: int) -> Array:

@@ -4,8 +4,8 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from algorithms.drift.report import watches_columns
-from tests.checks import streams
-from tests.checks.case import Case
+from streamjobs.learner_checks import streams
+from streamjobs.learner_checks.case import Case
 
 NUDGE = 1e-12  # of the first rows, in units of x
 NUDGED_ROWS = 10

@@ -3,9 +3,9 @@
 import numpy as np
 
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, PREDICT_ONLY, Array, Basis, Learner
-from tests.checks.case import Case
-from tests.checks.states import copied, rows_of, same_outputs, same_state
-from tests.checks.streams import other_targets
+from streamjobs.learner_checks.case import Case
+from streamjobs.learner_checks.states import copied, rows_of, same_outputs, same_state
+from streamjobs.learner_checks.streams import other_targets
 
 BEFORE_LEARNING = ("features", "prediction", "ls_error")
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from tests.checks import honesty, limits, quality, replay, settings
-from tests.checks.case import Case
+from streamjobs.learner_checks import honesty, limits, quality, replay, settings
+from streamjobs.learner_checks.case import Case
 
 CHECKS: dict[str, Callable[[Case], None]] = {
     name: check
