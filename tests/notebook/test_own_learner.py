@@ -82,7 +82,7 @@ def test_a_faulty_one_is_caught_with_a_sentence(capsys: pytest.CaptureFixture[st
         (["nearest_label"], "expected MODULE:CLASS such as my_package.nearest:Nearest; got 'nearest_label'."),
         (["no_such_module:X"], "no_such_module:X: module 'no_such_module' cannot be imported"),
         (["json:loads"], "json:loads: expected a class that inherits from algorithms.Learner; got"),
-        (["algorithms:Rls", "--set", "forgetting=2"], "Rls: forgetting must be above 0, at most 1; got 2"),
+        (["algorithms:Rls", "--set", "forgetting=2"], "Rls: forgetting must be in (0, 1]; got 2.0."),
     ],
 )
 def test_what_is_no_learner_is_one_sentence(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
