@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from streamjobs.commands.console import AsJson, JobFile, compile_loops, note, say, show, table
 from streamjobs.settings.toml import toml
-from streamjobs.settings.types import readable
+from streamjobs.settings.types import UNIT_NAMES, readable
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -107,7 +107,7 @@ def _sampled(job: "Job", path: Path, key: str | None) -> dict[str, Any]:
     from streamjobs.errors import ConfigError
     from streamjobs.recordings.files import records_of
 
-    if key is None:
+    if key is None and job.settings.source.key is None:
         raise ConfigError("--sample needs --key, the name of the column with the key.")
     records = list(islice(records_of(path, job.settings.source, key, side=job.settings.side), SAMPLED))
     decoded = job.decode(records)
@@ -119,6 +119,7 @@ def _sampled(job: "Job", path: Path, key: str | None) -> dict[str, Any]:
         "samples": len(decoded.owner),
         "keys": len({record.key for record in records}),
         "labelled": sum(label is not None for label in decoded.labels),
+        "time_unit": getattr(job.decode, "unit", None),  # that time_unit = "auto" is decided for
         "dead_letters": reasons,
         "first_error": str(decoded.errors[0][1]) if decoded.errors else None,
     }
@@ -147,6 +148,8 @@ def _print_result(result: dict[str, Any], keys: int) -> None:
             f"  sample     {sample['records']:,} records of {sample['keys']:,} keys: {sample['samples']:,} samples, "
             f"{sample['labelled']:,} labelled, {sum(sample['dead_letters'].values()):,} dead letters"
         )
+        if sample["time_unit"]:
+            say(f"             times are in {UNIT_NAMES[sample['time_unit']]}, as the first one tells")
         if sample["first_error"]:
             counts = ", ".join(f"{reason} {count}" for reason, count in sample["dead_letters"].items())
             say(f"             {counts}; the first: {sample['first_error']}")

@@ -33,7 +33,7 @@ def replay(
             "--input", help="A .jsonl, .csv, .parquet or .npz file; 'topic' for the job's input topic, or topic:NAME."
         ),
     ],
-    key: Annotated[str | None, typer.Option(help="Column of the file with the key.")] = None,
+    key: Annotated[str | None, typer.Option(help="Column of the file with the key; absent: [source] key.")] = None,
     time_column: Annotated[
         str | None,
         typer.Option(
@@ -79,7 +79,7 @@ def replay(
 
     if export is not None and not pool:
         raise ConfigError("--export needs --pool: without it, every key has its own model.")
-    job = job_of(job_file)
+    job = _in_time_unit(job_of(job_file), source)
     if pool and job.population is not None:
         raise ConfigError(
             f"{job_file}: --pool learns a start for new keys, but this job has one in [population]; use 'streamjobs fit'."
@@ -125,6 +125,17 @@ def replay(
         raise NothingLearned(nothing)
 
 
+def _in_time_unit(job: "Job", source: str) -> "Job":
+    """With the unit of times that workers have decided for the input topic; else the first record decides."""
+    from streamjobs.kafka.preflight import kept_time_unit
+    from streamjobs.settings.time_units import AUTO
+
+    if job.settings.source.time_unit != AUTO or source not in ("topic", f"topic:{job.settings.source.topic}"):
+        return job
+    unit = kept_time_unit(job.settings)
+    return job.in_time_unit(unit) if unit else job
+
+
 def _nothing_learned(job: "Job", tally: "Tally", errors: list[str]) -> str | None:
     """A sentence where records came and no row was made; None otherwise."""
     taken = tally.taken
@@ -168,7 +179,7 @@ def records_to_replay(
         return topic_records(settings.broker, name, *times, max_bytes=settings.source.max_bytes)
     if begin is not None or end is not None:
         raise ConfigError("--from and --to work for topics only; cut the file before you replay it.")
-    if key is None:
+    if key is None and settings.source.key is None:
         raise ConfigError("--input of a file needs --key, the name of the column with the key.")
     if settings.window is not None and time_column is None and settings.source.time is None:
         raise ConfigError("windows need times; name the file's column with --time, or in the job file as [source] time.")

@@ -10,7 +10,9 @@ import numpy as np
 from algorithms import Learner
 from algorithms.common.protocol import State
 from algorithms.drift.report import watches_columns
-from streamjobs.core.decoding.records import Decoded, decoder
+from streamjobs.core.decoding.keys import KeyAll, keyed
+from streamjobs.core.decoding.records import Decoded
+from streamjobs.core.decoding.time_units import job_decoder, time_judge
 from streamjobs.core.messages import Record
 from streamjobs.core.state import held_stages, migration, snapshot
 from streamjobs.core.state.population import Population, begin_head
@@ -43,6 +45,7 @@ class Job(NamedTuple):
     population: Population | None
     targets: int  # columns of a prediction
     shape: Shape
+    keyed: KeyAll  # gives records the keys that the job goes by
     decode: Callable[[Sequence[Record]], Decoded]
     fingerprint: bytes
     described: dict[str, str]
@@ -82,7 +85,8 @@ class Job(NamedTuple):
                 targets=targets,
                 taught=0 if others is None else others.rows,
             ),
-            decode=decoder(settings.source, composition.dim, composition.mirror, settings.labels.wait > 0),
+            keyed=keyed(settings.source),
+            decode=job_decoder(composition, settings.source),
             fingerprint=blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).digest(),
             described=described,
             start=None,
@@ -92,6 +96,18 @@ class Job(NamedTuple):
     def starting_from(self, data: bytes) -> "Job":
         """The job whose new keys begin from an exported state; raises SnapshotError."""
         return self._replace(start=_start(self, data))
+
+    def on_partitions(self, partitions: int) -> "Job":
+        """The job that refuses a record on another partition than its key's, see `decoding.keys`."""
+        return self._replace(keyed=keyed(self.settings.source, partitions))
+
+    def time_unit_of(self, record: Record) -> str | None:
+        """The unit in which the record's time must be; None where it does not tell."""
+        return time_judge(self.settings.source)(record)
+
+    def in_time_unit(self, unit: str) -> "Job":
+        """The job with the unit that was decided for time_unit = "auto"."""
+        return self._replace(decode=job_decoder(self.composition, self.settings.source.in_unit(unit)))
 
     @property
     def settings(self) -> Settings:

@@ -48,6 +48,20 @@ class Unread(Stored):
     problem: str  # the end of a sentence
 
 
+class Keyed(NamedTuple):
+    """A record whose key is inside its value."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None  # the one inside
+    value: bytes | None
+    headers: Headers
+    own_key: bytes | None  # the record's, which the job does not go by
+    problem: tuple[str, str] | None  # where there is none inside: the reason, and the rest of the sentence after the place
+
+
 class Output(NamedTuple):
     """One record to send, to the partition its input came from."""
 
@@ -209,7 +223,8 @@ def dead_letter(record: Record, error: RecordError) -> Output:
         VERSION,
     )
     headers = list(zip(LETTER_HEADERS, values, strict=True))
-    return Output("dlq", record.key, record.value, record.timestamp, [*headers, *record.headers])
+    own_key = record.own_key if isinstance(record, Keyed) else record.key
+    return Output("dlq", own_key, record.value, record.timestamp, [*headers, *record.headers])
 
 
 def letter_shown(record: Record, error: RecordError) -> Letter:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from streamjobs.core.messages import Stored
+from streamjobs.core.decoding.keys import each_keyed
+from streamjobs.core.messages import Record
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import KEYS
 from streamjobs.recordings.files import records_of, rows_of
@@ -27,7 +28,7 @@ class Columns(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    sources: list[Iterator[Stored]]  # each with a topic or partition of its own
+    sources: list[Iterator[Record]]  # each with a topic or partition of its own
     said: list[str]  # which columns are read as what, for people
     recording: str | None  # column whose value follows the person in the key
 
@@ -61,15 +62,15 @@ def inputs_of(settings: Settings, names: Sequence[str], columns: Columns) -> Inp
     return Inputs(sources, list(said), recording)
 
 
-def _topic(settings: Settings, name: str) -> Iterator[Stored]:
+def _topic(settings: Settings, name: str) -> Iterator[Record]:
     from streamjobs.kafka.reader import topic_records
 
     topic, most = name.partition(":")[2] or settings.source.topic, settings.source.max_bytes
     with contextlib.closing(topic_records(settings.broker, topic, max_bytes=most)) as records:
-        yield from records
+        yield from each_keyed(settings.source, records)
 
 
-def _file(path: Path, settings: Settings, columns: Columns) -> Iterator[Stored]:
+def _file(path: Path, settings: Settings, columns: Columns) -> Iterator[Record]:
     assert columns.key is not None
     records = records_of(path, settings.source, columns.key, columns.time, settings.side, columns.recording)
     for record in records:
@@ -83,7 +84,7 @@ def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
     if not present:
         raise ConfigError(f"{path}: expected recordings of two people or more; got no rows.")
     source, lower = settings.source, {name.lower(): name for name in reversed(present)}
-    key = columns.key or next((lower[name] for name in KEYS if name in lower), None)
+    key = columns.key or source.key or next((lower[name] for name in KEYS if name in lower), None)
     if key is None:
         raise ConfigError(f"{path}: name the column that tells people apart with --key; the file has {_listed(present)}.")
     recording = columns.recording or next((lower[name] for name in RECORDINGS if name in lower), None)

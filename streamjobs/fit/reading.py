@@ -14,7 +14,7 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
-from streamjobs.core.messages import Output, Stored
+from streamjobs.core.messages import Output, Record
 from streamjobs.errors import ConfigError
 from streamjobs.fit.recordings import Recordings
 from streamjobs.replay.engine import Replay, Tally
@@ -63,7 +63,7 @@ class _Rows:
 
 def read(
     settings: Settings,
-    sources: Iterable[Iterable[Stored]],
+    sources: Iterable[Iterable[Record]],
     *,
     pause: float,
     column: str | None,
@@ -109,7 +109,7 @@ def _passing_through(settings: Settings) -> Settings:
     head = HeadSection(name="lms", classes=classes, max_classes=max(MOST_CLASSES, len(classes or ())))
     return Settings(
         job=settings.job,
-        source=settings.source.model_copy(update={"max_key_bytes": KEY_BYTES}),
+        source=settings.source.model_copy(update={"max_key_bytes": KEY_BYTES, "key": None}),  # keys are people by now
         window=settings.window,
         scaling=ScalingSection(method="none"),
         learner=LearnerSection(name="scaling", method="none"),  # type: ignore[call-arg]

@@ -99,6 +99,20 @@ def read(
             runner.run(reader.close())
 
 
+def consumer_of(broker: BrokerSection, **settings: Any) -> Any:
+    """A consumer without a group, of committed records; not started. Call it in the event loop."""
+    return AIOKafkaConsumer(
+        **client.for_aiokafka(broker),
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",  # where retention has deleted a wanted offset
+        isolation_level="read_committed",
+        fetch_max_wait_ms=POLL_MS,
+        fetch_max_bytes=FETCH_BYTES,
+        check_crcs=False,  # as in librdkafka, whose mock broker changes batches after computing their checksum
+        **settings,
+    )
+
+
 class _Reader:
     """A consumer without a group."""
 
@@ -107,15 +121,7 @@ class _Reader:
         self.consumer: Any = None
 
     async def open(self) -> None:
-        self.consumer = AIOKafkaConsumer(
-            **client.for_aiokafka(self.broker),
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",  # where retention has deleted a wanted offset
-            isolation_level="read_committed",
-            fetch_max_wait_ms=POLL_MS,
-            fetch_max_bytes=FETCH_BYTES,
-            check_crcs=False,  # as in librdkafka, whose mock broker changes batches after computing their checksum
-        )
+        self.consumer = consumer_of(self.broker)
         await self.consumer.start()
 
     async def close(self) -> None:

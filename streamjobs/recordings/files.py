@@ -16,10 +16,12 @@ from typing import Any
 
 import msgspec
 
+from streamjobs.core.decoding.keys import key_bytes
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import ABSENT, FieldPath, column_path, path_of
 from streamjobs.settings.source import SourceSection
+from streamjobs.settings.time_units import AUTO, unit_of
 from streamjobs.settings.times import seconds_since_1970, zone_of
 from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
@@ -162,20 +164,20 @@ def _npz(path: Path) -> Iterator[Row]:
 def records_of(
     path: Path,
     source: SourceSection,
-    key: str,
+    key: str | None,
     time: str | None = None,
     side: str | None = None,
     recording: str | None = None,
 ) -> Generator[Stored, None, None]:
     """A recording as records of one partition, in file order; the offset is the row's number.
 
-    key: column with the key, or a path to it, as all others. time: column with the record's timestamp, in the job's time
-    unit or ISO 8601; ConfigError is raised at the first row where it holds none (None: the job's event time; without one
-    1 ms a row). side: column that says how the sensor is worn, if the job mirrors. recording: column whose value is appended
-    to the key, after a NUL. For a JSON job, lines of JSON stay the bytes they are; all other rows are encoded in the job's
-    format. The first row is read at once, so that a missing column raises ConfigError here.
+    key: column with the key, or a path to it, as others; None: [source] key. time: column with the record's timestamp, in
+    the job's time unit or ISO 8601; ConfigError is raised at the first row where it holds none (None: the job's event time;
+    without one 1 ms a row). side: column that says how the sensor is worn, if the job mirrors. recording: column whose value
+    is appended to the key, after a NUL. For a JSON job, lines of JSON stay the bytes they are; all other rows are encoded in
+    the job's format. The first row is read at once, so that a missing column raises ConfigError here.
     """
-    stamped, time = time is not None, time or source.record_time
+    stamped, time, key = time is not None, time or source.record_time, _key_column(path, source, key)
     lines = (
         _lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") and source.format == "json" and path.is_file() else None
     )
@@ -184,21 +186,32 @@ def records_of(
     for _, first in read_ahead:
         _require_columns(path, first, (("key", key), ("time", time), ("recording", recording)))
     key_of, time_of, recording_of = map(_getter, (key, time, recording))
+    as_key, stamp_of = _key if source.key is None else key_bytes, _stamping(source)
 
     def stored() -> Generator[Stored, None, None]:
         encode = _encoder(source, side)
         for offset, (text, row) in enumerate(itertools.chain(read_ahead, rows)):
             value, headers = (text, ()) if text is not None else encode(row)
             moment = time_of(row)
-            stamp = _milliseconds(moment, source)
+            stamp = stamp_of(moment)
             if stamp is None and stamped and row:  # a broken line is told as one
                 raise ConfigError(_no_time(path, offset, time, moment, source))
-            record_key = _key(key_of(row))
+            record_key = as_key(key_of(row))
             if recording is not None and record_key is not None:
                 record_key += b"\0" + (_key(recording_of(row)) or b"")
             yield Stored(source.topic, 0, offset, offset if stamp is None else stamp, record_key, value, headers)
 
     return stored()
+
+
+def _key_column(path: Path, source: SourceSection, key: str | None) -> str:
+    """Raises ConfigError where neither the job nor the command line names one, or both do and differ."""
+    named = key or source.key
+    if named is None:
+        raise ConfigError(f"{path}: a file needs --key, the name of the column with the key.")
+    if source.key not in (None, named):
+        raise ConfigError(f"--key: the job's keys are in [source] key {source.key!r}; leave --key out, got {key!r}.")
+    return named
 
 
 def _require_columns(path: Path, first: Row, columns: Iterable[tuple[str, str | None]]) -> None:
@@ -227,6 +240,23 @@ def _key(value: Any) -> bytes | None:
     return None if value is None else str(value).encode()
 
 
+def _stamping(source: SourceSection) -> Callable[[Any], int | None]:
+    """`_milliseconds`, with time_unit = "auto" in the unit of the first number that tells it."""
+    decided = source
+
+    def stamp_of(time: Any) -> int | None:
+        nonlocal decided
+        if decided.time_unit == AUTO:
+            last = time[-1] if isinstance(time, list) and time else time
+            unit = unit_of(last)
+            if unit is None and not isinstance(last, str):
+                return None
+            decided = decided if unit is None else source.in_unit(unit)
+        return _milliseconds(time, decided)
+
+    return stamp_of
+
+
 def _milliseconds(time: Any, source: SourceSection) -> int | None:
     """A time as a record's timestamp, of a frame its last one; None where it is no number."""
     if isinstance(time, list) and time:
@@ -245,15 +275,17 @@ def _milliseconds(time: Any, source: SourceSection) -> int | None:
 def _no_time(path: Path, offset: int, column: str | None, time: Any, source: SourceSection) -> str:
     got = "nothing" if time is None else f"{time!r:.60}"
     advice = " A time without a zone needs [source] time_zone." if isinstance(time, str) else ""
+    unit = UNIT_NAMES.get(source.time_unit, "s, ms, us or ns")
     return (
-        f"{path} row {offset + 1}: expected a number of {UNIT_NAMES[source.time_unit]} since 1970 or ISO 8601 in the time "
+        f"{path} row {offset + 1}: expected a number of {unit} since 1970 or ISO 8601 in the time "
         f"column {column!r}, got {got}.{advice}"
     )
 
 
 def _encoder(source: SourceSection, side: str | None) -> Any:
     """A function from a row to (value, headers) in the job's format, with the columns that the job reads."""
-    paths = [path_of(name) for name in (*source.record_fields, *filter(None, (source.time, source.label, side)))]
+    others = filter(None, (source.key, source.time, source.label, side))
+    paths = [path_of(name) for name in (*source.record_fields, *others)]
     if source.format == "raw":
         return lambda row: _raw(row, source, paths)
     encode = msgspec.json.encode if source.format == "json" else msgspec.msgpack.encode

@@ -175,7 +175,7 @@ def _columns(settings: Settings, dim: int, windows: Windows | None) -> tuple[str
 
 
 def _sinks(settings: Settings, *, gives_features: bool, predicts: bool) -> dict[str, str]:
-    base, chosen = settings.source.topic, settings.sinks
+    base, chosen = settings.source.base_topic, settings.sinks
     alarms = tells_alarms(settings.drift, chosen)
     every_row = settings.drift is not None and (chosen.drift is not None or not alarms)
     features = gives_features and (chosen.version == 1 or chosen.features is not None)

@@ -73,6 +73,7 @@ LAYERS = (
             *NUMERIC,
             "msgspec",
             "streamjobs.core.messages",
+            "streamjobs.core.partitioners",
             "streamjobs.stages.event_time",
             "algorithms",
             *_SETTINGS,
@@ -90,7 +91,9 @@ LAYERS = (
     _layer("learner reference", ("streamjobs.learner_reference",), {"algorithms", *BASE}),
     _layer("job files", ("streamjobs.job_files",), {*_CORE}),
     _layer(
-        "recordings", ("streamjobs.recordings",), {*NUMERIC, "msgspec", "pyarrow", "streamjobs.core.messages", *_SETTINGS}
+        "recordings",
+        ("streamjobs.recordings",),
+        {*NUMERIC, "msgspec", "pyarrow", "streamjobs.core.messages", "streamjobs.core.decoding.keys", *_SETTINGS},
     ),
     _layer("kafka", ("streamjobs.kafka",), {*CLIENTS, *_KAFKA, "pydantic"}),
     _layer("kafka client", ("streamjobs.kafka.client",), {*CLIENTS, *_KAFKA, "faust"}),
@@ -110,7 +113,9 @@ LAYERS = (
     ),
     _layer("store", ("streamjobs.worker.store",), {"faust", "rocksdict", "structlog", *BASE}),
     _layer("replay", ("streamjobs.replay",), {"msgspec", "numpy", "streamjobs.kafka", *_CORE}),
-    _layer("maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "streamjobs.worker", *_KAFKA, *_CORE}),
+    _layer(
+        "maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "structlog", "streamjobs.worker", *_KAFKA, *_CORE}
+    ),
     _layer(
         "fit",
         ("streamjobs.fit",),

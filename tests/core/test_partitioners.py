@@ -4,7 +4,7 @@ import pytest
 from aiokafka.partitioner import murmur2
 from confluent_kafka import Producer
 
-from streamjobs.maintenance.partitioners import PARTITIONERS, misplaced
+from streamjobs.core.partitioners import PARTITIONERS, misplaced
 
 KEYS = [b"", b"p", *(f"person-{number}".encode() for number in range(200)), *(bytes([number]) * 7 for number in range(256))]
 
