@@ -10,6 +10,7 @@ from algorithms import SettingError
 from streamjobs.core.interface import Core
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError, SnapshotError
+from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.load import composition_from
 from streamjobs.settings.sections import Settings
@@ -17,6 +18,7 @@ from streamjobs.settings.types import MOST_NUMBERS, readable
 
 MOST_STATE = (1 << 31) - (1 << 20)  # bytes; a record's length is a signed 32-bit number, and has some overhead
 LARGEST = 512 << 10  # bytes of a job file; a second of parsing
+BROKER = "STREAMJOBS_BROKER__"  # variables of the environment
 LOWER = "Lower the settings that decide its size, such as the learner's budget or rank."
 
 
@@ -123,3 +125,16 @@ def core_from(composition: Composition) -> Core:
     from streamjobs.core.state.live import Live
 
     return Core(job_from(composition), lambda job, read_many, most: Live(job, read_many=read_many, most_bytes=most), advance)
+
+
+def broker_of(url: str | None, env: Mapping[str, str] | None = None) -> BrokerSection:
+    """A broker without a job file: [broker] as the environment has it. url: in place of that of the environment.
+
+    Raises ConfigError for settings that are wrong.
+    """
+    variables = os.environ if env is None else env
+    named = {name: value for name, value in variables.items() if name.startswith(BROKER)}
+    if url is not None:
+        named[f"{BROKER}URL"] = url
+    smallest = {"source": {"topic": "none", "dim": 1}, "learner": {"name": "scaling"}}
+    return composition_from(smallest, named, "--broker").settings.broker

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from pydantic import BaseModel
 
-from streamjobs.commands.console import AsJson, JobFile, compile_loops, note, say, show, table
+from streamjobs.commands.console import AsJson, JobFile, compile_loops, moment, note, say, show, table
+from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, KeyIs, Separator, Start, how_of, with_rate
 from streamjobs.settings.toml import toml
 from streamjobs.settings.types import UNIT_NAMES, readable
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
+    from streamjobs.recordings.tables import How
+    from streamjobs.replay.first_rows import FirstRows
     from streamjobs.settings.sections import Settings
 
 SELDOM = 60.0  # seconds between checkpoints that `size` compares a shorter time with
 SAMPLED = 10_000  # most records of a sample that are decoded
+SHOWN, MOST_COLUMNS = 3, 24  # of the rows that a sample gives
 
 
 def add_to(app: typer.Typer) -> None:
@@ -38,8 +42,13 @@ def check(
     online: Annotated[
         bool, typer.Option("--online", help="Also check the broker: topics, partition counts, rights.")
     ] = False,
-    sample: Annotated[Path | None, typer.Option(help="Decode this recording's first rows, as a worker would.")] = None,
+    sample: Annotated[Path | None, typer.Option(help=f"Decode the first rows as a worker would. {FILES}.")] = None,
     key: Annotated[str | None, typer.Option(help="Column of --sample with the key.")] = None,
+    key_from: KeyFrom = None,
+    key_is: KeyIs = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    start: Start = None,
     keys: Annotated[int, typer.Option(min=1, help="Number of keys to predict sizes for.")] = 1000,
     compile_now: Annotated[
         bool, typer.Option("--compile", help="Compile the job's loops into the cache, so that its workers start at once.")
@@ -63,7 +72,7 @@ def check(
     advice = [*notes(job.settings), *unreadable(broker), *exposed(broker, metrics)]
     result: dict[str, Any] = {"job": str(job_file), "advice": advice, **_predicted(job, keys)}
     if sample is not None:
-        result["sample"] = _sampled(job, sample, key)
+        result["sample"] = _sampled(job, sample, key, how_of(separator, decimal, key_from, key_is, start))
     if online:
         from streamjobs.kafka.preflight import expiring_certificates, obstacles, unsent_outputs
 
@@ -103,14 +112,17 @@ def _predicted(job: "Job", keys: int) -> dict[str, Any]:
     }
 
 
-def _sampled(job: "Job", path: Path, key: str | None) -> dict[str, Any]:
+def _sampled(job: "Job", path: Path, key: str | None, how: "How") -> dict[str, Any]:
     from streamjobs.errors import ConfigError
     from streamjobs.recordings.files import records_of
+    from streamjobs.replay.first_rows import first_rows
 
-    if key is None and job.settings.source.key is None:
-        raise ConfigError("--sample needs --key, the name of the column with the key.")
-    records = list(islice(records_of(path, job.settings.source, key, side=job.settings.side), SAMPLED))
+    how, settings = with_rate(how, job.settings), job.settings
+    if key is None and settings.source.key is None and how.key_from is None and how.key_is is None:
+        raise ConfigError("--sample needs --key, the name of the column with the key (or --key-from, --key-is).")
+    records = list(islice(records_of(path, settings.source, key, side=settings.side, how=how), SAMPLED))
     decoded = job.decode(records)
+    first = first_rows(job, records, SHOWN) if len(decoded.owner) else None
     reasons: dict[str, int] = {}
     for _, error in decoded.errors:
         reasons[error.reason] = reasons.get(error.reason, 0) + 1
@@ -122,7 +134,32 @@ def _sampled(job: "Job", path: Path, key: str | None) -> dict[str, Any]:
         "time_unit": getattr(job.decode, "unit", None),  # that time_unit = "auto" is decided for
         "dead_letters": reasons,
         "first_error": str(decoded.errors[0][1]) if decoded.errors else None,
+        "rows": first.rows if first is not None else 0,
+        "skipped": dict(first.skipped) if first is not None else {},
+        "first_rows": None if first is None else _as_table(first),
     }
+
+
+def _as_table(first: "FirstRows") -> dict[str, Any]:
+    return {
+        "columns": list(first.columns),
+        "rows": [row._asdict() for row in first.unscaled],
+        "scaled": [row.numbers for row in first.scaled],
+    }
+
+
+def _print_rows(first: dict[str, Any]) -> None:
+    """A line for each number of a row, as it is and as the learner gets it."""
+    rows, scaled = first["rows"], first["scaled"]
+    say("\nthe first rows, in the units of the records" + (", and scaled as the learner gets them:" if scaled else ":"))
+    names = [f"{row['key']} {moment(1000 * row['time'])[11:]}" for row in rows]
+    lines = []
+    for number, name in enumerate(first["columns"][:MOST_COLUMNS]):
+        cells = [row["numbers"][number] for row in rows] + [numbers[number] for numbers in scaled]
+        lines.append((name, *cells))
+    table(("column", *names, *(f"scaled {n + 1}" for n in range(len(scaled)))), lines, left=("column",))
+    if len(first["columns"]) > MOST_COLUMNS:
+        say(f"and {len(first['columns']) - MOST_COLUMNS} more columns (--json has them all)")
 
 
 def _print_result(result: dict[str, Any], keys: int) -> None:
@@ -153,10 +190,16 @@ def _print_result(result: dict[str, Any], keys: int) -> None:
         if sample["first_error"]:
             counts = ", ".join(f"{reason} {count}" for reason, count in sample["dead_letters"].items())
             say(f"             {counts}; the first: {sample['first_error']}")
+        if sample["skipped"]:
+            counts = ", ".join(f"{reason} {count:,}" for reason, count in sample["skipped"].items())
+            say(f"             skipped: {counts}")
+        say(f"             rows for the learner: {sample['rows']:,}")
     if "online" in result:
         say(f"  online     {result['online']}")
     if "compiled" in result:
         say(f"  compiled   the job's loops are in {result['compiled']}")
+    if "sample" in result and result["sample"]["first_rows"] is not None and result["sample"]["first_rows"]["rows"]:
+        _print_rows(result["sample"]["first_rows"])
 
 
 def size(

@@ -3,17 +3,28 @@
 import contextlib
 import time
 from collections.abc import Generator, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from streamjobs.commands.console import AsJson, JobFile, compile_loops, note, say, show, write_private
+from streamjobs.commands.recordings.options import (
+    FILES,
+    Decimal,
+    KeyFrom,
+    KeyIs,
+    Separator,
+    Start,
+    how_of,
+    milliseconds,
+    with_rate,
+)
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.core.messages import Output, Stored
+    from streamjobs.recordings.tables import How
     from streamjobs.replay.engine import Tally
 
 
@@ -29,11 +40,11 @@ def replay(
     job_file: JobFile,
     source: Annotated[
         str,
-        typer.Option(
-            "--input", help="A .jsonl, .csv, .parquet or .npz file; 'topic' for the job's input topic, or topic:NAME."
-        ),
+        typer.Option("--input", help=f"{FILES}; 'topic' for the job's input topic, or topic:NAME."),
     ],
     key: Annotated[str | None, typer.Option(help="Column of the file with the key; absent: [source] key.")] = None,
+    key_from: KeyFrom = None,
+    key_is: KeyIs = None,
     time_column: Annotated[
         str | None,
         typer.Option(
@@ -41,6 +52,9 @@ def replay(
             help="Column of the file with the records' timestamps, ISO 8601 or in [source] time_unit; absent: event time.",
         ),
     ] = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    start: Start = None,
     begin: Annotated[
         str | None,
         typer.Option("--from", help="Replay a topic from this time: 2026-11-21T12:00 (UTC), or seconds since 1970."),
@@ -84,7 +98,8 @@ def replay(
         raise ConfigError(
             f"{job_file}: --pool learns a start for new keys, but this job has one in [population]; use 'streamjobs fit'."
         )
-    records = records_to_replay(job, source, key, time_column, begin, end)
+    how = how_of(separator, decimal, key_from, key_is, start)
+    records = records_to_replay(job, source, key, time_column, begin, end, how)
     expected = None
     if expect is not None:
         is_topics = expect == "topics"
@@ -166,41 +181,30 @@ def _warnings(tally: "Tally", errors: list[str]) -> Iterator[str]:
 
 
 def records_to_replay(
-    job: "Job", source: str, key: str | None, time_column: str | None, begin: str | None, end: str | None
+    job: "Job",
+    source: str,
+    key: str | None,
+    time_column: str | None,
+    begin: str | None,
+    end: str | None,
+    how: "How | None" = None,
 ) -> "Generator[Stored, None, None]":
     from streamjobs.errors import ConfigError
     from streamjobs.kafka.reader import topic_records
     from streamjobs.recordings.files import records_of
 
-    settings = job.settings
+    how, settings = with_rate(how or how_of(), job.settings), job.settings
     if source == "topic" or source.startswith("topic:"):
         name = source.partition(":")[2] or settings.source.topic
         times = milliseconds("--from", begin), milliseconds("--to", end)
         return topic_records(settings.broker, name, *times, max_bytes=settings.source.max_bytes)
     if begin is not None or end is not None:
         raise ConfigError("--from and --to work for topics only; cut the file before you replay it.")
-    if key is None and settings.source.key is None:
-        raise ConfigError("--input of a file needs --key, the name of the column with the key.")
+    if key is None and settings.source.key is None and how.key_from is None and how.key_is is None:
+        raise ConfigError("--input of a file needs --key, the name of the column with the key (or --key-from, --key-is).")
     if settings.window is not None and time_column is None and settings.source.time is None:
         raise ConfigError("windows need times; name the file's column with --time, or in the job file as [source] time.")
-    return records_of(Path(source), settings.source, key, time_column, settings.side)
-
-
-def milliseconds(option: str, text: str | None) -> int | None:
-    """A time on the command line; None where none is given."""
-    from streamjobs.errors import ConfigError
-
-    if text is None:
-        return None
-    try:
-        return round(float(text) * 1000)
-    except ValueError:
-        pass
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigError(f"{option} must be a time such as 2026-11-21T12:00 or seconds since 1970; got {text!r}.") from None
-    return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+    return records_of(Path(source), settings.source, key, time_column, settings.side, how=how)
 
 
 def _summary(task: str, tally: "Tally", seconds: float) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from streamjobs.fit.reading import Read, read
 from streamjobs.fit.recordings import Recordings, shuffled
 from streamjobs.fit.rejection import Judged, learn_rejection
 from streamjobs.job_files import read_table
+from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.load import composition_from
 from streamjobs.settings.types import seconds
@@ -47,6 +48,7 @@ class Asked:
     label_delay: str = "20s"
     report: bool = True
     force: bool = False
+    how: How = HOW
 
 
 class Evaluated(NamedTuple):
@@ -84,7 +86,7 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
     late = max(1, round(_duration("--label-delay", asked.label_delay) / hop))
     if asked.recording is not None and asked.pause is not None:
         raise ConfigError("--recording and --pause both tell recordings apart; give one of them.")
-    columns = Columns(asked.key, asked.time, asked.recording, asked.pause is not None)
+    columns = Columns(asked.key, asked.time, asked.recording, asked.pause is not None, asked.how)
     inputs = inputs_of(settings, asked.sources, columns)
     recipe, model = recipe_of(composition), settings.learner.name
     for line in inputs.said:
@@ -97,6 +99,7 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
             inputs.sources,
             pause=pause,
             column=inputs.recording,
+            by_file=inputs.by_file,
             progress=lambda tally: progress.at(tally.samples),
         )
         for line in report.described(data_read):

@@ -118,12 +118,12 @@ def _run(settings: Settings, core: Core, page: Page | None, *, once: bool, drain
     log.info("serving /metrics and /health", host=settings.metrics.host, port=port, page=page is not None)
     try:
         source = probe(settings, core.job, drain=drain)
-        if source.unsent is not None:
-            log.warning("features are not sent", reason=f"[sinks]: {UNSENT.format(source.unsent)}")
         if settings.source.key_in_value:
             core = core._replace(job=core.job.on_partitions(source.origin.partitions))
         if settings.source.time_unit == AUTO:
             core, source = _with_time_unit(settings, core, source, once=once)
+        if source.unsent is not None:
+            log.warning("features are not sent", reason=f"[sinks]: {UNSENT.format(source.unsent)}")
         started = time.perf_counter()
         load_lapack()
         return_large_arrays()

@@ -64,6 +64,9 @@ LAYERS = (
         {*PURE_TEXT, *_TIMES, "pydantic", "pydantic_core", "algorithms", "streamjobs.stages", *BASE},
         pure=True,
     ),
+    _layer(
+        "presets", ("streamjobs.settings.presets",), {"tomllib", "importlib"}, pure=True
+    ),  # reads the package's own files
     _layer("core", ("streamjobs.core",), {*PURE_TEXT, *NUMERIC, "msgspec", *_CORE}, pure=True),
     _layer(
         "decoding",
@@ -93,7 +96,7 @@ LAYERS = (
     _layer(
         "recordings",
         ("streamjobs.recordings",),
-        {*NUMERIC, "msgspec", "pyarrow", "streamjobs.core.messages", "streamjobs.core.decoding.keys", *_SETTINGS},
+        {*NUMERIC, "cbor2", "msgspec", "pyarrow", "streamjobs.core.messages", "streamjobs.core.decoding.keys", *_SETTINGS},
     ),
     _layer("kafka", ("streamjobs.kafka",), {*CLIENTS, *_KAFKA, "pydantic"}),
     _layer("kafka client", ("streamjobs.kafka.client",), {*CLIENTS, *_KAFKA, "faust"}),
@@ -137,7 +140,7 @@ LAYERS = (
         "commands",
         ("streamjobs.commands",),
         {
-            *("matplotlib", "numpy", "packaging", "pydantic", "rich", "typer"),
+            *("matplotlib", "msgspec", "numpy", "packaging", "pydantic", "rich", "typer"),
             *("streamjobs.demo", "streamjobs.fit", "streamjobs.job_files", "streamjobs.learner_reference"),
             "streamjobs.dashboards",
             *(

@@ -76,7 +76,7 @@ def export(
 
 
 def _of_topic(job: "Job", sink: str, begin: str | None, end: str | None) -> "Iterator[Given]":
-    from streamjobs.commands.replay import milliseconds
+    from streamjobs.commands.recordings.options import milliseconds
     from streamjobs.kafka.reader import topic_records
 
     times = milliseconds("--from", begin), milliseconds("--to", end)
