@@ -72,9 +72,13 @@ def learners() -> Dashboard:
         ),
         chart(
             "Labels",
-            "Rows that came with a label, and labels that were learned clipped.",
+            "Rows that came with a label, labels that were learned clipped, and rows whose class is unknown.",
             "cps",
-            [Query(labels, "labels {{instance}}"), Query(rate("targets_clipped_total"), "clipped {{instance}}")],
+            [
+                Query(labels, "labels {{instance}}"),
+                Query(rate("targets_clipped_total"), "clipped {{instance}}"),
+                Query(rate("rows_unknown_total"), "unknown {{instance}}"),
+            ],
         ),
         chart(
             "Delay of labels",
