@@ -70,7 +70,7 @@ def uncommitted(job: KafkaJob) -> int:
 
 def copied(job: KafkaJob) -> int:
     """Records of the base topic whose offsets are committed."""
-    consumer = Consumer({"bootstrap.servers": job.bootstrap, "group.id": f"{job.name}-rekey", "log_level": 0, **UNSETTLED})
+    consumer = Consumer({"bootstrap.servers": job.bootstrap, "group.id": job.input, "log_level": 0, **UNSETTLED})
     try:
         places = [TopicPartition(job.settings.source.base_topic, number) for number in range(PARTITIONS)]
         return sum(max(0, one.offset) for one in consumer.committed(places, timeout=ANSWER))

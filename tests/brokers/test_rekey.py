@@ -124,7 +124,7 @@ def test_of_two_rekeys_the_later_one_goes_on_and_every_record_is_copied_once(mak
             produce(job, [inside.pop()])  # the first one notices when it writes
             time.sleep(0.5)
         code, lines = wait_for_exit(first)
-        assert code == 1 and "another 'streamjobs rekey' of this job has taken over" in lines[-1], lines
+        assert code == 1 and "another 'streamjobs rekey' of this topic has taken over" in lines[-1], lines
         sent = sum(job.ends(job.settings.source.base_topic).values())
         until(lambda: copied(job) == sent or second.assert_running(), "the second one has copied all", 120)
         assert second.stop() == 0, second.text()

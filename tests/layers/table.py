@@ -113,9 +113,7 @@ LAYERS = (
     ),
     _layer("store", ("streamjobs.worker.store",), {"faust", "rocksdict", "structlog", *BASE}),
     _layer("replay", ("streamjobs.replay",), {"msgspec", "numpy", "streamjobs.kafka", *_CORE}),
-    _layer(
-        "maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "structlog", "streamjobs.worker", *_KAFKA, *_CORE}
-    ),
+    _layer("maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "streamjobs.worker", *_KAFKA, *_CORE}),
     _layer(
         "fit",
         ("streamjobs.fit",),
