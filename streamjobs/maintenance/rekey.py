@@ -210,8 +210,7 @@ class _Copy:
         self.copied = self.letters = 0
         self._pending = 0  # records of the open transaction
         self._since = 0.0  # time.monotonic() of its first one
-        source = settings.source
-        self._keyed = key_reader(source)
+        self._keyed = key_reader(settings.source)
 
     async def run(self, stop: asyncio.Event, tell: Callable[[Progress], None], once: bool) -> Progress:
         await self._assign()
@@ -222,17 +221,16 @@ class _Copy:
             polled = await self.consumer.getmany(timeout_ms=reader.POLL_MS, max_records=at_once)
             for place, records in ((place, records) for place, records in polled.items() if records):
                 await self._take(place.partition, records)
-            moved = {number: self._position(number) for number in range(self.partitions)}
             if self._pending and self._due():
-                await self._commit(moved)
-            if once and all(moved[place.partition] >= end for place, end in ends.items()):
+                await self._commit()
+            if once and all(self._position(place.partition) >= end for place, end in ends.items()):
                 break
             if time.monotonic() - told_at > TELL_EVERY and told < self.copied + self.letters:
                 told_at, told = time.monotonic(), self.copied + self.letters
                 tell(self.progress())
             await self._take_new_partitions()
         if self._pending:
-            await self._commit({number: self._position(number) for number in range(self.partitions)})
+            await self._commit()
         return self.progress()
 
     def progress(self) -> Progress:
@@ -264,18 +262,16 @@ class _Copy:
     async def _take_new_partitions(self) -> None:
         there = len(self.consumer.partitions_for_topic(self.known.source) or ())
         if there > self.partitions:
-            self.next = {number: self._position(number) for number in range(self.partitions)}
+            if self._pending:
+                await self._commit()
             self.warn(f"topic {self.known.source}: it has {there} partitions now, {self.partitions} before")
             self.partitions = there
             await self._assign()
 
     def _due(self) -> bool:
         state, waited = self.settings.state, time.monotonic() - self._since
-        return (
-            waited >= state.checkpoint
-            or self._pending >= state.checkpoint_records
-            or self.writer.bytes >= state.checkpoint_bytes
-        )
+        full = self._pending >= state.checkpoint_records or self.writer.bytes >= state.checkpoint_bytes
+        return full or waited >= state.checkpoint
 
     def _warn_of_deleted(self, number: int, expected: int, first: int) -> None:
         if first > expected:
@@ -312,7 +308,8 @@ class _Copy:
         self.copied += len(records) - len(letters)
         self.letters += len(letters)
 
-    async def _commit(self, moved: Mapping[int, int]) -> None:
+    async def _commit(self) -> None:
+        moved = {number: self._position(number) for number in range(self.partitions)}
         changed = {number: offset for number, offset in moved.items() if offset > self.next[number]}
         await self.writer.commit(changed)
         self.next |= changed
