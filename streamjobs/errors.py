@@ -63,6 +63,7 @@ REASONS = (
     "out_of_range",  # |x| beyond the limit
     "bad_time",  # no usable event time
     "future",
+    "unknown_sensor",  # with [source.sensors]
     "late",  # with [source] late = "dlq"
     "bad_label",
     "too_many_classes",

@@ -2,7 +2,7 @@
 
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import BaseModel
@@ -65,12 +65,12 @@ def check(
     if sample is not None:
         result["sample"] = _sampled(job, sample, key)
     if online:
-        from streamjobs.kafka.preflight import expiring_certificates, obstacles
+        from streamjobs.kafka.preflight import expiring_certificates, obstacles, unsent_outputs
 
         problems = obstacles(job.settings, job)
         if problems:
             raise SetupError("\n".join(problems))
-        result["advice"] += expiring_certificates(job.settings.broker)
+        result["advice"] += [*expiring_certificates(job.settings.broker), *unsent_outputs(job.settings, job)]
         result["online"] = "the broker answers; every topic is there and fits; every right is granted"
     if compile_now:
         compile_loops(job)
@@ -222,21 +222,49 @@ def size(
         )
 
 
-def schema() -> None:
-    """Print the JSON Schema of job files, for editors: the meaning, type and range of every setting."""
-    from streamjobs.settings.schema import json_schema
+def schema(
+    job_file: Annotated[
+        Path | None, typer.Argument(metavar="[JOB]", help="With --outputs: the job file whose outputs are meant.")
+    ] = None,
+    outputs: Annotated[
+        bool, typer.Option("--outputs", help="Print the schemas of the job's output topics, as they are for this job.")
+    ] = False,
+    form: Annotated[
+        Literal["json", "asyncapi", "avro"],
+        typer.Option("--format", help="Of --outputs: JSON Schema 2020-12, an AsyncAPI 3.0 document, or Avro schemas."),
+    ] = "json",
+) -> None:
+    """Print the JSON Schema of job files, for editors: the meaning, type and range of every setting.
 
-    show(json_schema())
+    With --outputs: the schemas of the job's output topics, with keys and headers.
+    """
+    from streamjobs.errors import ConfigError
+
+    if not outputs:
+        from streamjobs.settings.schema import json_schema
+
+        if job_file is not None or form != "json":
+            raise ConfigError("schema: JOB and --format belong to --outputs; add it, or leave them out.")
+        show(json_schema())
+        return
+    if job_file is None:
+        raise ConfigError("schema --outputs needs the job file whose outputs are meant: streamjobs schema JOB --outputs.")
+    from streamjobs.job_files import job_of
+    from streamjobs.outputs import asyncapi, avro
+    from streamjobs.outputs import schema as of_outputs
+
+    made = {"json": of_outputs.document, "asyncapi": asyncapi.document, "avro": avro.schemas}[form](job_of(job_file))
+    show(made)
 
 
 def config_show(job_file: JobFile, as_json: AsJson = False) -> None:
     """Print every setting of a job, including defaults and the environment; secrets are masked."""
     from streamjobs.job_files import job_of
-    from streamjobs.settings.sections import SinksSection
+    from streamjobs.settings.sections import SINKS
 
     job = job_of(job_file)
     table = masked(job.settings)
-    table["sinks"] = {sink: job.sinks.get(sink, "") for sink in SinksSection.model_fields}
+    table["sinks"] |= {sink: job.sinks.get(sink, "") for sink in SINKS}
     if as_json:
         show(table)
     else:

@@ -96,7 +96,7 @@ def _print_result(fitted: "Fitted", job_file: Path, seconds: float) -> None:
 
 
 def _table(fitted: "Fitted", seconds: float) -> dict[str, Any]:
-    from streamjobs.fit import report
+    from streamjobs.fit import rejection, report
 
     read, evaluated, population = fitted.read, fitted.evaluated, fitted.population
     return {
@@ -115,5 +115,6 @@ def _table(fitted: "Fitted", seconds: float) -> dict[str, Any]:
         "skipped": read.skipped,
         "refused": read.refused,
         "seconds": round(seconds, 3),
+        "reject": None if fitted.judged is None else rejection.as_table(fitted.judged),
         "report": None if evaluated is None else report.as_table(read.data, *evaluated),
     }

@@ -56,8 +56,10 @@ kernel = {{ name = "gaussian", bandwidth = {bandwidth} }}  # about the square ro
 watch = "columns"  # columns | ls_error | loss; the numbers of a row as they come, or an error of the learner
 false_alarms = "1 per 10000 rows"  # most that a key may have while nothing changes{per_time}
 
-# [sinks]  # absent: <topic>.features, .predictions, .alarms, .dlq; "" turns one off (never dlq)
-# features = ""
+[sinks]  # absent: <topic>.predictions, .alarms, .dlq; "" turns one off (never dlq)
+version = 2  # of the records: one type a field; 'streamjobs schema JOB --outputs' describes them
+# features = {features}  # costs most of what a worker writes; off unless named
+# scores = true  # predictions with the scores of all classes
 
 [state]
 directory = "state"
@@ -129,6 +131,7 @@ def filled(guessed: "Guess | None", file: Path, topic: str) -> str:
         file=file.name.translate(NO_CONTROLS),
         name=name[:100].strip(".") or "job",
         topic=_quoted(topic),
+        features=_quoted(f"{topic}.features"),
         key=_key_comment(guessed),
         x=x,
         time=_time(guessed),

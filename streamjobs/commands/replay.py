@@ -217,6 +217,7 @@ def _summary(task: str, tally: "Tally", seconds: float) -> dict[str, Any]:
         "labels": tally.labels,
         "wrong": None if regression else tally.wrong,
         "rmse": rmse(tally.squared, tally.measured) if regression and tally.measured else None,
+        "unknown": None if regression else tally.unknown,
         "numbers_filled": tally.filled,
         "targets_clipped": tally.targets_clipped if regression else None,
         "drift_events": tally.drift_events,
@@ -239,6 +240,8 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
         if summary["rmse"] is not None:
             error = f"root mean square error {summary['rmse']:.6g}"
         say(f"{summary['labels']:,} labels, each predicted before it was learned: {error}")
+    if summary["unknown"]:
+        say(f"{summary['unknown']:,} rows are unknown, as [head] reject says; their labels count as neither right nor wrong")
     if summary["numbers_filled"]:
         note(f"{summary['numbers_filled']:,} missing numbers were filled in, as [source] missing says")
     if summary["targets_clipped"]:

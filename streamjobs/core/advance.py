@@ -24,9 +24,11 @@ from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import SKIPPED, TAKEN, UNFILLED, Fill
 from streamjobs.stages.idle import AWAKE, Idle
 from streamjobs.stages.late_labels import LateLabels, Matched
-from streamjobs.stages.names import BOOKS, CLIP, FILL, IDLE, ORDER
+from streamjobs.stages.names import BOOKS, CLIP, FILL, IDLE, ORDER, SENSORS
 from streamjobs.stages.order import DUPLICATE, LATE, Order
 from streamjobs.stages.rows import Modelled, Rows, picked
+from streamjobs.stages.sensors import LATE as TOO_LATE
+from streamjobs.stages.sensors import Sensors
 from streamjobs.stages.windows import Windows
 
 
@@ -50,6 +52,8 @@ def _apply(job: Job, live: Live, records: Sequence[Record], left_out: bool = Fal
         decoded = job.decode(records)
         without_time = untimed(records, job.settings.source)
     letters = list(decoded.errors)
+    for reason, count in decoded.skipped.items():
+        _count(report, reason, count)
     at, created, left, expired, loaded = 0, live.created, live.left, live.expired, live.loaded
     while at < len(decoded.owner):
         live.tick()
@@ -58,6 +62,7 @@ def _apply(job: Job, live: Live, records: Sequence[Record], left_out: bool = Fal
         report.samples += len(samples.slots)
         with Guarded(job, "stages"):
             samples, total = _fill(job, live, samples, report)
+            samples = _align(job, live, records, samples, letters, report)
             came = _run_signal(job, live, records, samples, without_time, letters, report)
             labels = picked(rows, slice(0) if alone is None else alone)
             now, met = _match_labels(job, live, records, came, labels, letters, report)
@@ -101,6 +106,27 @@ def _fill(job: Job, live: Live, rows: Rows, report: Report) -> tuple[Rows, Array
     _count(report, "missing", int((made.verdict == SKIPPED).sum()))
     _count(report, "unfilled", int((made.verdict == UNFILLED).sum()))
     return picked(rows._replace(X=made.X), taken), total
+
+
+def _align(
+    job: Job, live: Live, records: Sequence[Record], rows: Rows, letters: list[tuple[int, RecordError]], report: Report
+) -> Rows:
+    """Samples of one sensor each in, samples of all sensors out."""
+    sensors = job.optional_stage(SENSORS, Sensors)
+    if sensors is None:
+        return rows
+    made = sensors.advance(live.work[SENSORS], rows.slots, rows.times, rows.X, rows.L, rows.owner)
+    for reason, count in made.skipped.items():
+        _count(report, reason, count)
+    for name, came, gaps in zip(sensors.names, made.samples.tolist(), made.gaps.tolist(), strict=True):
+        if came:
+            report.sensor_samples[name] = report.sensor_samples.get(name, 0) + came
+        if gaps:
+            report.sensor_gaps[name] = report.sensor_gaps.get(name, 0) + gaps
+    if job.settings.source.late == "dlq":
+        for index in dict.fromkeys(rows.owner[made.verdict == TOO_LATE].tolist()):
+            letters.append((index, RecordError("late", _late(records[index]), SENSORS)))
+    return Rows(made.slots, made.times, made.X, made.L, made.owner, made.learn)
 
 
 def _run_signal(

@@ -19,7 +19,7 @@ from streamjobs.core.messages import Advanced, Failure, Output, Record, Report, 
 from streamjobs.core.state.live import Live
 from streamjobs.core.state.undo import Kept, counts_of, keep, put_back, rewind
 from streamjobs.errors import RecordError, StreamjobsError
-from streamjobs.stages.names import BOOKS, ORDER
+from streamjobs.stages.names import BOOKS, ORDER, SENSORS
 from streamjobs.stages.order import Order
 
 REASON = "learner_failed"
@@ -132,7 +132,8 @@ def _next_row(job: Job, live: Live, record: Record) -> int:
 
 def _holds_samples(job: Job) -> bool:
     """Whether a row may come of earlier records' samples."""
-    return "windows" in job.stages or "waiting" in job.stages or job.stage(ORDER, Order).lateness > 0
+    stages = job.stages
+    return SENSORS in stages or "windows" in stages or "waiting" in stages or job.stage(ORDER, Order).lateness > 0
 
 
 def _stage_of(job: Job, trace: TracebackType | None) -> str | None:

@@ -27,8 +27,10 @@ from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.fill import FillState
 from streamjobs.stages.idle import Idle
 from streamjobs.stages.learner import LearnerStage
-from streamjobs.stages.names import ALARMS, BOOKS, CLIP, FILL, IDLE, LEARNER, MAP, ORDER, SCALING
+from streamjobs.stages.names import ALARMS, BOOKS, CLIP, FILL, IDLE, LEARNER, MAP, ORDER, SCALING, SENSORS
 from streamjobs.stages.order import Order, OrderState
+from streamjobs.stages.reject import Rejection
+from streamjobs.stages.sensors import SensorsState
 from streamjobs.stages.stage import JobStage, Shape, refuse
 
 SEED_BYTES = 6
@@ -198,6 +200,11 @@ class Job(NamedTuple):
         return list(self.population.names if self.population is not None else self.classes or ())
 
     @property
+    def rejection(self) -> Rejection | None:
+        """When the class of a row is unknown; None where it never is."""
+        return self.population.reject if self.population is not None and self.composition.reject is not None else None
+
+    @property
     def most_names(self) -> int | None:
         """Classes a key may know; None where labels are numbers."""
         return self.targets if self.task == "classification" else None
@@ -269,15 +276,17 @@ class Job(NamedTuple):
         """
         held = snapshot.decode(data)
         known = held_stages.of_description(held, self.fingerprint, self.described, self.own)
-        at = OrderState._fields.index("newest")
-        if known is not None and FILL in known:  # it comes before the order
+        name, like = (SENSORS, SensorsState) if SENSORS in self.own else (ORDER, OrderState)
+        at = like._fields.index("newest")
+        if known is not None and FILL in known:  # it comes before them
             at += len(FillState._fields)
         if known is None or len(held.arrays) <= at:
             raise SnapshotError("snapshot of another job.")
         newest = held.arrays[at]
-        if newest.ndim or newest.dtype != np.float64:
-            raise SnapshotError(f"snapshot field {ORDER}.newest has shape {newest.shape}, expected a number.")
-        return float(newest), held.offsets
+        if newest.ndim != (name == SENSORS) or newest.dtype != np.float64 or not newest.size:
+            what = "a number" if name == ORDER else "a number for each sensor"
+            raise SnapshotError(f"snapshot field {name}.newest has shape {newest.shape}, expected {what}.")
+        return float(newest.max()), held.offsets
 
     def _validate(self, states: dict[str, Any], fresh: dict[str, Any], names: list[str]) -> None:
         """Raises SnapshotError that names the field which the stages could not have left so."""
@@ -324,11 +333,12 @@ def stages_of(composition: Composition, population: Population | None, targets: 
 
     targets: columns of a prediction; known: classes that a new key knows from the population.
     """
-    source, drift = composition.settings.source, composition.settings.drift
+    source, drift, sensors = composition.settings.source, composition.settings.drift, composition.sensors
     start = None if population is None else begin_head(population, composition.learner, targets)
     in_order: dict[str, JobStage | None] = {
         FILL: composition.fill,
-        ORDER: Order(policy=source.late, lateness=source.lateness, duplicates=source.duplicates),
+        SENSORS: sensors,
+        ORDER: Order(policy=source.late, lateness=0.0 if sensors else source.lateness, duplicates=source.duplicates),
         IDLE: Idle(after=drift.idle) if drift is not None and drift.idle else None,
         "windows": composition.windows,
         "waiting": composition.waiting,

@@ -140,6 +140,8 @@ class Report:
     samples: int = 0  # samples taken (a frame holds many)
     rows: int = 0  # rows the learner advanced by (windows, or samples without windows)
     filled: int = 0  # missing numbers of samples that were filled
+    sensor_samples: dict[str, int] = field(default_factory=dict)  # samples by sensor, where there are several
+    sensor_gaps: dict[str, int] = field(default_factory=dict)  # how often rows were left out for want of its samples
     redelivered: int = 0  # records at or below a key's last applied offset: skipped
     dead_lettered: dict[str, int] = field(default_factory=dict)  # by reason
     first_letter: str = ""  # reason and place of the first of them; never what the record holds
@@ -153,6 +155,7 @@ class Report:
     wrong: int = 0  # of those, classifications that were wrong
     measured: int = 0  # labels of a regression that a prediction made before could be held against
     squared: float = 0.0  # sum of their squared errors, each the mean over the numbers of a label
+    unknown: int = 0  # rows whose class is unknown ([head] reject); not wrong, whatever their label
     targets_clipped: int = 0  # labels of a regression that were learned closer to what is usual for their key
     drift_events: int = 0
     watch_events: dict[str, int] = field(default_factory=dict)  # of those, by what is watched

@@ -13,10 +13,13 @@ REASONS = {  # of samples and windows that are skipped: what to do about them
     "unfilled": "without a number, where nothing was there to fill in; check the sensor, and [source] hold_for",
     "late": "older than the newest sample of their key; send them in order, or set [source] lateness",
     "duplicate": "at the time of an earlier sample of their key; send finer times, or set [source] duplicates = 'learn'",
-    "crowded": "beyond 1.5 times the samples of a window; check the times, and [window] rate",
+    "crowded": "beyond 1.5 times the samples of a window, or the rate of a sensor; check the times, and rate",
+    "unpaired": "at times at which another sensor had none; check the sensors, and [source.sensors] wait and gap",
+    "other_sensor": "of sensors that [source.sensors] does not name",
     "sparse": "windows with fewer than 80 % of their samples; check the times, and [window] rate",
     "gap": "windows that a pause longer than [window] gap cut short",
 }
+WANTED = ("other_sensor",)  # as the job states: no reason for a warning
 WINDOWS = ("sparse", "gap")  # reasons that count windows; the others count samples
 
 
@@ -27,6 +30,7 @@ class Skipped(NamedTuple):
     number: int
     of: int  # samples taken; rows made and windows skipped
     unit: str  # samples | windows
+    which: str = ""  # what the advice is about
 
     @property
     def percent(self) -> float:
@@ -34,7 +38,7 @@ class Skipped(NamedTuple):
 
     @property
     def advice(self) -> str:
-        return REASONS[self.reason]
+        return REASONS[self.reason] + self.which
 
 
 @dataclass(slots=True)
@@ -47,6 +51,7 @@ class Taken:
     rows: int = 0
     dead_lettered: Counter[str] = field(default_factory=Counter)  # records by reason
     skipped: Counter[str] = field(default_factory=Counter)  # samples, windows and labels by reason
+    sensor_gaps: Counter[str] = field(default_factory=Counter)  # by sensor
     first_letter: str = ""  # reason and place of the first dead letter
     latest_letter: str = ""  # of one of the newest
 
@@ -57,6 +62,7 @@ class Taken:
         self.rows += report.rows
         self.dead_lettered.update(report.dead_lettered)
         self.skipped.update(report.skipped)
+        self.sensor_gaps.update(report.sensor_gaps)
         self.first_letter = self.first_letter or report.first_letter
         self.latest_letter = report.first_letter or self.latest_letter
 
@@ -69,6 +75,7 @@ class Taken:
             self.rows - before.rows,
             self.dead_lettered - before.dead_lettered,
             self.skipped - before.skipped,
+            self.sensor_gaps - before.sensor_gaps,
             self.first_letter,
             self.latest_letter,
         )
@@ -76,10 +83,15 @@ class Taken:
     def much_skipped(self) -> Iterator[Skipped]:
         """Each reason that skipped more than MUCH of the samples, or of the windows."""
         windows = self.rows + sum(self.skipped[reason] for reason in WINDOWS)
-        for reason in REASONS:
+        for reason in (one for one in REASONS if one not in WANTED):
             of, unit = (windows, "windows") if reason in WINDOWS else (self.samples, "samples")
             if self.skipped[reason] > MUCH * of:
-                yield Skipped(reason, self.skipped[reason], of, unit)
+                yield Skipped(reason, self.skipped[reason], of, unit, self._lacking if reason == "unpaired" else "")
+
+    @property
+    def _lacking(self) -> str:
+        """The sensors that had gaps."""
+        return " (gaps: " + ", ".join(f"{name} {count:,}" for name, count in self.sensor_gaps.most_common()) + ")"
 
     @property
     def mostly_dead(self) -> bool:
@@ -98,7 +110,16 @@ class Taken:
         if dead >= new:
             first = first_letter or f"{self.first_letter}; 'streamjobs dlq list' shows the others."
             return f"nothing was learned: all {new:,} records became dead letters. The first: {first}"
-        left_out = Counter({reason: self.skipped[reason] for reason in REASONS if reason not in WINDOWS})
+        others = sum(self.skipped[reason] for reason in WANTED)
+        if not self.samples and others:
+            return (
+                f"nothing was learned: all {others:,} samples are {REASONS[WANTED[0]]}; name theirs, or correct the names."
+            )
+        unpaired = self.skipped["unpaired"]
+        if 2 * unpaired > self.samples:
+            what = f"{REASONS['unpaired']}{self._lacking}"
+            return f"nothing was learned: {unpaired:,} of {self.samples:,} samples are skipped as unpaired: {what}."
+        left_out = Counter({reason: self.skipped[reason] for reason in REASONS if reason not in (*WINDOWS, *WANTED)})
         if self.samples and left_out.total() >= self.samples:
             reason, count = left_out.most_common(1)[0]
             return f"nothing was learned: {count:,} of {self.samples:,} samples are skipped as {reason}: {REASONS[reason]}."

@@ -88,10 +88,11 @@ def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
     if key is None:
         raise ConfigError(f"{path}: name the column that tells people apart with --key; the file has {_listed(present)}.")
     recording = columns.recording or next((lower[name] for name in RECORDINGS if name in lower), None)
+    fields = source.record_fields if source.sensors is None else source.record_fields[:1]  # others: of some sensors' records
     needed = [
-        *((name, "for [source] fields" if source.fields else "for [source] x") for name in source.fields or [source.x]),
-        (columns.time or source.time, "for the time"),
-        (source.label, "for the label"),
+        *((name, "for [source] fields" if source.fields else "for [source] x") for name in fields),
+        (columns.time or source.record_time, "for the time"),
+        (source.label if source.sensors is None else None, "for the label"),
         (settings.side, "for the side that [window] mirror looks at"),
         (columns.key, "for --key"),
         (columns.recording, "for --recording"),

@@ -43,6 +43,7 @@ class InputTopic(NamedTuple):
     ends: dict[int, int]  # the offset each partition ended at
     origin: Origin
     growth: layout.Growth | None = None  # with `drain`
+    unsent: str | None = None  # a topic of features that exists and gets none any more
 
 
 def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopic:
@@ -71,7 +72,8 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
         layout.require_laid_out(source, pending, counts[source])
     laid_out_for = counts[source] if pending is None else pending.before
     origin = origin._replace(partitions=laid_out_for, time_unit=_time_unit(settings, commits))
-    return InputTopic(counts[source], _ends(admin, settings, counts[source]), origin, pending)
+    unsent = topics.unsent_features(settings, job.sinks, counts)
+    return InputTopic(counts[source], _ends(admin, settings, counts[source]), origin, pending, unsent)
 
 
 def obstacles(settings: Settings, job: JobLike) -> list[str]:
@@ -211,6 +213,14 @@ def _ends(admin: AdminClient, settings: Settings, partitions: int) -> dict[int, 
                     "check that this worker may read it and that each of its partitions has a leader."
                 ) from None
         time.sleep(RETRY_EVERY)
+
+
+def unsent_outputs(settings: Settings, job: JobLike) -> Iterator[str]:
+    """A sentence for a topic of features that exists and would get none."""
+    _, counts = topics.connect(settings.broker)
+    unsent = topics.unsent_features(settings, job.sinks, counts)
+    if unsent is not None:
+        yield f"[sinks]: {topics.UNSENT.format(unsent)}"
 
 
 def expiring_certificates(broker: BrokerSection) -> Iterator[str]:

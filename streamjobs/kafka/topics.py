@@ -20,6 +20,10 @@ KNOWN_WITHIN = 5.0  # seconds until every node knows a new topic
 USABLE_WITHIN = 20.0  # seconds until every new partition has a leader
 KAFKA_MAX_BYTES = 1_048_588  # Kafka's own limit of a record batch where a topic sets none
 HEADER_BYTES = 64 << 10  # that the headers of a dead letter may add
+UNSENT = (
+    "topic {0} exists and gets no features: version 2 sends them only to a topic that is named. "
+    "Set features = '{0}' to go on, or features = '' to leave it."
+)
 ADD_RIGHT = "add it ('streamjobs topics plan JOB --acl' prints all that are needed)."
 
 
@@ -107,6 +111,16 @@ def problems_of(
                 "set it to compact (kafka-configs.sh --alter) before the job runs."
             )
     return problems
+
+
+def unsent_features(settings: Settings, job_sinks: Mapping[str, str], counts: Mapping[str, int]) -> str | None:
+    """The topic of features that version 1 of [sinks] would write: it exists, and this job does not name it.
+
+    counts: partitions by topic, of `connect`.
+    """
+    topic = f"{settings.source.base_topic}.features"
+    left_out = settings.sinks.version > 1 and settings.sinks.features is None and topic not in job_sinks.values()
+    return topic if left_out and topic in counts else None
 
 
 def behind_input(settings: Settings, job_sinks: Mapping[str, str], counts: Mapping[str, int]) -> dict[str, int]:

@@ -177,7 +177,7 @@ def records_of(
     is appended to the key, after a NUL. For a JSON job, lines of JSON stay the bytes they are; all other rows are encoded in
     the job's format. The first row is read at once, so that a missing column raises ConfigError here.
     """
-    stamped, time, key = time is not None, time or source.time, _key_column(path, source, key)
+    stamped, time, key = time is not None, time or source.record_time, _key_column(path, source, key)
     lines = (
         _lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") and source.format == "json" and path.is_file() else None
     )
@@ -285,7 +285,7 @@ def _no_time(path: Path, offset: int, column: str | None, time: Any, source: Sou
 def _encoder(source: SourceSection, side: str | None) -> Any:
     """A function from a row to (value, headers) in the job's format, with the columns that the job reads."""
     others = filter(None, (source.key, source.time, source.label, side))
-    paths = [path_of(name) for name in (*(source.fields or [source.x]), *others)]
+    paths = [path_of(name) for name in (*source.record_fields, *others)]
     if source.format == "raw":
         return lambda row: _raw(row, source, paths)
     encode = msgspec.json.encode if source.format == "json" else msgspec.msgpack.encode

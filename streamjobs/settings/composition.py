@@ -13,10 +13,12 @@ from streamjobs.errors import ConfigError
 from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, detector_roles, read_learners, with_name
 from streamjobs.settings.sections import MOST_WAITING, HeadSection, MirrorSection, ScalingSection, Settings
+from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.sentences import Places
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import Fill
 from streamjobs.stages.late_labels import LateLabels
+from streamjobs.stages.sensors import Sensors
 from streamjobs.stages.smoothing import Smoothing
 from streamjobs.stages.stage import describe
 from streamjobs.stages.statistics import names as statistic_names
@@ -46,6 +48,7 @@ class Composition(NamedTuple):
     dim: int  # of a sample
     width: int  # of what scaling and map see: dim, or the statistics of a window
     fill: Fill | None  # where numbers may be missing
+    sensors: Sensors | None  # where samples are of several sensors
     windows: Windows | None
     waiting: LateLabels | None  # where labels may come later
     clip: ClipTargets | None  # of a regression
@@ -59,6 +62,7 @@ class Composition(NamedTuple):
     classes: list[str] | None  # declared ones
     max_classes: int | None  # None: a population's
     targets: int  # of a regression
+    reject: float | None  # with [population]: most of the rows of known classes that may be unknown
     falls_back: bool  # on the last label, where a row has no scores
     facts: dict[str, str]  # what a population of this job belongs to
     model: str  # how outputs and metrics name learner and head
@@ -91,7 +95,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
     Raises SettingError for what does not fit together, ValueError where the length of x is not stated.
     """
     source = settings.source
-    dim = len(source.columns) if source.fields else source.dim
+    dim = source.width
     if dim is None:
         raise ValueError("[source]: state `fields = [...]`, or `dim` beside `x`.")
     population = settings.population is not None
@@ -109,6 +113,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         dim=dim,
         width=windows.width_for(dim) if windows else dim,
         fill=_fill(settings, dim),
+        sensors=_sensors(settings),
         windows=windows,
         waiting=_waiting(settings),
         clip=_clip(head) if task == "regression" else None,
@@ -122,6 +127,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         classes=list(head.classes) if head.classes and classifies else None,
         max_classes=None if own_most and not head.classes else len(head.classes or ()) or head.max_classes,
         targets=head.targets,
+        reject=head.reject if classifies and population else None,
         falls_back=classifies and (head.fallback == "last_label" or (learner.falls_back and head.fallback is None)),
         facts=_facts(settings, windows),
         model=model,
@@ -172,7 +178,8 @@ def _sinks(settings: Settings, *, gives_features: bool, predicts: bool) -> dict[
     base, chosen = settings.source.base_topic, settings.sinks
     alarms = tells_alarms(settings.drift, chosen)
     every_row = settings.drift is not None and (chosen.drift is not None or not alarms)
-    wanted = {"features": gives_features, "predictions": predicts, "drift": every_row, "alarms": alarms, "dlq": True}
+    features = gives_features and (chosen.version == 1 or chosen.features is not None)
+    wanted = {"features": features, "predictions": predicts, "drift": every_row, "alarms": alarms, "dlq": True}
     sinks = {}
     for sink, on in wanted.items():
         topic = getattr(chosen, sink)
@@ -211,9 +218,29 @@ def _scaling(settings: Settings) -> Learner | None:
 
 def _fill(settings: Settings, dim: int) -> Fill | None:
     policies, hold_for = settings.source.policies(dim), settings.source.hold_for
-    if set(policies) <= {"dlq"}:
-        return None
+    if set(policies) <= {"dlq"} or settings.source.sensors is not None:
+        return None  # the sensors' own stage fills in between their samples
     return Fill(policies=policies, hold_for=math.inf if hold_for is None else hold_for)
+
+
+def _sensors(settings: Settings) -> Sensors | None:
+    section, window = settings.source.sensors, settings.window
+    if section is None:
+        return None
+    sensors = sensors_of(section)
+    rate = section.rate if window is None else window.rate
+    if rate is None:
+        raise SettingError("[source.sensors]: without [window], `rate` must say how many rows a second there are.")
+    return Sensors(
+        names=tuple(one.name for one in sensors),
+        rate=rate,
+        wait=section.patience,
+        lateness=settings.source.lateness,
+        widths=tuple(len(one.columns) for one in sensors),
+        rates=tuple(one.section.rate for one in sensors),
+        between=tuple(one.section.between for one in sensors),
+        gaps=tuple(one.section.pause for one in sensors),
+    )
 
 
 def _clip(head: HeadSection) -> ClipTargets | None:
@@ -250,7 +277,7 @@ def _waiting(settings: Settings) -> LateLabels | None:
 
 def _facts(settings: Settings, windows: Windows | None) -> dict[str, str]:
     source, mirror = settings.source, settings.window.mirror if settings.window else None
-    facts = {"x": ",".join(column for column, _ in source.columns) if source.fields else f"{source.dim} numbers"}
+    facts = {"x": ",".join(column for column, _ in source.columns) if source.columns else f"{source.dim} numbers"}
     facts["windows"] = describe(windows) if windows else "none"
     facts["mirror"] = f"{','.join(mirror.columns)} where {mirror.field} = {mirror.when!r}" if mirror else "none"
     return facts

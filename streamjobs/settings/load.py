@@ -60,6 +60,8 @@ def composition_from(
             problems.append(f"{origin}: section [{name}] is missing; a job needs [source] and [learner].")
         elif (default := field.get_default(call_default_factory=True)) is not None:
             sections[name] = default
+    if ("source", "sensors") in blamed:
+        blamed.add(("source", "fields"))  # which sensors stand in for
     learners, wrong = read_learners(sections, places)
     problems += wrong
     _predicting(sections, learners, places, problems)

@@ -25,6 +25,16 @@ class FieldPath(NamedTuple):
         return len(self.steps) == 1
 
     @property
+    def last(self) -> str:
+        """What the field itself is called.
+
+        >>> path_of("values.x").last, path_of("v[0]").last, path_of("x").last
+        ('x', 'v[0]', 'x')
+        """
+        named = max(at for at, step in enumerate(self.steps) if isinstance(step, str))
+        return quoted(str(self.steps[named])) + "".join(f"[{step}]" for step in self.steps[named + 1 :])
+
+    @property
     def literal(self) -> str | None:
         """The field a record may have in place of what the path leads through: one whose name looks like a path."""
         return None if self.flat or '"' in self.text else self.text

@@ -116,9 +116,13 @@ def _sentences(
 
 
 def _sentence(model: type[BaseModel], name: str, problem: ErrorDetails) -> str:
+    entries = _entries_of(model, name)
+    if entries is not None and len(problem["loc"]) > 2:
+        deeper: Any = {**problem, "loc": problem["loc"][2:]}
+        return f"{name}.{problem['loc'][1]}: {_sentence(entries, str(problem['loc'][2]), deeper)}"
     inner_model = _table_of(model, name)
-    if inner_model is not None and len(problem["loc"]) > 1:
-        deeper: Any = {**problem, "loc": problem["loc"][1:]}
+    if entries is None and inner_model is not None and len(problem["loc"]) > 1:
+        deeper = {**problem, "loc": problem["loc"][1:]}
         return f"{name}: {_sentence(inner_model, str(problem['loc'][1]), deeper)}"
     kind, context = problem["type"], problem.get("ctx", {})
     if kind == "extra_forbidden":
@@ -146,6 +150,13 @@ def _table_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     field = model.model_fields.get(name)
     options = (field.annotation, *typing.get_args(field.annotation)) if field else ()
     return next((option for option in options if isinstance(option, type) and issubclass(option, BaseModel)), None)
+
+
+def _entries_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+    """The model of each entry of a setting that is a table of tables by name; None for other settings."""
+    field = model.model_fields.get(name)
+    entry = typing.get_args(field.annotation)[1:] if field and typing.get_origin(field.annotation) is dict else ()
+    return entry[0] if entry and isinstance(entry[0], type) and issubclass(entry[0], BaseModel) else None
 
 
 def _suggested(value: object, expected: str) -> str:

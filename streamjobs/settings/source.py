@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from streamjobs.settings.sensors import SensorsSection, sensors_of
 from streamjobs.settings.time_units import JUDGED
 from streamjobs.settings.types import MOST_NUMBERS, Bytes, Categories, FieldName, Missing, Seconds, Section, Topic, Zone
 from streamjobs.stages.event_time import END_OF_TIME
@@ -102,6 +103,11 @@ class SourceSection(Section):
         description="how far an event time may be ahead of the record's timestamp (duration, or seconds); beyond it the "
         "record is a dead letter",
     )
+    sensors: SensorsSection | None = Field(
+        default=None,
+        description="several sensors in one topic, each with samples at its own rate: a table that says which field names a "
+        "sample's sensor, and in place of `fields` the columns and the rate of each",
+    )
     max_bytes: Bytes = Field(default=1 << 20, description="largest record value (size, or bytes)")
     max_samples: int = Field(default=10_000, ge=1, description="most samples in one record")
     max_abs: float = Field(default=1e9, gt=0, description="largest absolute value of a number in x")
@@ -153,13 +159,40 @@ class SourceSection(Section):
 
     @property
     def columns(self) -> list[tuple[str, str]]:
-        """The numbers of x that named fields give, each with its field: "valve=open" of "valve". Empty without `fields`."""
+        """The numbers of x that named fields give, each with its field: "valve=open" of "valve". Empty without `fields`.
+
+        With `sensors` each is a field of its own, such as "accelerometer.x".
+        """
+        if self.sensors is not None:
+            return [(column, column) for sensor in sensors_of(self.sensors) for column in sensor.columns]
         one_hot = self.categories_of if self.categories_as == "one_hot" else {}
         return [
             (column, field)
             for field in self.fields or ()
             for column in ([f"{field}={one}" for one in one_hot[field]] if field in one_hot else [field])
         ]
+
+    @property
+    def width(self) -> int | None:
+        """Numbers of x; None where the job file does not say."""
+        return self.dim if self.fields is None and self.sensors is None else len(self.columns)
+
+    @property
+    def record_fields(self) -> list[str]:
+        """Paths into a record to what x is made of; with `sensors`, first to what every record has."""
+        sensors = self.sensors
+        if sensors is None:
+            return self.fields or [self.x]
+        if sensors.samples is not None:
+            return [sensors.samples]
+        return list(dict.fromkeys([sensors.name, *(field for one in sensors.each.values() for field in one.fields)]))
+
+    @property
+    def record_time(self) -> str | None:
+        """Path into a record to its event time, of a list of samples the first one's."""
+        if self.sensors is None or self.sensors.samples is None:
+            return self.time
+        return f"{self.sensors.samples}[0].{self.time}"
 
     def policies(self, dim: int) -> tuple[str, ...]:
         """What to do about a missing number of each column of x."""

@@ -7,3 +7,4 @@ MAP = "map"  # that all keys of a job with a population share
 BOOKS = "books"  # rows, and labels of each class
 IDLE = "idle"
 FILL, CLIP, ALARMS = "fill", "clip", "alarms"  # states are read whether or not they have them
+SENSORS = "sensors"

@@ -94,6 +94,7 @@ def _tell_of_threads(health: Health) -> Callable[[threading.ExceptHookArgs], Non
 
 def _run(settings: Settings, core: Core, page: Page | None, *, once: bool, drain: bool) -> None:
     from streamjobs.kafka.preflight import probe
+    from streamjobs.kafka.topics import UNSENT
 
     drift = settings.drift
     metrics = Metrics(
@@ -121,6 +122,8 @@ def _run(settings: Settings, core: Core, page: Page | None, *, once: bool, drain
             core = core._replace(job=core.job.on_partitions(source.origin.partitions))
         if settings.source.time_unit == AUTO:
             core, source = _with_time_unit(settings, core, source, once=once)
+        if source.unsent is not None:
+            log.warning("features are not sent", reason=f"[sinks]: {UNSENT.format(source.unsent)}")
         started = time.perf_counter()
         load_lapack()
         return_large_arrays()

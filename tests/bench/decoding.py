@@ -4,20 +4,28 @@
 
 Records of six numbers, a time and a label, in batches of 1000 as a worker fetches them. Beside it the library alone: what
 msgspec takes to read the same bytes into Python objects. Best of many runs.
+
+Of several sensors (100, 25 and 1 Hz, as Sensor Logger pushes them) a sample's cost: one a record, and a second's in a list;
+and what it costs to bring them together to rows of 100 Hz.
 """
 
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from streamjobs.core.decoding.records import decoder
+from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
+from streamjobs.settings.load import settings_from
 from streamjobs.settings.source import SourceSection
+from streamjobs.stages.names import SENSORS
+from streamjobs.stages.sensors import Sensors
+from tests.core import phones
 
 BATCH, RUNS, NOW = 1000, 60, 1_700_000_000.0
 FIELDS = ["ax", "ay", "az", "gx", "gy", "gz"]
@@ -63,14 +71,14 @@ def records_of(body: Body, form: str) -> list[Stored]:
     return [Stored("imu", 0, n, round((NOW + n) * 1000), b"p%d" % (n % 9), encode(one)) for n, one in enumerate(bodies)]
 
 
-def microseconds(run: Callable[[Any], object], records: Any) -> float:
-    """Of processor for each of the records."""
+def microseconds(run: Callable[[Any], object], records: Any, of: int = BATCH) -> float:
+    """Of processor for each of the records, or of what else there are so many of."""
     times = []
     for _ in range(RUNS):
         started = time.process_time()
         run(records)
         times.append(time.process_time() - started)
-    return min(times) / BATCH * 1e6
+    return min(times) / of * 1e6
 
 
 def measure(body: Body, source: dict[str, Any]) -> tuple[float, float]:
@@ -84,10 +92,47 @@ def measure(body: Body, source: dict[str, Any]) -> tuple[float, float]:
     return microseconds(decode, records), microseconds(lambda all_values: list(map(bare, all_values)), values)
 
 
+def measure_sensors() -> Iterator[tuple[str, float, float]]:
+    """What a sample of one of several sensors costs: (name, decoded or brought together, by the library alone)."""
+    messages = phones.pushes(40, keys=3)
+    one_each = [
+        record._replace(value=json.dumps(reading).encode())
+        for record in messages
+        for reading in json.loads(record.value or b"")["payload"]
+    ]
+    listed = phones.SOURCE["sensors"]
+    alone = {name: setting for name, setting in listed.items() if name != "samples"}
+    for name, records, sensors in (("a sample a record", one_each[:BATCH], alone), ("in a list", messages, listed)):
+        job = Job.from_settings(settings_from({**phones.JOB, "source": {**phones.SOURCE, "sensors": sensors}}))
+        decoded, count = job.decode(records), len(job.decode(records).owner)
+        assert not decoded.errors and count > 500
+        values = [record.value for record in records]
+        library = microseconds(lambda all_values: list(map(msgspec.json.decode, all_values)), values, count)
+        yield f"json, sensors, {name}", microseconds(job.decode, records, count), library
+    stage = job.stage(SENSORS, Sensors)
+    rows = (
+        np.array([int(records[at].key[-1:]) for at in decoded.owner]),
+        decoded.times,
+        decoded.X,
+        decoded.X[:, :1],
+        decoded.owner,
+    )
+
+    def bring_together(samples: Any) -> None:
+        work = stage.workspace(job.fresh(0)[SENSORS], slots=3)
+        for slot in range(3):
+            stage.load(work, slot, job.fresh(0)[SENSORS])
+        assert len(stage.advance(work, *samples).times) > 3 * 3000
+
+    yield "sensors, samples to rows of 100 Hz", microseconds(bring_together, rows, count), float("nan")
+
+
 def main(arguments: list[str] | None = None) -> int:
     print(f"{'a record':40}{'decoded':>10}{'library':>10}   us")
     for name, body, source in CASES:
         print(f"{name:40}{{:10.2f}}{{:10.2f}}".format(*measure(body, source)), flush=True)
+    for row in measure_sensors():
+        print("{:40}{:10.2f}{:10.2f}".format(*row), flush=True)
     return 0
 
 

@@ -13,15 +13,14 @@ import pytest
 
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.fork_server import ForkServer
-from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, until
+from tests.brokers.kafka_job import PARTITIONS, Sent
+from tests.brokers.killing import PATIENCE, STATIC, kill_in_the_middle
 from tests.brokers.load import SOURCE, START, STEP, samples
 from tests.brokers.recordings import JOB as WATCH
 from tests.brokers.recordings import as_frames, recordings
 from tests.brokers.verification import verify
 from tests.brokers.workers import running_worker
 
-STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}  # a restart need not wait for the dead one's session to end
-PATIENCE = 180.0  # seconds; a check of what must come, not of how fast
 LEVELS = (4, 3, 5, 2, 6)  # categories of each column
 
 
@@ -103,21 +102,6 @@ def _fields(state: Any, name: str) -> list[Any]:
         if hasattr(value, "_fields"):
             found += _fields(value, name)
     return found
-
-
-def kill_in_the_middle(job: KafkaJob, records: list[Sent], fork_server: ForkServer) -> int:
-    """A worker works through the first half; SIGKILL once more is committed of the second. Gives what was left."""
-    half = len(records) // 2
-    job.produce(records[:half])
-    with running_worker(job, fork_server=fork_server, **STATIC) as worker:
-        job.wait_until_done([worker], PATIENCE)
-        before = sum(job.committed().values())
-        job.produce(records[half:])
-        until(lambda: sum(job.committed().values()) > before, "more is committed", PATIENCE, every=0.002)
-        assert worker.kill() == -9
-    left = job.lag()
-    assert before >= half and left > 0, f"killed when its work was done: {before} committed before, {left} left"
-    return left
 
 
 @pytest.mark.parametrize("name", [one if one in SHORT else pytest.param(one, marks=pytest.mark.long) for one in CASES])

@@ -7,12 +7,14 @@ from tests.fuzz.jobfiles import JobFiles
 from tests.fuzz.letters import Letters
 from tests.fuzz.populations import Populations
 from tests.fuzz.records import Records
+from tests.fuzz.sensors import SensorRecords
 from tests.fuzz.states import Copies, Snapshots, Starts
 
 FAMILIES: dict[str, Callable[[], Family]] = {
     "json": lambda: Records("json"),
     "msgpack": lambda: Records("msgpack"),
     "raw": lambda: Records("raw"),
+    "sensors": SensorRecords,
     "snapshot": Snapshots,
     "start": Starts,
     "copy": Copies,

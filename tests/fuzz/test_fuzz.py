@@ -18,9 +18,10 @@ from tests.fuzz.guided import SEALED, bytes_of, case_of
 from tests.fuzz.states import sealed
 
 INPUTS = {
-    "json": 5000,
+    "json": 4500,
     "msgpack": 4500,
-    "raw": 4000,
+    "raw": 3500,
+    "sensors": 1000,
     "letter": 2500,
     "job": 1500,
     "snapshot": 700,

@@ -119,6 +119,11 @@ LAYERS = (
         ("streamjobs.fit",),
         {"numpy", "rich", "streamjobs.kafka", "streamjobs.recordings", "streamjobs.replay", "streamjobs.job_files", *_CORE},
     ),
+    _layer(
+        "outputs",
+        ("streamjobs.outputs",),
+        {"msgspec", "pyarrow", "streamjobs.kafka", "streamjobs.replay", *_CORE},
+    ),
     _layer("sizing", ("streamjobs.sizing",), {*_CORE}),
     _layer("dashboards", ("streamjobs.dashboards",), {"grafana_foundation_sdk"}),
     _layer(
@@ -135,6 +140,7 @@ LAYERS = (
             "streamjobs.dashboards",
             *(
                 "streamjobs.maintenance",
+                "streamjobs.outputs",
                 "streamjobs.process",
                 "streamjobs.recordings",
                 "streamjobs.replay",

@@ -38,6 +38,7 @@ from streamjobs.settings.times import NoZone, seconds_since_1970, zone_of
 from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
 Message = dict[str, Any]
+Reads = Callable[[Message], Sample | Frame | LabelsAlone]
 NAN = float("nan")
 MOST_DIGITS = 64  # of a number that is a text
 _NUMBERS = {float, int}
@@ -128,20 +129,28 @@ class _Field:
 def path_parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False) -> Parse:
     """A function that parses one record's value; it raises Problem and nothing else. late: as for `formats.parser`."""
     paths = Paths.of(source, mirror)
-    load = _loader(source, paths)
-    reader = _Reader(source, dim, mirror, paths, late)
+    return parser_of(_loader(source, paths), _Reader(source, dim, mirror, paths, late).read, source.format)
+
+
+def parser_of(load: Callable[[bytes], Message], read: Reads, form: str) -> Parse:
+    """A function that loads a record's value and reads it."""
 
     def parse(record: Record) -> Sample | Frame | LabelsAlone:
         try:
             message = load(record.value or b"")
         except UNDECODABLE:
-            raise Problem("malformed", f"expected {source.format}, got bytes that are not") from None
+            raise Problem("malformed", f"expected {form}, got bytes that are not") from None
         try:
-            return reader.read(message)
+            return read(message)
         except (OverflowError, struct.error, RecursionError, MemoryError):
             raise Problem("malformed", "expected numbers that a float can hold, got larger ones") from None
 
     return parse
+
+
+def message_reader(source: SourceSection, dim: int, late: bool = False) -> Reads:
+    """Samples of what is decoded already; raises as `parser_of` expects it."""
+    return _Reader(source, dim, None, Paths.of(source, None), late).read
 
 
 def _loader(source: SourceSection, paths: Paths) -> Callable[[bytes], Message]:
@@ -149,8 +158,13 @@ def _loader(source: SourceSection, paths: Paths) -> Callable[[bytes], Message]:
     tops = {name: Any for path in paths.all for name in (path.top, path.literal) if name is not None}
     if source.format == "msgpack" and source.fields is None:
         tops["dtype"] = Any
+    return message_decoder(source.format, tops)
+
+
+def message_decoder(form: str, tops: dict[str, Any]) -> Callable[[bytes], Message]:
+    """Decodes a record to these fields of its own, of these types."""
     shape: Any = TypedDict("Message", tops, total=False)  # type: ignore[misc]
-    module = msgspec.msgpack if source.format == "msgpack" else msgspec.json
+    module = msgspec.msgpack if form == "msgpack" else msgspec.json
     return module.Decoder(shape).decode  # type: ignore[no-any-return]
 
 

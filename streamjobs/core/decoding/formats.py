@@ -44,6 +44,7 @@ from streamjobs.core.decoding.samples import (
     rows_of,
     times_of,
 )
+from streamjobs.core.decoding.sensors import sensor_parser
 from streamjobs.core.messages import Record
 from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import path_of
@@ -72,6 +73,8 @@ def parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None,
     """
     if source.format == "raw":
         return lambda record: read_raw(record, source.max_samples, dim)
+    if source.sensors is not None:
+        return sensor_parser(source, dim, late)
     if needs_paths(source, mirror):
         return path_parser(source, dim, mirror, late)
     typed = _typed(source, dim, mirror)
@@ -272,7 +275,13 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
     The function gives None if any value is something else: then `parser` must read them one by one, and tells what is
     wrong.
     """
-    if source.format != "json" or mirror is not None or not Paths.of(source, mirror).flat or source.categories_of:
+    if (
+        source.format != "json"
+        or source.sensors
+        or mirror is not None
+        or not Paths.of(source, mirror).flat
+        or source.categories_of
+    ):
         return None
     decode = msgspec.json.Decoder(structs(source, False, None)[0]).decode
     number_of = values_of(dim) if source.fields is not None else operator.attrgetter("x")

@@ -5,7 +5,9 @@ not at all. Messages name topic, partition and offset, never the key or the cont
 """
 
 import operator
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +36,7 @@ class Decoded(NamedTuple):
     labels: list[object]  # n: None, text, int, float, bool, or a list of floats
     alone: Array | None  # (n,) bool, late labels without a sample (X is zero there); None if there are none
     errors: list[tuple[int, RecordError]]  # index into the records, and why that record gives no samples
+    skipped: Mapping[str, int] = MappingProxyType({})  # samples left out, by reason
 
 
 def decoder(
@@ -47,6 +50,8 @@ def decoder(
     scale = TIME_UNITS[source.time_unit] if source.time is not None else 1000.0
     max_bytes, max_key_bytes = source.max_bytes, source.max_key_bytes
     may_miss = np.array([policy != "dlq" for policy in source.policies(dim)]) if source.may_miss else None
+    if source.sensors is not None:
+        may_miss = np.ones(dim, np.bool_)  # a sample has the columns of its own sensor
 
     parse_all = batch_parser(source, dim, mirror)
 
@@ -80,6 +85,8 @@ def decoder(
             except Problem as problem:
                 errors[index] = _located(record, problem)
         checked = _checked(samples.joined(dim), records, errors, source, may_miss)
+        if samples.skipped:
+            checked = checked._replace(skipped=samples.skipped)
         if not samples.alone:
             return checked
         return checked._replace(alone=np.isin(checked.owner, np.array(samples.alone, np.int64)))
@@ -107,7 +114,7 @@ class _Joined(NamedTuple):
 class _Samples:
     """Collects samples in record order: runs of single samples become one array, each frame is one."""
 
-    __slots__ = ("alone", "index", "labels", "parts", "records", "scale", "single", "timed")
+    __slots__ = ("alone", "index", "labels", "parts", "records", "scale", "single", "skipped", "timed")
 
     def __init__(self, records: Sequence[Record], scale: float, timed: bool) -> None:
         self.records, self.scale, self.timed = records, scale, timed
@@ -116,6 +123,7 @@ class _Samples:
         self.index: list[int] = []  # indices of the records of `single`
         self.parts: list[tuple[Array, Array, Array, Array]] = []  # owner, times, X, stamps
         self.labels: list[object] = []
+        self.skipped: Counter[str] = Counter()
 
     def frame(self, index: int, frame: Frame) -> None:
         self.close()
@@ -125,6 +133,7 @@ class _Samples:
         n = len(frame.X)
         self.parts.append((np.full(n, index, np.int64), times, frame.X, np.full(n, 0.0 if own else stamp)))
         self.labels.extend(frame.labels)
+        self.skipped.update(frame.skipped)
 
     def close(self) -> None:
         """Turn the single samples so far into arrays."""
@@ -176,7 +185,7 @@ def _checked(
             index = int(owner[row])
             if index not in errors:
                 if not in_range[row]:
-                    problem = _bad_number(known[row], source.max_abs)
+                    problem = _bad_number(known[row], source)
                 elif not in_time[row]:
                     problem = _bad_time(float(times[row]), source)
                 else:
@@ -261,13 +270,15 @@ def _headers_fit(headers: Headers, source: SourceSection) -> bool:
     )
 
 
-def _bad_number(x: Array, max_abs: float) -> Problem:
+def _bad_number(x: Array, source: SourceSection) -> Problem:
+    named = [""] * x.size if source.sensors is None else [f" ({column})" for column, _ in source.columns]
     for i in range(x.size):
         if not np.isfinite(x[i]):
             got = "NaN" if np.isnan(x[i]) else "infinity"
-            return Problem("not_finite", f"expected {x.size} finite features, got {got} at index {i}")
-    largest = int(np.argmax(np.abs(x)))
-    return Problem("out_of_range", f"expected features within +-{max_abs:g}, got a larger one at index {largest}")
+            return Problem("not_finite", f"expected {x.size} finite features, got {got} at index {i}{named[i]}")
+    i = int(np.argmax(np.abs(x)))
+    what = f"expected features within +-{source.max_abs:g}, got a larger one at index {i}{named[i]}"
+    return Problem("out_of_range", what)
 
 
 def _bad_time(time: float, source: SourceSection) -> Problem:

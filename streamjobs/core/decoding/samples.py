@@ -1,6 +1,7 @@
 """What the parsers of all formats return: one sample, a frame of n, or late labels; and the Problem they raise."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -40,6 +41,7 @@ class Frame(NamedTuple):
     X: Array  # (n, dim)
     times: Array | None  # (n,) seconds; None: the record's own timestamp (n = 1)
     labels: list[object]  # n
+    skipped: Mapping[str, int] = MappingProxyType({})  # samples of the record that are left out, by reason
 
 
 class LabelsAlone(NamedTuple):

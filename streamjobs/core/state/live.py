@@ -18,8 +18,9 @@ from streamjobs.core.state.log import Log, Model
 from streamjobs.core.state.new_keys import NewKeys
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
-from streamjobs.stages.names import ALARMS, LEARNER, MAP, ORDER
+from streamjobs.stages.names import ALARMS, LEARNER, MAP, ORDER, SENSORS
 from streamjobs.stages.order import Order
+from streamjobs.stages.sensors import Sensors
 
 FIRST_SLOTS = 16
 GROWS = 4  # room grows by a quarter: what is copied is little, what stays empty is memory
@@ -70,7 +71,9 @@ class Live:
         self.job, self.pooled = job, pooled
         one = read or (lambda key: None)
         self.read_many = read_many or (lambda keys: [one(key) for key in keys])
-        self.templates, self.order = job.init(POOLED), job.stage(ORDER, Order)
+        self.templates = job.init(POOLED)
+        self.timed = SENSORS if SENSORS in job.own else ORDER  # the stage that knows each key's newest sample
+        self.order = job.optional_stage(SENSORS, Sensors) or job.stage(ORDER, Order)
         self.work: dict[str, Any] = {}
         self.shared: dict[str, Any] = {}  # the population's stages: one slot for all keys, never learned, never stored
         for name, stage in job.own.items():
@@ -240,11 +243,11 @@ class Live:
 
     def newest(self, slots: list[int]) -> Array:
         """Event time of the newest applied sample of the keys in these slots, seconds; -inf without one."""
-        return self.order.newest(self.work[ORDER], slots)
+        return self.order.newest(self.work[self.timed], slots)
 
     def oldest_held(self, slot: int) -> float:
         """Event time of the oldest sample of the key that waits to be put in order, seconds; inf without one."""
-        return self.order.oldest_held(self.work[ORDER], slot)
+        return self.order.oldest_held(self.work[self.timed], slot)
 
     def start_over(self, slot: int) -> None:
         """The key in this slot starts over, as if it had never been there."""

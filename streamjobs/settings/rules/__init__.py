@@ -11,7 +11,9 @@ from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, is_bounded
 from streamjobs.settings.rules.broker import access_contradictions
 from streamjobs.settings.rules.drift import drift_contradictions
+from streamjobs.settings.rules.sensors import sensor_contradictions
 from streamjobs.settings.sections import (
+    SINKS,
     HeadSection,
     JobSection,
     LabelsSection,
@@ -39,6 +41,8 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         rules.append(_job(job))
     if source := parts.get("source"):
         rules.append(_source(source))
+        if source.sensors is not None:
+            rules.append(sensor_contradictions(source, source.sensors, parts.get("window")))
     if broker := parts.get("broker"):
         rules.append(access_contradictions(broker))
     if window := parts.get("window"):
@@ -57,6 +61,7 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         rules.append(_roles(learner, parts.get("head"), learners))
     if task := parts.get("task"):
         rules.append(_task("head" if parts.get("head") else "learner", task))
+        rules.append(_rejects("head" if parts.get("head") else "learner", task, parts))
     if drift := parts.get("drift"):
         rules.append(drift_contradictions(drift, parts.get("head"), learners))
     rules.append(_population(parts, learners))
@@ -92,14 +97,14 @@ def _source(source: SourceSection) -> Problems:
     yield from _missing(source)
     yield from _categories(source)
     fields = source.fields
-    if fields is None and source.dim is None:
+    if source.width is None:
         example = '\'fields = ["ax", "ay", "az"]\''
         yield (
             ("source", "fields"),
             f"the length of x is unknown; name the fields with its numbers, such as {example}, "
             f"or set 'dim = 3' if field {source.x!r} holds them as a list.",
         )
-    named = fields if fields is not None else [source.x]
+    named = fields if fields is not None else [source.x] if source.sensors is None else []
     for other in ("time", "label"):
         if getattr(source, other) in named:
             yield ("source", other), f"{other} must be a field of its own; {getattr(source, other)!r} is already part of x."
@@ -187,11 +192,11 @@ def _window(window: WindowSection) -> Problems:
 
 def _windowed(window: WindowSection, source: SourceSection) -> Problems:
     mirror, fields = window.mirror, source.fields
-    channels = len(source.columns) if fields is not None else source.dim
+    channels = source.width
     if window.statistics == "gravity" and channels is not None and channels < 3:
         expected = "needs acceleration in the first three fields"
         yield ("window", "statistics"), f"statistics = 'gravity' {expected}; [source] has {channels}. Choose 'rich'."
-    if mirror is None:
+    if mirror is None or source.sensors is not None:  # of sensors, another rule says so
         return
     place = ("window", "mirror")
     if source.format == "raw":
@@ -230,9 +235,11 @@ def _exactly_once(job: JobSection, state: StateSection) -> Problems:
 
 
 def _ttl(ttl: float, source: SourceSection, labels: LabelsSection | None) -> Problems:
-    longest_wait = max(source.lateness, labels.wait if labels else 0.0, labels.delay if labels else 0.0)
+    waits = 0.0 if source.sensors is None else source.sensors.patience
+    longest_wait = max(source.lateness + waits, labels.wait if labels else 0.0, labels.delay if labels else 0.0)
     if ttl <= longest_wait or ttl <= 0:
-        expected = "must be longer than samples and labels wait ([source] lateness, [labels] wait and delay: "
+        settings = "[source] lateness, [source.sensors] wait, [labels] wait and delay"
+        expected = f"must be longer than samples and labels wait ({settings}: "
         yield ("state", "ttl"), f"ttl {expected}{longest_wait:g} s); got {ttl:g} s."
 
 
@@ -273,10 +280,19 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
         )
 
 
+def _rejects(section: str, task: HeadSection, parts: Mapping[str, Any]) -> Problems:
+    if task.reject is not None and task.task == "classification" and parts.get("population") is None:
+        yield (
+            (section, "reject"),
+            "reject needs a [population]: 'streamjobs fit' learns from people left out which scores are usual. "
+            "Add one, or remove the setting.",
+        )
+
+
 def _task(section: str, task: HeadSection) -> Problems:
     stated = {name for name, field in HeadSection.model_fields.items() if getattr(task, name) != field.default}
     if task.task == "regression":
-        for name in ("classes", "max_classes", "smooth", "fallback"):
+        for name in ("classes", "max_classes", "smooth", "fallback", "reject"):
             if name in stated:
                 yield (section, name), f"{name} has no meaning in a regression; remove it, or set task = 'classification'."
         return
@@ -355,7 +371,7 @@ def _sinks(
     sinks: SinksSection, source: SourceSection, parts: Mapping[str, Any], learners: Mapping[str, Learner]
 ) -> Problems:
     users = {source.topic: "the input topic", source.base_topic: "the input topic"}
-    for name in SinksSection.model_fields:
+    for name in SINKS:
         stated = getattr(sinks, name)
         if name == "dlq" and stated == "":
             yield (
@@ -366,6 +382,8 @@ def _sinks(
         if stated in (".", ".."):
             yield ("sinks", name), f"{name} must be a topic's name; got {stated!r}."
         if name == "alarms" and stated is None and not tells_alarms(parts.get("drift"), sinks):
+            continue
+        if name == "features" and stated is None and sinks.version > 1:
             continue
         topic = f"{source.base_topic}.{name}" if stated is None else stated
         if topic and topic in users:
@@ -382,6 +400,16 @@ def _sinks(
         yield ("sinks", "features"), "no features would be sent: the learner predicts and gives none. Remove the setting."
     if sinks.predictions and head is None and learner is not None and learner.kind == "features":
         yield ("sinks", "predictions"), "no predictions would be sent without a [head]. Add one, or remove the setting."
+    if sinks.scores and sinks.predictions == "":
+        yield ("sinks", "scores"), "scores stand in predictions, which are off. Remove one of the two settings."
+    elif sinks.scores and learner is not None and not _classifies(parts, learner):
+        yield ("sinks", "scores"), "scores need a classification; this job has none. Remove the setting."
     for name, what in (("drift", "drift events"), ("alarms", "alarms")):
         if getattr(sinks, name) and parts.get("drift") is None:
             yield ("sinks", name), f"no {what} would be sent without a [drift] section. Add one, or remove the setting."
+
+
+def _classifies(parts: Mapping[str, Any], learner: Learner) -> bool:
+    """Whether the job's head, or its learner that predicts by itself, has classes."""
+    task = parts.get("task")
+    return task is None or (task.task == "classification" and ("head" in parts or learner.kind in PREDICTING))

@@ -161,6 +161,8 @@ class Metrics:
             collectors["keys_evicted_total"].inc(report.keys_evicted)
         if report.keys_expired:
             collectors["keys_expired_total"].inc(report.keys_expired)
+        if report.unknown:
+            collectors["rows_unknown_total"].inc(report.unknown)
         if report.labels:
             collectors["labels_total"].inc(report.labels)
             self._wrong.inc(report.wrong)
@@ -168,6 +170,10 @@ class Metrics:
                 collectors["label_delay_seconds"].observe(max(0.0, report.label_delay))
         if report.filled:
             collectors["numbers_filled_total"].inc(report.filled)
+        for sensor, count in report.sensor_samples.items():
+            collectors["sensor_samples_total"].labels(sensor).inc(count)
+        for sensor, gaps in report.sensor_gaps.items():
+            collectors["sensor_gaps_total"].labels(sensor).inc(gaps)
         if report.targets_clipped:
             collectors["targets_clipped_total"].inc(report.targets_clipped)
         if report.drift_events and self._drift is not None:

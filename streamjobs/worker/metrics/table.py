@@ -108,7 +108,15 @@ METRICS: tuple[Metric, ...] = (
         DELAYS,
     ),
     Metric("prediction_errors_total", "counter", "Labelled rows that were predicted wrong.", ("kind",)),
+    Metric("rows_unknown_total", "counter", "Rows whose class is unknown: [head] reject."),
     Metric("numbers_filled_total", "counter", "Missing numbers that [source] missing filled."),
+    Metric("sensor_samples_total", "counter", "Samples taken, by the sensors of [source.sensors].", ("sensor",)),
+    Metric(
+        "sensor_gaps_total",
+        "counter",
+        "How often rows were left out because a sensor had no samples; see [source.sensors].",
+        ("sensor",),
+    ),
     Metric("targets_clipped_total", "counter", "Labels that were learned as [head] clip_target clips them."),
     Metric(
         "consumer_lag_records",

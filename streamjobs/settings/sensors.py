@@ -1,0 +1,93 @@
+"""[source.sensors]: records of several sensors of one device, each with columns and a rate of its own."""
+
+import math
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field
+
+from streamjobs.settings.paths import path_of, quoted
+from streamjobs.settings.types import MOST_NUMBERS, FieldName, Seconds, Section
+
+LEAST_WAIT = 2.0  # seconds, where [source.sensors] does not say
+PERIODS = 10.0  # of a sensor: a longer pause between two of its samples is a gap, where the job does not say
+
+
+class SensorSection(Section):
+    fields: Annotated[list[FieldName], Field(min_length=1, max_length=MOST_NUMBERS)] = Field(
+        description="fields with the sensor's numbers, in this order; paths as in [source] fields, into the sample"
+    )
+    rate: float = Field(gt=0, le=100_000, description="sampling rate of the sensor in Hz")
+    between: Literal["linear", "hold"] = Field(
+        default="linear",
+        description="the sensor's numbers at the time of a row between two samples: linear: on the line between them; hold: "
+        "those of the earlier one",
+    )
+    gap: Seconds | None = Field(
+        default=None,
+        description="a longer pause between two samples of the sensor is a gap, in which no rows are made (duration, or "
+        "seconds); absent: 10 of its sample periods",
+    )
+
+    @property
+    def pause(self) -> float:
+        """Seconds; a longer one is a gap."""
+        return PERIODS / self.rate if self.gap is None else self.gap
+
+
+class SensorsSection(Section):
+    name: FieldName = Field(description="field of a sample that names its sensor")
+    samples: FieldName | None = Field(
+        default=None,
+        description="field of a record with its list of samples, such as payload; absent: the record itself is one. All "
+        "other paths of [source] lead into a sample; a label may also be the record's",
+    )
+    each: dict[str, SensorSection] = Field(description="the sensors, by the names that records give them")
+    other: Literal["dlq", "skip"] = Field(
+        default="dlq",
+        description="what to do with a sample of any other sensor: dlq: its record is a dead letter; skip: leave it out",
+    )
+    rate: float | None = Field(
+        default=None, gt=0, le=100_000, description="without [window]: rows a second; with [window], its rate"
+    )
+    wait: Seconds | None = Field(
+        default=None,
+        description="longest event time that a row waits for the samples of a slower sensor (duration, or seconds); absent: "
+        "two sample periods of the slowest, 2s or more",
+    )
+
+    @property
+    def patience(self) -> float:
+        """Seconds of event time that a row waits."""
+        if self.wait is not None:
+            return self.wait
+        return max([LEAST_WAIT, *(2.0 / sensor.rate for sensor in self.each.values())])
+
+
+class SensorColumns(NamedTuple):
+    """A sensor's place among the columns of x."""
+
+    name: str
+    first: int
+    columns: list[str]  # names, such as accelerometer.x
+    section: SensorSection
+
+
+def sensors_of(section: SensorsSection) -> list[SensorColumns]:
+    """The sensors in the order of the job file, with what their columns are called.
+
+    >>> sensor = {"fields": ["values.x", "values.y"], "rate": 100.0}
+    >>> [one.columns for one in sensors_of(SensorsSection(name="name", each={"gyro": sensor}))]
+    [['gyro.x', 'gyro.y']]
+    """
+    found, first = [], 0
+    for name, sensor in section.each.items():
+        last = [path_of(field).last for field in sensor.fields]
+        ends = last if len(set(last)) == len(last) else list(sensor.fields)
+        found.append(SensorColumns(name, first, [f"{quoted(name)}.{end}" for end in ends], sensor))
+        first += len(ends)
+    return found
+
+
+def most_waiting(sensor: SensorSection, seconds: float) -> int:
+    """Samples of a sensor that may wait, where one does so for at most so many seconds of event time."""
+    return math.ceil(1.5 * sensor.rate * seconds) + 8

@@ -1,0 +1,23 @@
+"""A worker that is killed while it has work left."""
+
+from tests.brokers.fork_server import ForkServer
+from tests.brokers.kafka_job import KafkaJob, Sent, until
+from tests.brokers.workers import running_worker
+
+STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}  # a restart need not wait for the dead one's session to end
+PATIENCE = 180.0  # seconds; a check of what must come, not of how fast
+
+
+def kill_in_the_middle(job: KafkaJob, records: list[Sent], fork_server: ForkServer) -> int:
+    """A worker works through the first half; SIGKILL once more is committed of the second. Gives what was left."""
+    half = len(records) // 2
+    job.produce(records[:half])
+    with running_worker(job, fork_server=fork_server, **STATIC) as worker:
+        job.wait_until_done([worker], PATIENCE)
+        before = sum(job.committed().values())
+        job.produce(records[half:])
+        until(lambda: sum(job.committed().values()) > before, "more is committed", PATIENCE, every=0.002)
+        assert worker.kill() == -9
+    left = job.lag()
+    assert before >= half and left > 0, f"killed when its work was done: {before} committed before, {left} left"
+    return left
