@@ -42,14 +42,15 @@ def rights(settings: Settings, job_sinks: Mapping[str, str], principal: str) -> 
     if source.rekeyed:  # `streamjobs rekey` reads one topic, and writes the job's input
         of_input = ["Read", "Write", "Describe"]
         needed.append(Right(principal, "topic", source.base_topic, "literal", ("Read", "Describe"), "rekey"))
-        needed.append(Right(principal, "group", topics.rekey_group(settings), "literal", ("Read",), "rekey"))
+        needed.append(Right(principal, "group", source.topic, "literal", ("Read",), "rekey"))
+        needed.append(Right(principal, "transactional-id", source.topic, "literal", ("Write", "Describe"), "rekey"))
     needed.append(Right(principal, "topic", source.topic, "literal", tuple(of_input), "input"))
     for sink, topic in job_sinks.items():
         needed.append(Right(principal, "topic", topic, "literal", ("Write", "Describe"), sink))
     changelog = topics.changelog(settings)
     needed.append(Right(principal, "topic", changelog, "literal", ("Read", "Write", "Describe"), "state"))
     needed.append(Right(principal, "group", name, "literal", ("Read",), "group"))
-    # <job>-<partition>: one producer for each partition of the changelog; <job>-rekey
+    # <job>-<partition>: one producer for each partition of the changelog
     needed.append(Right(principal, "transactional-id", f"{name}-", "prefixed", ("Write", "Describe"), "state"))
     return needed
 

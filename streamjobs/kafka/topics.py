@@ -51,11 +51,6 @@ def writer_of(job: str, partition: int) -> str:
     return f"{job}-{partition}"
 
 
-def rekey_group(settings: Settings) -> str:
-    """The group and the transactional id of `streamjobs rekey`."""
-    return f"{settings.job.name}-rekey"
-
-
 def plan(settings: Settings, job_sinks: Mapping[str, str], partitions: int, state_bytes: int = 0) -> list[TopicPlan]:
     """All topics of a job. job_sinks: sink -> topic (those that are on); state_bytes: a key's largest snapshot."""
     letter_bytes = str(max(KAFKA_MAX_BYTES, settings.source.max_bytes) + HEADER_BYTES)

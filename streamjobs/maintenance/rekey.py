@@ -1,15 +1,18 @@
 """Copies the input, whose keys are inside the values, to a topic where they are the records' own.
 
 Each transaction holds the copies of the records since the last one, the dead letters of those without a key, and the offset
-that follows them, committed for the group `<job>-rekey`: so every record is copied once, whatever is killed when. Opening
-the transactional producer `<job>-rekey` fences whoever had it before, and ends what that one left open; the offset is read
+that follows them, committed for the group TOPIC.by-key: so every record is copied once, whatever is killed when. Opening
+the transactional producer TOPIC.by-key fences whoever had it before, and ends what that one left open; the offset is read
 after that. Of two processes the later one goes on, the other ends.
 
 A copy is its record with another key: value, headers and timestamp are the same. Its partition is the key's by murmur2.
 Records of one key and one partition of the input keep their order.
 
-The metadata of the committed offsets tells which topics they belong to, by their ids. Where one of them was recreated,
-nothing is copied: offsets of another topic would leave records out, or a new copy would lack the old records.
+Group and producer are named for the copy, not for the job: of several jobs that read it, one at a time writes it.
+
+The metadata of the committed offsets tells which topics they belong to, by their ids, and the field with the key. Where a
+topic was recreated, nothing is copied: offsets of another topic would leave records out, or a new copy would lack the old
+records. Nor is anything where another field was the key: a copy keyed by two fields is keyed by none.
 """
 
 import asyncio
@@ -18,13 +21,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
 
-import structlog
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 from aiokafka.structs import OffsetAndMetadata
 from aiokafka.structs import TopicPartition as Place
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from streamjobs.core.decoding.keys import key_reader
 from streamjobs.core.decoding.records import refusal
@@ -40,8 +43,6 @@ from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import CLOSE_WITHIN, TRANSACTION_TIMEOUT
 from streamjobs.worker.failures import FENCED, DeliveryError, FencedError, reason
 from streamjobs.worker.outbox import BATCH_BYTES, Fields, SentBatch, extend_batch_ttl, send_dead_letters
-
-log = structlog.get_logger("streamjobs")
 
 METADATA_EVERY_MS = 10_000  # new partitions of either topic are seen within it
 CACHED_KEYS = 65_536  # whose partitions are remembered
@@ -70,11 +71,6 @@ class Topics(NamedTuple):
     metadata: str  # of committed offsets
 
 
-def group_of(settings: Settings) -> str:
-    """The group whose offsets say what is copied, and the transactional id of who copies."""
-    return topics.rekey_group(settings)
-
-
 def prepare(settings: Settings, letters: str, sinks: Mapping[str, str], partitions: int | None = None) -> Topics:
     """Check everything that a copy needs, and create the topics it writes to where they are missing.
 
@@ -92,7 +88,7 @@ def prepare(settings: Settings, letters: str, sinks: Mapping[str, str], partitio
         )
     new = topics.create(settings, job_sinks=sinks, partitions=partitions, roles=("input", "dlq"))
     admin, counts = topics.connect(settings.broker, [source.base_topic, source.topic, letters])
-    group, roles = group_of(settings), {source.base_topic: "input", source.topic: "output", letters: "output"}
+    group, roles = settings.source.topic, {source.base_topic: "input", source.topic: "output", letters: "output"}
     who = client.principal(settings.broker)
     if problems := missing_rights(admin, client.for_aiokafka(settings.broker), roles, group, [group], who):
         raise SetupError("\n".join(problems))
@@ -105,7 +101,7 @@ def prepare(settings: Settings, letters: str, sinks: Mapping[str, str], partitio
         counts[source.base_topic],
         counts[source.topic],
         counts[letters],
-        f"source={ids[source.base_topic]} copy={ids[source.topic]}",
+        f"source={ids[source.base_topic]} copy={ids[source.topic]} key={quote(source.key or '')}",
     )
 
 
@@ -115,20 +111,18 @@ def committed(settings: Settings, known: Topics) -> dict[int, int]:
     Waits until offsets of the last transaction count: a broker answers its commit before that. Raises SetupError where the
     offsets belong to topics that were recreated since, or the broker does not tell.
     """
-    asking = {**client.for_confluent(settings.broker), "group.id": group_of(settings), "enable.auto.commit": False}
+    asking = {**client.for_confluent(settings.broker), "group.id": settings.source.topic, "enable.auto.commit": False}
     consumer = Consumer({**asking, "isolation.level": "read_committed"})  # never becomes a member
     wanted = [TopicPartition(known.source, number) for number in range(known.source_partitions)]
     try:
-        answers = consumer.committed(wanted, timeout=UNSETTLED_WITHIN)
-    except KafkaException as error:
-        raise client.unanswered(settings.broker, error) from None
+        answers = changelog_edit.ask(settings, lambda: consumer.committed(wanted, timeout=UNSETTLED_WITHIN))
     finally:
         consumer.close()
     found: dict[int, int] = {}
     for one in answers:
         if one.error is not None:
             raise SetupError(
-                f"group {group_of(settings)}: its offsets cannot be read ({one.error.str()}); start rekey again."
+                f"group {settings.source.topic}: its offsets cannot be read ({one.error.str()}); start rekey again."
             )
         if one.offset >= 0:
             found[one.partition] = one.offset
@@ -139,11 +133,17 @@ def committed(settings: Settings, known: Topics) -> dict[int, int]:
 
 def _require_same_topics(settings: Settings, present: Topics) -> None:
     """librdkafka reads beyond the end of metadata, so aiokafka is asked for it."""
-    kafka, group = client.for_aiokafka(settings.broker), group_of(settings)
+    kafka, group = client.for_aiokafka(settings.broker), settings.source.topic
     now = _ids(present.metadata)
     found: Mapping[Place, Any] = changelog_edit.ask(settings, lambda: groups.commits(kafka, group))
     for place, one in found.items():
         before = _ids(one.metadata or "") if place.topic == present.source else {}
+        if before.get("key", now.get("key")) != now.get("key"):
+            raise SetupError(
+                f"topic {present.target}: it is keyed by field {unquote(before['key'])!r}, and [source] key is "
+                f"{settings.source.key!r}; one copy has one kind of key. Correct [source] key, or copy the input under "
+                "another name first."
+            )
         for role, name in (("source", present.source), ("copy", present.target)):
             if before.get(role) and now.get(role) and before[role] != now[role]:
                 raise SetupError(
@@ -154,14 +154,22 @@ def _require_same_topics(settings: Settings, present: Topics) -> None:
 
 
 def _ids(metadata: str) -> dict[str, str]:
-    """Of the topics, by their role in the copy."""
+    """Of the topics, by their role in the copy; and the field with the key."""
     return dict(word.split("=", 1) for word in metadata.split() if "=" in word)
 
 
 async def copy(
-    settings: Settings, known: Topics, stop: asyncio.Event, tell: Callable[[Progress], None], *, once: bool = False
+    settings: Settings,
+    known: Topics,
+    stop: asyncio.Event,
+    tell: Callable[[Progress], None],
+    warn: Callable[[str], None],
+    *,
+    once: bool = False,
 ) -> Progress:
     """Copy until `stop` is set, or with `once` until the end that the input has now.
+
+    tell: takes progress every few seconds; warn: takes a sentence about records that were lost, and new partitions.
 
     Raises FencedError where another one took over, DeliveryError where the broker refuses writes, SetupError where it does
     not answer or the input is not the one that was copied.
@@ -176,7 +184,7 @@ async def copy(
         await writer.open()
         starts = await asyncio.to_thread(committed, settings, known)
         await consumer.start()
-        return await _Copy(settings, known, consumer, writer, starts).run(stop, tell, once)
+        return await _Copy(settings, known, consumer, writer, starts, warn).run(stop, tell, once)
     except KafkaError as error:
         raise await asyncio.to_thread(client.unanswered, settings.broker, error) from None
     finally:
@@ -187,16 +195,22 @@ async def copy(
 
 class _Copy:
     def __init__(
-        self, settings: Settings, known: Topics, consumer: Any, writer: "_Writer", starts: Mapping[int, int]
+        self,
+        settings: Settings,
+        known: Topics,
+        consumer: Any,
+        writer: "_Writer",
+        starts: Mapping[int, int],
+        warn: Callable[[str], None],
     ) -> None:
-        self.settings, self.known, self.consumer, self.writer = settings, known, consumer, writer
+        self.settings, self.known, self.consumer, self.writer, self.warn = settings, known, consumer, writer, warn
+        self._expected: dict[int, int] = {}  # offset of each partition's next record
         self.next = dict(starts)  # offset of each partition
         self.partitions = known.source_partitions
         self.copied = self.letters = 0
         self._pending = 0  # records of the open transaction
         self._since = 0.0  # time.monotonic() of its first one
-        source = settings.source
-        self._keyed = key_reader(source)
+        self._keyed = key_reader(settings.source)
 
     async def run(self, stop: asyncio.Event, tell: Callable[[Progress], None], once: bool) -> Progress:
         await self._assign()
@@ -205,19 +219,18 @@ class _Copy:
         told_at, told = time.monotonic(), 0
         while not stop.is_set():
             polled = await self.consumer.getmany(timeout_ms=reader.POLL_MS, max_records=at_once)
-            for place, records in polled.items():
+            for place, records in ((place, records) for place, records in polled.items() if records):
                 await self._take(place.partition, records)
-            moved = {number: self._position(number) for number in range(self.partitions)}
             if self._pending and self._due():
-                await self._commit(moved)
-            if once and all(moved[place.partition] >= end for place, end in ends.items()):
+                await self._commit()
+            if once and all(self._position(place.partition) >= end for place, end in ends.items()):
                 break
             if time.monotonic() - told_at > TELL_EVERY and told < self.copied + self.letters:
                 told_at, told = time.monotonic(), self.copied + self.letters
                 tell(self.progress())
             await self._take_new_partitions()
         if self._pending:
-            await self._commit({number: self._position(number) for number in range(self.partitions)})
+            await self._commit()
         return self.progress()
 
     def progress(self) -> Progress:
@@ -237,12 +250,9 @@ class _Copy:
                 raise SetupError(
                     f"topic {place.topic}[{place.partition}]: rekey has copied it up to offset {start}, but it ends at "
                     f"{ends[place]}; it was deleted or recreated. Restore it, or delete the offsets of group "
-                    f"{group_of(self.settings)} to copy it from its beginning."
+                    f"{self.known.target} to copy it from its beginning."
                 )
-            if start < first[place]:
-                log.warning(
-                    "records were deleted before they were rekeyed", partition=place.partition, records=first[place] - start
-                )
+            self._warn_of_deleted(place.partition, start, first[place])
             self.next[place.partition] = max(start, first[place])
             self.consumer.seek(place, self.next[place.partition])
 
@@ -252,21 +262,31 @@ class _Copy:
     async def _take_new_partitions(self) -> None:
         there = len(self.consumer.partitions_for_topic(self.known.source) or ())
         if there > self.partitions:
-            self.next = {number: self._position(number) for number in range(self.partitions)}
-            log.info("new partitions of the input", before=self.partitions, partitions=there)
+            if self._pending:
+                await self._commit()
+            self.warn(f"topic {self.known.source}: it has {there} partitions now, {self.partitions} before")
             self.partitions = there
             await self._assign()
 
     def _due(self) -> bool:
         state, waited = self.settings.state, time.monotonic() - self._since
-        return (
-            waited >= state.checkpoint
-            or self._pending >= state.checkpoint_records
-            or self.writer.bytes >= state.checkpoint_bytes
-        )
+        full = self._pending >= state.checkpoint_records or self.writer.bytes >= state.checkpoint_bytes
+        return full or waited >= state.checkpoint
+
+    def _warn_of_deleted(self, number: int, expected: int, first: int) -> None:
+        if first > expected:
+            self.warn(
+                f"topic {self.known.source}[{number}]: {first - expected:,} records were deleted before they were rekeyed; "
+                "raise its retention.ms"
+            )
 
     async def _take(self, number: int, records: Sequence[Record]) -> None:
         """Hand the copies, or the dead letters, to the producer."""
+        expected = self._expected.get(number, records[0].offset)
+        if records[0].offset > expected:  # markers and compacted records leave gaps too: those are no loss
+            place = Place(self.known.source, number)
+            self._warn_of_deleted(number, expected, (await self.consumer.beginning_offsets([place]))[place])
+        self._expected[number] = records[-1].offset + 1
         by_partition: dict[int, list[Fields]] = {}
         letters: list[Fields] = []
         for record in records:
@@ -288,7 +308,8 @@ class _Copy:
         self.copied += len(records) - len(letters)
         self.letters += len(letters)
 
-    async def _commit(self, moved: Mapping[int, int]) -> None:
+    async def _commit(self) -> None:
+        moved = {number: self._position(number) for number in range(self.partitions)}
         changed = {number: offset for number, offset in moved.items() if offset > self.next[number]}
         await self.writer.commit(changed)
         self.next |= changed
@@ -299,7 +320,7 @@ class _Writer:
     """The fenced transactional producer of the copy."""
 
     def __init__(self, settings: Settings, known: Topics) -> None:
-        self.known, self.group = known, group_of(settings)
+        self.known, self.group = known, settings.source.topic
         self.bytes = 0  # of the open transaction
         self._partitions = known.target_partitions
         self._sent: list[SentBatch] = []
@@ -372,8 +393,8 @@ class _Writer:
 
     def _taken_over(self, why: str) -> str:
         return (
-            f"group {self.group}: another 'streamjobs rekey' of this job has taken over ({why}), or this one was frozen for "
-            f"longer than {TRANSACTION_TIMEOUT:.0f} s. What was not committed does not count, and is copied from there."
+            f"group {self.group}: another 'streamjobs rekey' of this topic has taken over ({why}), or this one was frozen "
+            f"for longer than {TRANSACTION_TIMEOUT:.0f} s. What was not committed does not count, and is copied from there."
         )
 
     async def close(self) -> None:

@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -70,7 +71,7 @@ def uncommitted(job: KafkaJob) -> int:
 
 def copied(job: KafkaJob) -> int:
     """Records of the base topic whose offsets are committed."""
-    consumer = Consumer({"bootstrap.servers": job.bootstrap, "group.id": f"{job.name}-rekey", "log_level": 0, **UNSETTLED})
+    consumer = Consumer({"bootstrap.servers": job.bootstrap, "group.id": job.input, "log_level": 0, **UNSETTLED})
     try:
         places = [TopicPartition(job.settings.source.base_topic, number) for number in range(PARTITIONS)]
         return sum(max(0, one.offset) for one in consumer.committed(places, timeout=ANSWER))
@@ -87,13 +88,14 @@ def kill_in_a_transaction(job: KafkaJob, name: str) -> int:
     process, before = Worker(job, name, program=REKEY, **small), copied(job)
     try:
         until(lambda: copied(job) > before or process.assert_running(), "a commit", 120, every=0.01)
-        for _ in range(MOST_LOOKS):
+        for look in range(MOST_LOOKS):
             process.assert_running()
             process.freeze()
             if open_now := uncommitted(job):
                 assert process.kill() == -signal.SIGKILL
                 return open_now
             process.wake()
+            time.sleep(0.01 * (1 + look % 7))  # a busy machine gives it a turn in between
     finally:
         process.end()
     raise AssertionError(f"no transaction was open at {MOST_LOOKS} looks:\n{process.text()[-2000:]}")

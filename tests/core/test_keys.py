@@ -1,9 +1,13 @@
 """Keys inside values: what becomes a key, that everything goes by it, and that a key has one partition."""
 
 import json
+from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis
+from hypothesis import strategies as st
 
 from streamjobs.core.advance import advance
 from streamjobs.core.decoding.keys import each_keyed, key_bytes, keyed
@@ -13,9 +17,11 @@ from streamjobs.core.partitioners import crc32, murmur2
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.live import Live
 from streamjobs.errors import ConfigError, SetupError
+from streamjobs.recordings.files import records_of
 from streamjobs.settings.load import settings_from
 from streamjobs.settings.source import SourceSection
 from tests.core.streams import samples, settings
+from tests.sizes import examples
 
 SOURCE = {"topic": "imu", "fields": ["ax", "ay", "az"], "time": "ts", "label": "activity"}
 INSIDE = {**SOURCE, "key": "device.id"}
@@ -138,3 +144,29 @@ def test_settings_that_contradict_each_other_are_refused(source: dict[str, objec
     table["source"] = {name: value for name, value in table["source"].items() if value is not None}
     with pytest.raises(ConfigError, match=says):
         settings_from(table, {})
+
+
+@given(st.binary(max_size=60) | st.text(max_size=30).map(lambda key: json.dumps({"device": {"id": key}}).encode()))
+@hypothesis(derandomize=True, deadline=None, max_examples=examples(300))
+def test_any_value_gives_a_key_or_a_reason(value: bytes) -> None:
+    (record,) = keyed(SourceSection(topic="imu", dim=1, key="device.id"))([Stored("imu", 0, 1, 1, b"own", value)])
+    assert (record.key is None) == (record.problem is not None) and record.value == value
+
+
+def test_files_have_the_keys_of_records(tmp_path: Path) -> None:
+    path = tmp_path / "some.csv"
+    path.write_text("device,ax,ay,az,ts\np7,1,2,3,1700000000\n12,1,2,3,1700000001\n")
+    source = SourceSection(**SOURCE | {"key": "device"})  # type: ignore[arg-type]
+    records = list(records_of(path, source, None))
+    assert [one.key for one in records] == [b"p7", b"12"] == [one.key for one in keyed(source)(records)]
+    with pytest.raises(ConfigError, match="leave --key out, got 'ax'"):
+        records_of(path, source, "ax")
+    with pytest.raises(ConfigError, match="a file needs --key"):
+        records_of(path, SourceSection(**SOURCE), None)  # type: ignore[arg-type]
+
+
+def test_the_timestamps_of_files_are_in_the_unit_of_the_first_number(tmp_path: Path) -> None:
+    path, times = tmp_path / "some.jsonl", (5, 1_700_000_000_000, 1_700_000_000_500)
+    path.write_text("".join(json.dumps({"device": "a", "ts": ts}) + "\n" for ts in times))
+    source = SourceSection(topic="imu", dim=1, key="device", time="ts", time_unit="auto")
+    assert [one.timestamp for one in records_of(path, source, None)] == [0, *times[1:]]

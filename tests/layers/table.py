@@ -136,9 +136,7 @@ LAYERS = (
     ),
     _layer("scikit-learn", ("streamjobs.sklearn",), {"numpy", "sklearn", "algorithms", *_OF_ESTIMATORS}),
     _layer("river", ("streamjobs.river",), {"numpy", "pandas", "river", "algorithms", *_OF_ESTIMATORS}),
-    _layer(
-        "maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "structlog", "streamjobs.worker", *_KAFKA, *_CORE}
-    ),
+    _layer("maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "streamjobs.worker", *_KAFKA, *_CORE}),
     _layer(
         "fit",
         ("streamjobs.fit",),

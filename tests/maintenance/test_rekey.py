@@ -33,7 +33,7 @@ def test_offsets_of_a_topic_that_was_recreated_are_refused(
     if recreated is None:
         rekey._require_same_topics(job(rekeyed=True).settings, KNOWN)
         return
-    with pytest.raises(SetupError, match=rf"^topic {recreated}: it was deleted and recreated .*streamjobs-rekey"):
+    with pytest.raises(SetupError, match=rf"^topic {recreated}: it was deleted and recreated .*group imu.by-key"):
         rekey._require_same_topics(job(rekeyed=True).settings, KNOWN)
 
 
@@ -46,12 +46,20 @@ def test_a_job_that_does_not_read_the_copy_is_refused_before_anything_is_asked()
 def test_rights_of_a_rekeyed_job_are_those_of_both_processes() -> None:
     plain, rekeyed = (rights(one.settings, one.sinks, "User:w") for one in (job(), job(rekeyed=True)))
     named = {(one.resource, one.name): one.operations for one in rekeyed}
-    assert named["topic", "imu"] == ("Read", "Describe") and named["group", "streamjobs-rekey"] == ("Read",)
+    assert named["topic", "imu"] == ("Read", "Describe") and named["group", "imu.by-key"] == ("Read",)
     assert named["topic", "imu.by-key"] == ("Read", "Write", "Describe")
     assert named["topic", "imu.dlq"] == ("Write", "Describe")
-    assert topics.rekey_group(job().settings).startswith(next(one.name for one in rekeyed if one.pattern == "prefixed"))
+    assert named["transactional-id", "imu.by-key"] == ("Write", "Describe")
     assert {(one.resource, one.name): one.operations for one in plain}["topic", "imu"] == ("Read", "Describe")
-    assert not any("rekey" in one.name for one in plain)
+    assert not any("by-key" in one.name for one in plain)
+
+
+def test_a_copy_has_one_kind_of_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = KNOWN._replace(metadata="source=A copy=B key=device.id")
+    commits = {TopicPartition("imu", 0): OffsetAndMetadata(7, "source=A copy=B key=%22a%20name%22")}
+    monkeypatch.setattr(groups, "commits", lambda client, group: commits)
+    with pytest.raises(SetupError, match=r"keyed by field '.a name.', and .source. key is 'device.id'"):
+        rekey._require_same_topics(job(rekeyed=True).settings, known)
 
 
 def test_the_copy_keeps_the_producers_times_and_takes_what_the_input_takes() -> None:
