@@ -96,6 +96,15 @@ def learners() -> Dashboard:
             ],
         ),
         chart(
+            "Sensors",
+            "Samples taken by sensor, and how often rows were left out for want of one; 0 without [source.sensors].",
+            "cps",
+            [
+                Query(f"{rate('sensor_samples_total', 'sensor')} or vector(0)", "samples {{sensor}}"),
+                Query(f"{rate('sensor_gaps_total', 'sensor')} or vector(0)", "gaps {{sensor}}"),
+            ],
+        ),
+        chart(
             "Budget used",
             "Stored samples to their limit, mean of the live keys.",
             "percentunit",
