@@ -13,6 +13,9 @@ import typer
 
 from streamjobs.commands import about, broker, check, demo, describe, dlq, fit, init, replay, state, topics, tune
 from streamjobs.commands import run as worker
+from streamjobs.commands.outputs import export
+from streamjobs.commands.recordings import produce
+from streamjobs.commands.workbench import check_learner, plot
 from streamjobs.errors import StreamjobsError
 from streamjobs.process import use_one_thread
 
@@ -37,7 +40,10 @@ def every_command(
     pass  # read in `run`, before anything can fail
 
 
-for group in (demo, init, check, describe, topics, worker, fit, replay, tune, state, dlq, broker, about):
+for group in (
+    *(demo, init, check, check_learner, describe, topics, produce, worker, fit, replay, plot, tune, export),
+    *(state, dlq, broker, about),
+):
     group.add_to(app)
 
 

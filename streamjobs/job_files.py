@@ -10,7 +10,9 @@ from algorithms import SettingError
 from streamjobs.core.interface import Core
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError, SnapshotError
+from streamjobs.own_learners import load_own_learners
 from streamjobs.schema_registry.files import definition_of
+from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.load import composition_from
 from streamjobs.settings.sections import Settings
@@ -18,6 +20,7 @@ from streamjobs.settings.types import MOST_NUMBERS, readable
 
 MOST_STATE = (1 << 31) - (1 << 20)  # bytes; a record's length is a signed 32-bit number, and has some overhead
 LARGEST = 512 << 10  # bytes of a job file; a second of parsing
+BROKER = "STREAMJOBS_BROKER__"  # variables of the environment
 LOWER = "Lower the settings that decide its size, such as the learner's budget or rank."
 
 
@@ -35,7 +38,8 @@ def read_job(path: Path | str, env: Mapping[str, str] | None = None) -> Composit
 
 
 def read_table(path: Path | str) -> dict[str, Any]:
-    """The contents of a TOML file; raises ConfigError with the line of a syntax error."""
+    """The contents of a TOML file; raises ConfigError with the line of a syntax error. Learners of your own are loaded."""
+    load_own_learners()
     try:
         size = Path(path).stat().st_size
         if size > LARGEST:
@@ -127,3 +131,16 @@ def core_from(composition: Composition) -> Core:
 
     job = job_from(composition)
     return Core(job, lambda job, read_many, most: Live(job, read_many=read_many, most_bytes=most), advance, job.schemas)
+
+
+def broker_of(url: str | None, env: Mapping[str, str] | None = None) -> BrokerSection:
+    """A broker without a job file: [broker] as the environment has it. url: in place of that of the environment.
+
+    Raises ConfigError for settings that are wrong.
+    """
+    variables = os.environ if env is None else env
+    named = {name: value for name, value in variables.items() if name.startswith(BROKER)}
+    if url is not None:
+        named[f"{BROKER}URL"] = url
+    smallest = {"source": {"topic": "none", "dim": 1}, "learner": {"name": "scaling"}}
+    return composition_from(smallest, named, "--broker").settings.broker

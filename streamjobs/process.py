@@ -56,12 +56,12 @@ def exit_at_once_on_signals() -> None:
 
 
 def take_signals_early(words: Sequence[str]) -> None:
-    """For a command that is about to be imported: `run` ends with code 0 on a stop signal, any other with 130 on Ctrl-C.
+    """For a command that is about to be imported: `run` and `rekey` end with code 0 on a stop signal, others with 130.
 
     What an import leaves half done at an interrupt prints tracebacks. words: the command line, without the program.
     """
     command = next((word for word in words if not word.startswith("-")), "")
-    if command == "run":
+    if command in ("run", "rekey"):
         exit_at_once_on_signals()
     elif signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as of a job in the background
         signal.signal(signal.SIGINT, _interrupted)

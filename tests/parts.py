@@ -52,6 +52,8 @@ PARTS = (
     Part("page", ("tests/page",), fast=False),
     Part("cli", ("tests/cli",)),
     Part("fit", ("tests/fit",)),
+    Part("outputs", ("tests/outputs",)),
+    Part("notebook", ("tests/notebook",)),
     Part("deploy", ("tests/deploy",), fast=False),
     Part("paper", ("tests/paper",), fast=False),
     Part("bench", ("tests/bench",), fast=False),

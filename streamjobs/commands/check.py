@@ -2,21 +2,25 @@
 
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import BaseModel
 
-from streamjobs.commands.console import AsJson, JobFile, compile_loops, note, say, show, table
+from streamjobs.commands.console import AsJson, JobFile, compile_loops, moment, note, say, show, table
+from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, KeyIs, Separator, Start, how_of, with_rate
 from streamjobs.settings.toml import toml
-from streamjobs.settings.types import readable
+from streamjobs.settings.types import UNIT_NAMES, readable
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
+    from streamjobs.recordings.tables import How
+    from streamjobs.replay.first_rows import FirstRows
     from streamjobs.settings.sections import Settings
 
 SELDOM = 60.0  # seconds between checkpoints that `size` compares a shorter time with
 SAMPLED = 10_000  # most records of a sample that are decoded
+SHOWN, MOST_COLUMNS = 3, 24  # of the rows that a sample gives
 
 
 def add_to(app: typer.Typer) -> None:
@@ -38,8 +42,13 @@ def check(
     online: Annotated[
         bool, typer.Option("--online", help="Also check the broker: topics, partition counts, rights.")
     ] = False,
-    sample: Annotated[Path | None, typer.Option(help="Decode this recording's first rows, as a worker would.")] = None,
+    sample: Annotated[Path | None, typer.Option(help=f"Decode the first rows as a worker would. {FILES}.")] = None,
     key: Annotated[str | None, typer.Option(help="Column of --sample with the key.")] = None,
+    key_from: KeyFrom = None,
+    key_is: KeyIs = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    start: Start = None,
     keys: Annotated[int, typer.Option(min=1, help="Number of keys to predict sizes for.")] = 1000,
     compile_now: Annotated[
         bool, typer.Option("--compile", help="Compile the job's loops into the cache, so that its workers start at once.")
@@ -65,14 +74,14 @@ def check(
     advice = [*notes(job.settings), *readable, *exposed(broker, metrics, registry)]
     result: dict[str, Any] = {"job": str(job_file), "advice": advice, **_predicted(job, keys)}
     if sample is not None:
-        result["sample"] = _sampled(job, sample, key)
+        result["sample"] = _sampled(job, sample, key, how_of(separator, decimal, key_from, key_is, start))
     if online:
-        from streamjobs.kafka.preflight import expiring_certificates, obstacles
+        from streamjobs.kafka.preflight import expiring_certificates, obstacles, unsent_outputs
 
         problems = obstacles(job.settings, job)
         if problems:
             raise SetupError("\n".join(problems))
-        result["advice"] += expiring_certificates(job.settings.broker)
+        result["advice"] += [*expiring_certificates(job.settings.broker), *unsent_outputs(job.settings, job)]
         result["online"] = "the broker answers; every topic is there and fits; every right is granted"
     if compile_now:
         compile_loops(job)
@@ -105,14 +114,17 @@ def _predicted(job: "Job", keys: int) -> dict[str, Any]:
     }
 
 
-def _sampled(job: "Job", path: Path, key: str | None) -> dict[str, Any]:
+def _sampled(job: "Job", path: Path, key: str | None, how: "How") -> dict[str, Any]:
     from streamjobs.errors import ConfigError
     from streamjobs.recordings.files import records_of
+    from streamjobs.replay.first_rows import first_rows
 
-    if key is None:
-        raise ConfigError("--sample needs --key, the name of the column with the key.")
-    records = list(islice(records_of(path, job.settings.source, key, side=job.settings.side), SAMPLED))
+    how, settings = with_rate(how, job.settings), job.settings
+    if key is None and settings.source.key is None and how.key_from is None and how.key_is is None:
+        raise ConfigError("--sample needs --key, the name of the column with the key (or --key-from, --key-is).")
+    records = list(islice(records_of(path, settings.source, key, side=settings.side, how=how), SAMPLED))
     decoded = job.decode(records)
+    first = first_rows(job, records, SHOWN) if len(decoded.owner) else None
     reasons: dict[str, int] = {}
     for _, error in decoded.errors:
         reasons[error.reason] = reasons.get(error.reason, 0) + 1
@@ -121,9 +133,35 @@ def _sampled(job: "Job", path: Path, key: str | None) -> dict[str, Any]:
         "samples": len(decoded.owner),
         "keys": len({record.key for record in records}),
         "labelled": sum(label is not None for label in decoded.labels),
+        "time_unit": getattr(job.decode, "unit", None),  # that time_unit = "auto" is decided for
         "dead_letters": reasons,
         "first_error": str(decoded.errors[0][1]) if decoded.errors else None,
+        "rows": first.rows if first is not None else 0,
+        "skipped": dict(first.skipped) if first is not None else {},
+        "first_rows": None if first is None else _as_table(first),
     }
+
+
+def _as_table(first: "FirstRows") -> dict[str, Any]:
+    return {
+        "columns": list(first.columns),
+        "rows": [row._asdict() for row in first.unscaled],
+        "scaled": [row.numbers for row in first.scaled],
+    }
+
+
+def _print_rows(first: dict[str, Any]) -> None:
+    """A line for each number of a row, as it is and as the learner gets it."""
+    rows, scaled = first["rows"], first["scaled"]
+    say("\nthe first rows, in the units of the records" + (", and scaled as the learner gets them:" if scaled else ":"))
+    names = [f"{row['key']} {moment(1000 * row['time'])[11:]}" for row in rows]
+    lines = []
+    for number, name in enumerate(first["columns"][:MOST_COLUMNS]):
+        cells = [row["numbers"][number] for row in rows] + [numbers[number] for numbers in scaled]
+        lines.append((name, *cells))
+    table(("column", *names, *(f"scaled {n + 1}" for n in range(len(scaled)))), lines, left=("column",))
+    if len(first["columns"]) > MOST_COLUMNS:
+        say(f"and {len(first['columns']) - MOST_COLUMNS} more columns (--json has them all)")
 
 
 def _print_result(result: dict[str, Any], keys: int) -> None:
@@ -149,13 +187,21 @@ def _print_result(result: dict[str, Any], keys: int) -> None:
             f"  sample     {sample['records']:,} records of {sample['keys']:,} keys: {sample['samples']:,} samples, "
             f"{sample['labelled']:,} labelled, {sum(sample['dead_letters'].values()):,} dead letters"
         )
+        if sample["time_unit"]:
+            say(f"             times are in {UNIT_NAMES[sample['time_unit']]}, as the first one tells")
         if sample["first_error"]:
             counts = ", ".join(f"{reason} {count}" for reason, count in sample["dead_letters"].items())
             say(f"             {counts}; the first: {sample['first_error']}")
+        if sample["skipped"]:
+            counts = ", ".join(f"{reason} {count:,}" for reason, count in sample["skipped"].items())
+            say(f"             skipped: {counts}")
+        say(f"             rows for the learner: {sample['rows']:,}")
     if "online" in result:
         say(f"  online     {result['online']}")
     if "compiled" in result:
         say(f"  compiled   the job's loops are in {result['compiled']}")
+    if "sample" in result and result["sample"]["first_rows"] is not None and result["sample"]["first_rows"]["rows"]:
+        _print_rows(result["sample"]["first_rows"])
 
 
 def size(
@@ -221,21 +267,49 @@ def size(
         )
 
 
-def schema() -> None:
-    """Print the JSON Schema of job files, for editors: the meaning, type and range of every setting."""
-    from streamjobs.settings.schema import json_schema
+def schema(
+    job_file: Annotated[
+        Path | None, typer.Argument(metavar="[JOB]", help="With --outputs: the job file whose outputs are meant.")
+    ] = None,
+    outputs: Annotated[
+        bool, typer.Option("--outputs", help="Print the schemas of the job's output topics, as they are for this job.")
+    ] = False,
+    form: Annotated[
+        Literal["json", "asyncapi", "avro"],
+        typer.Option("--format", help="Of --outputs: JSON Schema 2020-12, an AsyncAPI 3.0 document, or Avro schemas."),
+    ] = "json",
+) -> None:
+    """Print the JSON Schema of job files, for editors: the meaning, type and range of every setting.
 
-    show(json_schema())
+    With --outputs: the schemas of the job's output topics, with keys and headers.
+    """
+    from streamjobs.errors import ConfigError
+
+    if not outputs:
+        from streamjobs.settings.schema import json_schema
+
+        if job_file is not None or form != "json":
+            raise ConfigError("schema: JOB and --format belong to --outputs; add it, or leave them out.")
+        show(json_schema())
+        return
+    if job_file is None:
+        raise ConfigError("schema --outputs needs the job file whose outputs are meant: streamjobs schema JOB --outputs.")
+    from streamjobs.job_files import job_of
+    from streamjobs.outputs import asyncapi, avro
+    from streamjobs.outputs import schema as of_outputs
+
+    made = {"json": of_outputs.document, "asyncapi": asyncapi.document, "avro": avro.schemas}[form](job_of(job_file))
+    show(made)
 
 
 def config_show(job_file: JobFile, as_json: AsJson = False) -> None:
     """Print every setting of a job, including defaults and the environment; secrets are masked."""
     from streamjobs.job_files import job_of
-    from streamjobs.settings.sections import SinksSection
+    from streamjobs.settings.sections import SINKS
 
     job = job_of(job_file)
     table = masked(job.settings)
-    table["sinks"] = {sink: job.sinks.get(sink, "") for sink in SinksSection.model_fields}
+    table["sinks"] |= {sink: job.sinks.get(sink, "") for sink in SINKS}
     if as_json:
         show(table)
     else:

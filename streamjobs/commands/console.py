@@ -61,9 +61,10 @@ def write_private(path: Path, pieces: Iterable[bytes], option: str) -> int:
                 size += file.write(piece)
         os.replace(beside, path)
     except OSError as error:
+        raise ConfigError(f"{option} {path}: cannot be written ({error.strerror}).") from None
+    finally:  # also where the pieces cannot be made, or Ctrl-C ends it
         with suppress(OSError):
             beside.unlink(missing_ok=True)
-        raise ConfigError(f"{option} {path}: cannot be written ({error.strerror}).") from None
     return size
 
 

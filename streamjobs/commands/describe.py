@@ -28,7 +28,9 @@ def describe(
 ) -> None:
     """Say what a learner does, its settings with ranges and defaults, the size of a key's state, its cost and source."""
     from streamjobs import learner_reference as reference
+    from streamjobs.own_learners import load_own_learners
 
+    load_own_learners()
     if name is None:
         _print_list(as_json)
         return

@@ -73,7 +73,7 @@ def _row(letter: "Letter") -> tuple[Any, ...]:
 
     short = letter.message if len(letter.message) <= MOST_MESSAGE else letter.message[: MOST_MESSAGE - 3] + "..."
     source = f"{letter.source[0]}[{letter.source[1]}] {letter.source[2]}"
-    key = "-" if letter.record.key is None else printable(letter.record.key)
+    key = "-" if letter.key is None else printable(letter.key)
     time = moment(letter.record.timestamp)
     return letter.name, letter.reason, letter.attempt, source, time, key, printable(short.encode())
 
@@ -87,7 +87,7 @@ def _about(letter: "Letter") -> dict[str, Any]:
         "stage": letter.stage,
         "attempt": letter.attempt,
         "message": letter.message,
-        "key": None if letter.record.key is None else printable(letter.record.key),
+        "key": None if letter.key is None else printable(letter.key),
         "timestamp": letter.record.timestamp,
         "topic": letter.source[0],
         "topic_partition": letter.source[1],
@@ -127,7 +127,7 @@ def show_command(
     )
     say(f"  why      {printable(letter.message.encode())}")
     say(f"  record   {source[0]}[{source[1]}] offset {source[2]}, {moment(letter.record.timestamp)}")
-    say(f"  key      {about['key'] if letter.record.key is not None else 'none'}")
+    say(f"  key      {about['key'] if letter.key is not None else 'none'}")
     for name, text in headers:
         say(f"  header   {printable(name.encode())}: {text}")
     cut = f", its first {MOST_VALUE:,}" if value is not None and len(value) > MOST_VALUE else ""
@@ -175,7 +175,7 @@ def redrive(
     letters, _ = read_letters(job.settings, topic)
     _require_known(letters, reason)
     chosen = _at(letters, offset, topic) if offset else [one for one in letters if every or one.reason in (reason or ())]
-    foreign = [one for one in chosen if one.source[0] != source]
+    foreign = [one for one in chosen if one.source[0] not in (source, job.settings.source.base_topic)]
     if foreign:
         raise ConfigError(
             f"{topic} {foreign[0].name}: expected a record of this job's input {source}, got one of {foreign[0].source[0]}; "

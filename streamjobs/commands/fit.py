@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamjobs.commands.console import AsJson, JobFile, note, say, show
+from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, Separator, how_of
 from streamjobs.settings.types import readable
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def fit(
         list[str],
         typer.Option(
             "--input",
-            help="A .jsonl, .csv, .parquet or .npz file; 'topic' for the job's input topic, or topic:NAME; may be repeated.",
+            help=f"{FILES}; 'topic' for the job's input topic, or topic:NAME; may be repeated.",
         ),
     ],
     output: Annotated[
@@ -33,9 +34,14 @@ def fit(
         str | None, typer.Option(help="Column with the person; absent: one with a usual name, such as person.")
     ] = None,
     time_column: Annotated[str | None, typer.Option("--time", help="Column with the times; absent: [source] time.")] = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    key_from: KeyFrom = None,
     recording: Annotated[
         str | None,
-        typer.Option(help="Column that tells a person's recordings apart; absent: one named recording, session or segment."),
+        typer.Option(
+            help="Column that tells a person's recordings apart; absent: named recording, session or segment, or the file."
+        ),
     ] = None,
     pause: Annotated[
         str | None,
@@ -74,6 +80,7 @@ def fit(
         label_delay=label_delay,
         report=not no_report,
         force=force,
+        how=how_of(separator, decimal, key_from),
     )
     started = time.monotonic()
     fitted = fit_job(asked, note if as_json else say, lambda doubt: note(f"note: {doubt}"))
@@ -96,7 +103,7 @@ def _print_result(fitted: "Fitted", job_file: Path, seconds: float) -> None:
 
 
 def _table(fitted: "Fitted", seconds: float) -> dict[str, Any]:
-    from streamjobs.fit import report
+    from streamjobs.fit import rejection, report
 
     read, evaluated, population = fitted.read, fitted.evaluated, fitted.population
     return {
@@ -115,5 +122,6 @@ def _table(fitted: "Fitted", seconds: float) -> dict[str, Any]:
         "skipped": read.skipped,
         "refused": read.refused,
         "seconds": round(seconds, 3),
+        "reject": None if fitted.judged is None else rejection.as_table(fitted.judged),
         "report": None if evaluated is None else report.as_table(read.data, *evaluated),
     }

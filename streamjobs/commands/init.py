@@ -2,21 +2,36 @@
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from streamjobs.commands.console import note, say
+from streamjobs.commands.recordings.options import FILES, Decimal, Separator, how_of
 from streamjobs.settings.types import UNIT_NAMES
 
 if TYPE_CHECKING:
-    from streamjobs.recordings.guess import Guess
+    from streamjobs.recordings.guess import Chosen, Guess
+    from streamjobs.recordings.tables import How
 
 USUAL_CLASSES = 16  # [head] max_classes without the setting
 NO_CONTROLS = {code: "?" for code in (*range(32), 127, 0x85, 0x2028, 0x2029)}  # of a text that stays in one line
 MOST_LEFT_OUT = 40  # columns that are listed with the reason why they are no part of x
+
+BROKER = "kafka://localhost:9092"
+
+
+class Written(NamedTuple):
+    """What the job file has beside the guess."""
+
+    topic: str
+    broker: str
+    format: str
+    time_zone: str | None
+    missing: str | None
+
 
 TEMPLATE = """\
 # A streamjobs job: records of a Kafka topic in; one learner per key; features, predictions and drift out.
@@ -27,15 +42,15 @@ TEMPLATE = """\
 name = "{name}"  # consumer group, and prefix of the state's topic
 
 [broker]
-url = "kafka://localhost:9092"
+url = {broker}
 
 [source]
 topic = {topic}  # records are keyed by person, device or machine{key}
-format = "json"  # json | msgpack | raw
-{x}
+format = "{format}"  # json | msgpack | raw
+{preset}{x}
 {time}
 {label}
-late = "learn"  # learn | predict_only | drop | dlq; of samples with a time
+{missing}late = "learn"  # learn | predict_only | drop | dlq; of samples with a time
 {left_out}
 {window}
 
@@ -56,8 +71,10 @@ kernel = {{ name = "gaussian", bandwidth = {bandwidth} }}  # about the square ro
 watch = "columns"  # columns | ls_error | loss; the numbers of a row as they come, or an error of the learner
 false_alarms = "1 per 10000 rows"  # most that a key may have while nothing changes{per_time}
 
-# [sinks]  # absent: <topic>.features, .predictions, .alarms, .dlq; "" turns one off (never dlq)
-# features = ""
+[sinks]  # absent: <topic>.predictions, .alarms, .dlq; "" turns one off (never dlq)
+version = 2  # of the records: one type a field; 'streamjobs schema JOB --outputs' describes them
+# features = {features}  # costs most of what a worker writes; off unless named
+# scores = true  # predictions with the scores of all classes
 
 [state]
 directory = "state"
@@ -75,38 +92,106 @@ def add_to(app: typer.Typer) -> None:
 
 def init(
     file: Annotated[Path, typer.Argument(help="The job file to write.")] = Path("job.toml"),
-    sample: Annotated[
-        Path | None, typer.Option(help="A recording (.jsonl, .csv, .parquet, .npz) to guess fields, times and labels from.")
+    sample: Annotated[Path | None, typer.Option(help=f"Data to guess fields, times and labels from. {FILES}.")] = None,
+    from_topic: Annotated[
+        str | None, typer.Option("--from-topic", help="A live topic to guess from instead; its newest records are read.")
     ] = None,
-    topic: Annotated[str, typer.Option(help="The input topic.")] = "imu",
+    broker: Annotated[str | None, typer.Option(help="The broker, such as kafka://localhost:9092.")] = None,
+    records: Annotated[int, typer.Option(min=1, help="With --from-topic: most records to read.")] = 2000,
+    seconds: Annotated[float, typer.Option(min=0, help="With --from-topic: most seconds to wait for them.")] = 5.0,
+    topic: Annotated[str | None, typer.Option(help="The input topic; absent: imu, or that of --from-topic.")] = None,
+    key: Annotated[str | None, typer.Option(help="Column that says whose a row is.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column with the label; '' for none.")] = None,
+    time_zone: Annotated[
+        str | None, typer.Option("--time-zone", help="Zone of times that name none, such as UTC or Europe/Berlin.")
+    ] = None,
+    missing: Annotated[
+        str | None,
+        typer.Option(help="What to do where a number is missing: dlq, skip, hold or mean; absent: skip."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take the proposals.")] = False,
+    separator: Separator = None,
+    decimal: Decimal = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Write a commented job file for your own data.
+    """Write a commented job file for your own data, with the reason beside each guess.
 
-    What cannot be told from the sample is a line marked 'choose', with the candidates.
+    At a terminal it asks where it is unsure. What cannot be told is a line marked 'choose', with the candidates.
     """
+    from streamjobs.commands.recordings import questions
     from streamjobs.errors import ConfigError
+    from streamjobs.recordings.guess import Chosen
 
     if file.exists() and not force:
         raise ConfigError(f"{file}: already exists; --force overwrites it.")
-    if sample is not None:
-        from streamjobs.recordings.guess import guess
-
-        guessed = guess(sample)
-    else:
-        guessed = None
+    if missing is not None and missing not in questions.POLICIES:
+        raise ConfigError(f"--missing must be {', '.join(questions.POLICIES)}; got {missing!r}.")
+    if sample is not None and from_topic is not None:
+        raise ConfigError("--sample and --from-topic both name the data; give one of them.")
+    asks = not yes and questions.at_a_terminal()
+    written = Written(topic or from_topic or "imu", broker or BROKER, "json", time_zone, missing)
+    guessed, chosen = None, Chosen(key=key, label=label)
+    if from_topic is not None:
+        found = _topic(from_topic, broker, records, seconds)
+        written = written._replace(format=found.format)
+        guess_with = found.guess
+    elif sample is not None:
+        guess_with = _file(sample, how_of(separator, decimal))
+    if sample is not None or from_topic is not None:
+        guessed = questions.asked(guess_with, chosen)[0] if asks else guess_with(chosen)
+        written = _completed(written, guessed, asks)
     try:
-        file.write_text(filled(guessed, file, topic), encoding="utf-8")
+        file.write_text(filled(guessed, file, written), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written ({error.strerror}).") from None
-    for line in _said(guessed) if guessed is not None else ():
+    for line in _said(guessed, written) if guessed is not None else ():
         note(line)
     say(_next(guessed, file, sample))
 
 
+def _file(sample: Path, how: "How") -> "Callable[[Chosen], Guess]":
+    """Guesses from a file. What is said of how it is read is said once."""
+    from streamjobs.recordings.guess import guess
+
+    return lambda chosen: guess(sample, how, chosen)
+
+
+class _Topic(NamedTuple):
+    format: str
+    guess: "Callable[[Chosen], Guess]"
+
+
+def _topic(topic: str, url: str | None, records: int, seconds: float) -> _Topic:
+    """Guesses from the newest records of a topic. Raises SetupError where it cannot be read."""
+    from streamjobs.commands.recordings.topic_sample import sample_of, shares
+    from streamjobs.job_files import broker_of
+    from streamjobs.recordings.guess import guess_rows
+
+    sample = sample_of(broker_of(url), topic, records, seconds)
+    for line in shares(sample):
+        note(f"topic {topic}: {line}")
+    owners = sample.owners if any(sample.owners) else None
+    return _Topic(sample.format, lambda chosen: guess_rows(sample.rows, f"topic {topic}", chosen, owners=owners))
+
+
+def _completed(written: Written, guessed: "Guess", asks: bool) -> Written:
+    """With what is asked, or proposed, beside the columns."""
+    from streamjobs.commands.recordings import questions
+
+    zone, missing = written.time_zone, written.missing
+    if zone is None and asks and "time_zone" in guessed.choose:
+        zone = questions.zone_asked(guessed.choose["time_zone"])
+    if missing is None and guessed.lacking:
+        missing = questions.missing_asked(guessed.lacking, guessed.rows) if asks else questions.LACKING
+    return written._replace(time_zone=zone, missing=missing)
+
+
 def _next(guessed: "Guess | None", file: Path, sample: Path | None) -> str:
     replay = ["streamjobs", "replay", str(file), "--input", str(sample) if sample is not None else "recording.csv"]
-    replay += ["--key", guessed.key if guessed is not None and guessed.key else "KEY_COLUMN"]
+    if guessed is not None and guessed.key is None and guessed.preset is not None and guessed.preset.export is not None:
+        replay += ["--key-from", "file"]
+    else:
+        replay += ["--key", guessed.key if guessed is not None and guessed.key else "KEY_COLUMN"]
     if guessed is not None and guessed.start_time is not None and guessed.rate is not None:
         replay += ["--time", guessed.start_time]
     first = "Next"
@@ -115,7 +200,7 @@ def _next(guessed: "Guess | None", file: Path, sample: Path | None) -> str:
     return f"wrote {file}. {first}: streamjobs check {shlex.quote(str(file))}; {shlex.join(replay)}"
 
 
-def filled(guessed: "Guess | None", file: Path, topic: str) -> str:
+def filled(guessed: "Guess | None", file: Path, written: Written) -> str:
     """The template, filled with what was guessed from a sample, or with an accelerometer's columns as an example."""
     dim, x = _x(guessed)
     rate = guessed.rate if guessed is not None else None
@@ -128,11 +213,16 @@ def filled(guessed: "Guess | None", file: Path, topic: str) -> str:
     return TEMPLATE.format(
         file=file.name.translate(NO_CONTROLS),
         name=name[:100].strip(".") or "job",
-        topic=_quoted(topic),
+        broker=_quoted(written.broker),
+        topic=_quoted(written.topic),
+        features=_quoted(f"{written.topic}.features"),
+        format=written.format,
         key=_key_comment(guessed),
+        preset=_preset(guessed),
         x=x,
-        time=_time(guessed),
+        time=_time(guessed, written.time_zone),
         label=_label(guessed),
+        missing=_missing(guessed, written.missing),
         left_out=_left_out(guessed),
         window=_window(rate or 50.0, windowed, guessed),
         per_time='; or by time, such as "1/day"' if windowed else "",
@@ -145,6 +235,20 @@ def filled(guessed: "Guess | None", file: Path, topic: str) -> str:
     )
 
 
+def _preset(guessed: "Guess | None") -> str:
+    if guessed is None or guessed.preset is None:
+        return ""
+    notes = "".join(f"# {_comment(note)}\n" for note in guessed.preset.notes)
+    return f"preset = {_quoted(guessed.preset.name)}  # {guessed.preset.tool}\n{notes}"
+
+
+def _missing(guessed: "Guess | None", policy: str | None) -> str:
+    if policy is None:
+        return ""
+    why = f"; {guessed.lacking:,} of {guessed.rows:,} rows lack a number" if guessed is not None and guessed.lacking else ""
+    return f'missing = "{policy}"  # dlq | skip | hold | mean{why}\n'
+
+
 def _x(guessed: "Guess | None") -> tuple[int, str]:
     """Numbers of x, and the lines that name them; commented out where the user has to choose."""
     fields = guessed.fields if guessed is not None else ["ax", "ay", "az"]
@@ -154,26 +258,38 @@ def _x(guessed: "Guess | None") -> tuple[int, str]:
     if guessed is not None and guessed.x is not None:
         assert guessed.dim is not None
         return guessed.dim, f"x = {_quoted(guessed.x)}  # the field that holds x as a list\ndim = {guessed.dim}"
-    return len(fields), f"{listed}  # the numbers that make x, in this order"
+    why = "the numbers that make x, in this order"
+    if guessed is not None and guessed.preset is not None and fields == guessed.preset.source["fields"]:
+        return len(fields), f"# {listed}  # as the preset sets them"
+    if guessed is not None:
+        why += f": {_comment(guessed.because['fields'])}"
+    return len(fields), f"{listed}  # {why}"
 
 
 def _key_comment(guessed: "Guess | None") -> str:
     if guessed is None:
         return ""
     if guessed.key is not None:
-        return f"; in the sample: column {_quoted(guessed.key)}"
+        return f"; in the sample: column {_quoted(guessed.key)} ({_comment(guessed.because['key'])})"
+    if "key" not in guessed.choose:
+        return ""
     return f"\n# key: choose the column to send as the key of records: {_comment(guessed.choose['key'])}"
 
 
-def _time(guessed: "Guess | None") -> str:
+def _time(guessed: "Guess | None", zone: str | None) -> str:
+    why = f": {_comment(guessed.because['time'])}" if guessed is not None and "time" in guessed.because else ""
+    if guessed is not None and guessed.preset is not None and guessed.time == guessed.preset.source["time"]:
+        return f"# time = {_quoted(guessed.time or '')}  # event time, as the preset sets it"
     if guessed is not None and guessed.written:
-        line = f"time = {_quoted(guessed.time or '')}  # event time, ISO 8601"
-        if "time_zone" in guessed.choose:
+        line = f"time = {_quoted(guessed.time or '')}  # event time, ISO 8601{why}"
+        if zone is not None:
+            line += f"\ntime_zone = {_quoted(zone)}  # of times that name none"
+        elif "time_zone" in guessed.choose:
             line += f'\n# time_zone = "UTC"  # choose: {_comment(guessed.choose["time_zone"])}'
         return line
     if guessed is None or guessed.time is not None:
         time, unit = (guessed.time, guessed.time_unit) if guessed is not None else ("ts", "s")
-        return f'time = {_quoted(time or "ts")}  # event time\ntime_unit = "{unit}"  # {UNIT_NAMES[unit]} since 1970'
+        return f'time = {_quoted(time or "ts")}  # event time{why}\ntime_unit = "{unit}"  # {UNIT_NAMES[unit]} since 1970'
     line = f'# time = "ts"  # choose: {_comment(guessed.choose["time"])}'
     if guessed.start_time is not None and guessed.time_unit != "s":
         line += f'\ntime_unit = "{guessed.time_unit}"  # of {_quoted(guessed.start_time)}, for replay --time'
@@ -183,7 +299,8 @@ def _time(guessed: "Guess | None") -> str:
 def _label(guessed: "Guess | None") -> str:
     if guessed is None or guessed.label is not None:
         label = guessed.label if guessed is not None and guessed.label is not None else "activity"
-        return f"label = {_quoted(label)}  # may be absent or null in a record"
+        why = f": {_comment(guessed.because['label'])}" if guessed is not None else ""
+        return f"label = {_quoted(label)}  # may be absent or null in a record{why}"
     return f'# label = "activity"  # needed by a [head]; choose: {_comment(guessed.choose["label"])}'
 
 
@@ -203,6 +320,8 @@ def _left_out(guessed: "Guess | None") -> str:
 def _window(rate: float, windowed: bool, guessed: "Guess | None") -> str:
     lines = ["[window]  # statistics of raw signals; without it every sample is a row of its own"]
     why = f"; choose: {_comment(guessed.choose['rate'])}" if guessed is not None and "rate" in guessed.choose else ""
+    if guessed is not None and "rate" in guessed.because:
+        why = f": {_comment(guessed.because['rate'])}"
     lines += ['length = "2s"', 'hop = "1s"', f"rate = {rate:g}  # Hz, of the sensor{why}"]
     return "\n".join(lines if windowed else [f"# {line}" for line in lines])
 
@@ -224,7 +343,7 @@ def _comment(text: str) -> str:
     return text.translate(NO_CONTROLS)
 
 
-def _said(guessed: "Guess") -> Iterator[str]:
+def _said(guessed: "Guess", written: Written) -> Iterator[str]:
     """The guess for people, a line for each thing they should look at."""
     found = []
     if "fields" not in guessed.choose:
@@ -236,10 +355,17 @@ def _said(guessed: "Guess") -> Iterator[str]:
     found += [f"{guessed.rate:g} Hz"] if guessed.rate else []
     if found:
         yield _comment(f"guessed from {guessed.rows:,} rows: {'; '.join(found)}. Check it in the file.")
+    if guessed.preset is not None:
+        yield f"the sample is of {guessed.preset.tool}: preset {guessed.preset.name!r}"
+        yield from guessed.preset.notes
     for what, why in guessed.choose.items():
+        if what == "time_zone" and written.time_zone is not None:
+            continue
         yield _comment(f"not guessed, choose: {what}: {why}")
     for remark in guessed.remarks:
         yield _comment(remark)
+    if guessed.lacking and written.missing is not None:
+        yield f"proposed: missing = {written.missing!r}"
     for name, why in list(guessed.left_out.items())[:MOST_LEFT_OUT]:
         yield _comment(f"left out of x: {name}: {why}")
     if len(guessed.left_out) > MOST_LEFT_OUT:

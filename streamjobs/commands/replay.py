@@ -2,23 +2,32 @@
 
 import contextlib
 import time
-from collections.abc import Generator, Iterator
-from datetime import UTC, datetime
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from streamjobs.commands.console import AsJson, JobFile, compile_loops, note, say, show, write_private
+from streamjobs.commands.recordings.options import (
+    FILES,
+    Decimal,
+    KeyFrom,
+    KeyIs,
+    Separator,
+    Start,
+    how_of,
+    milliseconds,
+    with_rate,
+)
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.core.messages import Output, Stored
-    from streamjobs.replay.engine import Tally
+    from streamjobs.recordings.tables import How
 
 
 MOST_ALARMED = 5  # keys whose alarms are told
-KEYS_OF_ONE = 20  # records; where as many have a key each of its own, the key is probably a mistake
 
 
 def add_to(app: typer.Typer) -> None:
@@ -29,11 +38,11 @@ def replay(
     job_file: JobFile,
     source: Annotated[
         str,
-        typer.Option(
-            "--input", help="A .jsonl, .csv, .parquet or .npz file; 'topic' for the job's input topic, or topic:NAME."
-        ),
+        typer.Option("--input", help=f"{FILES}; 'topic' for the job's input topic, or topic:NAME."),
     ],
-    key: Annotated[str | None, typer.Option(help="Column of the file with the key.")] = None,
+    key: Annotated[str | None, typer.Option(help="Column of the file with the key; absent: [source] key.")] = None,
+    key_from: KeyFrom = None,
+    key_is: KeyIs = None,
     time_column: Annotated[
         str | None,
         typer.Option(
@@ -41,6 +50,9 @@ def replay(
             help="Column of the file with the records' timestamps, ISO 8601 or in [source] time_unit; absent: event time.",
         ),
     ] = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    start: Start = None,
     begin: Annotated[
         str | None,
         typer.Option("--from", help="Replay a topic from this time: 2026-11-21T12:00 (UTC), or seconds since 1970."),
@@ -75,16 +87,18 @@ def replay(
     from streamjobs.replay.engine import Replay
     from streamjobs.replay.expect import from_files, from_topics
     from streamjobs.replay.progress import Progress
+    from streamjobs.replay.summary import cautions, nothing_learned, summary_of
     from streamjobs.replay.writing import Writer
 
     if export is not None and not pool:
         raise ConfigError("--export needs --pool: without it, every key has its own model.")
-    job = job_of(job_file)
+    job = _in_time_unit(job_of(job_file), source)
     if pool and job.population is not None:
         raise ConfigError(
             f"{job_file}: --pool learns a start for new keys, but this job has one in [population]; use 'streamjobs fit'."
         )
-    records = records_to_replay(job, source, key, time_column, begin, end)
+    how = how_of(separator, decimal, key_from, key_is, start)
+    records = records_to_replay(job, source, key, time_column, begin, end, how)
     expected = None
     if expect is not None:
         is_topics = expect == "topics"
@@ -106,114 +120,61 @@ def replay(
         tally = run.run(rates.spanning(records), take, progress)
     if not as_json:
         progress.line(tally)
-    summary = _summary(job.task, tally, time.monotonic() - started)
+    summary = summary_of(job.task, tally, time.monotonic() - started)
     summary["first_error"] = errors[0] if errors else None
     if "alarms" in job.sinks:
         summary["alarms"] = rates.summary()
     if expected is not None:
         summary["compared"] = expected.finish()
-    nothing = _nothing_learned(job, tally, errors)
+    nothing = nothing_learned(job, tally, errors)
     if export is not None and nothing is None:
         summary["exported"] = write_private(export, [run.export()], "--export")
     if as_json:
         show(summary)
     else:
         _print_summary(summary, output_dir, export if nothing is None else None)
-        for text in _warnings(tally, errors):
+        for text in cautions(tally, errors):
             note(f"warning: {text}")
     if nothing is not None and expected is None:  # recorded outputs say what is right
         raise NothingLearned(nothing)
 
 
-def _nothing_learned(job: "Job", tally: "Tally", errors: list[str]) -> str | None:
-    """A sentence where records came and no row was made; None otherwise."""
-    taken = tally.taken
-    if taken.rows or not taken.records:
-        return None
-    if sentence := taken.nothing_learned(errors[0] if errors else ""):
-        return sentence
-    windows = job.composition.windows
-    if windows is None:
-        return f"nothing was learned: {taken.samples:,} samples still wait to be sorted by time; check [source] lateness."
-    return (
-        f"nothing was learned: {taken.samples:,} samples of {tally.keys:,} keys filled no window. A key needs 80 % of "
-        f"{windows.nominal} samples within {windows.length:g} s; check which column is the key and which the time, and "
-        "[window] length and rate."
-    )
+def _in_time_unit(job: "Job", source: str) -> "Job":
+    """With the unit of times that workers have decided for the input topic; else the first record decides."""
+    from streamjobs.kafka.preflight import kept_time_unit
+    from streamjobs.settings.time_units import AUTO
 
-
-def _warnings(tally: "Tally", errors: list[str]) -> Iterator[str]:
-    """What a result that was learned from should not be trusted for."""
-    taken = tally.taken
-    if taken.mostly_dead and taken.rows:
-        dead = taken.dead_lettered.total()
-        yield f"{dead:,} of {taken.records:,} records became dead letters, more than half. The first: {errors[0]}"
-    for one in taken.much_skipped() if taken.rows else ():
-        yield f"{one.percent:g} % of the {one.unit} are skipped as {one.reason}: {one.advice}."
-    if tally.keys == taken.samples >= KEYS_OF_ONE and taken.rows:
-        yield f"each of the {taken.samples:,} samples has a key of its own, so no key learned a second row; check the key."
+    if job.settings.source.time_unit != AUTO or source not in ("topic", f"topic:{job.settings.source.topic}"):
+        return job
+    unit = kept_time_unit(job.settings)
+    return job.in_time_unit(unit) if unit else job
 
 
 def records_to_replay(
-    job: "Job", source: str, key: str | None, time_column: str | None, begin: str | None, end: str | None
+    job: "Job",
+    source: str,
+    key: str | None,
+    time_column: str | None,
+    begin: str | None,
+    end: str | None,
+    how: "How | None" = None,
 ) -> "Generator[Stored, None, None]":
     from streamjobs.errors import ConfigError
     from streamjobs.kafka.reader import topic_records
     from streamjobs.recordings.files import records_of
 
-    settings = job.settings
+    how, settings = with_rate(how or how_of(), job.settings), job.settings
     if source == "topic" or source.startswith("topic:"):
         name = source.partition(":")[2] or settings.source.topic
         times = milliseconds("--from", begin), milliseconds("--to", end)
         return topic_records(settings.broker, name, *times, max_bytes=settings.source.max_bytes)
     if begin is not None or end is not None:
         raise ConfigError("--from and --to work for topics only; cut the file before you replay it.")
-    if key is None:
-        raise ConfigError("--input of a file needs --key, the name of the column with the key.")
+    if key is None and settings.source.key is None and how.key_from is None and how.key_is is None:
+        raise ConfigError("--input of a file needs --key, the name of the column with the key (or --key-from, --key-is).")
     if settings.window is not None and time_column is None and settings.source.time is None:
         raise ConfigError("windows need times; name the file's column with --time, or in the job file as [source] time.")
-    return records_of(Path(source), settings.source, key, time_column, settings.side)
-
-
-def milliseconds(option: str, text: str | None) -> int | None:
-    """A time on the command line; None where none is given."""
-    from streamjobs.errors import ConfigError
-
-    if text is None:
-        return None
-    try:
-        return round(float(text) * 1000)
-    except ValueError:
-        pass
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigError(f"{option} must be a time such as 2026-11-21T12:00 or seconds since 1970; got {text!r}.") from None
-    return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def _summary(task: str, tally: "Tally", seconds: float) -> dict[str, Any]:
-    """The result, ready for JSON; `rmse` is None for a classification, `wrong` for a regression."""
-    from streamjobs.replay.progress import rmse
-
-    regression = task == "regression"
-    return {
-        "records": tally.records,
-        "samples": tally.samples,
-        "rows": tally.rows,
-        "keys": tally.keys,
-        "ls_error": tally.ls_error_sum / tally.ls_errors if tally.ls_errors else None,
-        "labels": tally.labels,
-        "wrong": None if regression else tally.wrong,
-        "rmse": rmse(tally.squared, tally.measured) if regression and tally.measured else None,
-        "numbers_filled": tally.filled,
-        "targets_clipped": tally.targets_clipped if regression else None,
-        "drift_events": tally.drift_events,
-        "dead_lettered": dict(tally.dead_lettered),
-        "skipped": dict(tally.skipped),
-        "seconds": round(seconds, 3),
-        "samples_per_second": round(tally.samples / max(seconds, 1e-9)),
-    }
+    return records_of(Path(source), settings.source, key, time_column, settings.side, how=how)
 
 
 def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Path | None) -> None:
@@ -228,6 +189,8 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
         if summary["rmse"] is not None:
             error = f"root mean square error {summary['rmse']:.6g}"
         say(f"{summary['labels']:,} labels, each predicted before it was learned: {error}")
+    if summary["unknown"]:
+        say(f"{summary['unknown']:,} rows are unknown, as [head] reject says; their labels count as neither right nor wrong")
     if summary["numbers_filled"]:
         note(f"{summary['numbers_filled']:,} missing numbers were filled in, as [source] missing says")
     if summary["targets_clipped"]:

@@ -126,10 +126,10 @@ def repartition(
     interrupted is finished by repeating it. murmur2 is the default of Java, kafka-python and aiokafka, crc32 of librdkafka
     (consistent_random), fnv1a of sarama.
     """
+    from streamjobs.core.partitioners import PARTITIONERS
     from streamjobs.errors import ConfigError
     from streamjobs.job_files import job_of
     from streamjobs.maintenance import repartition as moving
-    from streamjobs.maintenance.partitioners import PARTITIONERS
 
     if partitioner is not None and partitioner not in PARTITIONERS:
         raise ConfigError(f"--partitioner: expected one of {', '.join(PARTITIONERS)}, got {partitioner!r}.")

@@ -172,12 +172,13 @@ def forget(
 
 def _waiting(job: "Job", key: bytes, partitions: list[int]) -> int:
     """The number of the key's records in the input that are not applied yet; they would start a new state."""
+    from streamjobs.core.decoding.keys import each_keyed
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.scan import records_of
 
     start = changelog_edit.committed_offsets(job.settings, partitions)
     records = records_of(job.settings.broker, job.settings.source.topic, "[source] topic", start)
-    return sum(record.key == key for record in records)
+    return sum(record.key == key for record in each_keyed(job.settings.source, records))
 
 
 def _print_holdings(left: "list[Holding]", waiting: int | None, days: float) -> None:

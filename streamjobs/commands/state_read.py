@@ -240,12 +240,14 @@ def show_command(
 
 def _rows_of(job: "Job", source: Path, column: str, key: str, time: str | None) -> "KeyRows":
     """The key's rows of a recording, as its learner gets them; raises ConfigError where there are none."""
+    from streamjobs.commands.recordings.options import how_of, with_rate
     from streamjobs.errors import ConfigError
     from streamjobs.maintenance.copies import printable
     from streamjobs.recordings.files import records_of
     from streamjobs.replay.learner_rows import learner_rows
 
-    records = records_of(source, job.settings.source, column, time, job.settings.side)
+    how = with_rate(how_of(), job.settings)
+    records = records_of(source, job.settings.source, column, time, job.settings.side, how=how)
     rows = learner_rows(job, (record for record in records if printable(record.key or b"") == key))
     if not len(rows.scaled):
         raise ConfigError(f"--input {source}: no rows of key {key!r}; its learner would learn nothing of them.")

@@ -1,4 +1,4 @@
-"""`topics plan|create|grow`: the topics a job needs, and the rights of its workers."""
+"""`topics plan|create|grow`: the topics a job needs, and the rights of its workers; `rekey`: a copy keyed by its values."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +9,7 @@ from streamjobs.commands.console import AsJson, JobFile, note, say, show
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.kafka.acls import Right
+    from streamjobs.maintenance.rekey import Progress
 
 Partitions = Annotated[int | None, typer.Option(min=1, help="Partitions of a new input topic; ignored if it exists.")]
 
@@ -26,6 +27,7 @@ def add_to(app: typer.Typer) -> None:
     group.command("create")(create)
     group.command("grow")(grow)
     app.add_typer(group, name="topics")
+    app.command("rekey")(rekey)
 
 
 def plan(
@@ -130,6 +132,53 @@ def grow(
                 f"{todo.partitions} is no multiple of {todo.before}: keys also move between old partitions, and 'state "
                 "repartition' can only let them start over"
             )
+
+
+def rekey(
+    job_file: JobFile,
+    once: Annotated[bool, typer.Option("--once", help="Stop after everything that is in the input now.")] = False,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, help="Partitions of the new topic; absent: as many as the input has.")
+    ] = None,
+) -> None:
+    """Copy the input TOPIC to TOPIC.by-key, with the keys inside its values as the records' own, until SIGTERM or Ctrl-C.
+
+    For jobs with [source] key and rekeyed = true. Each record is copied exactly once, whatever is killed when; those without
+    a key become dead letters. One process does it: a second one takes over, and the first one ends.
+    """
+    from streamjobs.process import exit_at_once_on_signals
+
+    exit_at_once_on_signals()  # until the copying begins
+    import asyncio
+    import time
+
+    from streamjobs.job_files import job_of
+    from streamjobs.maintenance import rekey as rekeying
+    from streamjobs.process import stop_signals
+
+    job = job_of(job_file)
+    known = rekeying.prepare(job.settings, job.sinks["dlq"], job.sinks, partitions)
+    for name in known.created:
+        note(f"created topic {name}")
+    note(f"rekey: {known.source} ({known.source_partitions} partitions) to {known.target} ({known.target_partitions})")
+    started = time.monotonic()
+
+    def tell(progress: rekeying.Progress) -> None:
+        rate = (progress.copied + progress.letters) / (time.monotonic() - started)
+        note(f"{_counts(progress)}, {progress.left:,} to go, {rate:,.0f} a second")
+
+    async def work() -> rekeying.Progress:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        for number in stop_signals():
+            loop.add_signal_handler(number, stop.set)
+        return await rekeying.copy(job.settings, known, stop, tell, note, once=once)
+
+    done = asyncio.run(work())
+    say(f"{_counts(done)}; {known.target} is committed")
+
+
+def _counts(progress: "Progress") -> str:
+    return f"{progress.copied:,} records rekeyed, {progress.letters:,} dead letters"
 
 
 def _rights(job: "Job", principal: str | None) -> "list[Right]":

@@ -51,6 +51,7 @@ def tune(
     row is predicted before it is learned, from the file's first record to its last. Beside them stand a linear head, tuned
     in the same way, and the last label seen.
     """
+    from streamjobs.commands.recordings.options import how_of, with_rate
     from streamjobs.errors import ConfigError
     from streamjobs.job_files import read_job, read_table
     from streamjobs.recordings.files import records_of
@@ -61,7 +62,9 @@ def tune(
         raise ConfigError(f"--write {write}: is there already; name a new file.")
     composition, contents = read_job(job_file), read_table(job_file)
     settings = composition.settings
-    found, more = tuning.first_records(records_of(source, settings.source, key, time_column, settings.side), records)
+    how = with_rate(how_of(), settings)
+    read = records_of(source, settings.source, key, time_column, settings.side, how=how)
+    found, more = tuning.first_records(read, records)
     if more:
         note(f"warning: only the first {records:,} records are used; --records takes more.")
     progress = _Progress()
@@ -109,7 +112,8 @@ def drift_tune(
     Alarms before --quiet-until are false; they stand beside what [drift] false_alarms promises. After it a key counts as
     found with its first alarm.
     """
-    from streamjobs.commands.replay import milliseconds, records_to_replay
+    from streamjobs.commands.recordings.options import milliseconds
+    from streamjobs.commands.replay import records_to_replay
     from streamjobs.job_files import job_from, job_of
     from streamjobs.replay import alarm_rates
     from streamjobs.replay.engine import Replay

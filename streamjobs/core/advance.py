@@ -37,9 +37,9 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
 
     A record at or below its key's last applied offset is skipped. A record that cannot be used becomes a dead letter
     (sink "dlq") and changes nothing; so does one for which a stage raises an error (`careful`). Raises SnapshotError when a
-    key's stored bytes cannot be trusted.
+    key's stored bytes cannot be trusted, SetupError when a key comes on a partition that is not its own.
     """
-    return careful(job, live, records, _apply)
+    return careful(job, live, job.keyed(records), _apply)
 
 
 def _apply(job: Job, live: Live, records: Sequence[Record], left_out: bool = False) -> Advanced:

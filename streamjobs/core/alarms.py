@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from functools import cache
 from hashlib import blake2b
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -32,6 +33,7 @@ from algorithms.drift.report import (
 from streamjobs.core.identities import identities
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record
+from streamjobs.core.output_records import Alarm, Moved, TypedAlarm, output_headers
 from streamjobs.core.state.live import Live
 from streamjobs.stages.alarms import CHANGED, START, VERDICT, WATCHED, Alarms, Event
 from streamjobs.stages.names import ALARMS
@@ -39,40 +41,6 @@ from streamjobs.stages.rows import Rows, Watched
 
 ID_BYTES = 7  # an id fits into a state's integers
 OPEN = "open"
-
-
-class Moved(msgspec.Struct):
-    """A column whose mean moved."""
-
-    column: str
-    deviations: float  # how far; below 0: it fell
-    before: float  # its mean while the detector learned, in its own units
-    after: float  # its mean in the newest rows; at most 8 deviations from `before`
-
-
-class Alarm(msgspec.Struct):
-    """A record of the alarms topic: an alarm that is raised, and the same one when it ends."""
-
-    id: str  # of the alarm, the same in both records and after every crash
-    key: str  # the record's, as text: whose alarm it is
-    start: float  # event time of the row that raised it, seconds since 1970
-    end: float | str  # event time of the row that ended it; "open" while it lasts
-    outcome: str | None  # recovered: back to what it was; learned anew: it lasted, and is the new reference; null while open
-    since: float | None  # estimated event time of the change; null where the detector estimates none
-    rows: int | None  # from the change to the alarm
-    columns: list[Moved]  # those that moved most, at most 3; empty where one number is watched, or no mean moved
-    watch: str  # what is watched: columns, ls_error or loss
-    extractor: str  # the learner whose error is watched; columns where columns are
-    detector: str
-    chart: str | None  # of columns, what changed: mean, whitened mean, whitened row; else null
-    before: float | None  # mean of the watched number in the reference
-    after: float | None  # its mean since the change
-    size: float | None  # after / before
-    evidence: float  # how sure: 1 is reached once in as many rows as false_alarms states while nothing changes
-    false_alarms: str | None  # what the job states, null where it states nothing
-    reference: int | None  # rows before the change that the newest are compared with
-    warm_up: int  # rows of the key that the detector had learned before
-    model: str
 
 
 def events_of(
@@ -105,7 +73,8 @@ def encoded(job: Job, live: Live, records: Sequence[Record], rows: Rows, events:
     for event in events:
         text, time = live.text_of[rows.slots[event.row]], float(rows.times[event.row])
         value = msgspec.json.encode(_alarm(job, text, time, event))
-        headers = [("streamjobs-id", _of_watch(of_rows[event.row], job, event.watch) + (b"-end" if event.outcome else b""))]
+        identity = _of_watch(of_rows[event.row], job, event.watch) + (b"-end" if event.outcome else b"")
+        (headers,) = output_headers("alarms", job.settings.sinks.version, [identity])
         key = records[int(rows.owner[event.row])].key
         outputs.append(Output("alarms", key, value, int(np.rint(time * 1000.0)), headers))
     return outputs
@@ -117,17 +86,16 @@ def _of_watch(identity: bytes, job: Job, watch: int) -> bytes:
     return b"%s-%s" % (identity, job.watches[watch].watch.encode()) if several else identity
 
 
-def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm:
+def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm | TypedAlarm:
     drift, watch = job.settings.drift, job.watches[event.watch]
     assert drift is not None
     told, verdict = event.told, event.told[VERDICT:]
     before, after = _number(verdict[BEFORE]), _number(verdict[AFTER])
     chart = _whole(verdict[CHART])
-    return Alarm(
+    common: dict[str, Any] = dict(
         id=f"{event.id:0{2 * ID_BYTES}x}",
         key=key,
         start=float(told[START]),
-        end=time if event.outcome else OPEN,
         outcome=event.outcome,
         since=_number(told[CHANGED]),
         rows=_whole(verdict[SINCE]),
@@ -145,6 +113,9 @@ def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm:
         warm_up=int(told[WATCHED]),
         model=job.model,
     )
+    if job.settings.sinks.version == 1:
+        return Alarm(**common, end=time if event.outcome else OPEN)
+    return TypedAlarm(**common, open=not event.outcome, end=time if event.outcome else None)
 
 
 def _moved(names: Sequence[str], verdict: Array) -> list[Moved]:

@@ -23,6 +23,9 @@ class JobLike(Protocol):
     @property
     def model(self) -> str: ...  # its name in outputs and metrics
     def compile(self) -> None: ...
+    def time_unit_of(self, record: Record) -> str | None: ...  # that its time must be in; None: it does not tell
+    def in_time_unit(self, unit: str) -> "JobLike": ...  # decided, with [source] time_unit = "auto"
+    def on_partitions(self, partitions: int) -> "JobLike": ...  # refuses keys inside values on other partitions than theirs
     def last_event(self, data: bytes) -> tuple[float, Offsets]: ...  # of a snapshot: newest event time, applied offsets
 
 

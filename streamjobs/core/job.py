@@ -10,8 +10,10 @@ import numpy as np
 from algorithms import Learner
 from algorithms.common.protocol import State
 from algorithms.drift.report import watches_columns
-from streamjobs.core.decoding.records import Decoded, decoder
+from streamjobs.core.decoding.keys import KeyAll, keyed
+from streamjobs.core.decoding.records import Decoded
 from streamjobs.core.decoding.schemas import Schemas
+from streamjobs.core.decoding.time_units import job_decoder, time_judge
 from streamjobs.core.decoding.unwrap import make_schemas
 from streamjobs.core.decoding.wire_format import Definition
 from streamjobs.core.messages import Record
@@ -30,6 +32,7 @@ from streamjobs.stages.idle import Idle
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.names import ALARMS, BOOKS, CLIP, FILL, IDLE, LEARNER, MAP, ORDER, SCALING, SENSORS
 from streamjobs.stages.order import Order, OrderState
+from streamjobs.stages.reject import Rejection
 from streamjobs.stages.sensors import SensorsState
 from streamjobs.stages.stage import JobStage, Shape, refuse
 
@@ -45,6 +48,7 @@ class Job(NamedTuple):
     population: Population | None
     targets: int  # columns of a prediction
     shape: Shape
+    keyed: KeyAll  # gives records the keys that the job goes by
     decode: Callable[[Sequence[Record]], Decoded]
     schemas: Schemas | None  # of records in a format that has them
     fingerprint: bytes
@@ -96,7 +100,8 @@ class Job(NamedTuple):
                 targets=targets,
                 taught=0 if others is None else others.rows,
             ),
-            decode=decoder(settings.source, composition.dim, composition.mirror, settings.labels.wait > 0, schemas),
+            keyed=keyed(settings.source),
+            decode=job_decoder(composition, settings.source, schemas),
             schemas=schemas,
             fingerprint=blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).digest(),
             described=described,
@@ -108,6 +113,18 @@ class Job(NamedTuple):
         """The job whose new keys begin from an exported state; raises SnapshotError."""
         return self._replace(start=_start(self, data))
 
+    def on_partitions(self, partitions: int) -> "Job":
+        """The job that refuses a record on another partition than its key's, see `decoding.keys`."""
+        return self._replace(keyed=keyed(self.settings.source, partitions))
+
+    def time_unit_of(self, record: Record) -> str | None:
+        """The unit in which the record's time must be; None where it does not tell."""
+        return time_judge(self.settings.source)(record)
+
+    def in_time_unit(self, unit: str) -> "Job":
+        """The job with the unit that was decided for time_unit = "auto"."""
+        return self._replace(decode=job_decoder(self.composition, self.settings.source.in_unit(unit), self.schemas))
+
     @property
     def settings(self) -> Settings:
         return self.composition.settings
@@ -116,11 +133,6 @@ class Job(NamedTuple):
     def learner(self) -> Learner:
         """A key's own."""
         return self.composition.learner
-
-    @property
-    def schema(self) -> Definition | None:
-        """The schema of all values; None where they state theirs, or have none."""
-        return self.schemas.definition if self.schemas is not None else None
 
     @property
     def watches(self) -> tuple[Watch, ...]:
@@ -202,6 +214,11 @@ class Job(NamedTuple):
     def given_names(self) -> list[str]:
         """Class names every key knows: declared, or the population's."""
         return list(self.population.names if self.population is not None else self.classes or ())
+
+    @property
+    def rejection(self) -> Rejection | None:
+        """When the class of a row is unknown; None where it never is."""
+        return self.population.reject if self.population is not None and self.composition.reject is not None else None
 
     @property
     def most_names(self) -> int | None:

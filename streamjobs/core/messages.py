@@ -58,6 +58,21 @@ class PlainRow(Stored):
     """A row of a file, in JSON, MessagePack or raw, whatever envelope, compression or schema the job's records have."""
 
 
+class Keyed(NamedTuple):
+    """A record whose key is inside its value."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None  # the one inside
+    value: bytes | None
+    headers: Headers
+    own_key: bytes | None  # the record's, which the job does not go by
+    problem: tuple[str, str] | None  # where there is none inside: the reason, and the rest of the sentence after the place
+    origin: Record | None = None  # the record itself
+
+
 class Output(NamedTuple):
     """One record to send, to the partition its input came from."""
 
@@ -151,6 +166,7 @@ class Report:
     wrong: int = 0  # of those, classifications that were wrong
     measured: int = 0  # labels of a regression that a prediction made before could be held against
     squared: float = 0.0  # sum of their squared errors, each the mean over the numbers of a label
+    unknown: int = 0  # rows whose class is unknown ([head] reject); not wrong, whatever their label
     targets_clipped: int = 0  # labels of a regression that were learned closer to what is usual for their key
     drift_events: int = 0
     watch_events: dict[str, int] = field(default_factory=dict)  # of those, by what is watched
@@ -218,7 +234,8 @@ def dead_letter(record: Record, error: RecordError) -> Output:
         VERSION,
     )
     headers = list(zip(LETTER_HEADERS, values, strict=True))
-    return Output("dlq", record.key, record.value, record.timestamp, [*headers, *record.headers])
+    own_key = record.own_key if isinstance(record, Keyed) else record.key
+    return Output("dlq", own_key, record.value, record.timestamp, [*headers, *record.headers])
 
 
 def letter_shown(record: Record, error: RecordError) -> Letter:

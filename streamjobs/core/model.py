@@ -22,6 +22,7 @@ from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.late_labels import LateLabels, Matched
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.names import BOOKS, LEARNER, MAP, SCALING
+from streamjobs.stages.reject import Rejection
 from streamjobs.stages.rows import Choice, Rows, Watched
 from streamjobs.stages.smoothing import Smoothing
 
@@ -64,14 +65,16 @@ class Choosing(NamedTuple):
     smoothing: Smoothing | None
     counts: ClassCounts
     fallback: Fallback | None
+    reject: Rejection | None = None
 
     @classmethod
     def of(cls, job: Job) -> "Choosing":
         counts = job.stage(BOOKS, ClassCounts)
-        return cls(job.optional_stage("smoothing", Smoothing), counts, job.optional_stage("fallback", Fallback))
+        fallback = job.optional_stage("fallback", Fallback)
+        return cls(job.optional_stage("smoothing", Smoothing), counts, fallback, job.rejection)
 
     def advance(self, work: Mapping[str, Any], slots: Array, scores: Array, codes: Array, learn: Array) -> Choice:
-        """Scores (n, classes) smoothed, and the class they choose among those that may be predicted."""
+        """Scores (n, classes) smoothed, and the class they choose among those that may be predicted, or none: unknown."""
         smoothed = None
         if self.smoothing is not None:
             scores = smoothed = self.smoothing.advance(work["smoothing"], slots, scores, learn)
@@ -79,7 +82,11 @@ class Choosing(NamedTuple):
         chosen, known = self.counts.decide(work[BOOKS], slots, scores, codes, learn, labelled)
         if self.fallback is not None:
             self.fallback.advance(work["fallback"], slots, chosen, codes, learn)
-        return Choice(chosen, smoothed, known, labelled)
+        unknown = None
+        if self.reject is not None:
+            unknown = self.reject.unknown(scores, chosen)
+            chosen[unknown] = -1
+        return Choice(chosen, smoothed, known, labelled, unknown)
 
 
 def choose(job: Job, live: Live, slots: Array, rows: Rows, scores: Array) -> Choice:

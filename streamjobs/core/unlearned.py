@@ -91,7 +91,7 @@ class Taken:
     @property
     def _lacking(self) -> str:
         """The sensors that had gaps."""
-        return " (" + ", ".join(f"{name} {count:,} times" for name, count in self.sensor_gaps.most_common()) + ")"
+        return " (gaps: " + ", ".join(f"{name} {count:,}" for name, count in self.sensor_gaps.most_common()) + ")"
 
     @property
     def mostly_dead(self) -> bool:
@@ -115,6 +115,10 @@ class Taken:
             return (
                 f"nothing was learned: all {others:,} samples are {REASONS[WANTED[0]]}; name theirs, or correct the names."
             )
+        unpaired = self.skipped["unpaired"]
+        if 2 * unpaired > self.samples:
+            what = f"{REASONS['unpaired']}{self._lacking}"
+            return f"nothing was learned: {unpaired:,} of {self.samples:,} samples are skipped as unpaired: {what}."
         left_out = Counter({reason: self.skipped[reason] for reason in REASONS if reason not in (*WINDOWS, *WANTED)})
         if self.samples and left_out.total() >= self.samples:
             reason, count = left_out.most_common(1)[0]

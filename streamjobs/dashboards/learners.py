@@ -72,9 +72,13 @@ def learners() -> Dashboard:
         ),
         chart(
             "Labels",
-            "Rows that came with a label, and labels that were learned clipped.",
+            "Rows that came with a label, labels that were learned clipped, and rows whose class is unknown.",
             "cps",
-            [Query(labels, "labels {{instance}}"), Query(rate("targets_clipped_total"), "clipped {{instance}}")],
+            [
+                Query(labels, "labels {{instance}}"),
+                Query(rate("targets_clipped_total"), "clipped {{instance}}"),
+                Query(rate("rows_unknown_total"), "unknown {{instance}}"),
+            ],
         ),
         chart(
             "Delay of labels",
@@ -89,6 +93,15 @@ def learners() -> Dashboard:
             [
                 Query(rate("samples_skipped_total", "reason"), "{{reason}}"),
                 Query(rate("numbers_filled_total"), "numbers filled {{instance}}"),
+            ],
+        ),
+        chart(
+            "Sensors",
+            "Samples taken by sensor, and how often rows were left out for want of one; 0 without [source.sensors].",
+            "cps",
+            [
+                Query(f"{rate('sensor_samples_total', 'sensor')} or vector(0)", "samples {{sensor}}"),
+                Query(f"{rate('sensor_gaps_total', 'sensor')} or vector(0)", "gaps {{sensor}}"),
             ],
         ),
         chart(

@@ -13,14 +13,16 @@ from algorithms import Learner
 from algorithms.heads.gated import GatedRls
 from streamjobs.core.state.population import Population, encode, learner_table
 from streamjobs.errors import ConfigError
-from streamjobs.fit import report
+from streamjobs.fit import rejection, report
 from streamjobs.fit.evaluation import Runs, leave_one_out
 from streamjobs.fit.inputs import Columns, inputs_of
 from streamjobs.fit.learning import Recipe, Way, learned_from
 from streamjobs.fit.progress import Progress
 from streamjobs.fit.reading import Read, read
 from streamjobs.fit.recordings import Recordings, shuffled
+from streamjobs.fit.rejection import Judged, learn_rejection
 from streamjobs.job_files import read_table
+from streamjobs.recordings.tables import HOW, How
 from streamjobs.schema_registry.files import definition_of
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.load import composition_from
@@ -47,6 +49,7 @@ class Asked:
     label_delay: str = "20s"
     report: bool = True
     force: bool = False
+    how: How = HOW
 
 
 class Evaluated(NamedTuple):
@@ -64,6 +67,7 @@ class Fitted(NamedTuple):
     nbytes: int  # of the file
     picture: Path | None
     stated: bool  # the job itself names a population
+    judged: Judged | None  # with [head] reject
 
 
 def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], None]) -> Fitted:
@@ -83,7 +87,7 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
     late = max(1, round(_duration("--label-delay", asked.label_delay) / hop))
     if asked.recording is not None and asked.pause is not None:
         raise ConfigError("--recording and --pause both tell recordings apart; give one of them.")
-    columns = Columns(asked.key, asked.time, asked.recording, asked.pause is not None)
+    columns = Columns(asked.key, asked.time, asked.recording, asked.pause is not None, asked.how)
     inputs = inputs_of(settings, asked.sources, columns)
     recipe, model = recipe_of(composition), settings.learner.name
     for line in inputs.said:
@@ -97,6 +101,7 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
             pause=pause,
             column=inputs.recording,
             schema=definition_of(settings.source),
+            by_file=inputs.by_file,
             progress=lambda tally: progress.at(tally.samples),
         )
         for line in report.described(data_read):
@@ -108,16 +113,21 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
         evaluated = None
         if asked.report:
             evaluated = _evaluate(data_read.data, report.ways_of(recipe, model), asked, late, progress)
+        judged = _judge(data_read.data, recipe, composition.reject, asked, late, progress)
         progress.stage("learning from everybody")
         population = population_of(data_read.data, composition, recipe)
+        if judged is not None:
+            population = population._replace(reject=judged.rejection)
     if evaluated is not None:
         say("\n" + report.as_text(data_read.data, *evaluated) + "\n")
+    if judged is not None:
+        say(rejection.as_text(judged) + "\n")
     data = encode(population)
     write(output, data)
     if picture is not None and evaluated is not None:
         title = f"{settings.job.name}: people nobody has seen"
         write(picture, report.as_picture(title, data_read.data, evaluated.runs, evaluated.ways).encode())
-    return Fitted(data_read, evaluated, population, output, len(data), picture, stated)
+    return Fitted(data_read, evaluated, population, output, len(data), picture, stated, judged)
 
 
 def _composition(asked: Asked) -> tuple[Composition, Path, bool]:
@@ -207,6 +217,16 @@ def _evaluate(data: Recordings, ways: list[Way], asked: Asked, late: int, progre
     progress.stage("leaving each person out", len(people) * asked.shuffles)
     runs = leave_one_out(data, ways, shuffles=asked.shuffles, people=people.tolist(), late=late, progress=progress.step)
     return Evaluated(runs, ways, late, asked.shuffles)
+
+
+def _judge(
+    data: Recordings, recipe: Recipe, share: float | None, asked: Asked, late: int, progress: Progress
+) -> Judged | None:
+    """The threshold of [head] reject, and with a report what it is worth; None where the job states none."""
+    if share is None:
+        return None
+    progress.stage("learning what is unknown", rejection.steps(data, activities=asked.report))
+    return learn_rejection(data, recipe, share, late=late, activities=asked.report, progress=progress.step)
 
 
 def population_of(data: Recordings, composition: Composition, recipe: Recipe) -> Population:

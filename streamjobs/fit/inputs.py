@@ -1,15 +1,18 @@
 """Opens the inputs of a fit: files and topics, as records whose keys are people."""
 
 import contextlib
+import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from streamjobs.core.messages import Stored
+from streamjobs.core.decoding.keys import each_keyed
+from streamjobs.core.messages import Record
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import KEYS
-from streamjobs.recordings.files import records_of, rows_of
+from streamjobs.recordings.files import recordings_of, records_of, rows_of
+from streamjobs.recordings.tables import HOW, How, untold
 from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.sections import Settings
 
@@ -24,12 +27,23 @@ class Columns(NamedTuple):
     time: str | None
     recording: str | None
     by_pauses: bool  # no column tells recordings apart
+    how: How = HOW
+    by_file: bool = False  # each file is a recording
+
+    @property
+    def said(self) -> str:
+        """Which columns are read as what, for people."""
+        whose = f"people by the name of the {self.how.key_from}" if self.how.key_from else f"people by column {self.key!r}"
+        if self.by_file:
+            return whose + ", recordings by file"
+        return whose + (f", recordings by column {self.recording!r}" if self.recording else "")
 
 
 class Inputs(NamedTuple):
-    sources: list[Iterator[Stored]]  # each with a topic or partition of its own
+    sources: list[Iterator[Record]]  # each with a topic or partition of its own
     said: list[str]  # which columns are read as what, for people
     recording: str | None  # column whose value follows the person in the key
+    by_file: bool = False  # the name of the file does
 
 
 def inputs_of(settings: Settings, names: Sequence[str], columns: Columns) -> Inputs:
@@ -50,41 +64,46 @@ def inputs_of(settings: Settings, names: Sequence[str], columns: Columns) -> Inp
     if settings.source.time is None and columns.time is None:
         raise ConfigError("windows need times; name the file's column with --time, or in the job file as [source] time.")
     chosen = [_chosen(path, settings, columns) for path in paths]
-    recording = chosen[0].recording
-    if any((one.recording is None) != (recording is None) for one in chosen):
-        raise ConfigError("--input: only some files have a column that tells recordings apart; give --pause to ignore it.")
-    said = dict.fromkeys(
-        f"people by column {one.key!r}" + (f", recordings by column {one.recording!r}" if one.recording else "")
-        for one in chosen
-    )
+    recording, by_file = chosen[0].recording, all(one.by_file for one in chosen)
+    if any((one.recording is None) != (recording is None) or one.by_file != by_file for one in chosen):
+        raise ConfigError(
+            "--input: only some of them tell recordings apart, by a column or by file; give --pause to ignore it."
+        )
+    said = dict.fromkeys(one.said for one in chosen)
     sources = [_file(path, settings, one) for path, one in zip(paths, chosen, strict=True)]
-    return Inputs(sources, list(said), recording)
+    return Inputs(sources, list(said), recording, by_file)
 
 
-def _topic(settings: Settings, name: str) -> Iterator[Stored]:
+def _topic(settings: Settings, name: str) -> Iterator[Record]:
     from streamjobs.kafka.reader import topic_records
 
     topic, most = name.partition(":")[2] or settings.source.topic, settings.source.max_bytes
     with contextlib.closing(topic_records(settings.broker, topic, max_bytes=most)) as records:
-        yield from records
+        yield from each_keyed(settings.source, records)
 
 
-def _file(path: Path, settings: Settings, columns: Columns) -> Iterator[Stored]:
-    assert columns.key is not None
-    records = records_of(path, settings.source, columns.key, columns.time, settings.side, columns.recording)
+def _file(path: Path, settings: Settings, columns: Columns) -> Iterator[Record]:
+    records = records_of(
+        path, settings.source, columns.key, columns.time, settings.side, columns.recording, columns.how, columns.by_file
+    )
     for record in records:
         yield record._replace(topic=str(path))
 
 
 def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
     """The columns of a file; raises ConfigError if one that the job or the command line names is missing."""
-    rows = list(itertools.islice(rows_of(path), LOOK_AT))
+    how = dataclasses.replace(columns.how, preset=settings.source.preset)
+    if settings.window is not None:
+        how = dataclasses.replace(how, rate=settings.window.rate)
+    quiet = dataclasses.replace(how, tell=untold)
+    rows = list(itertools.islice(rows_of(path, quiet, _wanted(settings, columns)), LOOK_AT))
     present = list(dict.fromkeys(name for row in rows for name in row))
     if not present:
         raise ConfigError(f"{path}: expected recordings of two people or more; got no rows.")
     source, lower = settings.source, {name.lower(): name for name in reversed(present)}
-    key = columns.key or next((lower[name] for name in KEYS if name in lower), None)
-    if key is None:
+    usual = None if how.key_from else next((lower[name] for name in KEYS if name in lower), None)
+    key = columns.key or source.key or usual
+    if key is None and how.key_from is None:
         raise ConfigError(f"{path}: name the column that tells people apart with --key; the file has {_listed(present)}.")
     recording = columns.recording or next((lower[name] for name in RECORDINGS if name in lower), None)
     fields = source.record_fields if source.sensors is None else source.record_fields[:1]  # others: of some sensors' records
@@ -99,7 +118,15 @@ def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
     for name, what in needed:
         if name is not None and all(column_path(name).find(row) is ABSENT for row in rows):
             raise ConfigError(f"{path}: no column {name!r} {what}; the file has {_listed(present)}.")
-    return Columns(key, columns.time, None if columns.by_pauses else recording, columns.by_pauses)
+    by_file = recording is None and not columns.by_pauses and len(recordings_of(path, quiet)) > 1
+    return Columns(key, columns.time, None if columns.by_pauses else recording, columns.by_pauses, how, by_file)
+
+
+def _wanted(settings: Settings, columns: Columns) -> list[str]:
+    """The columns that are needed of an export."""
+    source = settings.source
+    named = [*source.record_fields, source.label, source.record_time, source.key, settings.side, *columns[:3]]
+    return [name for name in named if isinstance(name, str)]
 
 
 def _listed(names: Sequence[str]) -> str:

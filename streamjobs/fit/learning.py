@@ -87,6 +87,7 @@ class Way:
 
 class Decided(NamedTuple):
     chosen: Array  # (n,) class of each window, -1 none
+    scores: Array  # (n, classes) that decided
     out: Outputs  # of the head, a row per window
 
 
@@ -119,8 +120,9 @@ def decided(
     work["smoothing"] = smoothing.workspace(smoothing.begin(shape, 0))
     work[BOOKS] = choosing.counts.workspace(known)
     choosing.counts.load(work[BOOKS], 0, known)
-    chosen = choosing.advance(work, slots, out.prediction, codes, learn).chosen
-    return Decided(chosen[~label], Outputs(*(array[~label] for array in out)))
+    said = choosing.advance(work, slots, out.prediction, codes, learn)
+    assert said.smoothed is not None
+    return Decided(said.chosen[~label], said.smoothed[~label], Outputs(*(array[~label] for array in out)))
 
 
 def scores_of(recipe: Recipe, start: Start, learned: Learned, Z: Array, Y: Array, learn: Array) -> Outputs:

@@ -6,18 +6,18 @@ windows and statistics are exactly a worker's, now and in later releases.
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.core.decoding.wire_format import Definition
 from streamjobs.core.job import Job
-from streamjobs.core.messages import Output, Stored
+from streamjobs.core.messages import Output, Record
 from streamjobs.errors import ConfigError
 from streamjobs.fit.recordings import Recordings
+from streamjobs.recordings.places import natural
 from streamjobs.replay.engine import Replay, Tally
 from streamjobs.settings.sections import HeadSection, LearnerSection, ScalingSection, Settings
 
@@ -64,18 +64,20 @@ class _Rows:
 
 def read(
     settings: Settings,
-    sources: Iterable[Iterable[Stored]],
+    sources: Iterable[Iterable[Record]],
     *,
     pause: float,
     column: str | None,
     schema: Definition | None = None,
+    by_file: bool = False,
     progress: Callable[[Tally], None] = lambda tally: None,
 ) -> Read:
     """All windows of all sources. Each source needs a topic or partition of its own, or it hides another's records.
 
-    column: name of the column that tells recordings apart; then a key is the person, a NUL and the recording. None: keys
-    are people, and a recording ends at a pause of more than `pause` seconds between two windows, or where the label
-    changes. Raises ConfigError if nothing can be learned from the windows.
+    column: name of the column that tells recordings apart; then a key is the person, a NUL and the recording, as it is with
+    by_file, where the file's name is the recording. Neither: keys are people, and a recording ends at a pause of more than
+    `pause` seconds between two windows, or where the label changes. Raises ConfigError if nothing can be learned from the
+    windows.
     """
     assert settings.window is not None
     rows, replay = _Rows(), Replay(Job.from_settings(_passing_through(settings), schema=schema))
@@ -85,8 +87,8 @@ def read(
     labelled = [i for i, label in enumerate(rows.labels) if label is not None]
     usable = [i for i in labelled if np.isfinite(rows.X[i]).all()]
     _require_labelled_windows(rows, tally, settings, labelled)
-    if column is not None:
-        apart, places = f"by column {column!r}", _by_column(rows, usable)
+    if column is not None or by_file:
+        apart, places = "by file" if column is None else f"by column {column!r}", _by_column(rows, usable)
     else:
         apart = f"by pauses of more than {pause:g} s and by changes of the label"
         places = _by_pauses(rows, usable, settings.window.length, pause)
@@ -111,7 +113,7 @@ def _passing_through(settings: Settings) -> Settings:
     head = HeadSection(name="lms", classes=classes, max_classes=max(MOST_CLASSES, len(classes or ())))
     return Settings(
         job=settings.job,
-        source=settings.source.model_copy(update={"max_key_bytes": KEY_BYTES}),
+        source=settings.source.model_copy(update={"max_key_bytes": KEY_BYTES, "key": None}),  # keys are people by now
         window=settings.window,
         scaling=ScalingSection(method="none"),
         learner=LearnerSection(name="scaling", method="none"),  # type: ignore[call-arg]
@@ -185,12 +187,3 @@ def _numbered(rows: _Rows, usable: list[int], places: list[tuple[str, str]], dec
         names,
         ["", *people],
     )
-
-
-def natural(text: str) -> list[Any]:
-    """Sorts p2 before p10.
-
-    >>> sorted(["p10", "p2", "7"], key=natural)
-    ['7', 'p2', 'p10']
-    """
-    return [(0, int(part), "") if part[0] in "0123456789" else (1, 0, part) for part in re.findall(r"[0-9]+|[^0-9]+", text)]

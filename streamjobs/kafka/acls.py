@@ -37,7 +37,14 @@ class Right(NamedTuple):
 def rights(settings: Settings, job_sinks: Mapping[str, str], principal: str) -> list[Right]:
     """Every right a worker of this job needs, and no other. job_sinks: sink -> topic (those that are on)."""
     name = settings.job.name
-    needed = [Right(principal, "topic", settings.source.topic, "literal", ("Read", "Describe"), "input")]
+    source, of_input = settings.source, ["Read", "Describe"]
+    needed = []
+    if source.rekeyed:  # `streamjobs rekey` reads one topic, and writes the job's input
+        of_input = ["Read", "Write", "Describe"]
+        needed.append(Right(principal, "topic", source.base_topic, "literal", ("Read", "Describe"), "rekey"))
+        needed.append(Right(principal, "group", source.topic, "literal", ("Read",), "rekey"))
+        needed.append(Right(principal, "transactional-id", source.topic, "literal", ("Write", "Describe"), "rekey"))
+    needed.append(Right(principal, "topic", source.topic, "literal", tuple(of_input), "input"))
     for sink, topic in job_sinks.items():
         needed.append(Right(principal, "topic", topic, "literal", ("Write", "Describe"), sink))
     changelog = topics.changelog(settings)

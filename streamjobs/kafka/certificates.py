@@ -9,8 +9,7 @@ from typing import Any
 
 from streamjobs.errors import ConfigError
 from streamjobs.kafka.secrets import secret_of
-from streamjobs.settings.broker import BrokerSection
-from streamjobs.settings.registry import RegistrySection
+from streamjobs.settings.broker import BrokerSection, RegistrySection
 
 Reached = BrokerSection | RegistrySection  # what says how it is reached over TLS
 

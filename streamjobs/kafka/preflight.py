@@ -15,9 +15,18 @@ from streamjobs.errors import SetupError
 from streamjobs.kafka import client, groups, layout, timeouts, topics
 from streamjobs.kafka.authorization import missing_rights
 from streamjobs.kafka.certificates import days_left
-from streamjobs.kafka.topic_id import MISSING, Origin, another_input, changelog_of, recreated_changelog, topic_ids
+from streamjobs.kafka.topic_id import (
+    MISSING,
+    Origin,
+    another_input,
+    changelog_of,
+    decided_time_unit,
+    recreated_changelog,
+    topic_ids,
+)
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
+from streamjobs.settings.time_units import AUTO
 
 ENDS_WITHIN = 30.0  # seconds; electing a leader takes some of them
 IDS_WITHIN = 3.0  # seconds until every node knows a topic that was just created
@@ -34,6 +43,7 @@ class InputTopic(NamedTuple):
     ends: dict[int, int]  # the offset each partition ended at
     origin: Origin
     growth: layout.Growth | None = None  # with `drain`
+    unsent: str | None = None  # a topic of features that exists and gets none any more
 
 
 def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopic:
@@ -61,9 +71,9 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
     if not drain:
         layout.require_laid_out(source, pending, counts[source])
     laid_out_for = counts[source] if pending is None else pending.before
-    return InputTopic(
-        counts[source], _ends(admin, settings, counts[source]), origin._replace(partitions=laid_out_for), pending
-    )
+    origin = origin._replace(partitions=laid_out_for, time_unit=_time_unit(settings, commits))
+    unsent = topics.unsent_features(settings, job.sinks, counts)
+    return InputTopic(counts[source], _ends(admin, settings, counts[source]), origin, pending, unsent)
 
 
 def obstacles(settings: Settings, job: JobLike) -> list[str]:
@@ -86,6 +96,20 @@ def obstacles(settings: Settings, job: JobLike) -> list[str]:
     except SetupError as error:
         return [str(error)]
     return []
+
+
+def _time_unit(settings: Settings, commits: Commits) -> str:
+    """What was decided for [source] time_unit = "auto"; "" where nothing was, or another setting names the unit."""
+    if settings.source.time_unit != AUTO:
+        return ""
+    of_input = _of_input(settings, commits).values()
+    return decided_time_unit(settings.source.topic, [one.metadata for one in of_input])
+
+
+def kept_time_unit(settings: Settings) -> str:
+    """What workers have decided for time_unit = "auto"; "" where they have not. Raises SetupError if no broker tells."""
+    _, counts = topics.connect(settings.broker, [settings.source.topic])
+    return _time_unit(settings, _all_commits(settings)) if settings.source.topic in counts else ""
 
 
 def _growth(settings: Settings, commits: Commits, partitions: int) -> layout.Growth | None:
@@ -189,6 +213,14 @@ def _ends(admin: AdminClient, settings: Settings, partitions: int) -> dict[int, 
                     "check that this worker may read it and that each of its partitions has a leader."
                 ) from None
         time.sleep(RETRY_EVERY)
+
+
+def unsent_outputs(settings: Settings, job: JobLike) -> Iterator[str]:
+    """A sentence for a topic of features that exists and would get none."""
+    _, counts = topics.connect(settings.broker)
+    unsent = topics.unsent_features(settings, job.sinks, counts)
+    if unsent is not None:
+        yield f"[sinks]: {topics.UNSENT.format(unsent)}"
 
 
 def expiring_certificates(broker: BrokerSection) -> Iterator[str]:

@@ -25,6 +25,7 @@ from streamjobs.settings.broker import BrokerSection
 MAX_AT_ONCE = 5_000  # records of one poll
 POLL_MS = 50  # one poll waits this long for records
 STALLED = 30.0  # seconds without any progress before the broker counts as gone
+LOOK_EVERY = 0.5  # seconds, for records that come while a live topic is read
 FETCH_BYTES = 16 << 20  # at most, of one fetch
 
 Range = tuple[int, int | None]  # first offset, and end (None: the end at the start of the reading)
@@ -46,6 +47,41 @@ def topic_records(
     finally:
         consumer.close()
     return read(broker, topic, ranges, in_turn=True, max_bytes=max_bytes)
+
+
+def newest(
+    broker: BrokerSection, topic: str, count: int, until: float, *, max_bytes: int = 0
+) -> Generator[Stored, None, None]:
+    """About so many of the newest records, and those that come until time.monotonic() says `until`, while there are fewer.
+
+    As many of each partition. There is no group, and nothing is committed. max_bytes: as for `topic_records`. Raises
+    SetupError as it does.
+    """
+    read_to: dict[int, int] = {}
+    found = 0
+    while found < count:
+        consumer = Consumer({**client.for_confluent(broker), "group.id": "streamjobs-replay"})  # never becomes a member
+        try:
+            ends = _ranges(consumer, topic, None, None)
+        except KafkaException as error:
+            raise client.unanswered(broker, error) from None
+        finally:
+            consumer.close()
+        known = {partition: (first, end) for partition, (first, end) in ends.items() if end is not None}
+        ranges: dict[int, Range] = {}
+        left = count
+        for n, (partition, (first, end)) in enumerate(sorted(known.items(), key=lambda one: one[1][1] - one[1][0])):
+            take = min(end - first, -(-left // (len(known) - n)))  # what small partitions lack, larger ones give
+            left -= take
+            ranges[partition] = read_to.get(partition, end - take), end
+            read_to[partition] = end
+        for record in read(broker, topic, ranges, max_bytes=max_bytes):
+            found += 1
+            yield record
+        if time.monotonic() >= until:
+            return
+        if found < count:
+            time.sleep(min(LOOK_EVERY, max(0.0, until - time.monotonic())))
 
 
 def _ranges(consumer: Any, topic: str, begin_ms: int | None, end_ms: int | None) -> dict[int, Range]:
@@ -99,6 +135,20 @@ def read(
             runner.run(reader.close())
 
 
+def consumer_of(broker: BrokerSection, **settings: Any) -> Any:
+    """A consumer without a group, of committed records; not started. Call it in the event loop."""
+    return AIOKafkaConsumer(
+        **client.for_aiokafka(broker),
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",  # where retention has deleted a wanted offset
+        isolation_level="read_committed",
+        fetch_max_wait_ms=POLL_MS,
+        fetch_max_bytes=FETCH_BYTES,
+        check_crcs=False,  # as in librdkafka, whose mock broker changes batches after computing their checksum
+        **settings,
+    )
+
+
 class _Reader:
     """A consumer without a group."""
 
@@ -107,15 +157,7 @@ class _Reader:
         self.consumer: Any = None
 
     async def open(self) -> None:
-        self.consumer = AIOKafkaConsumer(
-            **client.for_aiokafka(self.broker),
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",  # where retention has deleted a wanted offset
-            isolation_level="read_committed",
-            fetch_max_wait_ms=POLL_MS,
-            fetch_max_bytes=FETCH_BYTES,
-            check_crcs=False,  # as in librdkafka, whose mock broker changes batches after computing their checksum
-        )
+        self.consumer = consumer_of(self.broker)
         await self.consumer.start()
 
     async def close(self) -> None:

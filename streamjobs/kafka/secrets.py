@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pydantic import SecretStr
 
 from streamjobs.errors import ConfigError
-from streamjobs.settings.broker import BrokerSection
-from streamjobs.settings.registry import RegistrySection
+from streamjobs.settings.broker import BrokerSection, RegistrySection
 from streamjobs.settings.sections import MetricsSection
 
 MASK = "****"

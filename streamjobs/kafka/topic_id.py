@@ -27,6 +27,7 @@ HEADER = "streamjobs-input"  # of a changelog record: id of the input's topic
 NAME_HEADER = "streamjobs-input-topic"  # of a changelog record: its name
 MISSING = "missing"  # instead of an id: the broker knows no such topic
 METADATA = "changelog="  # in the metadata of a committed offset, before the changelog's id
+TIME_UNIT = "time-unit="  # the same, before the unit that was decided
 RESTORE = (
     "Stop all workers, then run 'streamjobs state restore JOB --from-local' where their [state] directories are; without "
     "these, 'streamjobs state restore JOB --accept' goes on with what the changelog holds."
@@ -40,6 +41,7 @@ class Origin(NamedTuple):
     input_id: str = ""
     changelog_id: str = ""
     partitions: int = 0  # of the input, that the states are laid out for, see `layout`; 0: unknown
+    time_unit: str = ""  # that was decided for [source] time_unit = "auto"
 
     @classmethod
     def of(cls, marks: Mapping[str, str]) -> "Origin":
@@ -62,7 +64,11 @@ class Origin(NamedTuple):
     @property
     def metadata(self) -> str:
         """Of a committed offset."""
-        known = (METADATA + self.changelog_id if self.changelog_id else "", mark(self.partitions) if self.partitions else "")
+        known = (
+            METADATA + self.changelog_id if self.changelog_id else "",
+            mark(self.partitions) if self.partitions else "",
+            TIME_UNIT + self.time_unit if self.time_unit else "",
+        )
         return " ".join(filter(None, known))
 
 
@@ -108,7 +114,27 @@ def newest_input(headers: Iterable[Headers], known: Origin | None = None) -> Ori
 
 def changelog_of(metadata: str | None) -> str:
     """The changelog's id in the metadata of a committed offset; "" where an older release or a tool committed it."""
-    return next((word.removeprefix(METADATA) for word in (metadata or "").split() if word.startswith(METADATA)), "")
+    return _word(metadata, METADATA)
+
+
+def time_unit_of(metadata: str | None) -> str:
+    """The unit of event times in the metadata of a committed offset; "" where none was decided."""
+    return _word(metadata, TIME_UNIT)
+
+
+def _word(metadata: str | None, mark: str) -> str:
+    return next((word.removeprefix(mark) for word in (metadata or "").split() if word.startswith(mark)), "")
+
+
+def decided_time_unit(topic: str, metadata: Iterable[str | None], ours: str = "") -> str:
+    """The unit that the group's offsets tell, or else `ours`. Raises SetupError where they, or they and ours, differ."""
+    units = sorted({unit for one in metadata if (unit := time_unit_of(one))} | ({ours} if ours else set()))
+    if len(units) > 1:
+        raise SetupError(
+            f"topic {topic}: workers have decided different units of its event times ({', '.join(units)}) for time_unit = "
+            "'auto', so it mixes them. Let producers send one, give the job a new [job] name and set [source] time_unit."
+        )
+    return units[0] if units else ""
 
 
 def require_same_input(job: str, present: Origin, known: Origin) -> None:

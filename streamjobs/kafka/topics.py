@@ -20,6 +20,10 @@ KNOWN_WITHIN = 5.0  # seconds until every node knows a new topic
 USABLE_WITHIN = 20.0  # seconds until every new partition has a leader
 KAFKA_MAX_BYTES = 1_048_588  # Kafka's own limit of a record batch where a topic sets none
 HEADER_BYTES = 64 << 10  # that the headers of a dead letter may add
+UNSENT = (
+    "topic {0} exists and gets no features: version 2 sends them only to a topic that is named. "
+    "Set features = '{0}' to go on, or features = '' to leave it."
+)
 ADD_RIGHT = "add it ('streamjobs topics plan JOB --acl' prints all that are needed)."
 
 
@@ -50,7 +54,8 @@ def writer_of(job: str, partition: int) -> str:
 def plan(settings: Settings, job_sinks: Mapping[str, str], partitions: int, state_bytes: int = 0) -> list[TopicPlan]:
     """All topics of a job. job_sinks: sink -> topic (those that are on); state_bytes: a key's largest snapshot."""
     letter_bytes = str(max(KAFKA_MAX_BYTES, settings.source.max_bytes) + HEADER_BYTES)
-    plans = [TopicPlan(settings.source.topic, "input", partitions, {})]
+    copied = {"max.message.bytes": letter_bytes, "message.timestamp.type": "CreateTime"} if settings.source.rekeyed else {}
+    plans = [TopicPlan(settings.source.topic, "input", partitions, copied)]
     for sink, topic in job_sinks.items():
         # A dead letter is the record as it came plus headers: it must fit wherever its input did.
         config = {"max.message.bytes": letter_bytes} if sink == "dlq" else {}
@@ -108,6 +113,16 @@ def problems_of(
     return problems
 
 
+def unsent_features(settings: Settings, job_sinks: Mapping[str, str], counts: Mapping[str, int]) -> str | None:
+    """The topic of features that version 1 of [sinks] would write: it exists, and this job does not name it.
+
+    counts: partitions by topic, of `connect`.
+    """
+    topic = f"{settings.source.base_topic}.features"
+    left_out = settings.sinks.version > 1 and settings.sinks.features is None and topic not in job_sinks.values()
+    return topic if left_out and topic in counts else None
+
+
 def behind_input(settings: Settings, job_sinks: Mapping[str, str], counts: Mapping[str, int]) -> dict[str, int]:
     """Outputs and changelog that have fewer partitions than the input, with their numbers. counts: of `connect`."""
     partitions, names = counts.get(settings.source.topic, 0), (*job_sinks.values(), changelog(settings))
@@ -130,7 +145,8 @@ def create(
 ) -> list[TopicPlan]:
     """Create the topics that are missing, wait until they can be used, and return them.
 
-    partitions: of a new input, 4 where None; an existing input decides for all. replication: None = the broker's default.
+    partitions: of a new input, 4 where None, or as many as the topic has that it is rekeyed from; an existing input decides
+    for all. replication: None = the broker's default.
     roles: create topics of these roles only (a worker creates just its changelog); None = all.
     Raises SetupError where the broker does not answer, refuses, or `partitions` differs from the existing input's; or, with
     nothing created, where the changelog has fewer partitions than the input.
@@ -145,7 +161,8 @@ def create(
     behind = behind_input(settings, job_sinks, counts)
     if there is not None and changelog(settings) in behind:
         raise SetupError(layout.grown(settings.source.topic, there, behind))
-    missing = [one for one in plan(settings, job_sinks, there or partitions or 4, state_bytes) if one.name not in counts]
+    wanted = there or partitions or counts.get(settings.source.base_topic, 4)
+    missing = [one for one in plan(settings, job_sinks, wanted, state_bytes) if one.name not in counts]
     if roles is not None:
         missing = [one for one in missing if one.role in roles]
     if missing:

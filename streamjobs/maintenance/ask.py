@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamjobs.core.job import Job
+from streamjobs.core.partitioners import PARTITIONERS
 from streamjobs.maintenance.copies import Entry
-from streamjobs.maintenance.partitioners import PARTITIONERS
 from streamjobs.maintenance.summary import details, details_of
 
 

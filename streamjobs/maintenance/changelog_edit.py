@@ -39,7 +39,7 @@ def admin_of(settings: Settings) -> AdminClient:
     return AdminClient(client.for_confluent(settings.broker))
 
 
-def _ask(settings: Settings, ask: Callable[[], Any]) -> Any:
+def ask(settings: Settings, ask: Callable[[], Any]) -> Any:
     """The broker's answer; asks again for a while if a leader or coordinator is not known yet.
 
     Raises SetupError if the broker does not answer or refuses.
@@ -73,7 +73,7 @@ def count_workers(settings: Settings) -> int:
     """Members of the job's consumer group. Raises SetupError if the broker does not tell."""
     list_topics(settings, admin_of(settings))  # fails in one sentence if no broker answers
     kafka = client.for_aiokafka(settings.broker)
-    return len(_ask(settings, lambda: groups.described(kafka, settings.job.name)).members)
+    return len(ask(settings, lambda: groups.described(kafka, settings.job.name)).members)
 
 
 def require_no_workers(settings: Settings) -> None:
@@ -117,7 +117,7 @@ def _offsets(settings: Settings, topic: str, spec: Any, level: Any) -> dict[int,
             answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=timeouts.ADMIN)
             return answers[place].result(2 * timeouts.ADMIN).offset
 
-        found[number] = _ask(settings, ask)
+        found[number] = ask(settings, ask)
     return found
 
 
@@ -125,7 +125,7 @@ def committed_offsets(settings: Settings, partitions: Iterable[int]) -> dict[int
     """The group's next input offsets, 0 if none is committed. Raises SetupError if the broker does not tell."""
     wanted = [TopicPartition(settings.source.topic, number) for number in partitions]
     kafka = client.for_aiokafka(settings.broker)
-    offsets: dict[int, int] = _ask(settings, lambda: groups.committed(kafka, settings.job.name, wanted))
+    offsets: dict[int, int] = ask(settings, lambda: groups.committed(kafka, settings.job.name, wanted))
     return offsets
 
 

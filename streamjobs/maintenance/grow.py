@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, layout, timeouts, topics
-from streamjobs.kafka.topic_id import Origin, changelog_of
+from streamjobs.kafka.topic_id import Origin, changelog_of, time_unit_of
 from streamjobs.maintenance import changelog_edit
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import Changelog
@@ -104,7 +104,8 @@ async def _mark(settings: Settings, before: int, partitions: int) -> None:
 
 async def commit_marked(settings: Settings, writer: Changelog, commit: layout.Commit, partitions: int) -> None:
     """End the writer's transaction with the offset of a commit and a new mark; what it says of the changelog stays."""
-    writer.origin = Origin(settings.source.topic, "", changelog_of(commit.metadata), partitions)
+    told = commit.metadata
+    writer.origin = Origin(settings.source.topic, "", changelog_of(told), partitions, time_unit_of(told))
     await writer.join(commit.offset)
     await writer.commit()
 

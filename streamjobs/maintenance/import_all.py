@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from streamjobs.core.job import Job
+from streamjobs.core.partitioners import MOST_ELSEWHERE, PARTITIONERS, misplaced
 from streamjobs.errors import ConfigError
 from streamjobs.maintenance.copies import Copy, Entry, printable
-from streamjobs.maintenance.partitioners import MOST_ELSEWHERE, PARTITIONERS, misplaced
 from streamjobs.maintenance.renew import offsets_of, restored_snapshot
 
 KEEP = "keep"  # instead of a partitioner: the partitions of the copy

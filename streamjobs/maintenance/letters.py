@@ -20,6 +20,7 @@ class Letter(NamedTuple):
     source: tuple[str, int, int]  # topic, partition and offset of the original record
     attempt: int
     version: str
+    key: bytes | None  # whose record it is: the record's own key, or the one inside its value where the job goes by that
 
     @property
     def place(self) -> Place:
@@ -47,7 +48,8 @@ def parse_letter(record: Record) -> Letter | None:
     except ValueError:
         return None
     place = record.partition, record.offset
-    return Letter(*place, record, text("reason"), text("message"), text("stage"), source, attempt, text("version"))
+    why, version = (text("reason"), text("message"), text("stage")), text("version")
+    return Letter(*place, record, *why, source, attempt, version, record.key)
 
 
 def original_headers(letter: Letter) -> list[tuple[str, bytes]]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from confluent_kafka import KafkaException, Producer
 
+from streamjobs.core.decoding.keys import key_reader
 from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client
@@ -18,22 +19,28 @@ SEND_WITHIN = 60.0  # seconds
 def read_letters(settings: Settings, topic: str) -> tuple[list[Letter], int]:
     """All dead letters in order, and the number of other records in the topic. Raises SetupError."""
     letters, others = [], 0
+    key_of = key_reader(settings.source) if settings.source.key is not None else None
     for record in records_of(settings.broker, topic, "[sinks] dlq"):
         letter = parse_letter(record)
         if letter is None:
             others += 1
         else:
-            letters.append(letter)
+            inside = None if key_of is None else key_of(letter.record).key
+            letters.append(letter if inside is None else letter._replace(key=inside))
     return sorted(letters, key=lambda letter: letter.place), others
 
 
 def sent_before(settings: Settings, chosen: Sequence[Letter]) -> set[bytes]:
-    """The ids of the dead letters that were sent back before; reads the input after the oldest chosen letter's record."""
-    start: dict[int, int] = {}
+    """The ids of the dead letters that were sent back before; reads their topics after the oldest chosen letter's record."""
+    starts: dict[str, dict[int, int]] = {}
     for letter in chosen:
-        _, partition, offset = letter.source
+        topic, partition, offset = letter.source
+        start = starts.setdefault(topic, {})
         start[partition] = min(start.get(partition, offset + 1), offset + 1)
-    return letter_ids(records_of(settings.broker, settings.source.topic, "[source] topic", start))
+    found: set[bytes] = set()
+    for topic, start in starts.items():
+        found |= letter_ids(records_of(settings.broker, topic, "[source] topic", start))
+    return found
 
 
 def send_back(settings: Settings, records: Sequence[Stored]) -> None:

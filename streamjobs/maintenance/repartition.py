@@ -33,7 +33,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from streamjobs.core.decoding.keys import each_keyed
 from streamjobs.core.messages import Stored
+from streamjobs.core.partitioners import MOST_ELSEWHERE, PARTITIONERS, Partitioner, misplaced
 from streamjobs.core.state import snapshot
 from streamjobs.errors import ConfigError, SetupError, SnapshotError
 from streamjobs.kafka import client, layout, preflight, reader, topics
@@ -41,7 +43,6 @@ from streamjobs.kafka.topic_id import Origin, newest_input, require_same_input
 from streamjobs.maintenance import changelog_edit
 from streamjobs.maintenance.changelog_edit import Change
 from streamjobs.maintenance.grow import await_marks, commit_marked
-from streamjobs.maintenance.partitioners import MOST_ELSEWHERE, PARTITIONERS, Partitioner, misplaced
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.failures import FencedError
@@ -232,7 +233,7 @@ class _Work:
         keys: dict[int, set[bytes]] = {number: set() for number in ranges}
         settings = self.settings
         records = reader.read(settings.broker, settings.source.topic, ranges, max_bytes=settings.source.max_bytes)
-        for record in islice(records, SAMPLED):
+        for record in each_keyed(settings.source, islice(records, SAMPLED)):
             if record.key is not None:
                 keys[record.partition].add(record.key)
         records.close()
@@ -248,7 +249,9 @@ class _Work:
         ranges: dict[int, tuple[int, int | None]] = {number: (start.get(number, 0), None) for number in numbers}
         topic = self.settings.source.topic
         records, keys = 0, set()
-        for record in reader.read(self.settings.broker, topic, ranges, max_bytes=self.settings.source.max_bytes):
+        source = self.settings.source
+        records_after = reader.read(self.settings.broker, topic, ranges, max_bytes=source.max_bytes)
+        for record in each_keyed(source, records_after):
             known = self.choose is not _unknown
             if record.key is not None and not (known and self._target(record.key, record.partition) == record.partition):
                 records += 1

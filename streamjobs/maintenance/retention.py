@@ -3,12 +3,14 @@
 import time
 from typing import NamedTuple
 
+from streamjobs.core.decoding.keys import key_reader
 from streamjobs.kafka import topics
 from streamjobs.maintenance.changelog_edit import admin_of, topic_config
 from streamjobs.maintenance.scan import records_of
 from streamjobs.settings.sections import Settings
 
 DAY = 86_400_000  # milliseconds
+REKEYED_FROM = "rekeyed"  # role of the topic that `streamjobs rekey` copies
 LONGEST = 100 * 365 * DAY  # a longer duration is no bound (such as Kafka's largest number)
 
 
@@ -16,7 +18,7 @@ class Holding(NamedTuple):
     """A topic that may hold records of the key."""
 
     topic: str
-    role: str  # input | state | a sink's name
+    role: str  # input | rekeyed | state | a sink's name
     records: int | None  # of this key; None: not counted
     policy: str  # cleanup.policy
     until: int | None  # at the latest, milliseconds since 1970; None: no bound
@@ -31,21 +33,27 @@ def holdings(settings: Settings, sinks: dict[str, str], key: bytes, partitions: 
     admin = admin_of(settings)
     roles = {settings.source.topic: "input", **{topic: sink for sink, topic in sinks.items()}}
     roles[topics.changelog(settings)] = "state"
+    if settings.source.rekeyed:
+        roles[settings.source.base_topic] = REKEYED_FROM
     topics_with_key = []
     for topic, role in roles.items():
         config = topic_config(admin, topic)
         if config:
-            records, newest = _count(settings, topic, key, partitions) if count else (None, None)
+            records, newest = _count(settings, topic, role, key, partitions) if count else (None, None)
             newest = newest if newest is not None else round(time.time() * 1000)
             topics_with_key.append(holding(topic, role, records, newest, config))
     return topics_with_key
 
 
-def _count(settings: Settings, topic: str, key: bytes, partitions: list[int]) -> tuple[int, int | None]:
+def _count(settings: Settings, topic: str, role: str, key: bytes, partitions: list[int]) -> tuple[int, int | None]:
     """The number of the key's records in a topic, without tombstones, and the newest one's timestamp."""
     count, newest = 0, None
-    for record in records_of(settings.broker, topic, "the job file", dict.fromkeys(partitions, 0)):
-        if record.key == key and record.value is not None:
+    inside = role == REKEYED_FROM or (settings.source.key is not None and role in ("input", "dlq"))
+    anywhere = role == REKEYED_FROM or (settings.source.rekeyed and role == "dlq")
+    key_of = key_reader(settings.source) if inside else lambda record: record
+    start = None if anywhere else dict.fromkeys(partitions, 0)
+    for record in records_of(settings.broker, topic, "the job file", start):
+        if key_of(record).key == key and record.value is not None:
             count += 1
             newest = max(newest or 0, record.timestamp)
     return count, newest

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import quoted
 from streamjobs.settings.times import NoZone, seconds_since_1970, zone_of
 
@@ -83,7 +84,7 @@ def read_times(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], di
     """
     found = {}
     for column in columns_of(rows):
-        if column.kind == "text" and says_time(column.name) and all(map(_is_iso, column.values)):
+        if column.kind == "text" and all(map(_is_iso, column.values)):
             found[column.name] = all(map(_has_zone, column.values))
     if not found:
         return list(rows), found
@@ -206,3 +207,15 @@ def reads_as_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def require_names(where: str, columns: Sequence[Column]) -> None:
+    """Raises ConfigError where the first line of a CSV holds numbers; pandas numbers columns from 0, which is fine."""
+    names = [column.name for column in columns]
+    if [name for name in names if name] == [str(n) for n in range(len(list(filter(None, names))))]:
+        return
+    if all(map(reads_as_number, names)):
+        got = ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
+        raise ConfigError(
+            f"{where}: expected names of columns in the first line, got numbers ({got}); add a line with names."
+        )

@@ -1,216 +1,293 @@
-"""Reads recordings as records in the job's own format, for `replay`, `check --sample`, `fit` and `init`.
+"""Reads recordings as records in the job's own format, for `replay`, `produce`, `check --sample`, `fit` and `init`.
 
-A recording is a table with a row per sample: JSON lines, CSV, Parquet, or an npz archive (columns as arrays; `X`
-with its `columns`). Rows keep the file's order.
+A recording is a table with a row per sample: a file, or the files that a tool wrote for its sensors, merged by time. A
+folder or a zip archive holds many. Rows keep the file's order.
 """
 
-import csv
+import dataclasses
 import itertools
 import math
-import zipfile
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 
+from streamjobs.core.decoding.keys import key_bytes
 from streamjobs.core.messages import PlainRow, Stored
 from streamjobs.errors import ConfigError
+from streamjobs.recordings.exports import Exported, columns_of_export, exported, rows_of_export
+from streamjobs.recordings.places import KINDS, Place, places
+from streamjobs.recordings.tables import HOW, LINES, How, Row, lines_of_file, rows_of_file
 from streamjobs.settings.paths import ABSENT, FieldPath, column_path, path_of
+from streamjobs.settings.presets import preset_of
 from streamjobs.settings.source import SourceSection
+from streamjobs.settings.time_units import AUTO, unit_of
 from streamjobs.settings.times import seconds_since_1970, zone_of
 from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
-Row = dict[str, Any]
-KINDS = {
-    ".jsonl": "a JSON object a line",
-    ".ndjson": "a JSON object a line",
-    ".csv": "CSV in UTF-8",
-    ".parquet": "Parquet",
-    ".npz": "an npz archive of plain arrays",
-}
 SECONDS = {unit: 1 / per_second for unit, per_second in TIME_UNITS.items()}  # of each unit
+TABLE = "the table"  # how messages name rows at hand
+MOST_NAMED = 5  # files that are named as left out
 
 
-def rows_of(path: Path) -> Iterator[Row]:
-    """The rows of a recording; values are Python numbers, texts, lists or None.
+class Recording(NamedTuple):
+    """One table: a file, or an export of several sensors."""
 
-    Raises ConfigError for a missing or damaged file, a folder, an unknown ending, or a CSV that would be read wrong.
+    parts: tuple[str, ...]  # folders and name, below what the user named
+    of: Place | Exported
+
+    def __str__(self) -> str:
+        return str(self.of)
+
+    @property
+    def name(self) -> str:
+        """Of the file, without endings; of an export its folder."""
+        return self.of.stem if isinstance(self.of, Place) else self.parts[-1]
+
+    @property
+    def folder(self) -> str:
+        """The folder that it is in."""
+        return self.parts[-2] if len(self.parts) > 1 else ""
+
+    def rows(self, how: How = HOW, wanted: Sequence[str] | None = None) -> Iterator[Row]:
+        """wanted: columns; of an export, sensors without one of them are not read."""
+        if isinstance(self.of, Exported):
+            return rows_of_export(self.of, how, wanted)
+        rows = rows_of_file(self.of, how)
+        if self.of.kind == ".parquet" and (named := dict(_partition(part) for part in self.of.folder if "=" in part)):
+            rows = ({**row, **named} for row in rows)
+        strip = preset_of(how.preset).strip if how.preset is not None else ()
+        return rows if not strip else map(lambda row: _stripped(row, strip), rows)
+
+
+class Table(NamedTuple):
+    """Rows at hand, such as those of a DataFrame, in the place of a recording."""
+
+    given: Iterable[Row]
+    of: None = None
+    name: str = "table"
+    folder: str = ""
+
+    def __str__(self) -> str:
+        return TABLE
+
+    def rows(self, how: How = HOW, wanted: Sequence[str] | None = None) -> Iterator[Row]:
+        return iter(self.given)
+
+
+def _partition(folder: str) -> tuple[str, str | None]:
+    """The column and its value that a folder of partitioned Parquet stands for: person=anna."""
+    name, _, value = folder.partition("=")
+    return unquote(name), None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
+
+
+def _stripped(row: Row, strip: Sequence[str]) -> Row:
+    """The row with columns that lack what a tool puts before their names."""
+    return {next((name[len(one) :] for one in strip if name.startswith(one)), name): value for name, value in row.items()}
+
+
+def recordings_of(path: Path, how: How = HOW) -> list[Recording]:
+    """The recordings of a file, a folder or a zip archive, in the natural order of their names.
+
+    Raises ConfigError where there is none.
     """
-    if path.is_dir():
-        raise ConfigError(f"{path}: expected a recording, got a folder; name one file of it.")
-    kind = path.suffix.lower()
-    if kind not in KINDS:
-        raise ConfigError(f"{path}: expected a recording that ends in {', '.join(KINDS)}; got {kind or 'no ending'!r}.")
-    if not path.is_file():
-        raise ConfigError(f"{path}: no such file.")
-    if kind == ".csv":
-        return _or_config_error(path, _csv(path))
-    if kind == ".parquet":
-        return _or_config_error(path, _parquet(path))
-    if kind == ".npz":
-        return _or_config_error(path, _npz(path))
-    return (row for _, row in _lines(path))
+    found = places(path)
+    if len(found) == 1 and not path.is_dir() and found[0].path == path and found[0].member is None:
+        return [Recording((path.absolute().parent.name, found[0].file), found[0])]
+    exports = _exports(found)
+    recordings: list[Recording] = []
+    aside: list[Place] = []
+    for place in found:
+        folder = next((place.folder[:n] for n in range(len(place.folder), -1, -1) if place.folder[:n] in exports), None)
+        if folder is not None:
+            if (export := exports[folder]) is not None and not any(one.of is export for one in recordings):
+                recordings.append(Recording(folder, export))
+        elif place.kind in KINDS:
+            recordings.append(Recording(place.parts, place))
+        else:
+            aside.append(place)
+    if not recordings:
+        what = "folder" if path.is_dir() else "archive"
+        raise ConfigError(f"{path}: expected recordings in this {what}, files that end in {', '.join(KINDS)}; got none.")
+    if aside:
+        named = ", ".join("/".join(place.parts[1:]) for place in aside[:MOST_NAMED])
+        how.tell(str(path), f"no recordings, left out: {named}" + (" ..." if len(aside) > MOST_NAMED else ""))
+    return recordings
 
 
-def _or_config_error(path: Path, rows: Iterator[Row]) -> Iterator[Row]:
-    """The rows; raises ConfigError if the file is damaged, or is not what its ending says."""
-    try:
-        yield from rows
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror or error}).") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: expected CSV in UTF-8, got bytes of another encoding; save it as UTF-8.") from None
-    except (ValueError, csv.Error, zipfile.BadZipFile):  # the libraries' own words would not help
-        raise ConfigError(f"{path}: expected {KINDS[path.suffix.lower()]}; it is damaged, or something else.") from None
+def _exports(found: Sequence[Place]) -> dict[tuple[str, ...], Exported | None]:
+    """The folders that a tool exported, from the outermost; each with all that is below it."""
+    folders: dict[tuple[str, ...], list[Place]] = {}
+    for place in found:
+        for n in range(len(place.folder) + 1):
+            folders.setdefault(place.folder[:n], []).append(place)
+    exports: dict[tuple[str, ...], Exported | None] = {}
+    for folder in sorted(folders, key=len):
+        if not any(folder[:n] in exports for n in range(len(folder))) and (one := exported(folder, folders[folder])):
+            exports[folder] = one
+    return exports
 
 
-def _lines(path: Path) -> Iterator[tuple[bytes, Row]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            text = line.strip()
-            if not text:
-                continue
-            try:
-                row = msgspec.json.decode(text)
-            except (msgspec.DecodeError, ValueError, RecursionError):  # also bytes that are not UTF-8
-                row = None  # not skipped: a broken line is a broken record, and becomes a dead letter
-            if row is not None and not isinstance(row, dict):
-                raise ConfigError(f"{path} line {number}: expected a JSON object, got {type(row).__name__}.")
-            yield text, row or {}
+def rows_of(path: Path, how: How = HOW, wanted: Sequence[str] | None = None) -> Iterator[Row]:
+    """The rows of all recordings of a file, folder or archive; values are Python numbers, texts, lists or None.
 
-
-def _csv(path: Path) -> Iterator[Row]:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = csv.reader(file)
-        names = next((cells for cells in rows if cells), [])
-        _require_commas(path, names)
-        twice = sorted(name for name, times in Counter(filter(None, names)).items() if times > 1)
-        if twice:
-            raise ConfigError(f"{path}: column {twice[0]!r} is there twice; give every column a name of its own.")
-        for cells in rows:
-            if any(cells[len(names) :]):  # such as a decimal comma that was taken for the end of a cell
-                raise ConfigError(
-                    f"{path} line {rows.line_num}: expected {len(names)} cells as in the first line, got {len(cells)}; "
-                    "commas stand between cells, and a decimal comma must be a point."
-                )
-            if cells:
-                yield dict(zip(names, map(_cell, cells), strict=False)) | dict.fromkeys(names[len(cells) :])
-
-
-def _require_commas(path: Path, names: Sequence[str]) -> None:
-    """Raises ConfigError where other characters stand between the names of the columns."""
-    for separator, what in ((";", "semicolons"), ("\t", "tabs")):
-        if sum(name.count(separator) for name in names) >= len(names) > 0:
-            raise ConfigError(
-                f"{path}: expected CSV with commas between cells, got {what} ({','.join(names)!r:.60}). Save it with commas "
-                "between cells and points in decimal numbers."
-            )
-
-
-def _cell(text: str | None) -> Any:
-    if text is None or text == "":
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _parquet(path: Path) -> Iterator[Row]:
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise ConfigError(f"{path}: reading Parquet needs pyarrow: pip install 'streamjobs[files]'.") from None
-    with parquet.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=10_000):
-            for row in batch.to_pylist():
-                yield {name: _told(value) for name, value in row.items()}
-
-
-def _told(value: Any) -> Any:
-    """A date with a time as ISO 8601, as records write it."""
-    return value.isoformat(sep="T") if isinstance(value, datetime) else value
-
-
-def _npz(path: Path) -> Iterator[Row]:
-    import numpy as np
-
-    with np.load(path, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    X = arrays.pop("X", None)
-    names = arrays.pop("columns", None)
-    if X is not None and names is not None and len(names) == X.shape[1]:
-        arrays = {str(name): X[:, i] for i, name in enumerate(names)} | arrays
-    elif X is not None:
-        arrays["x"] = X
-    lengths = [len(array) for array in arrays.values() if array.ndim]
-    n = len(X) if X is not None else max(set(lengths), key=lengths.count, default=0)
-    columns = {name: array for name, array in arrays.items() if array.ndim and len(array) == n}
-    for begin in range(0, n, 10_000):
-        lists = [array[begin : begin + 10_000].tolist() for array in columns.values()]
-        for values in zip(*lists, strict=True):
-            yield dict(zip(columns, values, strict=True))
+    wanted: columns that are needed, None for all. Raises ConfigError for what is missing or damaged, no recording, or could
+    be read in two ways.
+    """
+    return itertools.chain.from_iterable(one.rows(how, wanted) for one in recordings_of(path, how))
 
 
 def records_of(
     path: Path,
     source: SourceSection,
-    key: str,
+    key: str | None,
     time: str | None = None,
     side: str | None = None,
     recording: str | None = None,
+    how: How = HOW,
+    by_file: bool = False,
 ) -> Generator[Stored, None, None]:
-    """A recording as records of one partition, in file order; the offset is the row's number.
+    """The rows of a file, a folder or an archive as records of one partition, in order; the offset is the row's number.
 
-    key: column with the key, or a path to it, as all others. time: column with the record's timestamp, in the job's time
-    unit or ISO 8601; ConfigError is raised at the first row where it holds none (None: the job's event time; without one
-    1 ms a row). side: column that says how the sensor is worn, if the job mirrors. recording: column whose value is appended
-    to the key, after a NUL. For a JSON job, lines of JSON stay the bytes they are; all other rows are encoded in the job's
-    format, or in JSON where that has schemas, without envelope and compression. The first row is read at once, so that a
-    missing column raises ConfigError here.
+    key: column with the key, or a path to it, as others; None: as `how` says, or [source] key. time: column with the
+    record's timestamp, in the job's time unit or ISO 8601; ConfigError is raised at the first row where it holds none (None:
+    the job's event time; without one 1 ms a row). side: column that says how the sensor is worn, if the job mirrors.
+    recording: column whose value is appended to the key, after a NUL; by_file: the recording's own name is. For a JSON job,
+    lines of JSON stay the bytes they are; all other rows are encoded in the job's format, or in JSON where that has schemas,
+    without envelope and compression. The first row is read at once, so that a missing column raises ConfigError here.
     """
-    as_record = PlainRow if source.wrapped else Stored
-    source = source.unwrapped if source.wrapped else source
-    stamped, time = time is not None, time or source.record_time
-    lines = (
-        _lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") and source.format == "json" and path.is_file() else None
-    )
-    rows: Iterator[tuple[bytes | None, Row]] = lines or ((None, row) for row in rows_of(path))
-    read_ahead = list(itertools.islice(rows, 1))
-    for _, first in read_ahead:
-        _require_columns(path, first, (("key", key), ("time", time), ("recording", recording)))
-    key_of, time_of, recording_of = map(_getter, (key, time, recording))
+    how = dataclasses.replace(how, preset=how.preset or source.preset)
+    found = recordings_of(path, how)
+    first = _Records(found[0], source, key, time, side, recording, how, by_file)
 
     def stored() -> Generator[Stored, None, None]:
-        encode = _encoder(source, side)
-        for offset, (text, row) in enumerate(itertools.chain(read_ahead, rows)):
-            value, headers = (text, ()) if text is not None else encode(row)
-            moment = time_of(row)
-            stamp = _milliseconds(moment, source)
-            if stamp is None and stamped and row:  # a broken line is told as one
-                raise ConfigError(_no_time(path, offset, time, moment, source))
-            record_key = _key(key_of(row))
-            if recording is not None and record_key is not None:
-                record_key += b"\0" + (_key(recording_of(row)) or b"")
-            yield as_record(source.topic, 0, offset, offset if stamp is None else stamp, record_key, value, headers)
+        offset, at_first = 0, [first]
+        for one in found:
+            records = at_first.pop() if at_first else _Records(one, source, key, time, side, recording, how, by_file)
+            for record in records.stored(offset):
+                yield record
+                offset = record.offset + 1
 
     return stored()
 
 
-def _require_columns(path: Path, first: Row, columns: Iterable[tuple[str, str | None]]) -> None:
+def records_of_rows(
+    rows: Iterable[Row], source: SourceSection, key: str | None, time: str | None = None, side: str | None = None
+) -> Iterator[Stored]:
+    """As `records_of`, of rows at hand. The first one is read at once."""
+    return _Records(Table(rows), source, key, time, side, None, HOW, False).stored(0)
+
+
+class _Records:
+    """One recording as records; its first row is read when it is made."""
+
+    def __init__(
+        self,
+        recording: Recording | Table,
+        source: SourceSection,
+        key: str | None,
+        time: str | None,
+        side: str | None,
+        apart: str | None,
+        how: How,
+        by_file: bool,
+    ) -> None:
+        self.as_record = PlainRow if source.wrapped else Stored
+        source = source.unwrapped if source.wrapped else source
+        self.recording, self.source, self.side = recording, source, side
+        self.stamped, self.time = time is not None, time or source.record_time
+        self.apart = apart
+        key = _key_column(str(recording), source, key, how)
+        of, wanted = recording.of, None
+        if how.start is not None and source.time_unit == AUTO:
+            raise ConfigError("--start needs [source] time_unit: times that count from 0 do not tell theirs.")
+        if isinstance(of, Exported):
+            if source.sensors is not None:
+                raise ConfigError(
+                    f"{of}: its sensors are merged by time to one row; a job with [source.sensors] reads a record of each. "
+                    f"Use a job with preset = {of.preset.name!r} and without them."
+                )
+            wanted = [*source.record_fields, *filter(None, (source.label, side, key, apart, self.time))]
+            _require_sensors(of, source.record_fields, how)
+        lines = isinstance(of, Place) and of.kind in LINES and source.format == "json" and how.start is None
+        if lines and isinstance(of, Place):
+            self.rows: Iterator[tuple[bytes | None, Row]] = lines_of_file(of)
+        else:
+            self.rows = ((None, self._from_start(row, how.start)) for row in recording.rows(how, wanted))
+        self.ahead = list(itertools.islice(self.rows, 1))
+        for _, first in self.ahead:
+            _require_columns(str(recording), first, (("key", key), ("time", self.time), ("recording", apart)))
+        self.key_of, self.time_of, self.apart_of = map(_getter, (key, self.time, apart))
+        self.as_key, self.stamp_of = _key if source.key is None else key_bytes, _stamping(source)
+        if how.key_is is not None or how.key_from is not None:
+            named = recording.folder if how.key_from == "folder" else recording.name
+            text = how.key_is if how.key_is is not None else named
+            self.key_of = lambda row: text
+        if by_file:
+            self.apart, self.apart_of = "", lambda row: recording.name
+
+    def _from_start(self, row: Row, start: float | None) -> Row:
+        """The row with its time counted from 1970, where it counts from a start."""
+        if start is None or self.time is None or not isinstance(time := row.get(self.time), (int, float)):
+            return row
+        return row | {self.time: time + start * TIME_UNITS[self.source.time_unit]}
+
+    def stored(self, begin: int) -> Iterator[Stored]:
+        """begin: offset of the first record."""
+        source, encode = self.source, _encoder(self.source, self.side)
+        for number, (text, row) in enumerate(itertools.chain(self.ahead, self.rows)):
+            value, headers = (text, ()) if text is not None else encode(row)
+            moment, offset = self.time_of(row), begin + number
+            stamp = self.stamp_of(moment)
+            if stamp is None and self.stamped and row:  # a broken line is told as one
+                raise ConfigError(_no_time(str(self.recording), number, self.time, moment, source))
+            record_key = self.as_key(self.key_of(row))
+            if self.apart is not None and record_key is not None:
+                record_key += b"\0" + (_key(self.apart_of(row)) or b"")
+            yield self.as_record(source.topic, 0, offset, offset if stamp is None else stamp, record_key, value, headers)
+
+
+def _require_sensors(one: Exported, fields: Sequence[str], how: How) -> None:
+    """Raises ConfigError where an export lacks one of the fields."""
+    there = columns_of_export(one, how)
+    missing = [name for name in fields if name not in there]
+    if missing:
+        raise ConfigError(
+            f"{one}: no sensor has the column {', '.join(map(repr, missing))} of [source] fields; there are "
+            f"{', '.join(map(repr, there[1:]))}."
+        )
+
+
+def _key_column(where: str, source: SourceSection, key: str | None, how: How) -> str | None:
+    """The column with the key, None where `how` says the key.
+
+    Raises ConfigError where nothing says it, or the job and the command line differ.
+    """
+    if how.key_from is not None or how.key_is is not None:
+        if source.key is not None:
+            option = "--key-is" if how.key_from is None else "--key-from"
+            raise ConfigError(f"{option}: the job's keys are in [source] key {source.key!r}; leave it out.")
+        return None
+    named = key or source.key
+    if named is None:
+        if where == TABLE:
+            raise ConfigError(f"{where} needs key, the name of the column with the key.")
+        raise ConfigError(f"{where}: a file needs --key, the name of the column with the key (or --key-from, --key-is).")
+    if source.key not in (None, named):
+        raise ConfigError(f"--key: the job's keys are in [source] key {source.key!r}; leave --key out, got {key!r}.")
+    return named
+
+
+def _require_columns(path: str, first: Row, columns: Iterable[tuple[str, str | None]]) -> None:
     """Raises ConfigError if the first row lacks a column. columns: (what it is for, its name or None)."""
     if not first:
         raise ConfigError(f"{path}: the first line is not a JSON object, so the columns are unknown; correct or remove it.")
     for purpose, column in columns:
         if column is not None and column_path(column).find(first) is ABSENT:
-            raise ConfigError(f"{path}: no column {column!r} for the {purpose}; the file has {', '.join(map(repr, first))}.")
+            what, there = TABLE if path == TABLE else "the file", ", ".join(map(repr, first))
+            raise ConfigError(f"{path}: no column {column!r} for the {purpose}; {what} has {there}.")
 
 
 def _getter(column: str | None) -> Callable[[Row], Any]:
@@ -230,6 +307,23 @@ def _key(value: Any) -> bytes | None:
     return None if value is None else str(value).encode()
 
 
+def _stamping(source: SourceSection) -> Callable[[Any], int | None]:
+    """`_milliseconds`, with time_unit = "auto" in the unit of the first number that tells it."""
+    decided = source
+
+    def stamp_of(time: Any) -> int | None:
+        nonlocal decided
+        if decided.time_unit == AUTO:
+            last = time[-1] if isinstance(time, list) and time else time
+            unit = unit_of(last)
+            if unit is None and not isinstance(last, str):
+                return None
+            decided = decided if unit is None else source.in_unit(unit)
+        return _milliseconds(time, decided)
+
+    return stamp_of
+
+
 def _milliseconds(time: Any, source: SourceSection) -> int | None:
     """A time as a record's timestamp, of a frame its last one; None where it is no number."""
     if isinstance(time, list) and time:
@@ -245,18 +339,20 @@ def _milliseconds(time: Any, source: SourceSection) -> int | None:
     return math.ceil(time * SECONDS[source.time_unit] * 1000.0)
 
 
-def _no_time(path: Path, offset: int, column: str | None, time: Any, source: SourceSection) -> str:
+def _no_time(path: str, offset: int, column: str | None, time: Any, source: SourceSection) -> str:
     got = "nothing" if time is None else f"{time!r:.60}"
     advice = " A time without a zone needs [source] time_zone." if isinstance(time, str) else ""
+    unit = UNIT_NAMES.get(source.time_unit, "s, ms, us or ns")
     return (
-        f"{path} row {offset + 1}: expected a number of {UNIT_NAMES[source.time_unit]} since 1970 or ISO 8601 in the time "
+        f"{path} row {offset + 1}: expected a number of {unit} since 1970 or ISO 8601 in the time "
         f"column {column!r}, got {got}.{advice}"
     )
 
 
 def _encoder(source: SourceSection, side: str | None) -> Any:
     """A function from a row to (value, headers) in the job's format, with the columns that the job reads."""
-    paths = [path_of(name) for name in (*source.record_fields, *filter(None, (source.time, source.label, side)))]
+    others = filter(None, (source.key, source.time, source.label, side))
+    paths = [path_of(name) for name in (*source.record_fields, *others)]
     if source.format == "raw":
         return lambda row: _raw(row, source, paths)
     encode = msgspec.json.encode if source.format == "json" else msgspec.msgpack.encode

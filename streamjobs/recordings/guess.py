@@ -1,9 +1,10 @@
 """Guesses from names and values what the columns of a recording mean; `init` writes the guess into the job file.
 
 A guess that cannot be made is left to the user: `choose` says why, with the candidates. What is no part of x is in
-`left_out` with its reason.
+`left_out` with its reason. What the user has said is taken as it is.
 """
 
+import dataclasses
 import itertools
 import math
 import re
@@ -12,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamjobs.errors import ConfigError
+from streamjobs.recordings.clocks import flat, unit_since_1970, usual_pause
 from streamjobs.recordings.columns import (
-    ASIDE,
     COUNTER_ROWS,
     KEYS,
     LABELS,
@@ -24,20 +25,34 @@ from streamjobs.recordings.columns import (
     flattened,
     plain_name,
     read_times,
-    reads_as_number,
+    require_names,
     says_time,
     unit_of_name,
     why_no_number,
 )
-from streamjobs.recordings.files import SECONDS, rows_of
-from streamjobs.settings.types import MOST_NUMBERS, UNIT_NAMES
+from streamjobs.recordings.exports import TIME, Exported
+from streamjobs.recordings.files import SECONDS, recordings_of
+from streamjobs.recordings.guess_x import X, quoted_names, x_of
+from streamjobs.recordings.tables import HOW, How, untold
+from streamjobs.settings.presets import NAMES, Preset, preset_of
+from streamjobs.settings.types import UNIT_NAMES
 
 LOOK_AT = 2000  # rows of the file
-FROM, TO = 946_684_800.0, 4_102_444_800.0  # the years 2000 to 2099; a time in between counts from 1970
-PAUSES = 10  # least between samples, to tell a rate
 BAD_NAME = "its name holds a quotation mark, a backslash or a control character, which no field of a record may"
 _NO_NAME = re.compile(r'["\\\x00-\x1f]')
 CLASSES, MOST_CLASSES = 32, 1024  # most different whole numbers that are taken for classes; most classes of a head
+
+
+class Chosen(NamedTuple):
+    """What the user says; None: to be guessed, and "" for none."""
+
+    key: str | None = None
+    time: str | None = None
+    label: str | None = None
+    fields: list[str] | None = None
+
+
+NOTHING_CHOSEN = Chosen()
 
 
 class Guess(NamedTuple):
@@ -56,46 +71,92 @@ class Guess(NamedTuple):
     classes: int  # different labels in the sample
     left_out: dict[str, str]  # column -> why it is no part of x
     choose: dict[str, str]  # fields, key, time, label, rate -> why it was not guessed, with candidates
+    candidates: dict[str, list[str]]  # of those that may be chosen from
+    because: dict[str, str]  # the same -> why it was guessed
     remarks: list[str]
+    preset: Preset | None = None  # the tool that the sample is of
+    files: int = 1  # recordings in the sample
+    lacking: int = 0  # rows that lack a number of x
 
 
-def guess(path: Path) -> Guess:
+def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
     """The meaning of columns by their names and values; all columns of numbers that mean nothing else are part of x.
 
     Raises ConfigError for a file that cannot be read, has no rows, or has numbers where the names of columns should be.
     """
-    rows = [flattened(row) for row in itertools.islice(rows_of(path), LOOK_AT)]
-    rows, texts = read_times(rows)
-    columns = columns_of(rows)
+    found = recordings_of(path, how)
+    one = found[0].of
+    preset = one.preset if isinstance(one, Exported) else _preset_of(found[0].rows(dataclasses.replace(how, tell=untold)))
+    if preset is not None and preset.strip:
+        how = dataclasses.replace(how, preset=preset.name)
+    rows = list(itertools.islice(itertools.chain.from_iterable(each.rows(how) for each in found), LOOK_AT))
+    guessed = guess_rows(rows, str(path), chosen, preset, header=path.suffix.lower() == ".csv")
+    return guessed._replace(files=len(found))
+
+
+def _preset_of(rows: Iterator[dict[str, Any]]) -> Preset | None:
+    """The tool whose columns a file has."""
+    first = next(rows, {})
+    for preset in map(preset_of, NAMES):
+        if preset.strip and all(any(name.startswith(one) for name in first) for one in preset.strip):
+            return preset
+        source = preset.source
+        if source["time"] in first and all(name in first for name in source["fields"]) and not preset.strip:
+            return preset
+    return None
+
+
+def guess_rows(
+    rows: Sequence[dict[str, Any]],
+    where: str,
+    chosen: Chosen = NOTHING_CHOSEN,
+    preset: Preset | None = None,
+    header: bool = False,
+    owners: Sequence[Any] | None = None,
+) -> Guess:
+    """Of rows that are read already. where: for errors; header: the names are the first line of a CSV; owners: the keys of
+    the rows' records, where these have keys.
+    """
+    rows = [flattened(row) for row in rows]
+    read, texts = read_times(rows)
+    columns = columns_of(read)
     if not columns:
         got = "lines of something else" if rows else "no rows"
-        raise ConfigError(f"{path}: expected a few records as they will arrive, JSON objects or rows of a table; got {got}.")
-    _require_names(path, columns)
-    return _Reader(rows, columns, texts).guess()
-
-
-def _require_names(path: Path, columns: Sequence[Column]) -> None:
-    """Raises ConfigError where the first line of a CSV holds numbers; pandas numbers columns from 0, which is fine."""
-    names = [column.name for column in columns]
-    if path.suffix.lower() != ".csv" or [name for name in names if name] == [
-        str(n) for n in range(len(list(filter(None, names))))
-    ]:
-        return
-    if all(map(reads_as_number, names)):
-        got = ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
         raise ConfigError(
-            f"{path}: expected names of columns in the first line, got numbers ({got}); add a line with names."
+            f"{where}: expected a few records as they will arrive, JSON objects or rows of a table; got {got}."
         )
+    if header:
+        require_names(where, columns)
+    _require_chosen(where, columns, chosen)
+    return _Reader(read, columns, texts, chosen, preset, owners).guess()
+
+
+def _require_chosen(where: str, columns: Sequence[Column], chosen: Chosen) -> None:
+    names = {column.name for column in columns}
+    for name in filter(None, (chosen.key, chosen.time, chosen.label, *(chosen.fields or ()))):
+        if name not in names:
+            raise ConfigError(f"{where}: there is no column {name!r}; there are {quoted_names(sorted(names))}.")
 
 
 class _Reader:
     """Decides column by column: time first, then key, label and what is left for x."""
 
-    def __init__(self, rows: list[dict[str, Any]], columns: list[Column], texts: dict[str, bool]) -> None:
-        self.rows, self.columns, self.texts = rows, columns, texts
+    def __init__(
+        self,
+        rows: list[dict[str, Any]],
+        columns: list[Column],
+        texts: dict[str, bool],
+        chosen: Chosen,
+        preset: Preset | None,
+        owners: Sequence[Any] | None,
+    ) -> None:
+        self.owners = owners
+        self.rows, self.columns, self.texts, self.chosen, self.preset = rows, columns, texts, chosen, preset
         self.numbers = {plain_name(column.name) for column in columns if column.kind == "number"}
         self.left_out = {c.name: BAD_NAME for c in columns if c.name and _is_bad(c.name)}
         self.choose: dict[str, str] = {}
+        self.candidates: dict[str, list[str]] = {}
+        self.because: dict[str, str] = {}
         self.remarks: list[str] = []
 
     def guess(self) -> Guess:
@@ -105,16 +166,15 @@ class _Reader:
         if time is not None and not self.texts.get(time, True):
             self.choose["time_zone"] = f"the times in {time!r} name no zone; set time_zone to the one they are of"
         task, classes = self._task(label)
-        used = {time, key, label and label.name}
-        fields, x, dim = self._x([column for column in self.columns if column.name not in used], time)
-        self._remark(fields)
+        x = self._x({time, key, label and label.name}, time)
+        lacking = self._remark(x.fields)
         clock = time or start_time
         rate = self._rate(key, clock, unit) if clock is not None else None
         return Guess(
             rows=len(self.rows),
-            fields=fields,
-            x=x,
-            dim=dim,
+            fields=x.fields,
+            x=x.x,
+            dim=x.dim,
             key=key,
             time=time,
             written=time in self.texts,
@@ -126,45 +186,65 @@ class _Reader:
             classes=classes,
             left_out=self.left_out,
             choose=self.choose,
+            candidates=self.candidates,
+            because=self.because,
             remarks=self.remarks,
+            preset=self.preset,
+            lacking=lacking,
         )
 
     def _time(self) -> tuple[str | None, str | None, str | None]:
         """The column with the event time, or one that counts from somewhere else, and its unit where that is known."""
         named = [c for c in self.columns if says_time(c.name) and c.name not in self.left_out]
-        self.left_out |= dict.fromkeys([column.name for column in named], "a time, by its name")
+        named = named or [c for c in self.columns if c.name in self.texts and c.name not in self.left_out]
+        if self.chosen.time is not None:
+            named = [c for c in self.columns if c.name == self.chosen.time]
+        by = "by its name" if any(says_time(column.name) for column in named) else "by its values"
+        self.left_out |= dict.fromkeys([column.name for column in named], f"a time, {by}")
         numeric = [column for column in named if column.kind == "number" or column.depth == 1]
-        dated = {column.name: unit for column in numeric if (unit := _unit_since_1970(column)) is not None}
+        dated = {column.name: unit for column in numeric if (unit := unit_since_1970(column)) is not None}
         dated |= {column.name: "s" for column in numeric if column.name in self.texts}
         if dated:
-            time = min(dated, key=lambda name: ("." in name, _rank(name, TIMES)))
-            self.left_out |= dict.fromkeys([c.name for c in named], f"a time, by its name; {time!r} is read")
+            time = min(dated, key=lambda name: (name != TIME, "." in name, _rank(name, TIMES)))
+            self.left_out |= dict.fromkeys([c.name for c in named], f"a time, {by}; {time!r} is read")
             self.left_out.pop(time)
-            return time, None, dated[time]
+            unit = dated[time]
+            form = "all its values are ISO 8601" if time in self.texts else f"only in {UNIT_NAMES[unit]} its years may be"
+            called = "the name of a time, and " if says_time(time) else ""
+            self.because["time"] = "as chosen" if self.chosen.time else called + form
+            return time, None, unit
         if numeric:
             first = min(numeric, key=lambda column: _rank(column.name, TIMES))
-            begins = _flat(first.values)[0]
+            begins = flat(first.values)[0]
             self.choose["time"] = (
                 f"{first.name!r} begins at {begins:.16g}, so it does not count from 1970; without time, the records' own "
                 "timestamps count"
             )
-            unit = unit_of_name(first.name) or ("s" if any(value % 1 for value in _flat(first.values)) else None)
-            return None, first.name, unit
+            stated = unit_of_name(first.name) or ("s" if any(value % 1 for value in flat(first.values)) else None)
+            return None, first.name, stated
         texts = [column.name for column in named if column.kind != "empty"]
         rising = [column.name for column in self.columns if column.rises]
         if texts:
             what = "texts" if all(column.kind == "text" for column in named) else "more than numbers"
             self.choose["time"] = (
-                f"{_quoted(texts)} holds {what}; time is read as ISO 8601, or a number of seconds (or ms, us, ns) since 1970"
+                f"{quoted_names(texts)} holds {what}; time is read as ISO 8601, or a number of seconds (or ms, us, ns) "
+                "since 1970"
             )
         elif rising:
-            self.choose["time"] = f"no column has the name of a time; candidates, which rise in every row: {_quoted(rising)}"
+            why = f"no column has the name of a time; candidates, which rise in every row: {quoted_names(rising)}"
+            self._unsure("time", rising, why)
         else:
             self.choose["time"] = "no column has the name of a time (time, timestamp, ts, ...)"
         return None, None, None
 
+    def _unsure(self, what: str, candidates: list[str], why: str) -> None:
+        self.choose[what], self.candidates[what] = why, candidates
+
     def _key(self) -> str | None:
-        found = []
+        if self.chosen.key is not None:
+            (self.because if self.chosen.key else self.choose)["key"] = "as chosen" if self.chosen.key else "none was chosen"
+            return self.chosen.key or None
+        found: list[Column] = []
         for column in sorted(self._unused(KEYS), key=lambda column: _rank(column.name, KEYS)):
             whole = column.kind == "number" and all(float(value).is_integer() for value in column.values)
             if column.kind != "text" and not whole:
@@ -173,23 +253,42 @@ class _Reader:
                 self.left_out[column.name] = "differs in every row, so it says not whose the row is"
                 continue
             self.left_out[column.name] = "says whose a row is, by its name"
-            found.append(column.name)
-        if len(found) > 1 and plain_name(found[-1]) == "id":  # the weakest name
+            found.append(column)
+        if len(found) > 1 and plain_name(found[-1].name) == "id":  # the weakest name
             found.pop()
+        names = [column.name for column in found]
         if len(found) == 1:
-            self.left_out.pop(found[0])
-            return found[0]
+            self.left_out.pop(names[0])
+            self.because["key"] = f"the name of a key, and {found[0].distinct:,} different values in {len(self.rows):,} rows"
+            return names[0]
         if found:
-            self.choose["key"] = f"{_quoted(found)} have names of keys"
+            self._unsure("key", names, f"{quoted_names(names)} have names of keys")
+            return None
+        if self.owners is not None:
+            self.because["key"] = "the records have keys"
             return None
         some = [c.name for c in self.columns if c.kind == "text" and 1 <= c.distinct <= len(self.rows) / 2]
         some = [name for name in some if not says_time(name) and plain_name(name) not in LABELS]
-        self.choose["key"] = "no column has the name of a key (person, user, subject, device, machine, ...)" + (
-            f"; candidates: {_quoted(some)}" if some else "; a recording of one device needs a column with the device's name"
-        )
+        why = "no column has the name of a key (person, user, subject, device, machine, ...)"
+        if self.preset is not None and self.preset.export is not None:
+            self.choose["key"] = f"an export of {self.preset.tool} is of one device; say whose with --key-from or --key-is"
+        elif some:
+            self._unsure("key", some, f"{why}; candidates: {quoted_names(some)}")
+        else:
+            self.choose["key"] = f"{why}; a recording of one device needs a column with its name, --key-from or --key-is"
         return None
 
     def _label(self) -> Column | None:
+        if self.chosen.label is not None:
+            (self.because if self.chosen.label else self.choose)["label"] = (
+                "as chosen" if self.chosen.label else "none was chosen"
+            )
+            return next((column for column in self.columns if column.name == self.chosen.label), None)
+        events = self.preset.export.events if self.preset is not None and self.preset.export is not None else None
+        noted = next((c for c in self.columns if events and c.name == events["name"] and c.kind == "text"), None)
+        if noted is not None and events is not None:
+            self.because["label"] = f"the texts of {events['file']}, each from its time on"
+            return noted
         found = [column for column in self._unused(LABELS) if not self._is_axis(column)]
         usable = []
         for column in found:
@@ -200,17 +299,21 @@ class _Reader:
             else:
                 self.left_out[column.name] = f"a label by its name, but {why_no_number(column)}"
         if len(usable) > 1:
-            self.left_out |= dict.fromkeys([column.name for column in usable], "a label, by its name")
-            self.choose["label"] = f"{_quoted([column.name for column in usable])} have names of labels"
+            names = [column.name for column in usable]
+            self.left_out |= dict.fromkeys(names, "a label, by its name")
+            self._unsure("label", names, f"{quoted_names(names)} have names of labels")
             return None
         if usable:
+            self.because["label"] = f"the name of a label, and {usable[0].distinct:,} different values"
             return usable[0]
         most = len(self.rows) / 2
         some = [c.name for c in self.columns if c.kind == "text" and 2 <= c.distinct <= min(most, CLASSES)]
         some = [name for name in some if name not in self.left_out and plain_name(name) not in KEYS]
-        self.choose["label"] = "no column has the name of a label (label, activity, class, target, ...)" + (
-            f"; candidates: {_quoted(some)}" if some else ""
-        )
+        some = [name for name in some if name != self.chosen.key]
+        why = "no column has the name of a label (label, activity, class, target, ...)"
+        self.choose["label"] = why + (f"; candidates: {quoted_names(some)}" if some else "")
+        if some:
+            self.candidates["label"] = some
         return None
 
     def _is_axis(self, column: Column) -> bool:
@@ -235,85 +338,53 @@ class _Reader:
     def _unused(self, usual: Sequence[str]) -> list[Column]:
         return [c for c in self.columns if plain_name(c.name) in usual and c.name not in self.left_out]
 
-    def _x(self, columns: list[Column], time: str | None) -> tuple[list[str], str | None, int | None]:
+    def _x(self, used: set[str | None], time: str | None) -> X:
         """The fields, or the list that holds x and its length."""
-        lists, fields = [], []
-        for column in columns:
-            if column.name in self.left_out:
-                continue
-            why = why_no_number(column)
-            if not column.name or plain_name(column.name) in ASIDE or plain_name(column.name).endswith("_id"):
-                why = "no signal, by its name"
-            elif column.depth:
-                lists.append(column)
-                continue
-            elif column.rises:
-                why = "rises in every row: a time or a counter"
-            elif why is None and 2 * column.missing > len(self.rows):
-                why = f"empty in {column.missing:,} of {len(self.rows):,} rows"
-            if why is None:
-                fields.append(column.name)
-            else:
-                self.left_out[column.name] = why
-        if lists:
-            return self._of_lists(lists, fields, time)
-        if not fields:
-            self.choose["fields"] = "no column of numbers is left for x"
-        elif len(fields) > MOST_NUMBERS:
-            self.choose["fields"] = f"there are {len(fields):,} columns of numbers, of which x has {MOST_NUMBERS:,} at most"
-            fields = fields[:MOST_NUMBERS]
-        return fields, None, None
+        if self.chosen.fields is not None:
+            self.choose.pop("fields", None)
+            self.because["fields"] = "as chosen"
+            taken = {*used, *self.chosen.fields, *self.left_out}
+            self.left_out |= {c.name: "not chosen" for c in self.columns if c.name not in taken}
+            return X(list(self.chosen.fields))
+        columns = [column for column in self.columns if column.name not in used]
+        stated = self.preset.source["fields"] if self.preset is not None else []
+        if self.preset is not None and {column.name for column in columns} >= set(stated):
+            others = [column.name for column in columns if column.name not in stated and column.name not in self.left_out]
+            self.left_out |= dict.fromkeys(others, f"not among the fields of the preset {self.preset.name!r}")
+            self.because["fields"] = f"those of the preset {self.preset.name!r}"
+            return X(list(stated))
+        times = next((column for column in self.columns if column.name == time), None)
+        x = x_of(columns, times, len(self.rows), self.left_out)
+        if x.choose is not None:
+            self.choose["fields"] = x.choose
+        self.because["fields"] = "all columns of numbers that mean nothing else"
+        return x
 
-    def _of_lists(
-        self, lists: list[Column], fields: list[str], time: str | None
-    ) -> tuple[list[str], str | None, int | None]:
-        """Where columns hold lists: x as one list, or frames of several samples."""
-        times = next((column for column in self.columns if column.name == time and column.kind == "list"), None)
-        if times is not None:  # frames: with named fields, a list of each is as long as that of the times
-            framed = [column for column in lists if column.depth == 1 and _lengths(column) == _lengths(times)]
-            if framed and len(framed) == len(lists) and not fields:
-                return [column.name for column in framed], None, None
-        named = [column for column in lists if plain_name(column.name) == "x"]
-        if len(lists) > 1 and not named:
-            self.choose["fields"] = (
-                f"{_quoted([column.name for column in lists])} hold lists; x is one of them, as x and dim"
-            )
-            return fields, None, None
-        if fields and not named:
-            self.choose["fields"] = f"x may be the list {lists[0].name!r}, as x and dim, or these columns"
-            return fields, None, None
-        x = (named or lists)[0]
-        dims = set(_lengths(x)) if x.depth == 1 else {len(one) for value in x.values for one in value}
-        self.left_out |= {name: f"x is read from the list {x.name!r}" for name in fields}
-        self.left_out |= {column.name: f"x is read from the list {x.name!r}" for column in lists if column is not x}
-        if len(dims) > 1:
-            self.choose["fields"] = f"the lists in {x.name!r} have {min(dims)} to {max(dims)} numbers; x has one length, dim"
-            return [], None, None
-        return [], x.name, dims.pop()
-
-    def _remark(self, fields: list[str]) -> None:
-        """What is odd about the fields, though they are part of x."""
-        flat = [c.name for c in self.columns if c.name in fields and c.distinct == 1 and len(self.rows) >= COUNTER_ROWS]
-        if flat:
-            self.remarks.append(f"{_quoted(flat)} never changes in the sample; remove it from fields if it never does")
+    def _remark(self, fields: list[str]) -> int:
+        """What is odd about the fields, though they are part of x; returns how many rows lack a number."""
+        still = [c.name for c in self.columns if c.name in fields and c.distinct == 1 and len(self.rows) >= COUNTER_ROWS]
+        if still:
+            self.remarks.append(f"{quoted_names(still)} never changes in the sample; remove it from fields if it never does")
         gaps = {column.name: column.missing for column in self.columns if column.name in fields and column.missing}
+        count = sum(any(absent(row.get(name)) for name in gaps) for row in self.rows)
         if gaps:
-            count = sum(any(absent(row.get(name)) for name in gaps) for row in self.rows)
             self.remarks.append(
-                f"{count:,} of {len(self.rows):,} rows lack a number in {_quoted(list(gaps))}; such a record becomes a dead "
-                "letter (missing_field) unless [source] missing says otherwise"
+                f"{count:,} of {len(self.rows):,} rows lack a number in {quoted_names(list(gaps))}; such a record becomes a "
+                "dead letter (missing_field) unless [source] missing says otherwise"
             )
+        return count
 
     def _rate(self, key: str | None, time: str, unit: str | None) -> float | None:
-        """Hz, from the median pause between samples of a key, rounded to two digits."""
+        """Hz, rounded to two digits."""
         if unit is None:
             self.choose["rate"] = f"the unit of {time!r} is not known; set time_unit, and [window] rate"
             return None
-        pauses = sorted(pause for pause in _pauses(self.rows, key, time) if pause > 0)
-        if len(pauses) < PAUSES:
+        pause = usual_pause(self.rows, self.owners or [None if key is None else row.get(key) for row in self.rows], time)
+        if pause is None:
             self.choose["rate"] = f"{len(self.rows):,} rows are too few to tell it; set [window] rate"
             return None
-        rate = 1 / (pauses[len(pauses) // 2] * SECONDS[unit])
+        rate = 1 / (pause * SECONDS[unit])
+        self.because["rate"] = f"the median pause between a key's samples is {1 / rate:.3g} s"
         return round(rate, 1 - math.floor(math.log10(rate)))
 
 
@@ -322,38 +393,6 @@ def _is_bad(name: str) -> bool:
     return bool(_NO_NAME.search(name.replace('"', "") if '."' in name or '".' in name else name))
 
 
-def _unit_since_1970(column: Column) -> str | None:
-    """The unit in which these times count from 1970; None where none gives years that may be."""
-    times = sorted(_flat(column.values))
-    middle, stated = times[len(times) // 2], unit_of_name(column.name)
-    fits = [unit for unit in UNIT_NAMES if FROM <= middle * SECONDS[unit] < TO]
-    return fits[0] if fits and stated in (None, fits[0]) else None
-
-
 def _rank(name: str, usual: Sequence[str]) -> int:
     plain = plain_name(name)
     return usual.index(plain) if plain in usual else len(usual)
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-
-
-def _lengths(column: Column) -> list[int]:
-    return [len(value) for value in column.values]
-
-
-def _flat(values: Sequence[Any]) -> list[float]:
-    return [one for value in values for one in (value if isinstance(value, list) else [value])]
-
-
-def _pauses(rows: Sequence[dict[str, Any]], key: str | None, time: str) -> Iterator[float]:
-    last: dict[Any, float] = {}
-    for row in rows:
-        who = row.get(key) if key is not None else None
-        for now in _flat([row.get(time)]):
-            if absent(now):
-                continue
-            if who in last:
-                yield now - last[who]
-            last[who] = now

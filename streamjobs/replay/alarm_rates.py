@@ -37,7 +37,7 @@ class Rates:
     def take(self, output: Output) -> None:
         if output.sink == "alarms" and output.value is not None:
             alarm = msgspec.json.decode(output.value, type=_Raised)
-            self.alarms[alarm.key] += alarm.end == "open"
+            self.alarms[alarm.key] += alarm.open or alarm.end == "open"
 
     @property
     def hours(self) -> float:
@@ -51,8 +51,11 @@ class Rates:
 
 
 class _Raised(msgspec.Struct):
+    """Of the alarms topic, of either version."""
+
     key: str
-    end: float | str
+    end: float | str | None
+    open: bool = False
 
 
 class _Row(msgspec.Struct):

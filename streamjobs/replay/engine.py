@@ -28,6 +28,7 @@ class Tally:
     wrong: int = 0
     measured: int = 0
     squared: float = 0.0
+    unknown: int = 0
     filled: int = 0
     targets_clipped: int = 0
     drift_events: int = 0
@@ -61,6 +62,7 @@ class Tally:
         self.wrong += report.wrong
         self.measured += report.measured
         self.squared += report.squared
+        self.unknown += report.unknown
         self.filled += report.filled
         self.targets_clipped += report.targets_clipped
         self.drift_events += report.drift_events

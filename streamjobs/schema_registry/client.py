@@ -17,7 +17,7 @@ from streamjobs.kafka.certificates import context_of
 from streamjobs.kafka.secrets import secret_of
 from streamjobs.schema_registry.descriptors import descriptor_set
 from streamjobs.schema_registry.protoc import ProtocError
-from streamjobs.settings.registry import RegistrySection
+from streamjobs.settings.broker import RegistrySection
 
 MAX_BYTES = 16 << 20  # of an answer
 MOST_REFERENCES = 200  # schemas that one needs

@@ -62,6 +62,7 @@ class Composition(NamedTuple):
     classes: list[str] | None  # declared ones
     max_classes: int | None  # None: a population's
     targets: int  # of a regression
+    reject: float | None  # with [population]: most of the rows of known classes that may be unknown
     falls_back: bool  # on the last label, where a row has no scores
     facts: dict[str, str]  # what a population of this job belongs to
     model: str  # how outputs and metrics name learner and head
@@ -126,6 +127,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         classes=list(head.classes) if head.classes and classifies else None,
         max_classes=None if own_most and not head.classes else len(head.classes or ()) or head.max_classes,
         targets=head.targets,
+        reject=head.reject if classifies and population else None,
         falls_back=classifies and (head.fallback == "last_label" or (learner.falls_back and head.fallback is None)),
         facts=_facts(settings, windows),
         model=model,
@@ -173,10 +175,11 @@ def _columns(settings: Settings, dim: int, windows: Windows | None) -> tuple[str
 
 
 def _sinks(settings: Settings, *, gives_features: bool, predicts: bool) -> dict[str, str]:
-    base, chosen = settings.source.topic, settings.sinks
+    base, chosen = settings.source.base_topic, settings.sinks
     alarms = tells_alarms(settings.drift, chosen)
     every_row = settings.drift is not None and (chosen.drift is not None or not alarms)
-    wanted = {"features": gives_features, "predictions": predicts, "drift": every_row, "alarms": alarms, "dlq": True}
+    features = gives_features and (chosen.version == 1 or chosen.features is not None)
+    wanted = {"features": features, "predictions": predicts, "drift": every_row, "alarms": alarms, "dlq": True}
     sinks = {}
     for sink, on in wanted.items():
         topic = getattr(chosen, sink)

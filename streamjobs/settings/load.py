@@ -12,6 +12,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.settings.composition import Composition, compose
 from streamjobs.settings.environment import PREFIX, beyond, overridden, oversized, section_model
 from streamjobs.settings.learners import PREDICTING, TASK, own_settings, read_learners
+from streamjobs.settings.presets import filled
 from streamjobs.settings.rules import contradictions
 from streamjobs.settings.rules.broker import written_secrets
 from streamjobs.settings.sections import HeadSection, LearnerSection, Settings
@@ -42,6 +43,8 @@ def composition_from(
     if large := oversized(table):
         raise ConfigError(f"environment {PREFIX}SECTION__NAME of {large}")
     problems += written
+    if isinstance(source := table.get("source"), Mapping):
+        table = {**table, "source": {**source, **filled(source)}}
     places = Places(origin, variables)
     for section in table:
         if section not in Settings.model_fields:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from streamjobs.settings.presets import preset_of
 from streamjobs.settings.sections import Settings
 from streamjobs.settings.source import SourceSection
 
@@ -19,6 +20,13 @@ def _sentences(settings: Settings) -> Iterator[str]:
         yield "[source]: label is not set, so predictions are never learned and stay null; set it if records have labels."
     if not predicts and source.label is not None:
         yield f"[source]: label {source.label!r} is read, but nothing learns it; add a [head]."
+    if source.preset is not None:
+        preset = preset_of(source.preset)
+        same = sorted(name for name, value in preset.source.items() if getattr(source, name) == value)
+        yield (
+            f"[source]: preset {preset.name!r} ({preset.tool}): {', '.join(same) or 'nothing'} as it has them. "
+            + "".join(f"{note[0].upper()}{note[1:]}. " for note in preset.notes).strip()
+        )
     untimed = source.time is None and source.format != "raw"
     if untimed and settings.window:
         yield (

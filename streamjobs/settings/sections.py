@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from streamjobs.settings.broker import BrokerSection
-from streamjobs.settings.registry import RegistrySection
+from streamjobs.settings.broker import BrokerSection, RegistrySection
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import (
     Bytes,
@@ -145,7 +144,7 @@ class NamedSection(BaseModel):
 class LearnerSection(NamedSection):
     name: str = Field(
         description="a learner of the registry; its settings follow. A learner that predicts by itself (without a [head]) "
-        "also takes task, classes, max_classes, targets, smooth, clip_target and fallback here, as in [head]"
+        "also takes task, classes, max_classes, targets, smooth, clip_target, fallback and reject here, as in [head]"
     )
     freeze: bool | None = Field(
         default=None, description="whether the map stops learning: always with [population], never without"
@@ -178,6 +177,14 @@ class HeadSection(NamedSection):
     fallback: Literal["last_label", "none"] | None = Field(
         default=None,
         description="classification: prediction for a row without scores; absent: last_label with gated_rls, else none",
+    )
+    reject: float | None = Field(
+        default=None,
+        gt=0,
+        le=0.5,
+        description="classification with a [population]: rows whose scores resemble no known class are unknown; by the "
+        "threshold that 'streamjobs fit' learns from people left out, at most this share of the rows of known classes; "
+        "absent: none",
     )
 
 
@@ -225,7 +232,17 @@ class DriftSection(Section):
 
 
 class SinksSection(Section):
-    features: Topic | None = Field(default=None, description="topic of features; '': off; absent: <source>.features")
+    version: Literal[1, 2] = Field(
+        default=1,
+        description="version of the records: in 2 every field has one type, a header names the schema, and features are off "
+        "unless named; 1 is that of releases up to 0.2.0",
+    )
+    scores: bool = Field(
+        default=False, description="classification: predictions also have the scores of all classes, and the two best"
+    )
+    features: Topic | None = Field(
+        default=None, description="topic of features; '': off; absent: <source>.features with version 1, else off"
+    )
     predictions: Topic | None = Field(
         default=None, description="topic of predictions; '': off; absent: <source>.predictions"
     )
@@ -239,6 +256,9 @@ class SinksSection(Section):
         "with [drift] false_alarms, else off",
     )
     dlq: Topic | None = Field(default=None, description="topic of dead letters; cannot be off; absent: <source>.dlq")
+
+
+SINKS = ("features", "predictions", "drift", "alarms", "dlq")  # settings of [sinks] that name a topic
 
 
 class StateSection(Section):

@@ -2,14 +2,37 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr, model_validator
 
 from streamjobs.settings.sensors import SensorsSection, sensors_of
+from streamjobs.settings.time_units import JUDGED
 from streamjobs.settings.types import MOST_NUMBERS, Bytes, Categories, FieldName, Missing, Seconds, Section, Topic, Zone
+from streamjobs.stages.event_time import END_OF_TIME
+
+REKEYED = ".by-key"  # after the name of the topic that `streamjobs rekey` copies
 
 
 class SourceSection(Section):
+    preset: Literal["sensorlogger", "phyphox", "radar", "applewatch", "edgeimpulse"] | None = Field(
+        default=None,
+        description="the tool that records or files are of; it sets `fields`, `time` and `time_unit` where they are absent",
+    )
     topic: Topic = Field(description="input topic")
+    key: FieldName | None = Field(
+        default=None,
+        description="field with the key, or a path as in `fields`, such as device.id: a text, a whole number or a boolean; "
+        "absent: the record's own key",
+    )
+    rekeyed: bool = Field(
+        default=False,
+        description="with `key`: the job reads the topic TOPIC.by-key, to which 'streamjobs rekey' copies the input topic's "
+        "records with their keys",
+    )
+    partitioner: Literal["murmur2", "crc32", "fnv1a"] = Field(
+        default="murmur2",
+        description="with `key`, of a topic with several partitions that is not rekeyed: how producers choose a key's "
+        "partition; a record elsewhere stops the worker",
+    )
     format: Literal["json", "msgpack", "raw", "avro", "protobuf"] = Field(
         default="json",
         description="encoding of record values; avro and protobuf take their schemas from [registry] or from schema_file",
@@ -44,8 +67,10 @@ class SourceSection(Section):
         description="field with the event time, or a path as in `fields`; absent: the record's timestamp, and the order is "
         "that of the offsets",
     )
-    time_unit: Literal["s", "ms", "us", "ns"] = Field(
-        default="s", description="unit of the event time, counted since 1970; times in ISO 8601 have none"
+    time_unit: Literal["s", "ms", "us", "ns", "auto"] = Field(
+        default="s",
+        description="unit of the event time, counted since 1970; auto: the first number tells it, once for the topic; times "
+        "in ISO 8601 have none",
     )
     time_zone: Zone | None = Field(
         default=None,
@@ -116,6 +141,36 @@ class SourceSection(Section):
     max_header_bytes: Bytes = Field(
         default=64 << 10, description="largest total of a record's header names and values (size, or bytes)"
     )
+
+    @model_validator(mode="after")
+    def _read_rekeyed(self) -> "SourceSection":
+        """`topic` is the one that the job reads, wherever it is used."""
+        if self.rekeyed:
+            self.__dict__["topic"] = self.base_topic + REKEYED  # frozen
+        return self
+
+    @property
+    def base_topic(self) -> str:
+        """What `streamjobs rekey` reads, and what the names of the job's other topics begin with."""
+        return self.topic.removesuffix(REKEYED) if self.rekeyed else self.topic
+
+    _auto: bool = PrivateAttr(default=False)
+
+    def in_unit(self, unit: str) -> "SourceSection":
+        """With the unit that was decided for time_unit = "auto"."""
+        decided = self.model_copy(update={"time_unit": unit})
+        decided._auto = True
+        return decided
+
+    @property
+    def time_span(self) -> tuple[float, float]:
+        """The first event time there may be, and the first there may not be; seconds since 1970."""
+        return JUDGED if self._auto else (0.0, END_OF_TIME)
+
+    @property
+    def key_in_value(self) -> bool:
+        """Whether the job goes by the keys inside values. Records of a rekeyed topic have them as their own."""
+        return self.key is not None and not self.rekeyed
 
     @property
     def has_schema(self) -> bool:

@@ -57,7 +57,7 @@ def cost(job: Job, rate: float) -> Cost:
     """
     source, mirror, late = job.settings.source, job.composition.mirror, job.settings.labels.wait > 0
     in_headers = {"time": "ts", "label": "label"} if source.format == "raw" else {}
-    source = source.model_copy(update={"format": "json", **in_headers})
+    source = source.unwrapped.model_copy(update={"format": "json", **in_headers})
     job = job._replace(decode=decoder(source, job.dim, mirror, late))
     stored: dict[bytes, bytes] = {}
     plenty = Live(job, stored.get, most_bytes=1 << 40)
@@ -130,11 +130,13 @@ class _Records:
             columns = [list(column) for column in zip(*X, strict=True)]
             body = {name: column[0] if one else column for name, column in zip(source.fields, columns, strict=True)}
         if source.time is not None:
-            unit, step = TIME_UNITS[source.time_unit], self.seconds / self.samples
+            unit, step = TIME_UNITS.get(source.time_unit, 1.0), self.seconds / self.samples
             times = [(at + n * step) * unit for n in range(self.samples)]
             body[source.time] = times[0] if one else times
         if settings.window is not None and settings.window.mirror is not None:
             body[settings.window.mirror.field] = settings.window.mirror.when
+        if source.key is not None:
+            body[source.key] = f"key-{self.key}"
         if self.labels and source.label is not None and settings.labels.wait == 0:
             body[source.label] = self.labels[chosen // 3 % len(self.labels)]
         return body

@@ -39,10 +39,11 @@ class Choice(NamedTuple):
     smoothed: Array | None  # (n, classes) scores that decided, where they are smoothed
     known: Array  # (n,) how many classes could have been chosen
     labelled: Array  # (n, classes) int8, 1 for those the key had labelled before the row
+    unknown: Array | None = None  # (n,) bool: its scores resemble no known activity; None where nothing is rejected
 
     def of(self, which: Array) -> "Choice":
-        smoothed = None if self.smoothed is None else self.smoothed[which]
-        return Choice(self.chosen[which], smoothed, self.known[which], self.labelled[which])
+        smoothed, unknown = (None if one is None else one[which] for one in (self.smoothed, self.unknown))
+        return Choice(self.chosen[which], smoothed, self.known[which], self.labelled[which], unknown)
 
 
 class Modelled(NamedTuple):

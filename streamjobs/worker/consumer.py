@@ -24,7 +24,7 @@ from faust.types import TP
 from streamjobs.core.state import snapshot
 from streamjobs.errors import SetupError, SnapshotError
 from streamjobs.kafka.layout import Commit, growth, require_laid_out, require_same_count
-from streamjobs.kafka.topic_id import Origin, changelog_of, require_same_input
+from streamjobs.kafka.topic_id import Origin, changelog_of, decided_time_unit, require_same_input
 from streamjobs.worker.backpressure import MAX_RECORDS
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.failures import DeliveryError
@@ -177,6 +177,9 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         commits = await thread.call_thread(thread.commits_of_group, self.app.source, count)
         numbers = [tp.partition for tp in self._source(self.assignment())]
         require_same_count(self.app.source, count, max(numbers, default=-1) + 1)
+        if self._delivery.origin.time_unit:
+            marks = [commit.metadata for commit in commits.values()]
+            decided_time_unit(self.app.source, marks, self._delivery.origin.time_unit)
         if not self.app.waiting:
             require_laid_out(self.app.source, growth(commits, count), count)
         partitions = sorted(tp for tp in self._source(self.assignment()) if tp.partition not in self.app.waiting)

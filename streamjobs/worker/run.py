@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -26,6 +26,7 @@ from streamjobs.process import exit_at_once_on_signals, load_lapack, return_larg
 from streamjobs.settings.false_alarms import detector_name
 from streamjobs.settings.learners import with_name
 from streamjobs.settings.sections import Settings
+from streamjobs.settings.time_units import AUTO
 from streamjobs.worker import logs
 from streamjobs.worker.failures import TimeoutAtStop, exit_code, failure_line, with_place
 from streamjobs.worker.health import Health, Server
@@ -33,6 +34,9 @@ from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.page import Page
 from streamjobs.worker.page.ask import States
 from streamjobs.worker.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from streamjobs.kafka.preflight import InputTopic
 
 log = structlog.get_logger("streamjobs")
 
@@ -90,6 +94,7 @@ def _tell_of_threads(health: Health) -> Callable[[threading.ExceptHookArgs], Non
 
 def _run(settings: Settings, core: Core, page: Page | None, *, once: bool, drain: bool) -> None:
     from streamjobs.kafka.preflight import probe
+    from streamjobs.kafka.topics import UNSENT
 
     drift = settings.drift
     metrics = Metrics(
@@ -113,6 +118,12 @@ def _run(settings: Settings, core: Core, page: Page | None, *, once: bool, drain
     log.info("serving /metrics and /health", host=settings.metrics.host, port=port, page=page is not None)
     try:
         source = probe(settings, core.job, drain=drain)
+        if settings.source.key_in_value:
+            core = core._replace(job=core.job.on_partitions(source.origin.partitions))
+        if settings.source.time_unit == AUTO:
+            core, source = _with_time_unit(settings, core, source, once=once)
+        if source.unsent is not None:
+            log.warning("features are not sent", reason=f"[sinks]: {UNSENT.format(source.unsent)}")
         started = time.perf_counter()
         load_lapack()
         return_large_arrays()
@@ -137,6 +148,29 @@ def _run(settings: Settings, core: Core, page: Page | None, *, once: bool, drain
         raise
     finally:
         server.stop()
+
+
+def _with_time_unit(settings: Settings, core: Core, source: "InputTopic", *, once: bool) -> "tuple[Core, InputTopic]":
+    """The core and its input with the unit of event times decided; as they are where `once` finds no record."""
+    from streamjobs.kafka.time_unit import decide
+
+    known, origin = source.origin.time_unit, source.origin
+    if known:
+        log.info("time unit", unit=known, decided="at an earlier start")
+    else:
+        topic = settings.source.topic
+        found = decide(
+            settings,
+            core.job,
+            source.partitions,
+            once=once,
+            on_wait=lambda: log.info("waiting for a record whose time tells the unit", topic=topic),
+        )
+        if found is None:
+            return core, source
+        log.info("time unit", decided="now", **found._asdict())
+        known = found.unit
+    return core._replace(job=core.job.in_time_unit(known)), source._replace(origin=origin._replace(time_unit=known))
 
 
 class _Worker:

@@ -188,7 +188,7 @@ class KafkaJob:
         """The input as the broker holds it, partition by partition in offset order; from these offsets on."""
         return [
             Stored(m.topic(), m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value(), tuple(m.headers() or ()))
-            for m in self.read(self.input, start=start)
+            for m in self.read(self.input, start=start, committed_only=True)
         ]
 
     def sink(self, name: str, *, committed_only: bool = False) -> list[Any]:

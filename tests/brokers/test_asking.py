@@ -5,8 +5,8 @@ import urllib.error
 import urllib.request
 from typing import Any
 
+from streamjobs.core.partitioners import murmur2
 from streamjobs.maintenance.copies import Entry
-from streamjobs.maintenance.partitioners import murmur2
 from streamjobs.maintenance.summary import details
 from tests.brokers.fixtures import LEARNING, MakeJob
 from tests.brokers.fork_server import ForkServer

@@ -2,9 +2,9 @@
 
 import json
 
+from streamjobs.core.partitioners import murmur2
 from streamjobs.core.state import snapshot
 from streamjobs.kafka import topics
-from streamjobs.maintenance.partitioners import murmur2
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, until
 from tests.brokers.workers import running_worker

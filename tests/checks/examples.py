@@ -11,7 +11,7 @@ from typing import Any
 
 from algorithms import LEARNERS, learner_from
 from algorithms.drift.report import watches_columns
-from tests.checks.case import Case
+from streamjobs.learner_checks.case import Case
 
 Settings = dict[str, Any]
 LAPLACIAN = {"name": "laplacian", "bandwidth": 2.0}

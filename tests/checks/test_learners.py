@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from algorithms import LEARNERS
-from tests.checks.case import Case
+from streamjobs.learner_checks.case import Case
+from streamjobs.learner_checks.suite import CHECKS
 from tests.checks.examples import EXAMPLES, WITH_DEFAULTS, cases, examples
-from tests.checks.suite import CHECKS
 
 
 def _named(case: Case) -> str:

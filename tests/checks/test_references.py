@@ -7,7 +7,7 @@ import pytest
 
 from algorithms import LEARNERS, Learner, learner_from
 from algorithms.drift.report import watches_columns
-from tests.checks.case import Case
+from streamjobs.learner_checks.case import Case
 from tests.reference import references
 
 REFERENCES = references()

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from algorithms import Learner
-from tests.checks import settings
+from streamjobs.learner_checks import settings
+from streamjobs.learner_checks.case import Case
+from streamjobs.learner_checks.suite import CHECKS
 from tests.checks.broken import FAULTS, AlarmsInTime
-from tests.checks.case import Case
 from tests.checks.steady import Steady
-from tests.checks.suite import CHECKS
 
 PAIRS = [(check, broken) for check, learners in FAULTS.items() for broken in learners]
 

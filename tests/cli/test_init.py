@@ -152,14 +152,11 @@ def test_a_time_never_becomes_a_field(tmp_path, told, name):
     assert found.says(f"left out of x: {name}: a time, by its name")
 
 
-def test_semicolons_and_decimal_commas_are_refused(tmp_path, told):
+def test_semicolons_and_decimal_commas_are_read_and_told(tmp_path, told):
     (tmp_path / "a.csv").write_text("a;b;c\n1,5;2,5;3\n")
     found = told(tmp_path / "a.csv")
-    assert found.code == 2 and not found.file.exists()
-    assert found.lines == [
-        f"{tmp_path}/a.csv: expected CSV with commas between cells, got semicolons ('a;b;c'). Save it with commas between "
-        "cells and points in decimal numbers."
-    ]
+    assert found.source["fields"] == ["a", "b", "c"]
+    assert found.lines[0] == f"{tmp_path}/a.csv: read as CSV with semicolons between cells; decimal commas"
 
 
 def test_decimal_commas_between_commas_are_refused_with_their_line(tmp_path, told):
@@ -168,9 +165,12 @@ def test_decimal_commas_between_commas_are_refused_with_their_line(tmp_path, tol
         f"{tmp_path}/a.csv line 3: expected 2 cells as in the first line, got 4; commas stand between cells, and a decimal "
         "comma must be a point."
     ]
-    (tmp_path / "b.csv").write_text('a,b\n"1,5","x"\n"2,5","y"\n')
+    (tmp_path / "b.csv").write_text('a,b\n"1,5",2.5\n"2,5",3.5\n')
     found = told(tmp_path / "b.csv")
     assert found.says("left out of x: a: numbers with a decimal comma, such as '1,5'; write a point")
+    found.file.unlink()
+    (tmp_path / "c.csv").write_text('a,b\n"1,5",x\n"2,25",y\n')
+    assert told(tmp_path / "c.csv").says("read as CSV with commas between cells; decimal commas")
 
 
 def test_iso_times_are_times(tmp_path, told):
@@ -249,9 +249,17 @@ def test_three_rows_are_too_few_to_tell_a_rate(tmp_path, told):
         ("a.jsonl", b"not json\nneither\n", "got lines of something else."),
         ("a.jsonl", b'{"a": "caf\xe9"}\n', "got lines of something else."),
         ("a.jsonl", b"[1, 2]\n", "line 1: expected a JSON object, got list."),
-        ("a.csv", b"a,b\n1,caf\xe9\n", "expected CSV in UTF-8, got bytes of another encoding; save it as UTF-8."),
-        ("a.csv", "a,b\n1,2\n".encode("utf-16"), "expected CSV in UTF-8, got bytes of another encoding; save it as UTF-8."),
-        ("a.txt", b"a,b\n1,2\n", "expected a recording that ends in .jsonl, .ndjson, .csv, .parquet, .npz; got '.txt'."),
+        (
+            "a.csv",
+            b"a,b\n1,caf\x81\n",
+            "expected CSV in UTF-8, UTF-16 or Windows-1252, got bytes of another encoding; save it as UTF-8.",
+        ),
+        (
+            "a.txt",
+            b"a,b\n1,2\n",
+            "expected a recording that ends in .jsonl, .ndjson, .csv, .tsv, .parquet, .npz, .json, .cbor (each may be "
+            "packed as .gz), a .zip or a folder of them; got '.txt'.",
+        ),
         ("a.csv", b"a,b,a\n1,2,3\n", "column 'a' is there twice; give every column a name of its own."),
     ],
 )
@@ -262,10 +270,13 @@ def test_a_file_that_gives_no_rows_is_one_sentence(tmp_path, told, name, content
     assert found.lines[0].startswith(f"{tmp_path}/{name}") and found.lines[0].endswith(said)
 
 
-def test_a_folder_is_one_sentence(tmp_path, told):
-    (tmp_path / "recordings.csv").mkdir()
-    for folder in (tmp_path, tmp_path / "recordings.csv"):
-        assert told(folder).lines == [f"{folder}: expected a recording, got a folder; name one file of it."]
+def test_a_folder_without_recordings_is_one_sentence(tmp_path, told):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("nothing")
+    assert told(tmp_path / "notes").lines == [
+        f"{tmp_path}/notes: expected recordings in this folder, files that end in .jsonl, .ndjson, .csv, .tsv, .parquet, "
+        ".npz, .json, .cbor; got none."
+    ]
 
 
 def test_y_beside_x_alone_may_be_both_and_is_left_to_the_user(tmp_path, told):

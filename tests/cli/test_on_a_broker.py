@@ -61,6 +61,31 @@ def test_a_replay_of_a_part_of_the_topic_differs_and_says_where(worked, capsys):
     assert "mismatch: " in capsys.readouterr().err
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("sink", ["features", "predictions", "dlq"])
+def test_an_exported_topic_has_what_an_exported_replay_has(worked, sink, tmp_path, capsys):
+    told = []
+    for name, words in (("topic.jsonl", ()), ("replay.jsonl", ("--replay", "topic"))):
+        assert command("export", worked, sink, "-o", tmp_path / name, *words) == 0
+        told.append((tmp_path / name).read_text().splitlines())
+    assert sorted(told[0]) == sorted(told[1]) and len(told[0]) == (2 if sink == "dlq" else 297)
+    assert "repeats" not in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_worker_of_version_2_says_that_a_topic_of_features_gets_none_any_more(worked):
+    words = [sys.executable, "-m", "streamjobs", "run", str(worked), "--once"]
+    for features, said in ((None, 1), ("", 0)):
+        named = {} if features is None else {"STREAMJOBS_SINKS__FEATURES": features}
+        env = {**os.environ, "STREAMJOBS_SINKS__VERSION": "2", **named}
+        done = subprocess.run(words, capture_output=True, text=True, timeout=WITHIN, check=False, env=env)
+        assert done.returncode == 0, done.stderr[-2000:]
+        told = [json.loads(line) for line in done.stderr.splitlines() if "features are not sent" in line]
+        assert len(told) == said
+        if said:
+            assert "Set features = 'imu.features' to go on" in told[0]["reason"]
+
+
 def test_without_a_broker_a_replay_of_a_topic_ends_with_code_3(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("streamjobs.kafka.timeouts.LOOKUP", 0.5)
     monkeypatch.setenv("STREAMJOBS_BROKER__URL", "kafka://127.0.0.1:9")

@@ -8,7 +8,10 @@ from cloudevents.core.bindings.kafka import to_binary, to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from tests.core.values import NOW, avro, avro_definition, avro_record, decoded, prefixed, reason, record
+from streamjobs.core.decoding.keys import keyed
+from streamjobs.core.decoding.records import decoder
+from streamjobs.core.messages import PlainRow
+from tests.core.values import NOW, avro, avro_definition, avro_record, decoded, prefixed, reason, record, source
 
 AT = datetime.fromtimestamp(NOW, UTC)
 FIELDS = {"fields": ["a", "b"], "envelope": "cloudevents"}
@@ -37,6 +40,19 @@ def test_the_value_is_the_data_of_the_event(mode):
 def test_attributes_are_paths_that_begin_with_ce(mode):
     made = decoded([of_event(mode, event(subject="p9"))], time="ce.time", label="ce.subject", **FIELDS)
     assert made.times.tolist() == [NOW] and made.labels == ["p9"]
+
+
+@pytest.mark.parametrize("mode", WRITERS)
+def test_the_key_may_be_an_attribute_or_in_the_data(mode):
+    one = of_event(mode, event(partitionkey="p9"))
+    for name, key in (("ce.partitionkey", b"p9"), ("who", b"sit")):
+        made = source(key=name, time="ce.time", time_unit="auto", **FIELDS)
+        (given,) = keyed(made)([one])
+        assert (given.key, given.problem) == (key, None) and decoder(made.in_unit("ms"), 2)([given]).X.tolist() == [[1, 2.5]]
+    row = PlainRow("plant", 0, 0, int(NOW * 1000), None, b'{"a":1,"b":2,"ce":{"partitionkey":"p7"}}')
+    (given,) = keyed(source(key="ce.partitionkey", **FIELDS))([row])
+    assert given.key == b"p7" and decoder(source(key="ce.partitionkey", **FIELDS), 2)([given]).X.tolist() == [[1, 2]]
+    assert keyed(source(key="ce.subject", **FIELDS))([one])[0].problem[0] == "no_key"
 
 
 @pytest.mark.parametrize("mode", WRITERS)

@@ -49,7 +49,7 @@ def test_a_population_comes_back_bit_for_bit_and_encodes_to_the_same_bytes(popul
     read = decode(data)
     assert encode(read) == data and read.fingerprint == population.fingerprint
     assert read[:2] == population[:2] and read.people == 4 and read.rows == population.labels.sum() > 50
-    for ours, theirs in zip(population[5:], read[5:], strict=True):
+    for ours, theirs in zip(population[5:8], read[5:8], strict=True):
         assert ours.learner == theirs.learner
         assert same_bits([np.asarray(a) for a in flatten(ours.state)], [np.asarray(a) for a in flatten(theirs.state)])
 

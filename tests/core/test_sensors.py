@@ -126,6 +126,13 @@ def test_what_sensor_logger_pushes_is_read_as_it_comes():
     ]
 
 
+def test_the_key_may_be_the_device_of_the_message():
+    without = [one._replace(key=None) for one in pushes(4, keys=2)]
+    made, _ = run(job(source={"key": "deviceId"}), without)
+    wanted, _ = run(job(), pushes(4, keys=2))
+    assert values(made.outputs) == values(wanted.outputs) and made.report.keys_created == 2
+
+
 def test_the_example_of_the_page_is_a_job_and_a_record():
     section = PAGE.read_text().partition("## Several sensors")[2].partition("\n## ")[0]
     table, body = re.findall(r"```(?:toml|json)\n(.*?)```", section, re.DOTALL)
@@ -294,7 +301,17 @@ def test_a_sensor_that_stops_is_a_gap_of_the_window_and_is_told_by_name():
     taken = Taken()
     taken.add(made.report)
     (told,) = [one for one in taken.much_skipped() if one.reason == "unpaired"]
-    assert "gyroscope 1 times" in told.advice
+    assert told.advice.endswith("(gaps: gyroscope 1)")
+
+
+def test_a_sensor_that_never_comes_is_named_where_nothing_is_learned():
+    payload = [[one for one in readings(n, n + 1) if one["name"] != "gyroscope"] for n in range(8)]
+    made, _ = run(job(), [push(n, one) for n, one in enumerate(payload)])
+    assert made.report.rows == 0 and made.report.sensor_gaps == {"gyroscope": 1}
+    taken = Taken()
+    taken.add(made.report)
+    assert "samples are skipped as unpaired" in (taken.nothing_learned() or "")
+    assert (taken.nothing_learned() or "").endswith("(gaps: gyroscope 1).")
 
 
 def test_a_late_sample_is_a_dead_letter_where_the_job_says_so():

@@ -1,7 +1,6 @@
 """The generated sections of the pages, made from the code: settings, learners, commands, topics, metrics."""
 
-import inspect
-import re
+import itertools
 import typing
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -13,16 +12,16 @@ import typer
 
 from streamjobs import learner_reference
 from streamjobs.cli import app
-from streamjobs.core.alarms import Alarm
-from streamjobs.core.encode import Drift, Features, Prediction
 from streamjobs.core.job import Job
+from streamjobs.core.output_records import VERSIONS
 from streamjobs.errors import REASONS
 from streamjobs.kafka.topics import changelog
+from streamjobs.outputs.schema import commented
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.metrics.table import METRICS, PREFIX
 from tests.docs.pages import SECTION_IN
 
-RECORDS = {"features": Features, "predictions": Prediction, "drift": Drift, "alarms": Alarm}
+RECORDS = VERSIONS[2]
 BEGIN, END = "<!-- reference:{} -->", "<!-- /reference:{} -->"
 
 
@@ -129,7 +128,7 @@ def default_topics() -> dict[str, str]:
                 "learner": {"name": "okfeb"},
                 "head": {"name": "rls"},
                 "drift": {},
-                "sinks": {"alarms": "imu.alarms", "drift": "imu.drift"},
+                "sinks": {"features": "imu.features", "alarms": "imu.alarms", "drift": "imu.drift"},
             }
         )
     )
@@ -151,23 +150,22 @@ def topics() -> str:
         said[role] += f"; JSON with {fields}"
     rows = [(f"`{topic}`", role, said[role]) for role, topic in default_topics().items()]
     reasons = ", ".join(f"`{reason}`" for reason in REASONS)
-    prediction, alarm = ([(f"`{a}`", f"`{b}`", c) for a, b, c in commented(one)] for one in (Prediction, Alarm))
+    prediction, typed, alarm, typed_alarm = (
+        [(f"`{a}`", f"`{b}`", c) for a, b, c in commented(VERSIONS[version][sink])]
+        for sink, version in itertools.product(("predictions", "alarms"), VERSIONS)
+    )
+    end = [row for row in typed_alarm if row not in alarm]
     return (
         _table(("topic", "role", "what is in it"), rows)
-        + f"\n\nReasons of dead letters: {reasons}.\n\nA prediction:\n\n"
+        + f"\n\nReasons of dead letters: {reasons}.\n\nA prediction of version 2:\n\n"
+        + _table(("field", "type", "what"), typed)
+        + "\n\nA prediction of version 1:\n\n"
         + _table(("field", "type", "what"), prediction)
-        + "\n\nAn alarm ([how to read one](../../deploy/README.md#alarms)):\n\n"
+        + "\n\nAn alarm of version 1 ([how to read one](../../deploy/README.md#alarms)):\n\n"
         + _table(("field", "type", "what"), alarm)
+        + "\n\nAn alarm of version 2 has, in place of `end`:\n\n"
+        + _table(("field", "type", "what"), end)
     )
-
-
-def commented(record: type) -> Iterator[tuple[str, str, str]]:
-    """Name, type and comment of every field, from the source: what is said there is what people read here."""
-    for line in inspect.getsource(record).splitlines():
-        found = re.fullmatch(r"    (\w+): (.+?)  # (.+)", line)
-        if found:
-            kind = found[2].replace(" | msgspec.UnsetType = msgspec.UNSET", " | absent")
-            yield found[1], kind.replace(" | ", " or ").replace("None", "null"), found[3]
 
 
 def _within(kind: Any) -> str:

@@ -7,13 +7,14 @@ import msgspec
 import pytest
 
 from streamjobs import __version__
-from streamjobs.core.encode import Prediction
+from streamjobs.core.output_records import VERSIONS
+from streamjobs.outputs.schema import commented
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.metrics.table import METRICS, PREFIX
 from tests.docs import named
 from tests.docs.links import anchors, wrong_links
 from tests.docs.pages import SECTION_IN, pages
-from tests.docs.reference import BEGIN, END, commented, renewed, sections
+from tests.docs.reference import BEGIN, END, renewed, sections
 from tests.faults.suite import CASES
 from tests.parts import CHECKOUT
 
@@ -198,6 +199,8 @@ def test_headings_have_the_anchors_a_forge_gives_them() -> None:
     assert anchors(text) == {"a-b-c-ds", "same", "same-1", "link---e_f"}
 
 
-def test_every_field_of_a_prediction_says_what_it_is() -> None:
-    told = {name for name, _, _ in commented(Prediction)}
-    assert told == {field.name for field in msgspec.structs.fields(Prediction)}
+@pytest.mark.parametrize(("version", "sink"), [(version, sink) for version, sinks in VERSIONS.items() for sink in sinks])
+def test_every_field_of_an_output_says_what_it_is(version: int, sink: str) -> None:
+    record = VERSIONS[version][sink]
+    told = {name for name, _, _ in commented(record)}
+    assert told == {field.name for field in msgspec.structs.fields(record)}

@@ -28,7 +28,7 @@ FORMATS = ["json", "msgpack", "raw", "json", "json", "avro"]
 
 def examples():
     """(part of a job file, Python) of each pair of blocks that follow each other."""
-    found = list(blocks(PAGE.read_text()))
+    found = list(blocks(PAGE.read_text().partition("### Formats, with examples")[2].partition("### Schemas")[0]))
     return [
         (before, code)
         for (kind, before), (language, code) in itertools.pairwise(found)

@@ -32,6 +32,7 @@ _SETTINGS = {*BASE, "streamjobs.settings"}
 _CORE = {*_SETTINGS, "streamjobs.core", "streamjobs.stages", "algorithms"}
 _KAFKA = {*_SETTINGS, "streamjobs.kafka", "streamjobs.core.messages", "streamjobs.core.interface"}
 
+_OF_ESTIMATORS = {"streamjobs.estimators", "streamjobs.stages.class_counts"}
 _TIMES = {"datetime", "zoneinfo"}  # to read times that are texts; nobody asks for the time of day
 
 LAYERS = (
@@ -54,9 +55,11 @@ LAYERS = (
         {*NUMERIC, "algorithms"},
         pure=True,
     ),
+    _layer("online", ("algorithms.online",), {*NUMERIC, "algorithms.common"}, pure=True),
     _layer("registry", ("=algorithms",), {"algorithms"}, pure=True),
     # The product, pure part.
-    _layer("base", ("=streamjobs", "streamjobs.errors"), set(), pure=True),
+    _layer("package", ("=streamjobs",), {"importlib", "?"}, pure=True),  # late attributes: who imports it loads nothing
+    _layer("base", ("streamjobs.errors",), set(), pure=True),
     _layer("stages", ("streamjobs.stages",), {*NUMERIC, "algorithms", *BASE}, pure=True),
     _layer(
         "settings",
@@ -64,6 +67,9 @@ LAYERS = (
         {*PURE_TEXT, *_TIMES, "urllib", "pydantic", "pydantic_core", "algorithms", "streamjobs.stages", *BASE},
         pure=True,
     ),
+    _layer(
+        "presets", ("streamjobs.settings.presets",), {"tomllib", "importlib"}, pure=True
+    ),  # reads the package's own files
     _layer("core", ("streamjobs.core",), {*PURE_TEXT, *NUMERIC, "msgspec", *_CORE}, pure=True),
     _layer(
         "decoding",
@@ -74,6 +80,7 @@ LAYERS = (
             "msgspec",
             *("uuid", "io", "fastavro", "google"),
             "streamjobs.core.messages",
+            "streamjobs.core.partitioners",
             "streamjobs.stages.event_time",
             "algorithms",
             "datetime",
@@ -90,7 +97,9 @@ LAYERS = (
     # What acts on the world: below, what serves; above, what is asked for.
     _layer("process", ("streamjobs.process",), {"scipy", "?"}),
     _layer("learner reference", ("streamjobs.learner_reference",), {"algorithms", *BASE}),
-    _layer("job files", ("streamjobs.job_files",), {"streamjobs.schema_registry", *_CORE}),
+    _layer("own learners", ("streamjobs.own_learners",), {"algorithms", *BASE}),
+    _layer("checks of learners", ("streamjobs.learner_checks",), {"numpy", "algorithms", "streamjobs.core.state.snapshot"}),
+    _layer("job files", ("streamjobs.job_files",), {"streamjobs.own_learners", "streamjobs.schema_registry", *_CORE}),
     _layer(
         "schema registry",
         ("streamjobs.schema_registry",),
@@ -111,7 +120,9 @@ LAYERS = (
         },
     ),
     _layer(
-        "recordings", ("streamjobs.recordings",), {*NUMERIC, "msgspec", "pyarrow", "streamjobs.core.messages", *_SETTINGS}
+        "recordings",
+        ("streamjobs.recordings",),
+        {*NUMERIC, "cbor2", "msgspec", "pyarrow", "streamjobs.core.messages", "streamjobs.core.decoding.keys", *_SETTINGS},
     ),
     _layer("kafka", ("streamjobs.kafka",), {*CLIENTS, *_KAFKA, "pydantic"}),
     _layer("kafka client", ("streamjobs.kafka.client",), {*CLIENTS, *_KAFKA, "faust"}),
@@ -133,6 +144,21 @@ LAYERS = (
     ),
     _layer("store", ("streamjobs.worker.store",), {"faust", "rocksdict", "structlog", *BASE}),
     _layer("replay", ("streamjobs.replay",), {"msgspec", "numpy", "streamjobs.kafka", "streamjobs.schema_registry", *_CORE}),
+    _layer(
+        "notebook",
+        ("streamjobs.notebook",),
+        {
+            *("matplotlib", "msgspec", "numpy", "pandas"),
+            *("streamjobs.job_files", "streamjobs.own_learners", "streamjobs.recordings", "streamjobs.replay"),
+            "streamjobs.kafka.reader",
+            *_CORE,
+        },
+    ),
+    _layer(
+        "estimators", ("streamjobs.estimators",), {"algorithms", "streamjobs.learner_reference", "streamjobs.own_learners"}
+    ),
+    _layer("scikit-learn", ("streamjobs.sklearn",), {"numpy", "sklearn", "algorithms", *_OF_ESTIMATORS}),
+    _layer("river", ("streamjobs.river",), {"numpy", "pandas", "river", "algorithms", *_OF_ESTIMATORS}),
     _layer("maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "streamjobs.worker", *_KAFKA, *_CORE}),
     _layer(
         "fit",
@@ -141,6 +167,11 @@ LAYERS = (
             *("numpy", "rich", "streamjobs.kafka", "streamjobs.recordings", "streamjobs.replay", "streamjobs.job_files"),
             *("streamjobs.schema_registry", *_CORE),
         },
+    ),
+    _layer(
+        "outputs",
+        ("streamjobs.outputs",),
+        {"msgspec", "pyarrow", "streamjobs.kafka", "streamjobs.replay", *_CORE},
     ),
     _layer("sizing", ("streamjobs.sizing",), {*_CORE}),
     _layer("dashboards", ("streamjobs.dashboards",), {"grafana_foundation_sdk"}),
@@ -153,11 +184,12 @@ LAYERS = (
         "commands",
         ("streamjobs.commands",),
         {
-            *("matplotlib", "numpy", "packaging", "pydantic", "rich", "typer"),
+            *("matplotlib", "msgspec", "numpy", "packaging", "pydantic", "rich", "typer"),
             *("streamjobs.demo", "streamjobs.fit", "streamjobs.job_files", "streamjobs.learner_reference"),
-            "streamjobs.dashboards",
+            *("streamjobs.dashboards", "streamjobs.learner_checks", "streamjobs.notebook", "streamjobs.own_learners", "?"),
             *(
                 "streamjobs.maintenance",
+                "streamjobs.outputs",
                 "streamjobs.process",
                 "streamjobs.recordings",
                 "streamjobs.replay",

@@ -146,7 +146,17 @@ def test_an_import_of_a_test_module_is_found(line: str) -> None:
 
 
 def test_the_top_level_has_only_what_belongs_there() -> None:
-    expected = {"algorithms", "streamjobs", "deploy", "tests", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml"}
+    expected = {
+        "algorithms",
+        "streamjobs",
+        "deploy",
+        "examples",
+        "tests",
+        "README.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "pyproject.toml",
+    }
     ignored = {"build", "dist", "state", "__pycache__"}
     there = {path.name for path in CHECKOUT.iterdir() if not path.name.startswith(".")}
     strays = {name for name in there - expected - ignored if not name.endswith((".egg-info", ".lock"))}

@@ -12,7 +12,7 @@ import algorithms.chain
 from algorithms import Basis, Learner, Outputs, SettingError, learner_from
 from algorithms.chain import Chain
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, Array
-from tests.checks.states import joined, rows_of, same_outputs, same_state
+from streamjobs.learner_checks.states import joined, rows_of, same_outputs, same_state
 
 SCALED = {"extractor": {"name": "scaling"}, "head": {"name": "rls", "intercept": True}}
 TRACKED = {"extractor": {"name": "okfeb", "rank": 4, "budget": 8}, "head": {"name": "rls", "intercept": True}}

@@ -11,7 +11,7 @@ from algorithms import Learner, SettingError, learner_from
 from algorithms.common.protocol import Array
 from algorithms.drift.adwin import PER_SIZE, SIZES, AdwinState
 from algorithms.drift.report import AFTER, ALARM, BEFORE, STATISTIC
-from tests.checks.states import joined, same_outputs, same_state
+from streamjobs.learner_checks.states import joined, same_outputs, same_state
 from tests.reference import drift as reference
 from tests.sizes import first_fast
 

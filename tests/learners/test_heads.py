@@ -12,7 +12,7 @@ from algorithms.common.protocol import Array
 from algorithms.common.rls import WIND_UP
 from algorithms.common.triangle import packed, unpacked
 from algorithms.heads.rls import Rls
-from tests.checks.states import joined, rows_of, same_outputs, same_state
+from streamjobs.learner_checks.states import joined, rows_of, same_outputs, same_state
 from tests.reference import heads as reference
 
 SETTINGS: dict[str, list[dict[str, Any]]] = {

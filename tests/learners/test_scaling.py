@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from algorithms.common.protocol import Array
 from algorithms.scaling import Scaling, ScalingState
-from tests.checks.states import joined, same_outputs, same_state
+from streamjobs.learner_checks.states import joined, same_outputs, same_state
 from tests.reference.scaling import scaled
 
 TABLES = hnp.arrays(float, (20, 3), elements=st.floats(-1e3, 1e3).map(lambda x: round(x, 3)))

@@ -9,7 +9,7 @@ from algorithms import learner_from
 from algorithms.common.kernels import Kernel
 from algorithms.sketching.nystrom import incremental_nystrom, relative_error, sketched_kernel
 from algorithms.sketching.sketch import drawn_landmarks, s_p, sketches
-from tests.checks import streams
+from streamjobs.learner_checks import streams
 from tests.reference import sketching as slow
 
 KERNEL = {"name": "gaussian", "bandwidth": 1.0}

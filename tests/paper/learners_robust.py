@@ -14,7 +14,7 @@ import numpy as np
 from algorithms import LEARNERS, Learner, learner_from
 from algorithms.common.protocol import Array
 from algorithms.drift.report import watches_columns
-from tests.checks.states import leaves, nbytes
+from streamjobs.learner_checks.states import leaves, nbytes
 from tests.paper.common import line, options, verdict
 from tests.paper.okfeb_robust import DIM, stream
 

@@ -174,6 +174,23 @@ def test_a_state_that_the_loop_could_not_have_left_is_refused(change, what):
         assert not made.trusted(work, np.zeros(1, np.int64), None).any()
 
 
+def test_states_of_many_keys_are_derived_as_those_of_one():
+    made = stage()
+    begun = fresh(made, 4, 1)
+    work = made.workspace(begun, slots=3)
+    for slot, sensors in enumerate(([0, 2, 0], [], [0, 3])):
+        n = len(sensors)
+        state = begun._replace(times=np.ones(n), sensor=np.array(sensors, np.int64), X=np.zeros((n, 2)), L=np.zeros((n, 1)))
+        if slot < 2:
+            made.load(work, slot, state)
+        else:
+            work["sensor"][slot, :n], work["counts"][slot] = sensors, n
+    wanted = work["held"].copy()
+    work["held"][:] = 9
+    assert made.derive_slots(work, np.arange(3)).tolist() == [True, True, False]
+    assert wanted[:2].tolist() == work["held"][:2].tolist() == [[2, 0, 1], [0, 0, 0]]
+
+
 def test_more_waiting_samples_than_may_be_are_refused():
     made = stage()
     begun = fresh(made, 4, 1)

@@ -17,12 +17,12 @@ from streamjobs.core.decoding import raw
 from streamjobs.core.decoding.formats import batch_parser, parser
 from streamjobs.core.decoding.samples import MAX_LABEL, Frame, LabelsAlone, Problem, Sample, Singles, label_of
 from streamjobs.core.decoding.schemas import Schemas
-from streamjobs.core.messages import Headers, Record, Unread
+from streamjobs.core.messages import Headers, Keyed, Record, Unread
 from streamjobs.errors import RecordError
 from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
-from streamjobs.settings.types import TIME_UNITS
-from streamjobs.stages.event_time import END_OF_TIME
+from streamjobs.settings.time_units import JUDGED
+from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
 _key, _value = operator.attrgetter("key"), operator.attrgetter("value")
 _timestamp, _headers = operator.attrgetter("timestamp"), operator.attrgetter("headers")
@@ -181,7 +181,8 @@ def _checked(
         return Decoded(owner, times, X, labels, None, sorted(errors.items()))
     known = X if may_miss is None else np.where(np.isnan(X) & may_miss, 0.0, X)
     in_range = np.asarray((np.abs(known) <= source.max_abs).all(axis=1))  # false for NaN as well
-    in_time = (times >= 0.0) & (times < END_OF_TIME)
+    first, end = source.time_span
+    in_time = (times >= first) & (times < end)
     early = (stamps <= 0.0) | (times <= stamps + source.future)
     good = in_range & in_time & early
     if not good.all():
@@ -211,7 +212,8 @@ def _all_good(samples: _Joined, source: SourceSection) -> bool:
     if not X.size:
         return False
     most = source.max_abs
-    in_range = -most <= X.min() and X.max() <= most and times.min() >= 0.0 and times.max() < END_OF_TIME
+    first, end = source.time_span
+    in_range = -most <= X.min() and X.max() <= most and times.min() >= first and times.max() < end
     return bool(in_range and ((stamps <= 0.0) | (times <= stamps + source.future)).all())
 
 
@@ -240,6 +242,8 @@ def _check_limits(record: Record, source: SourceSection) -> None:
     key, value = record.key, record.value
     if isinstance(record, Unread):
         raise Problem("batch", f"{record.problem}; the letter's value is the batch as it came")
+    if isinstance(record, Keyed) and record.problem is not None:
+        raise Problem(*record.problem)
     if not key:
         raise Problem("no_key", "expected a key, got none")
     if len(key) > source.max_key_bytes:
@@ -253,6 +257,15 @@ def _check_limits(record: Record, source: SourceSection) -> None:
             "headers",
             f"expected at most {source.max_headers} headers of {source.max_header_bytes} bytes in all, got more",
         )
+
+
+def refusal(record: Record, source: SourceSection) -> RecordError | None:
+    """Why a record is beyond the limits of [source], or has no key; None where it is within them."""
+    try:
+        _check_limits(record, source)
+    except Problem as problem:
+        return _located(record, problem)
+    return None
 
 
 def _headers_fit(headers: Headers, source: SourceSection) -> bool:
@@ -277,6 +290,9 @@ def _bad_time(time: float, source: SourceSection) -> Problem:
     if source.time is None and source.format != "raw":
         return Problem("bad_time", "expected a record timestamp; set [source] time or let the producer set timestamps")
     got = f"{time:g} s" if np.isfinite(time) else "NaN or infinity"
+    if source.time_span == JUDGED:
+        unit = UNIT_NAMES[source.time_unit]
+        return Problem("bad_time", f"expected a time from 1973 to 5138 in {unit}, which the first one tells, got {got}")
     return Problem(
         "bad_time", f"expected a time from 1970 to 9999, got {got}; check [source] time_unit ({source.time_unit})"
     )

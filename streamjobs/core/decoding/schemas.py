@@ -22,7 +22,6 @@ class Schemas:
         self._load = _loader_of(source, frozenset(tops))
         self._readers: dict[SchemaId, Read] = {}
         self._problems: dict[SchemaId, str] = {}
-        self.definition = fixed
         self.fixed: Read | None = None
         if fixed is not None:
             try:

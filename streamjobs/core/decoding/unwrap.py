@@ -13,7 +13,7 @@ from streamjobs.core.decoding.gunzip import GzipError, GzipTooLarge, gunzip
 from streamjobs.core.decoding.samples import UNDECODABLE, Frame, LabelsAlone, Parse, Problem, Sample
 from streamjobs.core.decoding.schemas import Schemas
 from streamjobs.core.decoding.wire_format import Definition, SchemaId, id_of
-from streamjobs.core.messages import Headers, PlainRow, Record, Refused, Stored, Unread
+from streamjobs.core.messages import Headers, Keyed, PlainRow, Record, Refused, Stored, Unread
 from streamjobs.settings.paths import ATTRIBUTES
 from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
@@ -72,10 +72,11 @@ def unwrapping(
             return plain(Stored(record.topic, record.partition, record.offset, record.timestamp, None, data, record.headers))
 
     def parse(record: Record) -> Sample | Frame | LabelsAlone:
-        if type(record) is PlainRow:
+        itself = record.origin if type(record) is Keyed else record
+        if type(itself) is PlainRow:
             return plain(record)
-        if type(record) is Refused:
-            raise Problem("schema", record.problem)
+        if type(itself) is Refused:
+            raise Problem("schema", itself.problem)
         return parse_wrapped(record)
 
     return parse

@@ -3,7 +3,8 @@
 Layout, little-endian:
 
     magic "SP" | version u8 | 0
-    header: u32 length, JSON with facts, names, width, people and the three learners' tables (null where there is none)
+    header: u32 length, JSON with facts, names, width, people and the three learners' tables (null where there is none), and
+        where [head] reject is stated its share and threshold
     arrays: u16 count, then each as in a snapshot: of labels, scaling, map and head in turn
     crc32 of all before it
 
@@ -25,6 +26,7 @@ from algorithms.common.protocol import Array, State
 from streamjobs.core.state.snapshot import Reader, array_header, flatten, unflatten
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.settings.composition import Composition
+from streamjobs.stages.reject import Rejection
 from streamjobs.stages.stage import MOST_COUNTED, check_fields, describe
 
 MAGIC, VERSION = b"SP", 1
@@ -55,6 +57,7 @@ class Population(NamedTuple):
     scaling: Taught | None
     map: Taught | None
     head: Taught  # `rls`, with a column per class
+    reject: Rejection | None = None  # of [head] reject; no part of the fingerprint: it changes no state
 
     @classmethod
     def from_composition(
@@ -67,6 +70,7 @@ class Population(NamedTuple):
         scaling: State,
         map: State,
         head: State,
+        reject: Rejection | None = None,
     ) -> "Population":
         """What `fit` learned: states of the composition's scaling and map (None where there is none) and of its teacher.
 
@@ -76,12 +80,12 @@ class Population(NamedTuple):
         scale, learned = _taught(composition.scaling, scaling), _taught(composition.map, map)
         counts, taught = np.ascontiguousarray(labels, np.int64), Taught(composition.teacher, head)
         made = cls(dict(composition.facts), list(names), counts, people, composition.width, scale, learned, taught)
-        return _checked(made)
+        return _checked(made._replace(reject=reject))
 
     @property
     def fingerprint(self) -> bytes:
-        """16 bytes that differ when anything in it does."""
-        return blake2b(encode(self), digest_size=16).digest()
+        """16 bytes that differ when anything does that its keys' states stand on."""
+        return blake2b(encode(self._replace(reject=None)), digest_size=16).digest()
 
     @property
     def rows(self) -> int:
@@ -103,6 +107,7 @@ def encode(population: Population) -> bytes:
             "width": population.width,
             "people": population.people,
             **{part: learner_table(taught.learner) if taught else None for part, taught in _parts(population)},
+            **({"reject": population.reject._asdict()} if population.reject is not None else {}),
         },
         sort_keys=True,
     ).encode()
@@ -122,6 +127,7 @@ class _Header(NamedTuple):
     width: int
     people: int
     learners: dict[str, Learner | None]
+    reject: Rejection | None
 
 
 def decode(data: bytes, composition: Composition | None = None, file: str = "") -> Population:
@@ -173,6 +179,12 @@ def _fitting(header: _Header, composition: Composition, file: str) -> None:
         raise ConfigError(
             f"[population] file {file!r} was learned with {was}; this job has {now}. "
             "Make the job file agree, or learn it again with 'streamjobs fit'."
+        )
+    if composition.reject not in (None, header.reject and header.reject.share):
+        had = "without it" if header.reject is None else f"with reject = {header.reject.share:g}"
+        raise ConfigError(
+            f"[head] reject = {composition.reject:g} needs a threshold; [population] file {file!r} was learned {had}. "
+            "Learn it again with 'streamjobs fit', which changes no state where all else is the same, or remove the setting."
         )
 
 
@@ -228,7 +240,9 @@ def _read_header(table: dict[str, Any]) -> _Header:
         if own is not None:
             learners[part] = learner_from(own["name"], {name: value for name, value in own.items() if name != "name"})
     facts = {str(name): str(value) for name, value in table["facts"].items()}
-    return _Header(facts, [str(name) for name in table["names"]], int(table["width"]), int(table["people"]), learners)
+    names, stated = [str(name) for name in table["names"]], table.get("reject")
+    reject = None if stated is None else Rejection(float(stated["share"]), float(stated["above"]))
+    return _Header(facts, names, int(table["width"]), int(table["people"]), learners, reject)
 
 
 def _population(header: _Header, arrays: list[Array]) -> Population:
@@ -257,6 +271,7 @@ def _population(header: _Header, arrays: list[Array]) -> Population:
         parts["scaling"],
         parts["map"],
         head,
+        header.reject,
     )
 
 
@@ -270,6 +285,9 @@ def _checked(population: Population) -> Population:
     counts = population.labels.tolist()
     if min(counts) < 0 or sum(counts) >= MOST_COUNTED:
         raise ValueError(f"expected counts of labels, got {counts!r:.200}")
+    reject = population.reject
+    if reject is not None and not (0 < reject.share <= 0.5 and 0 < reject.above < np.inf):
+        raise ValueError(f"expected a share up to 0.5 and a threshold above 0, got {reject!r:.200}")
     for part, taught in _parts(population):
         if taught is None:
             continue

@@ -7,12 +7,12 @@ from typing import Any
 
 from algorithms import Learner
 from algorithms.common.settings import suggestion
-from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, is_bounded
 from streamjobs.settings.rules.broker import access_contradictions
 from streamjobs.settings.rules.drift import drift_contradictions
 from streamjobs.settings.rules.formats import format_contradictions, registry_contradictions
 from streamjobs.settings.rules.sensors import sensor_contradictions
+from streamjobs.settings.rules.sinks import LONGEST_TOPIC, sinks_contradictions
 from streamjobs.settings.sections import (
     HeadSection,
     JobSection,
@@ -20,16 +20,15 @@ from streamjobs.settings.sections import (
     LearnerSection,
     MetricsSection,
     ScalingSection,
-    SinksSection,
     StateSection,
     WindowSection,
 )
-from streamjobs.settings.source import SourceSection
+from streamjobs.settings.source import REKEYED, SourceSection
+from streamjobs.settings.time_units import AUTO
 from streamjobs.settings.types import MOST_NUMBERS
 from streamjobs.stages.windows import MOST_SAMPLES
 
 LONGEST_TRANSACTION = 60.0  # seconds; a third of the broker's timeout, TRANSACTION_TIMEOUT of worker.changelog
-LONGEST_TOPIC = 249  # characters of a name, to the broker
 Problems = Iterator[tuple[tuple[str, str], str]]  # ((section, setting), sentence about it)
 
 
@@ -63,13 +62,14 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         rules.append(_roles(learner, parts.get("head"), learners))
     if task := parts.get("task"):
         rules.append(_task("head" if parts.get("head") else "learner", task))
+        rules.append(_rejects("head" if parts.get("head") else "learner", task, parts))
     if drift := parts.get("drift"):
         rules.append(drift_contradictions(drift, parts.get("head"), learners))
     rules.append(_population(parts, learners))
     if (labels := parts.get("labels")) and source:
         rules.append(_labels(labels, source, parts, learners))
     if (sinks := parts.get("sinks")) and source:
-        rules.append(_sinks(sinks, source, parts, learners))
+        rules.append(sinks_contradictions(sinks, source, parts, learners))
     return itertools.chain.from_iterable(rules)
 
 
@@ -84,8 +84,8 @@ def _job(job: JobSection) -> Problems:
 
 
 def _source(source: SourceSection) -> Problems:
-    if source.topic in ("", ".", ".."):
-        yield ("source", "topic"), f"topic must be a topic's name; got {source.topic!r}."
+    if source.base_topic in ("", ".", ".."):
+        yield ("source", "topic"), f"topic must be a topic's name; got {source.base_topic!r}."
     if source.format == "raw":
         for name in ("time", "label"):
             if getattr(source, name) is not None:
@@ -93,6 +93,8 @@ def _source(source: SourceSection) -> Problems:
                     ("source", name),
                     f"{name} has no meaning in raw records: it is in the header streamjobs-{name}.",
                 )
+    yield from _keys(source)
+    yield from _time_unit(source)
     yield from _missing(source)
     yield from _categories(source)
     fields = source.fields
@@ -120,6 +122,28 @@ def _source(source: SourceSection) -> Problems:
     if source.dim is not None and source.dim != columns:
         what = "fields" if columns == len(fields) else "columns that fields and categories give"
         yield ("source", "dim"), f"dim must be the number of {what} ({columns}), or absent; got {source.dim}."
+
+
+def _time_unit(source: SourceSection) -> Problems:
+    if source.time_unit == AUTO and source.time is None:
+        yield ("source", "time_unit"), "time_unit = 'auto' needs the field with the event time; set time, or remove it."
+
+
+def _keys(source: SourceSection) -> Problems:
+    if source.key is None:
+        for name in ("rekeyed", "partitioner"):
+            if name in source.model_fields_set and getattr(source, name):
+                yield ("source", name), f"{name} has no meaning without the field with the key; set key, or remove {name}."
+        return
+    if source.format == "raw":
+        yield ("source", "key"), "key names a field, and raw records have none; remove it, and give records their keys."
+    if source.rekeyed and "partitioner" in source.model_fields_set:
+        yield (
+            ("source", "partitioner"),
+            "partitioner has no meaning with rekeyed, whose records are partitioned by murmur2; remove it.",
+        )
+    if len(source.topic) > LONGEST_TOPIC:
+        yield ("source", "topic"), f"topic must have at most {LONGEST_TOPIC} characters with {REKEYED!r} after it."
 
 
 def _categories(source: SourceSection) -> Problems:
@@ -257,10 +281,19 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
         )
 
 
+def _rejects(section: str, task: HeadSection, parts: Mapping[str, Any]) -> Problems:
+    if task.reject is not None and task.task == "classification" and parts.get("population") is None:
+        yield (
+            (section, "reject"),
+            "reject needs a [population]: 'streamjobs fit' learns from people left out which scores are usual. "
+            "Add one, or remove the setting.",
+        )
+
+
 def _task(section: str, task: HeadSection) -> Problems:
     stated = {name for name, field in HeadSection.model_fields.items() if getattr(task, name) != field.default}
     if task.task == "regression":
-        for name in ("classes", "max_classes", "smooth", "fallback"):
+        for name in ("classes", "max_classes", "smooth", "fallback", "reject"):
             if name in stated:
                 yield (section, name), f"{name} has no meaning in a regression; remove it, or set task = 'classification'."
         return
@@ -333,39 +366,3 @@ def _labels(
         yield ("labels", on), f"{on} needs something that learns labels; add a [head]."
     if drift is not None and "loss" in drift.watch_names:
         yield ("drift", "watch"), "watch = 'loss' misses labels that are learned later; with [labels], watch 'ls_error'."
-
-
-def _sinks(
-    sinks: SinksSection, source: SourceSection, parts: Mapping[str, Any], learners: Mapping[str, Learner]
-) -> Problems:
-    users = {source.topic: "the input topic"}
-    for name in SinksSection.model_fields:
-        stated = getattr(sinks, name)
-        if name == "dlq" and stated == "":
-            yield (
-                ("sinks", "dlq"),
-                "dlq cannot be off; name a topic for records that cannot be used, or remove it.",
-            )
-            continue
-        if stated in (".", ".."):
-            yield ("sinks", name), f"{name} must be a topic's name; got {stated!r}."
-        if name == "alarms" and stated is None and not tells_alarms(parts.get("drift"), sinks):
-            continue
-        topic = f"{source.topic}.{name}" if stated is None else stated
-        if topic and topic in users:
-            yield ("sinks", name), f"{name} must be a topic of its own; {topic!r} is already {users[topic]}."
-        elif topic:
-            users[topic] = f"the topic of {name}"
-        if len(topic) > LONGEST_TOPIC:
-            yield (
-                ("sinks", name),
-                f"{name} must be a topic's name of at most {LONGEST_TOPIC} characters; {topic!r:.60}... has {len(topic)}.",
-            )
-    learner, head = learners.get("learner"), parts.get("head")
-    if sinks.features and learner is not None and learner.kind in PREDICTING:
-        yield ("sinks", "features"), "no features would be sent: the learner predicts and gives none. Remove the setting."
-    if sinks.predictions and head is None and learner is not None and learner.kind == "features":
-        yield ("sinks", "predictions"), "no predictions would be sent without a [head]. Add one, or remove the setting."
-    for name, what in (("drift", "drift events"), ("alarms", "alarms")):
-        if getattr(sinks, name) and parts.get("drift") is None:
-            yield ("sinks", name), f"no {what} would be sent without a [drift] section. Add one, or remove the setting."

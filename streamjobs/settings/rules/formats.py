@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from streamjobs.settings.broker import RegistrySection
 from streamjobs.settings.environment import PREFIX
-from streamjobs.settings.registry import RegistrySection
 from streamjobs.settings.rules.broker import PLAINTEXT
 from streamjobs.settings.sentences import hidden
 from streamjobs.settings.source import SourceSection
+from streamjobs.settings.time_units import AUTO
 
 Problems = Iterator[tuple[tuple[str, str], str]]  # ((section, setting), sentence about it)
 
@@ -34,6 +35,16 @@ def format_contradictions(source: SourceSection, registry: RegistrySection | Non
                 f"format = '{source.format}' has no schemas; set 'avro' or 'protobuf', or remove [registry].",
             )
         return
+    if source.key is not None:
+        yield (
+            ("source", "key"),
+            f"key cannot be read from format = '{source.format}': records need keys of their own; remove it.",
+        )
+    if source.time_unit == AUTO:
+        yield (
+            ("source", "time_unit"),
+            f"time_unit = 'auto' has no meaning in format = '{source.format}', whose schemas say what times are; set one.",
+        )
     if file is None and registry is None and not refused:
         yield (
             ("source", "format"),

@@ -138,6 +138,14 @@ class Sensors(JobStage):
             raise ValueError(f"Sensors: {held.tolist()} samples wait, of which {list(self.most)} may.")
         own["held"][:] = held
 
+    def derive_slots(self, work: Any, slots: Array) -> Array:
+        sensor = work["sensor"][slots]
+        waiting = np.arange(sensor.shape[1])[None, :] < work["counts"][slots, :1]
+        held = np.stack([((sensor == s) & waiting).sum(axis=1) for s in range(len(self.widths))], axis=1)
+        work["held"][slots] = held
+        known: Array = held.sum(axis=1) == work["counts"][slots, 0]
+        return known & (held <= np.array(self.most)).all(axis=1)
+
     def begin(self, shape: Shape, seed: int) -> SensorsState:
         sensors, labels = len(self.widths), shape.label_width
         return SensorsState(
@@ -179,8 +187,9 @@ class Sensors(JobStage):
         for field in ("last_times", "newest"):
             times = work[field][slots]
             good &= (np.isneginf(times) | ((times >= 0) & (times < END_OF_TIME))).all(axis=1)
-        waiting = np.arange(1, self.room("times"))[None, :] < work["counts"][slots, :1]
-        return np.asarray(good & ~((np.diff(work["times"][slots], axis=1) < 0) & waiting).any(axis=1))
+        times = work["times"][slots]
+        waiting = np.arange(1, times.shape[1])[None, :] < work["counts"][slots, :1]
+        return np.asarray(good & ~((np.diff(times, axis=1) < 0) & waiting).any(axis=1))
 
     def newest(self, work: Any, slots: Any) -> Array:
         """Event time of the newest sample of each slot, seconds; -inf without one."""

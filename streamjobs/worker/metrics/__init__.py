@@ -174,6 +174,8 @@ class Metrics:
             collectors["keys_evicted_total"].inc(report.keys_evicted)
         if report.keys_expired:
             collectors["keys_expired_total"].inc(report.keys_expired)
+        if report.unknown:
+            collectors["rows_unknown_total"].inc(report.unknown)
         if report.labels:
             collectors["labels_total"].inc(report.labels)
             self._wrong.inc(report.wrong)

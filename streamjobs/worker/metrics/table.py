@@ -109,6 +109,7 @@ METRICS: tuple[Metric, ...] = (
         DELAYS,
     ),
     Metric("prediction_errors_total", "counter", "Labelled rows that were predicted wrong.", ("kind",)),
+    Metric("rows_unknown_total", "counter", "Rows whose class is unknown: [head] reject."),
     Metric("numbers_filled_total", "counter", "Missing numbers that [source] missing filled."),
     Metric("sensor_samples_total", "counter", "Samples taken, by the sensors of [source.sensors].", ("sensor",)),
     Metric(

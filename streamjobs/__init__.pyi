@@ -1,0 +1,3 @@
+from streamjobs.notebook.job import Job as Job
+
+__version__: str

@@ -1,0 +1,104 @@
+"""`export`: the records of an output topic, or of a replay, as one file."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from streamjobs.commands.console import JobFile, compile_loops, counted, note, say, write_private
+
+if TYPE_CHECKING:
+    from streamjobs.core.job import Job
+    from streamjobs.outputs.rows import Given
+
+AT_ONCE = 1_000  # records that a replay applies before their outputs are written
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("export")(export)
+
+
+def export(
+    job_file: JobFile,
+    sink: Annotated[
+        Literal["features", "predictions", "drift", "alarms", "dlq"], typer.Argument(help="Which outputs.", metavar="SINK")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file: NAME.parquet, NAME.csv or NAME.jsonl.")],
+    replay: Annotated[
+        str | None,
+        typer.Option(
+            help="Replay these recordings instead of reading the topic: a .jsonl, .csv, .parquet or .npz file, 'topic' for "
+            "the job's input topic, or topic:NAME."
+        ),
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Column of the recordings with the key.")] = None,
+    time_column: Annotated[
+        str | None, typer.Option("--time", help="Column of the recordings with the records' timestamps.")
+    ] = None,
+    begin: Annotated[
+        str | None,
+        typer.Option("--from", help="Only records from this time: 2026-11-21T12:00 (UTC), or seconds since 1970."),
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Only records up to this time.")] = None,
+) -> None:
+    """Write an output topic to a Parquet, CSV or JSON lines file, from its beginning to its end as it is now.
+
+    Repeats after a crash are dropped by their ids, and records of aborted transactions are not read. Columns are those of
+    'schema --outputs'. The file is there when it is whole.
+    """
+    from streamjobs.errors import ConfigError
+    from streamjobs.job_files import job_of
+    from streamjobs.outputs.files import FORMATS
+    from streamjobs.outputs.rows import Table
+    from streamjobs.outputs.schema import lengths
+
+    form = FORMATS.get(output.suffix)
+    if form is None:
+        raise ConfigError(f"--output {output}: expected a name that ends in {', '.join(FORMATS)}.")
+    if replay is None and (key or time_column):
+        raise ConfigError("--key and --time are columns of recordings; they need --replay.")
+    job = job_of(job_file)
+    table = Table(job, sink)
+    if replay is None:
+        records = _of_topic(job, sink, begin, end)
+    else:
+        records = _of_replay(job, sink, replay, key, time_column, begin, end)
+    rows = counted(table.rows(records), "rows")
+    size = write_private(output, form(rows, table.fields, lengths(table.fields)), "--output")
+    say(f"{output}: {table.count:,} rows, {size:,} bytes")
+    if table.repeats.count:
+        note(f"{table.repeats.count:,} repeats were dropped")
+    if table.foreign:
+        note(f"warning: {table.foreign:,} records of the topic are no outputs of streamjobs and were left out")
+    if table.others:
+        note(f"warning: fields that this job does not send were left out: {', '.join(sorted(table.others)[:20])}")
+
+
+def _of_topic(job: "Job", sink: str, begin: str | None, end: str | None) -> "Iterator[Given]":
+    from streamjobs.commands.recordings.options import milliseconds
+    from streamjobs.kafka.reader import topic_records
+
+    times = milliseconds("--from", begin), milliseconds("--to", end)
+    for record in topic_records(job.settings.broker, job.sinks[sink], *times):
+        yield record.timestamp, record.key, record.value, record.headers
+
+
+def _of_replay(
+    job: "Job", sink: str, source: str, key: str | None, time_column: str | None, begin: str | None, end: str | None
+) -> "Iterator[Given]":
+    from itertools import islice
+
+    from streamjobs.commands.replay import records_to_replay
+    from streamjobs.core.messages import Output
+    from streamjobs.replay.engine import Replay
+
+    records = records_to_replay(job, source, key, time_column, begin, end)
+    compile_loops(job)
+    run = Replay(job)
+    while some := list(islice(records, AT_ONCE)):
+        made: list[Output] = []
+        run.run(some, made.append, lambda tally: None)
+        for one in made:
+            if one.sink == sink:
+                yield one.timestamp, one.key, one.value, one.headers

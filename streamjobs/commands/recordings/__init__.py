@@ -1,0 +1,1 @@
+"""Commands that read recordings: the options they share, and `produce`."""

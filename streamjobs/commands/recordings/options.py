@@ -1,0 +1,90 @@
+"""Options of the commands that read recordings."""
+
+import dataclasses
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamjobs.commands.console import note
+
+if TYPE_CHECKING:
+    from streamjobs.recordings.tables import How
+    from streamjobs.settings.sections import Settings
+
+FILES = "A recording (.jsonl, .csv, .parquet, .npz, .json, .cbor; also .gz), or a folder or .zip of them"
+SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";"}
+
+Separator = Annotated[
+    str | None, typer.Option(help="What stands between the cells of CSV: , ; | or tab; absent: as the first rows show.")
+]
+Decimal = Annotated[str | None, typer.Option(help="Decimal sign of CSV: . or , (absent: as the first rows show).")]
+KeyFrom = Annotated[
+    str | None,
+    typer.Option("--key-from", help="'file' or 'folder': its name is the key, of each recording."),
+]
+KeyIs = Annotated[str | None, typer.Option("--key-is", help="One key for all records, such as the person's name.")]
+Start = Annotated[
+    str | None,
+    typer.Option(help="Of times that count from 0: when they began, 2026-11-21T12:00 (UTC) or seconds since 1970."),
+]
+
+
+def how_of(
+    separator: str | None = None,
+    decimal: str | None = None,
+    key_from: str | None = None,
+    key_is: str | None = None,
+    start: str | None = None,
+) -> "How":
+    """How files are read, as the options say; what is found out is printed as notes. Raises ConfigError for wrong ones."""
+    from streamjobs.errors import ConfigError
+    from streamjobs.recordings.tables import How
+
+    if separator is not None:
+        separator = SEPARATORS.get(separator, separator)
+        if len(separator) != 1:
+            raise ConfigError(f"--separator must be one character, such as ';', or 'tab'; got {separator!r}.")
+    if decimal is not None and decimal not in (".", ","):
+        raise ConfigError(f"--decimal must be '.' or ','; got {decimal!r}.")
+    if key_from is not None and key_from not in ("file", "folder"):
+        raise ConfigError(f"--key-from must be 'file' or 'folder'; got {key_from!r}.")
+    if key_from is not None and key_is is not None:
+        raise ConfigError("--key-from and --key-is both say the key; give one of them.")
+    began = milliseconds("--start", start)
+    return How(separator, decimal, key_from, key_is, None, None, None if began is None else began / 1000, _once())
+
+
+def with_rate(how: "How", settings: "Settings") -> "How":
+    """With the rate to which sensors in files of their own are merged: that of the job's windows."""
+    return how if settings.window is None else dataclasses.replace(how, rate=settings.window.rate)
+
+
+def milliseconds(option: str, text: str | None) -> int | None:
+    """A time on the command line; None where none is given."""
+    from streamjobs.errors import ConfigError
+
+    if text is None:
+        return None
+    try:
+        return round(float(text) * 1000)
+    except ValueError:
+        pass
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"{option} must be a time such as 2026-11-21T12:00 or seconds since 1970; got {text!r}.") from None
+    return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _once() -> Callable[[str, str], None]:
+    """Prints what is told of a file, once where it is the same of many."""
+    told: set[str] = set()
+
+    def tell(where: str, text: str) -> None:
+        if text not in told:
+            told.add(text)
+            note(f"{where}: {text}")
+
+    return tell

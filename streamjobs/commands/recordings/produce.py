@@ -1,0 +1,104 @@
+"""`produce`: sends recordings to the job's input topic."""
+
+import contextlib
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamjobs.commands.console import PROGRESS_EVERY, AsJson, JobFile, note, say, show
+from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, KeyIs, Separator, Start, how_of, with_rate
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("produce")(produce)
+
+
+def produce(
+    job_file: JobFile,
+    files: Annotated[list[Path], typer.Argument(help=f"{FILES}; several are sent one after the other.")],
+    key: Annotated[str | None, typer.Option(help="Column with the key.")] = None,
+    time_column: Annotated[
+        str | None, typer.Option("--time", help="Column with the records' timestamps; absent: [source] time.")
+    ] = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    key_from: KeyFrom = None,
+    key_is: KeyIs = None,
+    start: Start = None,
+    timestamps: Annotated[
+        str,
+        typer.Option(help="'event': records get their event times as timestamps; 'now': the time at which they are sent."),
+    ] = "event",
+    speed: Annotated[
+        str, typer.Option(help="'max': as fast as the broker takes them; a number: times real time, such as 1 or 10.")
+    ] = "max",
+    partitioner: Annotated[
+        str, typer.Option(help="How keys choose partitions: murmur2, crc32 or fnv1a, as your other producers.")
+    ] = "murmur2",
+    as_json: AsJson = False,
+) -> None:
+    """Send recordings to the job's input topic, in the job's format.
+
+    Each record is acknowledged by all replicas, in the order of its key's rows. Ends with code 1 where one was not; sent
+    again, samples that a key has had are skipped as duplicates by their event times.
+    """
+    from streamjobs.errors import ConfigError
+    from streamjobs.job_files import load_job
+    from streamjobs.kafka.send import PARTITIONERS, Sender
+    from streamjobs.recordings.files import records_of
+
+    settings = load_job(job_file)
+    source = settings.source
+    if timestamps not in ("event", "now"):
+        raise ConfigError(f"--timestamps must be 'event' or 'now'; got {timestamps!r}.")
+    if partitioner not in PARTITIONERS:
+        raise ConfigError(f"--partitioner must be {', '.join(PARTITIONERS)}; got {partitioner!r}.")
+    if key is None and source.key is None and key_from is None and key_is is None:
+        raise ConfigError("produce needs the key: --key COLUMN, --key-from file (or folder), or --key-is NAME.")
+    times = _speed(speed)
+    timed = time_column is not None or source.record_time is not None
+    if times is not None and not timed:
+        raise ConfigError("--speed needs times; name the column with --time, or in the job file as [source] time.")
+    how = with_rate(how_of(separator, decimal, key_from, key_is, start), settings)
+    readers = [records_of(path, source, key, time_column, settings.side, how=how) for path in files]
+    sender, began, told = Sender(settings.broker, source.topic, partitioner), time.monotonic(), time.monotonic()
+
+    def progress(sent: int, acknowledged: int) -> None:
+        nonlocal told
+        if time.monotonic() - told > PROGRESS_EVERY:
+            told = time.monotonic()
+            note(f"{sent:,} records sent, {acknowledged:,} acknowledged ...")
+
+    for records in readers:
+        with contextlib.closing(records):
+            sender.send(records, stamped=timed and timestamps == "event", speed=times, progress=progress)
+    seconds = time.monotonic() - began
+    if as_json:
+        show(
+            {
+                "topic": source.topic,
+                "records": sender.sent,
+                "acknowledged": sender.acknowledged,
+                "seconds": round(seconds, 3),
+            }
+        )
+        return
+    say(f"{sender.acknowledged:,} records in {source.topic}, all acknowledged, in {seconds:.1f} s")
+    if not sender.sent:
+        note("no records: the files are empty")
+
+
+def _speed(text: str) -> float | None:
+    from streamjobs.errors import ConfigError
+
+    if text == "max":
+        return None
+    try:
+        times = float(text.removesuffix("x"))
+    except ValueError:
+        times = 0.0
+    if not 0 < times < float("inf"):
+        raise ConfigError(f"--speed must be 'max' or a number above 0, such as 1 for real time; got {text!r}.")
+    return times

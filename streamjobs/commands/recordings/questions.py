@@ -1,0 +1,74 @@
+"""What `init` asks at a terminal: only what the sample leaves open, each with its candidates and a proposal."""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from streamjobs.recordings.guess import Chosen, Guess
+
+POLICIES = ("dlq", "skip", "hold", "mean")
+LACKING = "skip"  # proposal for rows that lack a number
+
+
+def at_a_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def asked(guess_with: "Callable[[Chosen], Guess]", chosen: "Chosen") -> "tuple[Guess, Chosen]":
+    """The guess after the user has chosen among candidates, one question after the other."""
+    guessed = guess_with(chosen)
+    if "key" in guessed.candidates and chosen.key is None:
+        chosen = chosen._replace(key=_one_of("key", guessed.choose["key"], guessed.candidates["key"]) or "")
+        guessed = guess_with(chosen)
+    if "time" in guessed.candidates and chosen.time is None:
+        chosen = chosen._replace(time=_one_of("time", guessed.choose["time"], guessed.candidates["time"]))
+        guessed = guess_with(chosen)
+    if "label" in guessed.candidates and chosen.label is None:
+        chosen = chosen._replace(label=_one_of("label", guessed.choose["label"], guessed.candidates["label"]) or "")
+        guessed = guess_with(chosen)
+    if "fields" in guessed.choose and guessed.fields:
+        chosen = chosen._replace(fields=_some_of(guessed.choose["fields"], guessed.fields))
+        guessed = guess_with(chosen)
+    return guessed, chosen
+
+
+def zone_asked(why: str) -> str | None:
+    """The zone of times that name none; None to leave it open."""
+    answer = str(typer.prompt(f"{why}\n  zone, such as UTC or Europe/Berlin (empty: decide later)", default="", err=True))
+    return answer.strip() or None
+
+
+def missing_asked(lacking: int, rows: int) -> str:
+    """What [source] missing should be."""
+    question = (
+        f"{lacking:,} of {rows:,} rows lack a number of x\n  dlq: dead letter, skip: leave the sample out, hold: the newest "
+        "number of the key, mean: its mean"
+    )
+    while True:
+        answer = str(typer.prompt(question, default=LACKING, err=True)).strip()
+        if answer in POLICIES:
+            return answer
+        typer.echo(f"  one of {', '.join(POLICIES)}, please", err=True)
+
+
+def _one_of(what: str, why: str, candidates: list[str]) -> str | None:
+    listed = "\n".join(f"  {number} {name!r}" for number, name in enumerate(candidates, 1))
+    while True:
+        answer = str(typer.prompt(f"{what}: {why}\n{listed}\n  number (0: none of them)", default="0", err=True)).strip()
+        if answer.isdigit() and int(answer) <= len(candidates):
+            return candidates[int(answer) - 1] if int(answer) else None
+        typer.echo(f"  a number from 0 to {len(candidates)}, please", err=True)
+
+
+def _some_of(why: str, candidates: list[str]) -> list[str]:
+    listed = "\n".join(f"  {number} {name!r}" for number, name in enumerate(candidates, 1))
+    while True:
+        every = " ".join(str(number) for number in range(1, len(candidates) + 1))
+        answer = str(typer.prompt(f"fields: {why}\n{listed}\n  numbers of those that make x", default=every, err=True))
+        numbers = answer.replace(",", " ").split()
+        if numbers and all(one.isdigit() and 0 < int(one) <= len(candidates) for one in numbers):
+            return [candidates[int(one) - 1] for one in numbers]
+        typer.echo(f"  numbers from 1 to {len(candidates)}, please", err=True)

@@ -1,0 +1,61 @@
+"""The newest records of a live topic as rows, for `init`: read without a group, and nothing is committed."""
+
+import itertools
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from streamjobs.errors import ConfigError
+from streamjobs.kafka.reader import newest
+from streamjobs.settings.broker import BrokerSection
+
+LARGEST = 1 << 20  # bytes of a value, as [source] max_bytes has it unless set
+
+
+class TopicSample(NamedTuple):
+    """What was read of a topic."""
+
+    rows: list[dict[str, Any]]
+    format: str  # json | msgpack
+    owners: list[bytes | None]  # the keys of the rows' records
+    strange: int  # records that are no objects in this format
+
+
+def sample_of(broker: BrokerSection, topic: str, records: int, seconds: float) -> TopicSample:
+    """Up to so many records, or those that came within so many seconds.
+
+    Raises SetupError where the topic cannot be read, ConfigError where nothing in it is an object of JSON or MessagePack.
+    """
+    until = time.monotonic() + seconds
+    found = list(itertools.islice(newest(broker, topic, records, until, max_bytes=LARGEST), records))
+    if not found:
+        raise ConfigError(f"topic {topic}: no record came within {seconds:g} s; start its producer, or raise --seconds.")
+    for name, decode in (("json", msgspec.json.decode), ("msgpack", msgspec.msgpack.decode)):
+        rows = [(record, row) for record in found if isinstance(row := _decoded(decode, record.value), dict)]
+        if 2 * len(rows) > len(found):
+            return TopicSample([row for _, row in rows], name, [record.key for record, _ in rows], len(found) - len(rows))
+    raise ConfigError(
+        f"topic {topic}: expected records that are objects in JSON or MessagePack, got others in most of {len(found):,} "
+        "records; see [source] format for what else can be read."
+    )
+
+
+def _decoded(decode: Any, value: bytes | None) -> Any:
+    try:
+        row = decode(value or b"")
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return {str(name): one for name, one in row.items()} if isinstance(row, dict) else None
+
+
+def shares(sample: TopicSample) -> Iterator[str]:
+    """What should be known of it, for people."""
+    keys = list(filter(None, sample.owners))
+    if keys:
+        yield f"{len(keys):,} of {len(sample.rows):,} records have a key, {len(set(keys)):,} different ones"
+    else:
+        yield "no record has a key: a job needs one, see [source] in streamjobs/settings"
+    if sample.strange:
+        yield f"{sample.strange:,} records are no objects in {sample.format}; they would be dead letters"

@@ -1,0 +1,92 @@
+"""`check-learner`: a learner of one's own under every check that the registry's are held by."""
+
+import importlib
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamjobs.commands.console import AsJson, note, say, show
+
+if TYPE_CHECKING:
+    from streamjobs.learner_checks.case import Case
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("check-learner")(check_learner)
+
+
+def check_learner(
+    learner: Annotated[str, typer.Argument(metavar="MODULE:CLASS", help="The learner, such as my_package.nearest:Nearest.")],
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting, written as in a job file; may be repeated."),
+    ] = None,
+    dim: Annotated[int, typer.Option(min=1, help="Length of x.")] = 3,
+    targets: Annotated[int, typer.Option(min=1, help="Targets or classes.")] = 1,
+    labels: Annotated[str, typer.Option(help="Labels of several classes: signs (-1 and 1) or onehot (0 and 1).")] = "signs",
+    as_json: AsJson = False,
+) -> None:
+    """Hold a learner by every check of the registry's learners: the same bits in any split, bounded, honest, restartable.
+
+    Choose small settings, so that budgets fill within a stream of 150 rows. Ends with code 4 where a check fails.
+    """
+    from streamjobs.errors import ConfigError, MismatchError
+    from streamjobs.learner_checks.suite import CHECKS
+
+    if not __debug__:
+        raise ConfigError("check-learner: Python runs with -O, which leaves the checks out; run it without.")
+    case = _case(learner, given or [], dim, targets, labels)
+    failed: dict[str, str] = {}
+    for name, check in CHECKS.items():
+        try:
+            check(case)
+        except Exception as problem:  # noqa: BLE001 - a learner may raise anything; the check has failed
+            words = str(problem) if isinstance(problem, AssertionError) else f"{type(problem).__name__}: {problem}"
+            failed[name] = words.strip() or "failed"
+        if not as_json:
+            note(f"{'FAILED' if name in failed else 'ok':>6}  {_in_words(name)}")
+    if as_json:
+        show({"learner": learner, "settings": case.settings, "checks": len(CHECKS), "failed": failed})
+    for name, words in failed.items() if not as_json else ():
+        say(f"{_in_words(name)}: {words}")
+    if failed:
+        raise MismatchError(f"{learner}: {len(failed)} of {len(CHECKS)} checks failed.")
+    if not as_json:
+        say(f"{learner}: {len(CHECKS)} checks passed")
+
+
+def _in_words(check: str) -> str:
+    return check.removeprefix("check_").replace("_", " ")
+
+
+def _case(path: str, given: list[str], dim: int, targets: int, labels: str) -> "Case":
+    """The learner with its settings; raises ConfigError where there is none, or where it refuses them."""
+    from algorithms import Learner, SettingError, learner_from
+    from algorithms.common.settings import build
+    from algorithms.drift.report import watches_columns
+    from streamjobs.commands.describe import tables_of
+    from streamjobs.errors import ConfigError
+    from streamjobs.learner_checks.case import Case
+    from streamjobs.settings.learners import with_name
+
+    if labels not in ("signs", "onehot"):
+        raise ConfigError(f"--labels must be signs or onehot; got {labels!r}.")
+    module, colon, name = path.partition(":")
+    if not colon:
+        raise ConfigError(f"expected MODULE:CLASS such as my_package.nearest:Nearest; got {path!r}.")
+    try:
+        cls = getattr(importlib.import_module(module), name, None)
+    except ImportError as problem:
+        raise ConfigError(
+            f"{path}: module {module!r} cannot be imported ({problem}); install it, or set PYTHONPATH."
+        ) from None
+    if not (isinstance(cls, type) and issubclass(cls, Learner)):
+        raise ConfigError(f"{path}: expected a class that inherits from algorithms.Learner; got {cls!r:.80}.")
+    table = tables_of(given)
+    try:
+        made = build(cls.name, cls, table, lambda own: learner_from(*with_name(own)))
+    except SettingError as problem:
+        raise ConfigError(str(problem)) from None
+    if made.kind == "drift":
+        return Case(cls.name, made, table, dim if watches_columns(made) else 1, 0, labels)
+    return Case(cls.name, made, table, dim, targets, labels)

@@ -1,0 +1,39 @@
+"""`plot`: pictures of outputs, from a folder that `replay` wrote or from a worker's topics."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamjobs.commands.console import JobFile, note
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("plot")(plot)
+
+
+def plot(
+    what: Annotated[str, typer.Argument(metavar="PICTURE", help="features, ls_error, drift or confusion.")],
+    job_file: JobFile,
+    source: Annotated[
+        str, typer.Option("--from", help="'topics' for the worker's outputs, or the folder of replay's --output-dir.")
+    ] = "topics",
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, .svg or .png.")] = Path("plot.svg"),
+) -> None:
+    """Draw what a job said: features, LS error and drift over time, or true by predicted classes."""
+    from streamjobs.errors import ConfigError
+    from streamjobs.job_files import read_job
+    from streamjobs.notebook.outputs import of_folder, of_topics
+    from streamjobs.notebook.plots import KINDS, Plot, save
+
+    if what not in KINDS:
+        raise ConfigError(f"expected one of {', '.join(KINDS)}; got {what!r}.")
+    if output.suffix.lower() not in (".svg", ".png"):
+        raise ConfigError(f"--output {output}: expected a name that ends in .svg or .png.")
+    composition = read_job(job_file)
+    if source == "topics":
+        rows = of_topics(composition.settings.broker, composition.sinks)
+    else:
+        rows = of_folder(Path(source))
+    save(getattr(Plot(rows), what)(), output, "--output")
+    note(f"drawn: {output}")

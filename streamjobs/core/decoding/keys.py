@@ -1,0 +1,130 @@
+"""Keys inside values: the key of a record is what its value has at [source] key.
+
+A text is the key as it is, in UTF-8; a whole number is the text of its decimal digits; a boolean is `true` or `false`.
+That is what Kafka Connect makes of a field with ValueToKey, ExtractField$Key and its StringConverter.
+
+One key may come on one partition only, or two learners would learn one device: Kafka partitions by the record's own key,
+which is another one or none. So with several partitions each record must be on the partition that its producers choose for
+the key in its value, which each record shows by itself, whichever worker reads it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+
+from streamjobs.core.decoding.by_path import kind_of
+from streamjobs.core.decoding.one_field import field_reader
+from streamjobs.core.decoding.samples import Problem
+from streamjobs.core.messages import Keyed, Record, Unread
+from streamjobs.core.partitioners import PARTITIONERS
+from streamjobs.errors import SetupError
+from streamjobs.settings.source import SourceSection
+
+CACHED_KEYS = 65_536  # whose partitions are remembered
+MOST_DIGITS = 40  # of a key that is a number
+
+KeyAll = Callable[[Sequence[Record]], Sequence[Record]]
+
+
+def key_bytes(value: object) -> bytes | None:
+    """The key that a field's value is; None for what cannot be one, such as null, 7.5 or a list.
+
+    >>> key_bytes("p7"), key_bytes(7), key_bytes(True), key_bytes(7.0), key_bytes("")
+    (b'p7', b'7', b'true', None, None)
+    """
+    if value is True or value is False:
+        return b"true" if value else b"false"
+    if isinstance(value, str):
+        try:
+            return value.encode() or None
+        except UnicodeEncodeError:  # half of a surrogate pair
+            return None
+    if isinstance(value, int) and abs(value) < 10**MOST_DIGITS:
+        return b"%d" % value
+    return None
+
+
+def keyed(source: SourceSection, partitions: int = 1) -> KeyAll:
+    """A function that gives records the keys inside their values; without [source] key it gives them back as they are.
+
+    partitions: of the topic; with more than one, the function raises SetupError at a record that is not on the partition of
+    its key.
+    """
+    if not source.key_in_value:
+        return lambda records: records
+    key_of, place = key_reader(source), _placing(source, partitions)
+
+    def all_keyed(records: Sequence[Record]) -> Sequence[Record]:
+        given = [key_of(record) for record in records]
+        if partitions > 1:
+            for record in given:
+                if record.key is not None and place(record.key) != record.partition:
+                    raise SetupError(_misplaced(source, record, record.key, partitions))
+        return given
+
+    return all_keyed
+
+
+def each_keyed(source: SourceSection, records: Iterable[Record]) -> Iterator[Record]:
+    """Records one by one with the keys that the job goes by, wherever they are."""
+    return map(key_reader(source), records) if source.key_in_value else iter(records)
+
+
+def key_reader(source: SourceSection) -> Callable[[Record], Record]:
+    """A function that gives a record the key inside its value; one without a key there says why in `problem`."""
+    assert source.key is not None
+    name, field_of = source.key, field_reader(source, source.key)
+
+    def read(record: Record) -> bytes:
+        found = field_of(record)
+        key = key_bytes(found)
+        if key is None:
+            got = "an empty text" if found == "" else kind_of(found)
+            kinds = "a text, a whole number or a boolean"
+            raise Problem("no_key", f"expected {kinds} in field {name!r}, the key, got {got}")
+        return key
+
+    def key_of(record: Record) -> Record:
+        if isinstance(record, (Unread, Keyed)):
+            return record
+        key, problem = None, None
+        try:
+            key = read(record)
+        except Problem as error:
+            problem = error.reason, error.text
+        return Keyed(
+            record.topic,
+            record.partition,
+            record.offset,
+            record.timestamp,
+            key,
+            record.value,
+            record.headers,
+            record.key,
+            problem,
+            record,
+        )
+
+    return key_of
+
+
+def _placing(source: SourceSection, partitions: int) -> Callable[[bytes], int]:
+    choose = PARTITIONERS[source.partitioner]
+
+    @lru_cache(maxsize=CACHED_KEYS)
+    def place(key: bytes) -> int:
+        return choose(key, partitions)
+
+    return place
+
+
+def _misplaced(source: SourceSection, record: Record, key: bytes, partitions: int) -> str:
+    """The key itself may be personal."""
+    digest, place = blake2b(key, digest_size=8).hexdigest(), PARTITIONERS[source.partitioner](key, partitions)
+    return (
+        f"topic {record.topic}[{record.partition}] offset {record.offset}: its key in field {source.key!r} (hash {digest}) "
+        f"belongs in partition {place} of {partitions} by {source.partitioner}, so keys come on several partitions, where "
+        "several learners would learn it. Nothing was learned from this record. Set [source] rekeyed = true, run "
+        "'streamjobs rekey JOB' and start again; or name another [source] partitioner, where producers partition by this "
+        "field."
+    )

@@ -1,0 +1,199 @@
+"""The records of the output topics as structs. Of a field that `| None` may be null; one that may be UNSET may be absent.
+
+[sinks] version 1 has `Prediction` and `Alarm`, in which some fields have several types; version 2 has `TypedPrediction` and
+`TypedAlarm`, in which each field has one. The other topics are the same in both. The comments are what people read.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+
+class Features(msgspec.Struct):
+    """A record of the features topic."""
+
+    key: str  # the record's, as text
+    ts: float  # event time, seconds since 1970; of a window its end
+    seq: int  # number of this row within its key, from 0
+    model: str  # learner and head
+    z: list[float | None]  # features of x, before x was learned
+    ls_error: float | None  # squared distance of phi(x) to what the model spans, before x was learned
+    n_seen: int  # rows the learner had seen before this one (a warm start's included)
+    filled: int | UnsetType = UNSET  # missing numbers filled since the key's row before
+
+
+class Prediction(msgspec.Struct):
+    """A record of the predictions topic."""
+
+    key: str  # the record's, as text
+    ts: float  # event time, seconds since 1970; of a window its end
+    seq: int  # number of this row within its key, from 0
+    model: str  # learner and head
+    y_hat: str | float | list[float | None] | None  # class or number(s); null until something has been learned
+    score: float | None  # of the chosen class
+    smoothed: float | None  # its score smoothed, which decided; null where [head] smooth is 0
+    y: str | float | list[float | None] | None  # the label that came with the record
+    ls_error: float | None  # squared distance of phi(x) to what the model spans; null where the learner has none
+    drift: bool | None  # this row raised an alarm; null without a detector
+    n_seen: int  # rows the learner had seen before this one, those that taught the population included
+    classes: int  # how many classes could have been said: those labelled before this row, or known to the population
+    labelled: list[str] | None  # classes whose label this key's head had learned before this row; null in a regression
+    head: str | None  # frozen (the population's) or adapted (the key's own): which weighs more; null where there is one
+    share: float | None  # weight of the adapted head in the scores, 0 to 1
+    filled: int | UnsetType = UNSET  # missing numbers filled in since the row before
+    unknown: bool | UnsetType = UNSET  # with [head] reject: the scores resemble no known activity, y_hat is null
+    scores: dict[str, float] | UnsetType | None = UNSET  # with [sinks] scores: those that decided, by class
+    first: str | UnsetType | None = UNSET  # with [sinks] scores: class with the highest score, also of an unknown row
+    first_score: float | UnsetType | None = UNSET  # its score
+    second: str | UnsetType | None = UNSET  # with [sinks] scores: class with the next highest score
+    second_score: float | UnsetType | None = UNSET  # its score
+
+
+class TypedPrediction(msgspec.Struct):
+    """A record of the predictions topic, version 2: the fields of the job's task, each of one type."""
+
+    key: str  # the record's, as text
+    ts: float  # event time, seconds since 1970; of a window its end
+    seq: int  # number of this row within its key, from 0
+    model: str  # learner and head
+    n_seen: int  # rows the learner had seen before this one, those that taught the population included
+    ls_error: float | None  # squared distance of phi(x) to what the model spans; null where the learner has none
+    drift: bool | None  # this row raised an alarm; null without a detector
+    predicted_class: str | UnsetType | None = UNSET  # classification; null until something has been learned, and if unknown
+    true_class: str | UnsetType | None = UNSET  # classification: the label that came with the record
+    score: float | UnsetType | None = UNSET  # classification: of the predicted class
+    smoothed: float | UnsetType | None = UNSET  # its score smoothed, which decided; null where [head] smooth is 0
+    classes: int | UnsetType = UNSET  # classification: how many classes could have been said
+    labelled: list[str] | UnsetType = UNSET  # classification: classes this key's head had learned a label of
+    head: str | UnsetType | None = UNSET  # frozen (the population's) or adapted (the key's own): which weighs more
+    share: float | UnsetType | None = UNSET  # weight of the adapted head in the scores, 0 to 1
+    predicted_value: float | UnsetType | None = UNSET  # regression of one number; null until something has been learned
+    true_value: float | UnsetType | None = UNSET  # regression of one number: the label that came with the record
+    predicted_values: list[float] | UnsetType | None = UNSET  # regression of several numbers
+    true_values: list[float] | UnsetType | None = UNSET  # regression of several numbers: the label that came
+    filled: int | UnsetType = UNSET  # with [source] missing: numbers filled in since the row before
+    unknown: bool | UnsetType = UNSET  # with [head] reject: the scores resemble no known activity
+    scores: dict[str, float] | UnsetType | None = UNSET  # with [sinks] scores: those that decided, by class
+    first: str | UnsetType | None = UNSET  # with [sinks] scores: class with the highest score, also of an unknown row
+    first_score: float | UnsetType | None = UNSET  # its score
+    second: str | UnsetType | None = UNSET  # with [sinks] scores: class with the next highest score
+    second_score: float | UnsetType | None = UNSET  # its score
+
+
+class Beside(msgspec.Struct):
+    """What the same detector says of a control, or a further watch's own."""
+
+    value: float | None  # the control's LS error
+    statistic: float | None  # of the detector
+    alarm: bool  # raised by this row
+
+
+class Drift(msgspec.Struct, omit_defaults=True):
+    """A record of the drift topic, one for every row."""
+
+    key: str  # the record's, as text
+    ts: float  # event time, seconds since 1970; of a window its end
+    seq: int  # number of this row within its key, from 0
+    model: str  # learner and head
+    detector: str  # its name
+    extractor: str  # the learner whose error the detector watches: the job's own, or one that only follows
+    watch: str  # what is watched: columns, ls_error or loss
+    value: float | None  # what the detector saw; null where nothing was there to see, as of an idle sensor
+    statistic: float | None  # of the detector
+    alarm: bool  # raised by this row
+    before: float | None  # mean before the suspected change
+    after: float | None  # mean since then
+    n_seen: int  # rows the learner had seen before this one
+    filled: int | UnsetType = UNSET  # missing numbers filled since the key's row before
+    beside: dict[str, Beside] = {}  # by control, or by further watch; absent without any
+    warming_up: bool = False  # of detectors that keep a number of false alarms: they say nothing yet; absent afterwards
+    open: bool = False  # this row raised an alarm, or one is not over; absent while none is
+    since: int | None = None  # in an alarm: rows from the estimated change to this one; absent else, as what follows
+    columns: dict[str, float] = {}  # in an alarm of columns: those that moved most, by how many deviations
+
+
+class Moved(msgspec.Struct):
+    """A column whose mean moved."""
+
+    column: str  # its name
+    deviations: float  # how far; below 0: it fell
+    before: float  # its mean while the detector learned, in its own units
+    after: float  # its mean in the newest rows; at most 8 deviations from `before`
+
+
+class Alarm(msgspec.Struct):
+    """A record of the alarms topic: an alarm that is raised, and the same one when it ends."""
+
+    id: str  # of the alarm, the same in both records and after every crash
+    key: str  # the record's, as text: whose alarm it is
+    start: float  # event time of the row that raised it, seconds since 1970
+    end: float | str  # event time of the row that ended it; "open" while it lasts
+    outcome: str | None  # recovered: back to what it was; learned anew: it lasted, and is the new reference; null while open
+    since: float | None  # estimated event time of the change; null where the detector estimates none
+    rows: int | None  # from the change to the alarm
+    columns: list[Moved]  # those that moved most, at most 3; empty where one number is watched, or no mean moved
+    watch: str  # what is watched: columns, ls_error or loss
+    extractor: str  # the learner whose error is watched; columns where columns are
+    detector: str  # its name
+    chart: str | None  # of columns, what changed: mean, whitened mean, whitened row; else null
+    before: float | None  # mean of the watched number in the reference
+    after: float | None  # its mean since the change
+    size: float | None  # after / before
+    evidence: float  # how sure: 1 is reached once in as many rows as false_alarms states while nothing changes
+    false_alarms: str | None  # what the job states, null where it states nothing
+    reference: int | None  # rows before the change that the newest are compared with
+    warm_up: int  # rows of the key that the detector had learned before
+    model: str  # learner and head
+
+
+class TypedAlarm(msgspec.Struct):
+    """A record of the alarms topic, version 2: whether it lasts and when it ended are two fields."""
+
+    id: str  # of the alarm, the same in both records and after every crash
+    key: str  # the record's, as text: whose alarm it is
+    start: float  # event time of the row that raised it, seconds since 1970
+    open: bool  # whether it lasts
+    end: float | None  # event time of the row that ended it; null while it lasts
+    outcome: str | None  # recovered: back to what it was; learned anew: it lasted, and is the new reference; null while open
+    since: float | None  # estimated event time of the change; null where the detector estimates none
+    rows: int | None  # from the change to the alarm
+    columns: list[Moved]  # those that moved most, at most 3; empty where one number is watched, or no mean moved
+    watch: str  # what is watched: columns, ls_error or loss
+    extractor: str  # the learner whose error is watched; columns where columns are
+    detector: str  # its name
+    chart: str | None  # of columns, what changed: mean, whitened mean, whitened row; else null
+    before: float | None  # mean of the watched number in the reference
+    after: float | None  # its mean since the change
+    size: float | None  # after / before
+    evidence: float  # how sure: 1 is reached once in as many rows as false_alarms states while nothing changes
+    false_alarms: str | None  # what the job states, null where it states nothing
+    reference: int | None  # rows before the change that the newest are compared with
+    warm_up: int  # rows of the key that the detector had learned before
+    model: str  # learner and head
+
+
+ID, SCHEMA = "streamjobs-id", "streamjobs-schema"  # headers
+VERSIONS: dict[int, dict[str, type[msgspec.Struct]]] = {  # by [sinks] version: sink -> record; dead letters have none
+    1: {"features": Features, "predictions": Prediction, "drift": Drift, "alarms": Alarm},
+    2: {"features": Features, "predictions": TypedPrediction, "drift": Drift, "alarms": TypedAlarm},
+}
+_lines = msgspec.json.Encoder().encode_lines
+
+
+def encoded(shape: Callable[..., msgspec.Struct], *fields: Iterable[Any]) -> list[bytes]:
+    """JSON of the structs made of the fields' columns; one call for all of them, in which no line break is a text's."""
+    return _lines(list(map(shape, *fields))).split(b"\n")[:-1]
+
+
+def output_headers(sink: str, version: int, ids: Sequence[bytes]) -> list[list[tuple[str, bytes]]]:
+    """The headers of outputs of these ids; from version 2 on they name the schema of the value."""
+    if version == 1:
+        return [[(ID, one)] for one in ids]
+    schema = SCHEMA, schema_name(sink, version).encode()
+    return [[(ID, one), schema] for one in ids]
+
+
+def schema_name(sink: str, version: int) -> str:
+    return f"{sink}/{version}"

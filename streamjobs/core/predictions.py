@@ -1,0 +1,165 @@
+"""Predictions as records, in the version that the job's [sinks] states."""
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import compress, repeat
+from typing import Any
+
+import numpy as np
+from msgspec import UNSET
+
+from algorithms.common.protocol import Array
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Record, Report
+from streamjobs.core.output_records import Prediction, TypedPrediction, encoded
+from streamjobs.core.state.live import Live
+from streamjobs.stages.class_counts import ClassCounts
+from streamjobs.stages.names import BOOKS
+from streamjobs.stages.rows import Choice, Modelled, Rows
+
+Column = Iterable[Any]  # a field's value of each row
+_NOTHING: Column = repeat(None)
+_ABSENT: Column = repeat(UNSET)
+
+
+def encoded_predictions(
+    job: Job, live: Live, records: Sequence[Record], texts: list[str], rows: Rows, made: Modelled, report: Report
+) -> list[bytes]:
+    """A record for each row; counts labels and errors in the report."""
+    _count_labels(records, rows, report)
+    said = made.said
+    if said is None:
+        y_hats, ys = _numbers(made.out.prediction), _numbers(rows.L)
+        _count_regression(made, rows, report)
+    else:
+        slots = rows.slots.tolist()
+        truth = np.where(np.isfinite(rows.L[:, 0]), rows.L[:, 0], -1.0).astype(np.int64)
+        y_hats, ys = _named(live, slots, said.chosen), _named(live, slots, truth)
+        report.wrong += int(((truth >= 0) & (said.chosen >= 0) & (truth != said.chosen)).sum())
+        report.unknown += 0 if said.unknown is None else int(said.unknown.sum())
+    report.batches[-1] = report.batches[-1]._replace(predicted=y_hats, labels=ys)
+    own = [seen.verdict[:, 1] > 0 for watch, seen in zip(job.watches, made.drift, strict=True) if not watch.control]
+    alarmed: Column = np.logical_or.reduce(own).tolist() if own else _NOTHING
+    place = texts, rows.times.tolist(), made.seq.tolist(), repeat(job.model)
+    errors, seen, of_class = made.out.ls_error.tolist(), made.seen.tolist(), _of_class(live, rows, made)
+    more = _optional(job, live, rows, made)
+    if job.settings.sinks.version == 1:
+        score, smoothed, known, labelled, head, share = of_class
+        scored = y_hats, score, smoothed, ys, errors, alarmed, seen
+        return encoded(Prediction, *place, *scored, known, labelled, head, share, *more)
+    absent = [_ABSENT]
+    if said is not None:
+        answer = [y_hats, ys, *of_class, *absent * 4]
+    elif rows.L.shape[1] == 1:
+        answer = [*absent * 8, y_hats, ys, *absent * 2]
+    else:
+        answer = [*absent * 10, _whole_lists(y_hats), _whole_lists(ys)]
+    return encoded(TypedPrediction, *place, seen, errors, alarmed, *answer, *more)
+
+
+def _count_labels(records: Sequence[Record], rows: Rows, report: Report) -> None:
+    labels = np.flatnonzero(np.isfinite(rows.L).all(axis=1))
+    if len(labels):
+        report.labels += len(labels)
+        newest = int(labels[-1])
+        stamp = records[int(rows.owner[newest])].timestamp / 1000.0
+        report.label_delay = stamp - float(rows.times[newest])
+
+
+def _count_regression(made: Modelled, rows: Rows, report: Report) -> None:
+    with np.errstate(over="ignore"):  # a prediction far out is no measure either
+        squares = ((made.out.prediction - rows.L) ** 2).mean(axis=1)
+    apart = squares[np.isfinite(squares)]  # NaN: no label, or nothing said yet
+    report.measured += len(apart)
+    report.squared += float(apart.sum())
+
+
+def _of_class(live: Live, rows: Rows, made: Modelled) -> tuple[Column, ...]:
+    """Score, smoothed score, known classes, labelled classes, head and its share; of a regression nothing."""
+    shares: Column = _NOTHING if made.share is None else made.share.tolist()
+    heads: Column = _NOTHING if made.share is None else map(_head, made.share.tolist())
+    said = made.said
+    if said is None:
+        return _NOTHING, _NOTHING, repeat(0), _NOTHING, heads, shares
+    smoothed = _NOTHING if said.smoothed is None else _of_column(said.smoothed, said.chosen)
+    labelled = _labelled(live, rows.slots, said.labelled)
+    return _of_column(made.out.prediction, said.chosen), smoothed, said.known.tolist(), labelled, heads, shares
+
+
+def _optional(job: Job, live: Live, rows: Rows, made: Modelled) -> list[Column]:
+    """What is filled, unknown, and the scores, as far as the job asks for any of them."""
+    filled: Column = _ABSENT if made.filled is None else made.filled.tolist()
+    said = made.said
+    with_scores = job.settings.sinks.scores and said is not None
+    unknown: Column = _ABSENT if said is None or said.unknown is None else said.unknown.tolist()
+    if not with_scores:
+        return [] if filled is _ABSENT and unknown is _ABSENT else [filled, unknown]
+    assert said is not None
+    return [filled, unknown, *_scores(job, live, rows.slots, made, said)]
+
+
+def _scores(job: Job, live: Live, slots: Array, made: Modelled, said: Choice) -> list[Column]:
+    """Of each row the scores that decided, by class, and its two best; null without scores or without a class."""
+    scores = made.out.prediction if said.smoothed is None else said.smoothed
+    given = job.stage(BOOKS, ClassCounts).given
+    scored = np.isfinite(scores).all(axis=1).reshape(-1, 1)
+    may_be = ((said.labelled > 0) | (np.arange(scores.shape[1]) < given)) & scored
+    names, pooled = live.names, live.pooled
+    by_class: list[dict[str, float] | None] = []
+    best: list[list[Any]] = [[], [], [], []]
+    for slot, row, which in zip(slots.tolist(), scores.tolist(), may_be.tolist(), strict=True):
+        of_row = dict(compress(zip(names[0 if pooled else slot], row, strict=False), which))
+        by_class.append(of_row or None)
+        first_two = sorted(of_row.items(), key=lambda one: -one[1])[:2]  # stable: of equal ones the first class
+        flat = [part for one in first_two for part in one]
+        for column, value in zip(best, [*flat, None, None, None, None], strict=False):
+            column.append(value)
+    return [by_class, *best]
+
+
+def _named(live: Live, slots: list[int], columns: Array) -> list[str | None]:
+    """Names of the classes of these columns; None where there is none."""
+    names, pooled = live.names, live.pooled
+    return [
+        None if column < 0 else names[0 if pooled else slot][column]
+        for slot, column in zip(slots, columns.tolist(), strict=True)
+    ]
+
+
+def _labelled(live: Live, slots: Array, labelled: Array) -> list[list[str]]:
+    """Names of the classes labelled so far; rows of a key with the same ones share a list."""
+    names, place, first = live.names, slots, np.arange(len(slots))
+    for at in range(0, labelled.shape[1], 32):  # rows of one key with the same classes get the same number
+        some = labelled[:, at : at + 32]
+        bits = some @ (1 << np.arange(some.shape[1]))
+        _, first, place = np.unique((place << 32) | bits, return_index=True, return_inverse=True)
+    of_places = slots[first] * (not live.pooled)
+    lists = [list(compress(names[s], w)) for s, w in zip(of_places.tolist(), labelled[first].tolist(), strict=True)]
+    return [lists[number] for number in place.tolist()]
+
+
+def _numbers(rows: Array) -> list[Any]:
+    """A regression's number, or numbers, per row; what is unknown is encoded as null."""
+    return rows[:, 0].tolist() if rows.shape[1] == 1 else rows.tolist()  # type: ignore[no-any-return]
+
+
+def _whole_lists(rows: list[list[float]]) -> list[list[float] | None]:
+    """Null in place of a list that lacks a number."""
+    return [row if all(map(math.isfinite, row)) else None for row in rows]
+
+
+def _of_column(scores: Array, columns: Array) -> list[Any]:
+    """Each row's score of its class; None without one."""
+    if not scores.size:
+        return [None] * len(columns)
+    of_rows: list[Any] = scores[np.arange(len(columns)), columns].tolist()
+    if columns.min() < 0:
+        for row in np.flatnonzero(columns < 0).tolist():
+            of_rows[row] = None
+    return of_rows
+
+
+def _head(share: float | None) -> str | None:
+    if share is None or math.isnan(share):
+        return None
+    return "adapted" if share > 0.5 else "frozen"

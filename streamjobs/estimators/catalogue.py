@@ -1,0 +1,181 @@
+"""Which estimator classes the registry gives: their names, signatures and docstrings."""
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, get_args, get_type_hints
+
+from algorithms import LEARNERS, Learner, learner_from
+from algorithms.common.kernels import Kernel
+from algorithms.drift.report import watches_columns
+from streamjobs.learner_reference import Setting, meaning, settings
+from streamjobs.own_learners import load_own_learners
+
+Task = Literal["features", "regression", "classification", "drift"]
+SPELLED = {  # as the papers write it, where that is not the name of the class
+    **{name: name.upper() for name in ("ald", "bogd", "fogd", "klms", "knlms", "kogd", "krls", "lms")},
+    **{
+        name: name.upper() for name in ("nlms", "nogd", "norma", "okdl", "okfe", "okfeb", "pa", "qklms", "rbp", "rff", "rls")
+    },
+    **{name: name.upper() for name in ("speed", "ispeed")},
+    "bpas": "BPAS",
+    "exkrls": "ExKRLS",
+    "exrls": "ExRLS",
+    "gated_rls": "GatedRLS",
+    "okdl_discriminative": "DiscriminativeOKDL",
+    "sispeed": "SiSPEED",
+    "skegd": "SkeGD",
+    "sparse_speed": "SparseSPEED",
+}
+# Their libraries have their own ways to these: one class against the rest, a bandwidth chosen from the first rows.
+LEFT_OUT = ("auto_bandwidth", "one_vs_rest")
+SUFFIXES = {"features": "Features", "regression": "Regressor", "classification": "Classifier"}
+WITHOUT_HEAD = {"head": "none"}  # of a learner that brings one, where only its features are wanted
+WIDTH = 80  # columns of a generated docstring
+
+
+class Entry(NamedTuple):
+    """An estimator class to be: what it is called, what it is made of, and what it is for."""
+
+    title: str  # of the class
+    learner: str  # name in the registry
+    task: Task
+    changes: Mapping[str, Any]  # defaults that differ from the learner's
+
+
+def entries() -> Iterator[Entry]:
+    """Every estimator class, the usual task of a learner first: it has the learner's bare name."""
+    load_own_learners()
+    for name, cls in LEARNERS.items():
+        if name in LEFT_OUT or _kind(cls) == "drift":
+            continue
+        title = SPELLED.get(name, cls.__name__)
+        for number, (task, changes) in enumerate(_tasks(name, cls)):
+            yield Entry(title if number == 0 else title + SUFFIXES[task], name, task, changes)
+
+
+def detectors() -> Iterator[Entry]:
+    """Every detector that watches one number."""
+    for name, cls in LEARNERS.items():
+        if _kind(cls) == "drift" and not watches_columns(cls):  # type: ignore[arg-type]
+            yield Entry(SPELLED.get(name, cls.__name__), name, "drift", {})
+
+
+def _tasks(name: str, cls: type[Learner]) -> Iterator[tuple[Task, Mapping[str, Any]]]:
+    kind, hints = _kind(cls), get_type_hints(cls)
+    if kind == "features":
+        yield "features", {}
+        if "regress" in hints:
+            yield "regression", {"regress": "nystrom"}
+        return
+    if kind == "classification":
+        yield "classification", {}
+        if "squared" in get_args(hints.get("loss")):
+            yield "regression", {"loss": "squared"}
+        return
+    yield "regression", {}
+    if "hinge" in get_args(hints.get("loss")):
+        yield "classification", {"loss": "hinge"}
+    else:
+        yield "classification", {}  # squared loss, a column for each class
+    if "none" in get_args(hints.get("head")):
+        yield "features", WITHOUT_HEAD
+
+
+def _kind(cls: type[Learner]) -> str:
+    """With the settings it has by itself."""
+    if isinstance(cls.kind, str):
+        return cls.kind
+    try:
+        return cls().kind
+    except TypeError:  # a setting without a default; such learners predict
+        return "regression"
+
+
+def parameters(entry: Entry) -> dict[str, inspect.Parameter]:
+    """The learner's settings as parameters of `__init__`. A kernel is None by default, which is the learner's own."""
+    made = {}
+    for one in settings(entry.learner):
+        default = inspect.Parameter.empty if one.needed else entry.changes.get(one.name, _plain_default(entry, one))
+        made[one.name] = inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default)
+    return made
+
+
+def _plain_default(entry: Entry, one: Setting) -> Any:
+    hint = get_type_hints(LEARNERS[entry.learner])[one.name]
+    if hint is Kernel or isinstance(one.default, Mapping):
+        return None
+    return one.default
+
+
+class Extra(NamedTuple):
+    """A parameter of an estimator that is no setting of its learner."""
+
+    default: Any
+    type: str
+    meaning: str
+
+
+def constructor(entry: Entry, extras: Mapping[str, Extra]) -> Callable[..., None]:
+    """An `__init__` with the learner's signature, and what its library adds, that only keeps what it is given."""
+    known = parameters(entry)
+    for name, extra in extras.items():
+        known.setdefault(name, inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=extra.default))
+
+    def __init__(self: Any, **given: Any) -> None:
+        for name in given:
+            if name not in known:
+                raise TypeError(f"{entry.title}.__init__() got an unexpected keyword argument {name!r}")
+        for name, parameter in known.items():
+            value = given.get(name, parameter.default)
+            if value is inspect.Parameter.empty:
+                raise TypeError(f"{entry.title}.__init__() misses the keyword argument {name!r}")
+            setattr(self, name, value)
+
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    __init__.__signature__ = inspect.Signature([own, *known.values()])  # type: ignore[attr-defined]
+    __init__.__qualname__ = f"{entry.title}.__init__"
+    return __init__
+
+
+def make_learner(entry: Entry, given: Mapping[str, Any]) -> Learner:
+    """The learner with these settings; NumPy's numbers are taken as numbers, a kernel may be named by a text.
+
+    Raises SettingError for what the learner refuses, and for settings that give it another task.
+    """
+    table = {name: _as_setting(value) for name, value in given.items() if name in _names(entry)}
+    hints = get_type_hints(LEARNERS[entry.learner])
+    for name, hint in hints.items():
+        if hint is Kernel and table.get(name) is None:
+            table.pop(name, None)
+        elif hint in (Kernel, Learner) and isinstance(table.get(name), str):
+            table[name] = {"name": table[name]}
+    return learner_from(entry.learner, table)
+
+
+def _names(entry: Entry) -> set[str]:
+    return {one.name for one in settings(entry.learner)}
+
+
+def _as_setting(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
+
+
+def docstring(entry: Entry, what: str, extras: Mapping[str, Extra]) -> str:
+    """What the learner's own file says, as a docstring with its parameters. what: a sentence about the estimator."""
+    lines = [f"{meaning(entry.learner)}", "", what, "", "Parameters", "----------"]
+    changed = parameters(entry)
+    for one in settings(entry.learner):
+        default = changed[one.name].default
+        needed = "" if default is inspect.Parameter.empty else f", default={default!r}"
+        kind = one.type.replace("table", "name, table or object")
+        lines.append(f"{one.name} : {kind}{needed}")
+        words = [one.meaning] if one.meaning else []
+        if one.range and one.range not in one.meaning:
+            words.append(f"Range: {one.range}")
+        text = ". ".join(words)
+        lines += textwrap.wrap(text, WIDTH, initial_indent="    ", subsequent_indent="    ")
+    for name, extra in extras.items():
+        if name not in changed:
+            lines += [f"{name} : {extra.type}, default={extra.default!r}", f"    {extra.meaning}"]
+    return "\n".join(lines) + "\n"

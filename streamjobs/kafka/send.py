@@ -1,0 +1,152 @@
+"""Sends recorded records to a topic: in order, idempotent, acknowledged by all replicas, none lost without a word."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from streamjobs.core.messages import Stored
+from streamjobs.errors import SetupError, StreamjobsError
+from streamjobs.kafka import client, timeouts
+from streamjobs.settings.broker import BrokerSection
+
+PARTITIONERS = {"murmur2": "murmur2_random", "crc32": "consistent_random", "fnv1a": "fnv1a_random"}
+FULL = 0.1  # seconds to wait where the producer's queue is full
+ANSWER_WITHIN = 60.0  # seconds for a record's acknowledgement
+LARGEST = 100 << 20  # bytes of a request; the topic has its own limit
+
+
+class SendError(StreamjobsError):
+    """Records of a file did not all reach the topic."""
+
+
+class Retention(NamedTuple):
+    """How long a topic keeps records by their timestamps."""
+
+    seconds: float | None  # None: for ever, or not by timestamps of the producer
+
+    def refuse(self, topic: str, timestamp: int, now: float) -> None:
+        """Raises SendError for a record that the broker would delete soon after it came."""
+        if self.seconds is not None and timestamp / 1000 < now - self.seconds:
+            when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(timestamp / 1000))
+            raise SendError(
+                f"topic {topic} keeps records for {self.seconds / 86400:.3g} days by their timestamps, and the next one "
+                f"is of {when}, so the broker would delete it: send with --timestamps now (event times stay in the "
+                "records), or set the topic's retention.ms to -1."
+            )
+
+
+class Sender:
+    """Sends the records of one command. `acknowledged` counts those that the broker has."""
+
+    def __init__(self, broker: BrokerSection, topic: str, partitioner: str = "murmur2") -> None:
+        """Raises SetupError where the broker does not answer or the topic is missing."""
+        self.topic, self.broker = topic, broker
+        self.sent = self.acknowledged = 0
+        self.problem: str | None = None  # of the first record that was refused
+        settings = client.for_confluent(broker)
+        self.retention = _retention(broker, settings, topic)
+        self.producer: Any = Producer(
+            {
+                **settings,
+                "enable.idempotence": True,  # implies acks=all: no record twice, none out of order
+                "partitioner": PARTITIONERS[partitioner],
+                "compression.type": "zstd",
+                "linger.ms": 20,
+                "message.max.bytes": LARGEST,
+                "delivery.timeout.ms": round(ANSWER_WITHIN * 1000),
+            }
+        )
+
+    def send(
+        self, records: Iterable[Stored], *, stamped: bool, speed: float | None, progress: Callable[[int, int], None]
+    ) -> None:
+        """Send all records, and wait until each is acknowledged.
+
+        stamped: with the records' timestamps; else with the time of sending. speed: times real time, by the timestamps;
+        None: as fast as the broker takes them. progress: called with (sent, acknowledged) after each record. Raises
+        SendError where a record is refused or not acknowledged in time; what was sent before stays in the topic.
+        """
+        began, first = time.monotonic(), None
+        try:
+            for record in records:
+                own = record.timestamp != record.offset  # which stands for a time that cannot be read
+                if stamped and own:
+                    self.retention.refuse(self.topic, record.timestamp, time.time())
+                if speed is not None and own:
+                    first = record.timestamp if first is None else first
+                    self._wait_until(began + (record.timestamp - first) / 1000 / speed)
+                self._produce(record, record.timestamp if stamped and own else 0)
+                self.sent += 1
+                if self.problem is not None:
+                    break
+                progress(self.sent, self.acknowledged)
+        finally:
+            left = self._flush()
+        if left or self.problem is not None:
+            why = self.problem or f"no answer within {ANSWER_WITHIN:.0f} s"
+            raise SendError(
+                f"topic {self.topic}: {self.acknowledged:,} of {self.sent:,} records were acknowledged ({why.rstrip('.')}). "
+                "Sent again, samples with an event time that their key has had are skipped as duplicates."
+            )
+
+    def _wait_until(self, moment: float) -> None:
+        while (left := moment - time.monotonic()) > 0:
+            self.producer.poll(min(left, 0.2))
+
+    def _produce(self, record: Stored, timestamp: int) -> None:
+        while True:
+            try:
+                self.producer.produce(
+                    self.topic,
+                    key=record.key,
+                    value=record.value,
+                    timestamp=timestamp,
+                    headers=list(record.headers),
+                    on_delivery=self._delivered(record.offset),
+                )
+            except BufferError:
+                self.producer.poll(FULL)
+            except KafkaException as error:
+                self.problem = f"row {record.offset + 1}: {client.reason_of(error)}"
+                return
+            else:
+                self.producer.poll(0)
+                return
+
+    def _delivered(self, row: int) -> Callable[[Any, Any], None]:
+        def take(error: Any, _: Any) -> None:
+            if error is None:
+                self.acknowledged += 1
+            elif self.problem is None:
+                self.problem = f"row {row + 1}: {error.str()}"
+
+        return take
+
+    def _flush(self) -> int:
+        return int(self.producer.flush(ANSWER_WITHIN))
+
+
+def _retention(broker: BrokerSection, settings: dict[str, Any], topic: str) -> Retention:
+    """Raises SetupError where the broker does not answer or the topic is missing."""
+    admin = AdminClient(settings)
+    try:
+        known = admin.list_topics(topic, timeout=timeouts.LOOKUP).topics.get(topic)
+    except KafkaException as error:
+        raise client.unanswered(broker, error) from None
+    if known is None or known.error is not None or not known.partitions:
+        raise SetupError(
+            f"topic {topic}: it does not exist; correct [source] topic, or create it with 'streamjobs topics create'."
+        )
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        entries = admin.describe_configs([resource], request_timeout=timeouts.LOOKUP)[resource].result()
+    except KafkaException as error:
+        if error.args[0].code() not in client.NO_ANSWER:  # who may only write, or a broker without such a request
+            return Retention(None)
+        raise client.unanswered(broker, error) from None
+    kept, kind = entries["retention.ms"].value, entries["message.timestamp.type"].value
+    by_time = "delete" in entries["cleanup.policy"].value and kind == "CreateTime" and int(kept) >= 0
+    return Retention(int(kept) / 1000 if by_time else None)

@@ -1,0 +1,13 @@
+"""All checks by name: every function check_* of these modules."""
+
+from collections.abc import Callable
+
+from streamjobs.learner_checks import honesty, limits, quality, replay, settings
+from streamjobs.learner_checks.case import Case
+
+CHECKS: dict[str, Callable[[Case], None]] = {
+    name: check
+    for module in (replay, honesty, limits, quality, settings)
+    for name, check in vars(module).items()
+    if name.startswith("check_")
+}

@@ -1,0 +1,179 @@
+"""A job in Python: the worker's own core over a table, and tables out of it."""
+
+import time as clock
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamjobs import job_files
+from streamjobs.core.messages import Output, Stored
+from streamjobs.errors import ConfigError
+from streamjobs.notebook.plots import Plot
+from streamjobs.notebook.rows import rows_of_table
+from streamjobs.notebook.tables import rows_of_lines, to_dataframe
+from streamjobs.own_learners import load_own_learners
+from streamjobs.recordings.files import records_of, records_of_rows
+from streamjobs.replay.engine import Replay
+from streamjobs.replay.summary import cautions, nothing_learned, summary_of
+from streamjobs.replay.writing import line_of
+from streamjobs.settings.composition import Composition
+from streamjobs.settings.load import composition_from
+from streamjobs.settings.sections import Settings
+
+if TYPE_CHECKING:
+    import pandas
+
+SINKS = ("features", "predictions", "drift", "alarms", "dlq")
+
+
+class ReplayWarning(UserWarning):
+    """What a replay came to should not be trusted, and why."""
+
+
+class Replayed:
+    """What a replay gave. Each table is made when it is asked for.
+
+    Features, predictions and drift have a row per row of the learner (a window, or a sample without windows); `row` is
+    the number, from 0, of the input row that caused it.
+    """
+
+    def __init__(
+        self, settings: Settings, lines: Mapping[str, list[bytes]], summary: dict[str, Any], snapshots: Any
+    ) -> None:
+        self._topic, self._version = settings.source.topic, settings.sinks.version
+        self._lines, self._snapshots = lines, snapshots
+        self.summary = summary  # as `streamjobs replay --json` prints it
+
+    def lines(self, sink: str) -> list[bytes]:
+        """Outputs as `streamjobs replay --output-dir` writes them, a JSON line each.
+
+        sink: features, predictions, drift, alarms or dlq. Raises ConfigError for another one, or one the job has not.
+        """
+        if sink not in self._lines:
+            raise ConfigError(f"this job has no {sink!r} to show; it has {', '.join(self._lines)}.")
+        return list(self._lines[sink])
+
+    def rows(self, sink: str) -> list[dict[str, Any]]:
+        """Outputs as dicts; raises as `lines` does."""
+        return rows_of_lines(sink, self.lines(sink), self._topic)
+
+    def _table(self, sink: str) -> "pandas.DataFrame":
+        return to_dataframe(sink, self.rows(sink), self._version)
+
+    @property
+    def features(self) -> "pandas.DataFrame":
+        """Features z_0, z_1, .. (before x is learned) and ls_error of every row; needs pandas."""
+        return self._table("features")
+
+    @property
+    def predictions(self) -> "pandas.DataFrame":
+        """Prediction (before the label is learned), its score and the label of every row; needs pandas.
+
+        They are y_hat and y, and with [sinks] version = 2 predicted_class and true_class, or predicted_value and true_value.
+        """
+        return self._table("predictions")
+
+    @property
+    def drift(self) -> "pandas.DataFrame":
+        """What the detector says of every row; needs pandas."""
+        return self._table("drift")
+
+    @property
+    def alarms(self) -> "pandas.DataFrame":
+        """Alarms, with [drift] false_alarms: a row when one is raised, and one when it ends; needs pandas."""
+        return self._table("alarms")
+
+    @property
+    def dead_letters(self) -> "pandas.DataFrame":
+        """Rows that could not be used: reason, message, and the record's value; needs pandas."""
+        return self._table("dlq")
+
+    @property
+    def plot(self) -> Plot:
+        """Pictures: `plot.features()`, `plot.ls_error()`, `plot.drift()`, `plot.confusion()`; needs matplotlib."""
+        return Plot(self.rows)
+
+    def snapshots(self) -> dict[bytes, bytes]:
+        """The final state of every key, as a worker's changelog would have it."""
+        return dict(self._snapshots)
+
+
+class Job:
+    """A job file, or its sections as a dict, to replay tables through.
+
+    job: path of a TOML file, or a mapping of its sections. Settings may come from the environment, as for the worker.
+    Raises ConfigError with every mistake, one sentence each.
+
+    >>> job = Job({"source": {"topic": "in", "fields": ["x"]}, "learner": {"name": "rls", "task": "regression"}})
+    >>> job
+    Job(rls on ['x'])
+    """
+
+    def __init__(self, job: "Path | str | Mapping[str, Any]") -> None:
+        load_own_learners()
+        if isinstance(job, Mapping):
+            self.origin, composition = "job", composition_from(job)
+        else:
+            self.origin, composition = str(job), job_files.read_job(job)
+        self._last: Replayed | None = None
+        self._job = job_files.job_from(_with_all_tables(composition), self.origin)
+
+    def __repr__(self) -> str:
+        source = self._job.settings.source
+        return f"Job({self._job.model} on {source.fields or source.x!r})"
+
+    def replay(self, data: Any, key: str | None = None, *, time: str | None = None) -> Replayed:
+        """Run the rows of a table through the job, in their order, each key beginning anew.
+
+        The numbers are those of a worker and of `streamjobs replay`, bit for bit: every row becomes a record in the job's
+        own format, and is decoded as one.
+
+        data: a DataFrame, a mapping of columns to arrays (n,), rows as dicts, or the path of a recording.
+        key: column that says whose a row is; by default [source] key.
+        time: column with the records' timestamps; by default [source] time.
+        Raises ConfigError for a column that is not there. Warns where nothing, or little, was learned.
+        """
+        windows_without_time = self._job.settings.window is not None and time is None
+        if windows_without_time and self._job.settings.source.time is None:
+            raise ConfigError("windows need times; name the column as time, or in the job as [source] time.")
+        lines: dict[str, list[bytes]] = {sink: [] for sink in SINKS if sink in self._job.sinks}
+        errors: list[str] = []
+
+        def take(output: Output) -> None:
+            lines[output.sink].append(line_of(output))
+            if output.sink == "dlq" and not errors:
+                errors.append(dict(output.headers)["streamjobs-error-message"].decode())
+
+        self._job.compile()
+        run, started = Replay(self._job), clock.monotonic()
+        tally = run.run(self._records(data, key, time), take, lambda tally: None)
+        summary = summary_of(self._job.task, tally, clock.monotonic() - started)
+        summary["first_error"] = errors[0] if errors else None
+        nothing = nothing_learned(self._job, tally, errors)
+        for sentence in [nothing] if nothing else cautions(tally, errors):
+            warnings.warn(sentence, ReplayWarning, stacklevel=2)
+        snapshots = {place[2]: data for place, data in run.snapshots().items()}
+        self._last = Replayed(self._job.settings, lines, summary, snapshots)
+        return self._last
+
+    @property
+    def plot(self) -> Plot:
+        """Pictures of the last replay. Raises ConfigError before the first one."""
+        if self._last is None:
+            raise ConfigError("there is nothing to draw yet; call replay first.")
+        return self._last.plot
+
+    def _records(self, data: Any, key: str | None, time: str | None) -> Iterator[Stored]:
+        settings = self._job.settings
+        if isinstance(data, (str, Path)):
+            return records_of(Path(data), settings.source, key, time, settings.side)
+        return records_of_rows(rows_of_table(data), settings.source, key, time, settings.side)
+
+
+def _with_all_tables(composition: Composition) -> Composition:
+    """The job with every topic on that it can fill: in Python nothing is sent, and what is not asked for costs little."""
+    gives_features = composition.learner.kind == "features" or composition.settings.head is not None
+    possible = {"features": gives_features, "predictions": composition.predicts, "drift": bool(composition.watches)}
+    topics = {sink: f"{composition.settings.source.topic}.{sink}" for sink, on in possible.items() if on}
+    return composition._replace(sinks=topics | composition.sinks)

@@ -1,0 +1,209 @@
+"""Pictures of a job's outputs: features, LS error, drift, confusion. Needs matplotlib, the extra `plots`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+from streamjobs.errors import ConfigError, SetupError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Rows = Sequence[Mapping[str, Any]]  # outputs of a sink, in order
+FIXED = {"svg.hashsalt": "streamjobs", "svg.fonttype": "none"}  # the same rows give the same file
+INK, FAINT, GRID, BLUE, RED = "#1b1f24", "#656d76", "#d8dee4", "#0969da", "#cf222e"
+LINES = (BLUE, "#d1570c", "#1a7f37", "#8250df", "#656d76", "#9a6700", RED, "#0b7a75")
+MOST_KEYS = 6  # panels of a picture
+MOST_POINTS = 4000  # of a scatter
+SMOOTH = 20  # rows of the thick line
+STYLE: dict[str, Any] = {
+    "axes.edgecolor": GRID,
+    "axes.labelcolor": FAINT,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlecolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11,
+    "figure.facecolor": "white",
+    "legend.frameon": False,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+}
+
+
+def label_of(row: Mapping[str, Any]) -> Any:
+    """The class that a prediction's row was labelled with, in either version of [sinks]; None where it had no label."""
+    return row["y"] if "y" in row else row.get("true_class")
+
+
+class Plot:
+    """Pictures of outputs; each method gives a matplotlib Figure.
+
+    rows: gives the outputs of a sink as dicts. Raises SetupError without matplotlib, ConfigError where there is nothing to
+    draw.
+    """
+
+    def __init__(self, rows: Callable[[str], Rows]) -> None:
+        self._rows = rows
+
+    def features(self) -> "Figure":
+        """Every row at its first two features, coloured by its label (or its key, where there are no labels)."""
+        rows = [row for row in self._wanted("features") if None not in row["z"]]
+        if not rows or len(rows[0]["z"]) < 2:
+            raise ConfigError("features: expected rows with two features or more; got none.")
+        places = np.array([row["z"][:2] for row in rows])
+        groups, what = self._labels(rows)
+        kept = np.linspace(0, len(rows) - 1, min(len(rows), MOST_POINTS)).astype(int)
+
+        def draw(figure: Any) -> None:
+            figure.set_size_inches(6.5, 5)
+            axes = figure.add_subplot()
+            names = list(dict.fromkeys(groups))
+            for number, name in enumerate(names[: len(LINES)]):
+                mine = [at for at in kept.tolist() if groups[at] == name]
+                axes.scatter(*places[mine].T, s=8, color=LINES[number], alpha=0.6, linewidths=0, label=name)
+            axes.set_title(f"Features of {len(rows):,} rows, by {what}")
+            axes.set_xlabel("first feature")
+            axes.set_ylabel("second feature")
+            axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), markerscale=2)
+
+        return _figure(draw)
+
+    def ls_error(self) -> "Figure":
+        """The LS error of each key's rows over time, and its mean over the last rows."""
+        return self._over_time(self._first("predictions", "features"), "ls_error", "LS error")
+
+    def drift(self) -> "Figure":
+        """What the detector watches of each key over time, and where it raised alarms."""
+        return self._over_time(self._wanted("drift"), "value", "watched", alarms=True)
+
+    def confusion(self) -> "Figure":
+        """True and predicted classes of all labelled rows, as shares of each true class."""
+        pairs = [(label_of(row), row.get("y_hat", row.get("predicted_class"))) for row in self._wanted("predictions")]
+        pairs = [pair for pair in pairs if None not in pair]
+        if not pairs or not isinstance(pairs[0][0], str):
+            raise ConfigError("confusion: expected predictions of classes with labels; got none.")
+        names = sorted({name for pair in pairs for name in pair})
+        counts = np.zeros((len(names), len(names)))
+        for label, said in pairs:
+            counts[names.index(label), names.index(said)] += 1
+        shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+
+        def draw(figure: Any) -> None:
+            side = max(4.0, 2.5 + 0.5 * len(names))
+            figure.set_size_inches(side + 1, side)
+            axes = figure.add_subplot()
+            _matrix(axes, shares, names)
+            right = float(np.trace(counts) / counts.sum())
+            axes.set_title(f"{right:.1%} right\n{len(pairs):,} labelled rows with a prediction")
+
+        return _figure(draw)
+
+    def _over_time(self, rows: Rows, field: str, label: str, *, alarms: bool = False) -> "Figure":
+        keys: dict[str, list[Mapping[str, Any]]] = {}
+        for row in rows:
+            keys.setdefault(row["key"], []).append(row)
+        if not any(row[field] is not None for row in rows):
+            raise ConfigError(f"{label}: expected rows that have one; got none.")
+        shown = list(keys.items())[:MOST_KEYS]
+
+        def draw(figure: Any) -> None:
+            figure.set_size_inches(9, 0.8 + 1.5 * len(shown))
+            panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
+            begin = min(mine[0]["ts"] for _, mine in shown)
+            for axes, (key, mine) in zip(panels, shown, strict=True):
+                at = np.array([row["ts"] for row in mine]) - begin
+                values = np.array([np.nan if row[field] is None else row[field] for row in mine], float)
+                axes.plot(at, values, color=BLUE, alpha=0.3, linewidth=0.8)
+                axes.plot(at, _smoothed(values), color=BLUE, linewidth=1.6)
+                raised = [time for time, row in zip(at.tolist(), mine, strict=True) if alarms and row["alarm"]]
+                for time in raised:
+                    axes.axvline(time, color=RED, linewidth=1.2)
+                axes.set_title(f"{key}" + (f", {len(raised)} alarms" if alarms else ""))
+                axes.set_ylim(bottom=0)
+                axes.grid(axis="y", color=GRID, linewidth=0.6)
+            left = len(keys) - len(shown)
+            panels[-1].set_xlabel("seconds since the first row" + (f" ({left} more keys are not shown)" if left else ""))
+            figure.supylabel(f"{label}, and its mean over {SMOOTH} rows", fontsize=9, color=FAINT)
+
+        return _figure(draw)
+
+    def _labels(self, rows: Rows) -> tuple[list[str], str]:
+        """What each row is called: its label, where predictions have some; else its key."""
+        try:
+            labels = {(row["key"], row["seq"]): label_of(row) for row in self._rows("predictions")}
+        except ConfigError:
+            labels = {}
+        if not any(isinstance(label, str) for label in labels.values()):
+            return [row["key"] for row in rows], "key"
+        return [str(labels.get((row["key"], row["seq"])) or "no label") for row in rows], "label"
+
+    def _first(self, *sinks: str) -> Rows:
+        for sink in sinks[:-1]:
+            try:
+                return self._wanted(sink)
+            except ConfigError:
+                continue
+        return self._wanted(sinks[-1])
+
+    def _wanted(self, sink: str) -> Rows:
+        rows = self._rows(sink)
+        if not rows:
+            raise ConfigError(f"{sink}: expected outputs to draw; got none.")
+        return rows
+
+
+KINDS = ("features", "ls_error", "drift", "confusion")
+
+
+def save(figure: "Figure", path: Path, option: str) -> None:
+    """Write a picture, .svg or .png; the same figure gives the same file. Raises ConfigError where it cannot be written."""
+    import matplotlib
+
+    about = {"Date": None} if path.suffix.lower() == ".svg" else {}
+    try:
+        with matplotlib.rc_context(FIXED):
+            figure.savefig(path, metadata=about, dpi=120)
+    except OSError as error:
+        raise ConfigError(f"{option} {path}: cannot be written ({error.strerror}).") from None
+
+
+def _figure(draw: Callable[[Any], None]) -> "Figure":
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise SetupError("pictures need matplotlib; install it with: pip install 'streamjobs[plots]'") from None
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(layout="constrained")
+        draw(figure)
+    return figure
+
+
+def _matrix(axes: Any, shares: Array, names: Sequence[str]) -> None:
+    """Cells with the shares of each true class."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    axes.imshow(shares, cmap=LinearSegmentedColormap.from_list("share", ["white", BLUE]), vmin=0, vmax=1)
+    for i, j in np.argwhere(shares >= 0.005).tolist():
+        ink = "white" if shares[i, j] > 0.5 else INK
+        axes.text(j, i, f"{shares[i, j]:.2f}", ha="center", va="center", color=ink, fontsize=8)
+    axes.set_xticks(range(len(names)), names, rotation=50, ha="right")
+    axes.set_yticks(range(len(names)), names)
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("true")
+
+
+def _smoothed(values: Array) -> Array:
+    """Mean (n,) of each value and those before it, SMOOTH together, of the finite ones."""
+    known = np.isfinite(values)
+    sums = np.cumsum(np.where(known, values, 0.0))
+    counts = np.cumsum(known).astype(float)
+    before = np.maximum(np.arange(len(values)) - SMOOTH, -1)
+    total = sums - np.where(before >= 0, sums[before], 0.0)
+    count = counts - np.where(before >= 0, counts[before], 0.0)
+    mean: Array = np.divide(total, count, out=np.full(len(values), np.nan), where=count > 0)
+    return mean

@@ -1,0 +1,115 @@
+"""Rows of what people have in Python: a DataFrame, columns as arrays, or rows as dicts; cells become plain values."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from streamjobs.errors import ConfigError
+from streamjobs.recordings.tables import Row, plain_time
+
+EXPECTED = "a DataFrame, a mapping of column names to arrays, or rows as dicts"
+
+
+def rows_of_table(data: Any) -> Iterator[Row]:
+    """The rows as dicts of plain values: numbers, texts, lists, None; a date with a time is ISO 8601.
+
+    data: a DataFrame (pandas, polars, or anything with `columns` and columns by name), a pyarrow table, a structured
+    NumPy array, a mapping of column names to arrays (n,) or (n, k), or an iterable of dicts. NaN stays NaN: what a
+    missing number means is the job's affair. Raises ConfigError for anything else, and for columns of different lengths.
+    """
+    columns = _columns(data)
+    if columns is None:
+        if isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
+            raise ConfigError(f"expected {EXPECTED}; got {type(data).__name__}.")
+        return _dicts(data)
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name!r} {length:,}" for name, length in list(lengths.items())[:5])
+        raise ConfigError(f"expected columns of one length; got {told}.")
+    lists = [_cells(column) for column in columns.values()]
+    return (dict(zip(columns, cells, strict=True)) for cells in zip(*lists, strict=True))
+
+
+def _columns(data: Any) -> dict[str, Any] | None:
+    """Columns by name; None for what has none."""
+    if isinstance(data, Mapping):
+        return {str(name): column for name, column in data.items()}
+    if isinstance(data, np.ndarray) and data.dtype.names:
+        return {name: data[name] for name in data.dtype.names}
+    names = getattr(data, "column_names", None)  # pyarrow: its `columns` are the arrays
+    if names is None:
+        names = getattr(data, "columns", None)
+    if names is None or not hasattr(data, "__getitem__"):
+        return None
+    twice = [str(name) for name in names if sum(other == name for other in names) > 1]
+    if twice:
+        raise ConfigError(f"column {twice[0]!r} is there twice; give every column a name of its own.")
+    return {str(name): data[name] for name in names}
+
+
+def _dicts(data: Iterable[Any]) -> Iterator[Row]:
+    """Every row has the columns of the first one; what it lacks is None, as in a table."""
+    rows = iter(data)
+    first = next(rows, None)
+    if first is None:
+        return
+    for number, row in enumerate(itertools.chain((first,), rows)):
+        if not isinstance(row, Mapping):
+            raise ConfigError(f"row {number}: expected {EXPECTED}; got a {type(row).__name__}.")
+        yield {str(name): plain_cell(value) for name, value in row.items()}
+
+
+def _cells(column: Any) -> Sequence[Any]:
+    """The cells of a column as plain values."""
+    dtype = getattr(column, "dtype", None)
+    kind = getattr(dtype, "kind", None)
+    if kind == "M" and isinstance(dtype, np.dtype):  # to a microsecond, so that they become dates and not integers
+        times = np.asarray(column).astype("datetime64[us]").tolist()
+        return [None if time is None else plain_time(time) for time in times]
+    for method in ("tolist", "to_list", "to_pylist"):
+        if hasattr(column, method):
+            cells = getattr(column, method)()
+            break
+    else:
+        cells = list(column)
+    if kind in ("b", "i", "u", "f") and isinstance(dtype, np.dtype) and np.ndim(column) == 1:
+        return cells  # type: ignore[no-any-return]
+    return [plain_cell(cell) for cell in cells]
+
+
+def plain_cell(value: Any) -> Any:
+    """A value as records write it.
+
+    >>> import numpy as np
+    >>> plain_cell(np.float32(0.5)), plain_cell(np.array([1, 2])), plain_cell(np.datetime64("NaT"))
+    (0.5, [1, 2], None)
+    """
+    if value is None or isinstance(value, (str, int, float)):
+        return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.ndarray):
+        return _cells(value)
+    if isinstance(value, np.datetime64):
+        return _cells(value.reshape(1))[0]
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (list, tuple)):
+        return [plain_cell(one) for one in value]
+    if isinstance(value, Decimal):
+        return float(value)
+    if _is_missing(value):
+        return None
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value.isoformat()
+    return plain_time(value)
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether it is pandas' NA or NaT: the one is no truth value, the other does not equal itself."""
+    try:
+        return bool(value != value)  # noqa: PLR0124
+    except (TypeError, ValueError):
+        return type(value).__name__ == "NAType"

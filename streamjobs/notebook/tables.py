@@ -1,0 +1,74 @@
+"""Outputs of a replay as rows and as DataFrames."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+import msgspec
+
+from streamjobs.core.output_records import Alarm, Drift, Features, Prediction, TypedAlarm, TypedPrediction
+from streamjobs.errors import SetupError
+
+if TYPE_CHECKING:
+    import pandas
+
+VALUES: Mapping[str, Sequence[type[msgspec.Struct]]] = {  # by version of [sinks]
+    "features": (Features, Features),
+    "predictions": (Prediction, TypedPrediction),
+    "drift": (Drift, Drift),
+    "alarms": (Alarm, TypedAlarm),
+}
+PLACES = ("key", "id", "timestamp")  # of every line; a dead letter has reason, message and value beside them
+LETTER = ("key", "row", "timestamp", "reason", "message", "value")
+NEEDS_PANDAS = "tables need pandas; install it with: pip install 'streamjobs[pandas]', or use rows() instead"
+
+
+def rows_of_lines(sink: str, lines: Sequence[bytes], topic: str) -> list[dict[str, Any]]:
+    """Outputs as dicts: the fields of the record, and `row`, the number (from 0) of the input row that caused it."""
+    rows = []
+    for line in msgspec.json.decode(b"[" + b",".join(lines) + b"]"):
+        place = {"row": _row_of(line["id"], topic)}
+        if sink == "dlq":
+            rows.append({name: (line | place)[name] for name in LETTER})
+        else:
+            rows.append(place | line["value"])
+    return rows
+
+
+def _row_of(identity: str, topic: str) -> int:
+    """The input's number in "imu-0-41" or "imu-0-41-1".
+
+    >>> _row_of("imu-raw-0-41-1", "imu-raw")
+    41
+    """
+    return int(identity[len(topic) :].split("-")[2])
+
+
+def _numeric(sink: str, version: int) -> list[str]:
+    """Fields that are a number or null: pandas would keep a column of nothing but nulls as objects."""
+    if sink == "dlq":
+        return ["row", "timestamp"]
+    hints = get_type_hints(VALUES[sink][version - 1])
+    kinds = {name: set(get_args(hint) or (hint,)) - {type(None), msgspec.UnsetType} for name, hint in hints.items()}
+    return [name for name, options in kinds.items() if options and options <= {int, float}]
+
+
+def to_dataframe(sink: str, rows: Sequence[Mapping[str, Any]], version: int = 1) -> "pandas.DataFrame":
+    """A DataFrame with a row per output. Raises SetupError without pandas.
+
+    version: of [sinks], whose records these are. The list `z` of features becomes columns z_0, z_1, ..; `time` is `ts` as a
+    date in UTC.
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise SetupError(NEEDS_PANDAS) from None
+    empty = list(LETTER) if sink == "dlq" else ["row", *VALUES[sink][version - 1].__struct_fields__]
+    table = pandas.DataFrame(list(rows)) if rows else pandas.DataFrame(columns=empty)
+    if sink == "features":
+        places = pandas.DataFrame(table.pop("z").tolist(), index=table.index, dtype=float)
+        table = table.join(places.rename(columns=lambda place: f"z_{place}"))
+    for name in table.columns.intersection(_numeric(sink, version)):
+        table[name] = pandas.to_numeric(table[name])
+    if "ts" in table:
+        table.insert(list(table.columns).index("ts"), "time", pandas.to_datetime(table["ts"], unit="s", utc=True))
+    return table

@@ -1,0 +1,211 @@
+"""JSON Schema (2020-12) of a job's output topics, as they are for this job, made from the records' structs.
+
+Fields that the job never sends are left out, those it always sends are required, and where a field's type depends on the
+task it is this job's. What may be null says so; no number is NaN.
+"""
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from streamjobs.core.job import Job
+from streamjobs.core.messages import LETTER_HEADERS
+from streamjobs.core.output_records import ID, SCHEMA, VERSIONS, schema_name
+from streamjobs.errors import REASONS
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+JsonSchema = dict[str, Any]
+PLACE = r"^.+-[0-9]+-[0-9]+"  # topic-partition-offset
+IDS = {  # what stands behind it, by sink
+    "features": "(-[0-9]+)?$",
+    "predictions": "(-[0-9]+)?$",
+    "drift": "(-[0-9]+)?$",
+    "alarms": "(-[0-9]+)?(-(columns|ls_error|loss))?(-end)?$",
+    "dlq": "$",
+}
+_SAID = {
+    "features": "Coordinates and LS error of every row.",
+    "predictions": "Prediction of every row, and the label where it is known.",
+    "drift": "What the detector says of every row.",
+    "alarms": "An alarm when it is raised, and when it ends.",
+    "dlq": "A record that could not be used, as it came: any bytes, or none.",
+}
+_OF_TASK = {  # fields of a version 2 prediction
+    "classes": (*("predicted_class", "true_class", "score", "smoothed", "classes", "labelled", "head", "share"),),
+    "number": ("predicted_value", "true_value"),
+    "numbers": ("predicted_values", "true_values"),
+}
+_SCORES = ("scores", "first", "first_score", "second", "second_score")
+
+
+def output_schemas(job: Job) -> dict[str, JsonSchema]:
+    """By sink, each a schema of the record's value; of dead letters, whose value is anything, of their headers alone.
+
+    `x-kafka` has the topic, and the schemas of key and headers.
+    """
+    return {sink: _schema(job, sink, topic) for sink, topic in job.sinks.items()}
+
+
+def document(job: Job) -> JsonSchema:
+    """All of them in one schema, each under `$defs`; a value fits if it fits one of them."""
+    schemas = output_schemas(job)
+    for schema in schemas.values():
+        del schema["$schema"]
+    values = [{"$ref": f"#/$defs/{sink}"} for sink in schemas if sink != "dlq"]
+    return {
+        "$schema": DIALECT,
+        "title": f"outputs of the job {job.settings.job.name}",
+        "anyOf": values,
+        "$defs": schemas,
+    }
+
+
+def _schema(job: Job, sink: str, topic: str) -> JsonSchema:
+    version = job.settings.sinks.version
+    head: JsonSchema = {
+        "$schema": DIALECT,
+        "title": schema_name(sink, version) if sink in VERSIONS[version] else sink,
+        "description": _SAID[sink],
+    }
+    kafka = {"x-kafka": {"topic": topic, "key": _KEY, "headers": headers(sink, version)}}
+    record = VERSIONS[version].get(sink)
+    return {**head, **kafka} if record is None else {**head, **_inline(_narrowed(job, sink, record)), **kafka}
+
+
+_KEY = {"type": "string", "description": "the key of the record it is of, unchanged"}
+
+
+def headers(sink: str, version: int) -> JsonSchema:
+    """The headers of a sink's records; each is UTF-8 text."""
+    known: JsonSchema = {
+        ID: {
+            "type": "string",
+            "pattern": PLACE + IDS[sink],
+            "description": "topic-partition-offset of the record that caused it, and which of that record's outputs it is; "
+            "readers drop repeats by it",
+        }
+    }
+    if sink == "dlq":
+        for name in LETTER_HEADERS[1:]:
+            number = name.endswith(("-partition", "-offset", "-timestamp", "-attempt"))
+            known[name] = {"type": "string", **({"pattern": "^-?[0-9]+$"} if number else {})}
+        known["streamjobs-error-reason"]["enum"] = list(REASONS)
+    elif version > 1:
+        known[SCHEMA] = {"const": schema_name(sink, version), "description": "topic's kind and version of its records"}
+    return {"type": "object", "properties": known, "required": list(known)}
+
+
+def _narrowed(job: Job, sink: str, record: type[msgspec.Struct]) -> JsonSchema:
+    """The record's schema with this job's fields and types."""
+    _, definitions = msgspec.json.schema_components([record], ref_template="#/$defs/{name}")
+    body = definitions.pop(record.__name__)
+    fields = body["properties"]
+    for name in _absent(job, sink):
+        fields.pop(name, None)
+    for name, _, comment in commented(record):
+        if name in fields:
+            fields[name] = {**fields[name], "description": comment}
+            fields[name].pop("default", None)
+    body["required"] = [name for name in fields if name in body.get("required", ()) or name in _optional(record)]
+    if sink == "predictions":
+        _narrow_answers(job, fields)
+    if sink == "features":
+        parts = job.composition
+        fields["z"] |= _length((parts.map or parts.learner).width_for(job.width))
+    body.pop("title", None)
+    body.pop("description", None)
+    for one in definitions.values():
+        one["additionalProperties"] = False
+    return {**body, "additionalProperties": False, **({"$defs": definitions} if definitions else {})}
+
+
+def _optional(record: type[msgspec.Struct]) -> set[str]:
+    """Fields that are absent in some jobs; where a job has them, every record of it does."""
+    return {one.name for one in msgspec.structs.fields(record) if one.default is msgspec.UNSET}
+
+
+def _absent(job: Job, sink: str) -> Iterator[str]:
+    """Fields that this job never sends."""
+    settings = job.settings
+    if job.composition.fill is None:
+        yield "filled"
+    if sink == "drift":
+        if len(job.watches) < 2:
+            yield "beside"
+        return
+    if sink != "predictions":
+        return
+    classifies = job.task == "classification"
+    if not (settings.sinks.scores and classifies):
+        yield from _SCORES
+    if job.rejection is None:
+        yield "unknown"
+    own = "classes" if classifies else "number" if job.composition.targets == 1 else "numbers"
+    if settings.sinks.version > 1:
+        for task, names in _OF_TASK.items():
+            yield from names if task != own else ()
+
+
+def _narrow_answers(job: Job, fields: JsonSchema) -> None:
+    """Types of the answer and of the label, and names of the classes where the job file says that there are no others."""
+    null = {"type": "null"}
+    number, text = {"type": "number"}, {"type": "string"}
+    if job.task == "classification" and len(job.given_names) == job.most_names:
+        text["enum"] = list(job.given_names)  # type: ignore[assignment]
+    several = {"type": "array", "items": {"anyOf": [number, null]}, **_length(job.composition.targets)}
+    one = text if job.task == "classification" else number if job.composition.targets == 1 else several
+    for name in ("y_hat", "y", "predicted_class", "true_class", "first", "second"):
+        if name in fields:
+            fields[name] = {"anyOf": [one, null], "description": fields[name]["description"]}
+    for name in ("predicted_values", "true_values"):
+        if name in fields:
+            items = {"type": "array", "items": number, **_length(job.composition.targets)}
+            fields[name] = {"anyOf": [items, null], "description": fields[name]["description"]}
+    if "labelled" in fields and "enum" in text:
+        kept = fields["labelled"]["description"]
+        fields["labelled"] = {"type": "array", "items": text, "description": kept}
+
+
+def _length(targets: int) -> JsonSchema:
+    return {"minItems": targets, "maxItems": targets}
+
+
+def lengths(fields: JsonSchema) -> dict[str, int]:
+    """Of a schema's fields those that are lists of numbers of one length, by name."""
+    found = {}
+    for name, field in fields.items():
+        for one in field.get("anyOf", [field]):
+            if one.get("type") == "array" and "maxItems" in one:
+                found[name] = one["maxItems"]
+    return found
+
+
+def _inline(schema: JsonSchema) -> JsonSchema:
+    """The schema with the records inside it where they stand, so that it can be moved."""
+    definitions = schema.pop("$defs", {})
+
+    def resolved(node: Any) -> Any:
+        if isinstance(node, list):
+            return [resolved(one) for one in node]
+        if not isinstance(node, dict):
+            return node
+        if "$ref" in node:
+            return resolved(
+                {**definitions[node["$ref"].rpartition("/")[2]], **{k: v for k, v in node.items() if k != "$ref"}}
+            )
+        return {name: resolved(one) for name, one in node.items()}
+
+    return dict(resolved(schema))
+
+
+def commented(record: type) -> Iterator[tuple[str, str, str]]:
+    """Name, type and comment of every field, from the source: what is said there is what people read."""
+    for line in inspect.getsource(record).splitlines():
+        found = re.fullmatch(r"    (\w+): (.+?)  # (.+)", line)
+        if found:
+            kind = found[2].removesuffix(" = UNSET").replace(" | UnsetType | None", " | null | absent")
+            kind = kind.replace(" | UnsetType", " | absent")
+            yield found[1], kind.replace(" | ", " or ").replace("None", "null"), found[3]

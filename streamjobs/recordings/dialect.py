@@ -1,0 +1,197 @@
+"""How a CSV file is written: its encoding, what stands between cells, the decimal sign, a row of units below the names.
+
+Decided once per file, from its first rows. Where two readings are possible the file is refused, with both of them.
+"""
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+from streamjobs.errors import ConfigError
+
+HEAD = 64 << 10  # bytes that are looked at
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+DECIMALS = {".": "points", ",": "commas"}
+LONGEST_UNIT = 15  # characters
+NOTHING = {"", "-", "--", "?", "n/a", "na", "nan", "null", "none", "nil", "#n/a"}  # cells that say that there is no number
+_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+(?:[eE][+-]?[0-9]+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
+_POINT = re.compile(r"[+-]?[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?")
+_SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
+
+
+class Dialect(NamedTuple):
+    """How a file is written."""
+
+    encoding: str = "utf-8-sig"
+    separator: str = ","
+    decimal: str = "."
+    first: int = 0  # lines before that with the names: Excel's own with the separator
+    units: dict[str, str] | None = None  # by column, where the line below the names has them
+
+    @property
+    def said(self) -> str | None:
+        """What should be known of it; None for plain CSV."""
+        usual = Dialect()
+        parts = []
+        if self.separator != usual.separator or self.decimal != usual.decimal:
+            parts.append(f"{SEPARATORS.get(self.separator, repr(self.separator))} between cells")
+            parts.append(f"decimal {DECIMALS[self.decimal]}")
+        if self.encoding not in ("utf-8-sig", "utf-8"):
+            parts.append(self.encoding.upper())
+        if self.units is not None:
+            listed = ", ".join(f"{name} {unit}" for name, unit in self.units.items())
+            parts.append(f"the line below the names holds units and is no row ({listed:.200})")
+        return f"read as CSV with {'; '.join(parts)}" if parts else None
+
+
+def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: str | None = None) -> Dialect:
+    """The dialect of a file by its first bytes (HEAD of them). separator, decimal: as the user says.
+
+    Raises ConfigError, with both readings where two are possible.
+    """
+    text, encoding = _decoded(head, where)
+    line = _SEPARATOR_LINE.match(text)
+    if line is not None:
+        text, separator = text[line.end() :], separator or line[1]
+    lines = text if len(head) < HEAD else text[: text.rfind("\n") + 1]  # the last line may be cut
+    separator = separator or _separator(lines, where)
+    rows = _rows(lines, separator)
+    if len(rows) < 2:
+        return Dialect(encoding, separator, decimal or ".", int(line is not None))
+    names, rows = rows[0], rows[1:]
+    decimal = decimal or _decimal(names, rows, separator, where)
+    units = _units(names, rows, decimal)
+    return Dialect(encoding, separator, decimal, int(line is not None), units)
+
+
+def _decoded(head: bytes, where: str) -> tuple[str, str]:
+    """The text, and its encoding; raises ConfigError where it cannot be told."""
+    for mark, name in ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
+        if head.startswith(mark):
+            return _text(head, name, where), name
+    if b"\0" in head:
+        for place, name in ((1, "utf-16-le"), (0, "utf-16-be")):
+            if not head[place::2].strip(b"\0") and len(head) > 1:  # of Latin letters every second byte is zero
+                return _text(head, name, where), name
+        raise ConfigError(f"{where}: expected CSV in UTF-8, UTF-16 or Windows-1252, got zero bytes; save it as UTF-8.")
+    try:
+        return codecs.getincrementaldecoder("utf-8-sig")().decode(head), "utf-8-sig"
+    except UnicodeDecodeError:
+        pass
+    try:
+        text = head.decode("cp1252")
+    except UnicodeDecodeError:
+        raise _unknown(where) from None
+    if any(letter < " " and letter not in "\t\r\n\f" for letter in text):
+        raise _unknown(where)
+    return text, "cp1252"
+
+
+def _text(head: bytes, encoding: str, where: str) -> str:
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(head)
+    except UnicodeDecodeError:
+        raise _unknown(where) from None
+
+
+def _unknown(where: str) -> ConfigError:
+    return ConfigError(
+        f"{where}: expected CSV in UTF-8, UTF-16 or Windows-1252, got bytes of another encoding; save it as UTF-8."
+    )
+
+
+def _rows(text: str, separator: str) -> list[list[str]]:
+    """The rows that have cells; none where the text cannot be cut."""
+    try:
+        return [cells for cells in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if cells]
+    except csv.Error:
+        return []
+
+
+def _separator(text: str, where: str) -> str:
+    """What stands between the cells; raises ConfigError where two readings are possible."""
+    readings = {one: rows for one in SEPARATORS if (rows := _rows(text, one)) and len(rows[0]) > 1}
+    if len(readings) < 2:
+        return next(iter(readings), ",")
+    whole = {one: rows for one, rows in readings.items() if all(len(row) == len(rows[0]) for row in rows)}
+    shares = {one: _share_of_numbers(rows) for one, rows in (whole or readings).items()}
+    best = max(shares.values())
+    found = [one for one, share in shares.items() if share == best]
+    if len(found) > 1:
+        both = " or ".join(
+            f"{len(rows[0])} columns with {SEPARATORS[one]} between cells ({', '.join(map(repr, rows[0][:3]))})"
+            for one, rows in readings.items()
+            if one in found
+        )
+        raise ConfigError(f"{where}: can be read as {both}; say which with --separator.")
+    return found[0]
+
+
+def _share_of_numbers(rows: Sequence[Sequence[str]]) -> float:
+    cells = [cell.strip() for row in rows[1:] for cell in row]
+    return sum(_is_number(cell) or bool(_COMMA.fullmatch(cell)) for cell in cells) / max(1, len(cells))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _decimal(names: Sequence[str], rows: Sequence[Sequence[str]], separator: str, where: str) -> str:
+    """The decimal sign; raises ConfigError where two readings are possible.
+
+    Between commas a number with a comma is quoted, and a text unless all numbers are written so.
+    """
+    point: tuple[str, str] | None = None  # a number and its column
+    comma: tuple[str, str] | None = None
+    sure = False  # whether a comma cannot stand between thousands
+    for row in rows:
+        for name, cell in zip_longest(names, row, fillvalue=""):
+            text = cell.strip()
+            if "," in text and _COMMA.fullmatch(text):
+                comma, sure = comma or (text, name), sure or _THOUSANDS.fullmatch(text) is None
+            elif "." in text and _POINT.fullmatch(text):
+                point = point or (text, name)
+    if comma is None or (separator == "," and (point is not None or not sure)):
+        return "."
+    if point is not None:
+        raise ConfigError(
+            f"{where}: column {comma[1]!r} has numbers such as {comma[0]}, and column {point[1]!r} such as {point[0]}; say "
+            "which sign is the decimal one with --decimal."
+        )
+    if not sure:
+        number = comma[0]
+        raise ConfigError(
+            f"{where}: {number} in column {comma[1]!r} can be {number.replace(',', '.')} with a decimal comma, or "
+            f"{number.replace(',', '')} with commas between thousands, which is a text here; say which with --decimal , or "
+            "--decimal ."
+        )
+    return ","
+
+
+def _units(names: Sequence[str], rows: Sequence[Sequence[str]], decimal: str) -> dict[str, str] | None:
+    """The units by column, where the first row holds such and no sample."""
+    first = [cell.strip() for cell in rows[0]]
+    if len(rows) < 2 or any(len(cell) > LONGEST_UNIT or _reads(cell, decimal) for cell in first):
+        return None
+    units = {name: cell for name, cell in zip(names, first, strict=False) if cell}
+    of_numbers = [name for name, cells in _columns(names, rows[1:]) if cells and all(_reads(one, decimal) for one in cells)]
+    told = [units[name] for name in of_numbers if name in units]
+    return units if told and not all(unit.lower() in NOTHING for unit in told) else None
+
+
+def _columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, list[str]]]:
+    for place, name in enumerate(names):
+        yield name, [cell for row in rows if place < len(row) and (cell := row[place].strip()).lower() not in NOTHING]
+
+
+def _reads(text: str, decimal: str) -> bool:
+    return _is_number(text.replace(",", ".") if decimal == "," and _COMMA.fullmatch(text) else text)

@@ -1,0 +1,212 @@
+"""A recording that a tool exported as a folder or an archive with a file per sensor: read as one table.
+
+What the tools' exports look like is data: the presets.
+"""
+
+import bisect
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from streamjobs.errors import ConfigError
+from streamjobs.recordings.merging import SECOND, Merged, Sample, Track, merge
+from streamjobs.recordings.places import Place
+from streamjobs.recordings.tables import HOW, How, Row, rows_of_file
+from streamjobs.settings.presets import NAMES, Export, Preset, preset_of
+from streamjobs.settings.types import TIME_UNITS
+
+TIME = "time"  # column of the merged rows, in the unit of the preset
+TABLES = (".csv", ".tsv")
+
+
+class Sensor(NamedTuple):
+    """A file of an export."""
+
+    name: str
+    place: Place
+    columns: dict[str, str]  # of the merged rows: column of the file
+
+
+class Exported(NamedTuple):
+    """One recording, whose sensors have a file each."""
+
+    preset: Preset
+    folder: tuple[str, ...]
+    files: tuple[Place, ...]
+
+    @property
+    def export(self) -> Export:
+        assert self.preset.export is not None
+        return self.preset.export
+
+    def __str__(self) -> str:
+        first = self.files[0]
+        return str(first)[: -len("/".join(first.parts[len(self.folder) :])) - 1]
+
+
+def exported(folder: tuple[str, ...], files: Sequence[Place]) -> Exported | None:
+    """The export that a folder is, with what is below it; None where no tool's marks are there."""
+    named = {"/".join(place.parts[len(folder) :]).lower() for place in files}
+    for name in NAMES:
+        preset = preset_of(name)
+        if preset.export is not None and any(mark.lower() in named for mark in preset.export.marks):
+            return Exported(preset, folder, tuple(files))
+    return None
+
+
+def sensors_of(one: Exported, how: How = HOW) -> list[Sensor]:
+    """The files with samples, in the order of their names. Raises ConfigError where there is none."""
+    export, sensors, taken = one.export, list[Sensor](), set[str]()
+    events = export.events["file"].lower() if export.events else None
+    for place in one.files:
+        below = "/".join(place.parts[len(one.folder) :]).lower()
+        if place.kind not in TABLES or below in (name.lower() for name in export.aside) or below == events:
+            continue
+        first = next(rows_of_file(place, how), None)
+        if first is None or export.time not in first:
+            continue
+        own = [name for name in first if name and name != export.time and name not in export.drop]
+        named = place.stem.lower() + "_" if export.prefix else ""
+        columns = {named + name if named + name not in taken else f"{place.stem} {name}": name for name in own}
+        taken |= columns.keys()
+        sensors.append(Sensor(place.stem, place, columns))
+    if not sensors:
+        raise ConfigError(
+            f"{one}: expected a file with the column {export.time!r} for each sensor, as {one.preset.tool} exports."
+        )
+    return sensors
+
+
+def columns_of_export(one: Exported, how: How = HOW) -> list[str]:
+    """All columns that its merged rows can have."""
+    events = [one.export.events["name"]] if one.export.events else []
+    return [TIME, *(name for sensor in sensors_of(one, how) for name in sensor.columns), *events]
+
+
+def rows_of_export(one: Exported, how: How = HOW, wanted: Sequence[str] | None = None) -> Iterator[Row]:
+    """Its sensors merged by time to `how.rate`, absent: the rate of the fastest of them.
+
+    wanted: columns; sensors that have none of them are not read (None: all sensors that are at least half as fast).
+    """
+    tracks = tracks_of(one, how, wanted)
+    where, fastest = str(one), max((track.rate or 0.0 for track in tracks), default=0.0)
+    if wanted is None:
+        slow = [track.name for track in tracks if (track.rate or 0.0) < fastest / 2]
+        tracks = [track for track in tracks if track.name not in slow]
+        if slow:
+            how.tell(where, f"left out, as they are slower than half of the fastest: {', '.join(slow)}")
+    if not tracks:
+        return
+    if len(tracks) == 1:
+        yield from _as_measured(one, tracks[0], how)
+        return
+    rate = how.rate or (float(f"{fastest:.2g}") if fastest else 1.0)
+    listed = ", ".join(f"{track.name} {track.rate:.3g} Hz" if track.rate else track.name for track in tracks)
+    how.tell(where, f"read as an export of {one.preset.tool}: {listed}, merged by time to {rate:g} Hz")
+    text_at, told, moment = _events(one, how), Merged(), _moment(one)
+    for time, row in merge(tracks, rate, told):
+        yield {TIME: moment(time), **row, **text_at(time)}
+    if told.late > 2 / rate:
+        how.tell(where, f"the last sensor begins {told.late:.3g} s after the first; rows begin with it")
+    for track in tracks:
+        if track.empty:
+            how.tell(where, f"{track.name} pauses: {track.empty:,} of {told.rows:,} rows have no values of it")
+        if track.back:
+            how.tell(where, f"{track.name}: {track.back:,} samples are not later than the one before, and left out")
+    if told.gaps:
+        how.tell(where, f"all sensors pause together for {told.gaps / rate:.3g} s; there are no rows in between")
+
+
+def _as_measured(one: Exported, track: Track, how: How) -> Iterator[Row]:
+    """The samples of one sensor alone, at its own times."""
+    how.tell(str(one), f"read as an export of {one.preset.tool}: {track.name} alone, at its own times")
+    text_at, moment = _events(one, how), _moment(one)
+    while track.after is not None:
+        time, values = track.after
+        yield {TIME: moment(time), **dict(zip(track.columns, values, strict=True)), **text_at(time)}
+        track.after = next(track.samples, None)
+    if track.back:
+        how.tell(str(one), f"{track.name}: {track.back:,} samples are not later than the one before, and left out")
+
+
+def _moment(one: Exported) -> Callable[[int], float]:
+    """A time in ns in the unit of the preset."""
+    unit = TIME_UNITS[one.preset.source.get("time_unit", "s")]
+    return lambda time: time if unit == SECOND else time / SECOND * unit
+
+
+def tracks_of(one: Exported, how: How = HOW, wanted: Sequence[str] | None = None) -> list[Track]:
+    """The sensors that have a wanted column (None: all) and samples."""
+    since, tracks = _clock(one, how), []
+    for sensor in sensors_of(one, how):
+        columns = {name: own for name, own in sensor.columns.items() if wanted is None or name in wanted}
+        if not columns:
+            continue
+        track = Track(sensor.name, list(columns), _samples(one, sensor, list(columns.values()), since, how))
+        if track.begin():
+            tracks.append(track)
+    return tracks
+
+
+def _samples(
+    one: Exported, sensor: Sensor, own: Sequence[str], since: Callable[[float], float], how: How
+) -> Iterator[Sample]:
+    export, scale = one.export, SECOND // int(TIME_UNITS[one.export.time_unit])
+    for number, row in enumerate(rows_of_file(sensor.place, how), 1):
+        time = row.get(export.time)
+        if isinstance(time, bool) or not isinstance(time, (int, float)):
+            raise ConfigError(
+                f"{sensor.place} row {number}: expected a number in the column {export.time!r}, got "
+                f"{'nothing' if time is None else repr(time)[:40]}."
+            )
+        moment = time * scale if isinstance(time, int) and export.clock is None else round(since(time) * scale)
+        yield Sample(moment, [_number(row.get(name)) for name in own])
+
+
+def _number(value: Any) -> Any:
+    """The value, None for NaN: phyphox writes it where it has none."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _clock(one: Exported, how: How) -> Callable[[float], float]:
+    """Times of a recording that count from its start as times since 1970; as they are where no file says when it began."""
+    name = one.export.clock
+    if name is None:
+        return lambda time: time
+    place = next((p for p in one.files if "/".join(p.parts[len(one.folder) :]).lower() == name), None)
+    starts = [] if place is None else [row for row in rows_of_file(place, how) if _is_start(row)]
+    if not starts:
+        how.tell(str(one), f"there is no {name} that says when it began, so its times count from 0")
+        return lambda time: time
+    begins = [row["experiment time"] for row in starts]
+    offsets = [row["system time"] - row["experiment time"] for row in starts]
+    return lambda time: time + offsets[max(0, bisect.bisect_right(begins, time) - 1)]
+
+
+def _is_start(row: Row) -> bool:
+    numbers = (row.get("experiment time"), row.get("system time"))
+    return row.get("event") == "START" and all(isinstance(one, (int, float)) for one in numbers)
+
+
+def _events(one: Exported, how: How) -> Callable[[int], Mapping[str, Any]]:
+    """The newest text at a time in ns, as a column; nothing where the export has none."""
+    events = one.export.events
+    place = None if events is None else next((p for p in one.files if p.file.lower() == events["file"].lower()), None)
+    if events is None or place is None:
+        return lambda time: {}
+    scale = SECOND // int(TIME_UNITS[one.export.time_unit])
+    found = sorted(
+        (row[one.export.time] * scale, str(row[events["column"]]))
+        for row in rows_of_file(place, how)
+        if isinstance(row.get(one.export.time), (int, float)) and row.get(events["column"]) is not None
+    )
+    if not found:
+        return lambda time: {}
+    times, texts, name = [time for time, _ in found], [text for _, text in found], events["name"]
+    how.tell(str(one), f"{len(found)} annotations of {place.file}: each holds from its time on, as {name!r}")
+
+    def newest(time: int) -> Mapping[str, Any]:
+        number = bisect.bisect_right(times, time)
+        return {name: texts[number - 1] if number else None}
+
+    return newest

@@ -1,0 +1,75 @@
+"""Which columns of a recording make up x: all numbers that mean nothing else, or the one list that holds x."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from streamjobs.recordings.columns import ASIDE, Column, plain_name, why_no_number
+from streamjobs.settings.types import MOST_NUMBERS
+
+
+class X(NamedTuple):
+    """The fields, or the list that holds x and its length."""
+
+    fields: list[str]  # candidates where `choose` says why they were not guessed
+    x: str | None = None
+    dim: int | None = None
+    choose: str | None = None
+
+
+def x_of(columns: Sequence[Column], times: Column | None, rows: int, left_out: dict[str, str]) -> X:
+    """columns: those that are nothing else; what is no part of x is put into `left_out`. times: the column of the time."""
+    lists, fields = [], []
+    for column in columns:
+        if column.name in left_out:
+            continue
+        why = why_no_number(column)
+        if not column.name or plain_name(column.name) in ASIDE or plain_name(column.name).endswith("_id"):
+            why = "no signal, by its name"
+        elif column.depth:
+            lists.append(column)
+            continue
+        elif column.rises:
+            why = "rises in every row: a time or a counter"
+        elif why is None and 2 * column.missing > rows:
+            why = f"empty in {column.missing:,} of {rows:,} rows"
+        if why is None:
+            fields.append(column.name)
+        else:
+            left_out[column.name] = why
+    if lists:
+        return _of_lists(lists, fields, times, left_out)
+    if not fields:
+        return X(fields, choose="no column of numbers is left for x")
+    if len(fields) > MOST_NUMBERS:
+        why = f"there are {len(fields):,} columns of numbers, of which x has {MOST_NUMBERS:,} at most"
+        return X(fields[:MOST_NUMBERS], choose=why)
+    return X(fields)
+
+
+def _of_lists(lists: Sequence[Column], fields: list[str], times: Column | None, left_out: dict[str, str]) -> X:
+    """Where columns hold lists: x as one list, or frames of several samples."""
+    if times is not None and times.kind == "list":  # frames: a list of each named field is as long as that of the times
+        framed = [column for column in lists if column.depth == 1 and _lengths(column) == _lengths(times)]
+        if framed and len(framed) == len(lists) and not fields:
+            return X([column.name for column in framed])
+    named = [column for column in lists if plain_name(column.name) == "x"]
+    if len(lists) > 1 and not named:
+        return X(fields, choose=f"{quoted_names([c.name for c in lists])} hold lists; x is one of them, as x and dim")
+    if fields and not named:
+        return X(fields, choose=f"x may be the list {lists[0].name!r}, as x and dim, or these columns")
+    x = (named or lists)[0]
+    dims = set(_lengths(x)) if x.depth == 1 else {len(one) for value in x.values for one in value}
+    left_out |= {name: f"x is read from the list {x.name!r}" for name in fields}
+    left_out |= {column.name: f"x is read from the list {x.name!r}" for column in lists if column is not x}
+    if len(dims) > 1:
+        return X([], choose=f"the lists in {x.name!r} have {min(dims)} to {max(dims)} numbers; x has one length, dim")
+    return X([], x.name, dims.pop())
+
+
+def quoted_names(names: Sequence[str]) -> str:
+    """The first names, for a sentence."""
+    return ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+def _lengths(column: Column) -> list[int]:
+    return [len(value) for value in column.values]

@@ -1,0 +1,125 @@
+"""Samples of several sensors, each at its own times, on one grid of times.
+
+Numbers are interpolated between a sensor's two nearest samples, texts hold until the next one. A gap stays a gap: where a
+sensor pauses for much longer than it usually does, its columns are empty, and where all do there is no row.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+LOOK_AT = 500  # samples of a sensor that tell its rate
+GAP = 5.0  # usual pauses of a sensor; a longer pause is a gap
+SECOND = 1_000_000_000  # ns
+
+
+class Sample(NamedTuple):
+    time: int  # ns
+    values: Sequence[Any]
+
+
+@dataclass(slots=True)
+class Track:
+    """A sensor's samples in order of time; those that go back in time are left out, and counted."""
+
+    name: str  # of the sensor, for people
+    columns: list[str]
+    samples: Iterator[Sample]
+    pause: int = 0  # ns, the usual one between two samples
+    back: int = 0  # samples left out
+    empty: int = 0  # rows of the grid that it has no values for
+    before: Sample | None = None
+    after: Sample | None = None
+    _held: list[Any] = field(default_factory=list)
+
+    def begin(self) -> bool:
+        """Read the first samples; False where there is none."""
+        first = list(itertools.islice(self._in_order(self.samples), LOOK_AT))
+        pauses = sorted(b.time - a.time for a, b in itertools.pairwise(first))
+        self.pause = pauses[len(pauses) // 2] if pauses else 0
+        self.samples = itertools.chain(first, self._in_order(self.samples, first[-1].time if first else None))
+        self.after = next(self.samples, None)
+        self._held = [None] * len(self.columns)
+        return self.after is not None
+
+    def _in_order(self, samples: Iterator[Sample], last: int | None = None) -> Iterator[Sample]:
+        for sample in samples:
+            if last is not None and sample.time <= last:
+                self.back += 1
+                continue
+            last = sample.time
+            yield sample
+
+    @property
+    def rate(self) -> float | None:
+        """Hz, None where it has a single sample."""
+        return SECOND / self.pause if self.pause else None
+
+    def at(self, time: int) -> list[Any] | None:
+        """Its values at a time, which must not go back; None in a gap, and before its first and after its last sample."""
+        while self.after is not None and self.after.time <= time:
+            self._hold(self.after)
+            self.before, self.after = self.after, next(self.samples, None)
+        if self.before is None:
+            return None
+        if self.before.time == time:
+            return self._mixed(self.before, 0.0)
+        if self.after is None or self.after.time - self.before.time > GAP * self.pause:
+            return None
+        return self._mixed(self.after, (time - self.before.time) / (self.after.time - self.before.time))
+
+    def _hold(self, sample: Sample) -> None:
+        for place, value in enumerate(sample.values):
+            if isinstance(value, str):
+                self._held[place] = value
+
+    def _mixed(self, after: Sample, share: float) -> list[Any]:
+        assert self.before is not None
+        mixed: list[Any] = []
+        for place, (a, b) in enumerate(zip(self.before.values, after.values, strict=True)):
+            if isinstance(a, str) or isinstance(b, str):
+                mixed.append(self._held[place])
+            elif a is None or b is None:
+                mixed.append(None)
+            else:
+                mixed.append(a if share == 0.0 else a + (b - a) * share)
+        return mixed
+
+    @property
+    def ended(self) -> bool:
+        return self.after is None
+
+
+@dataclass(slots=True)
+class Merged:
+    """What merging did, for people; complete when all rows are read."""
+
+    rows: int = 0
+    gaps: int = 0  # times of the grid at which no sensor had a value
+    late: float = 0.0  # s from the first sensor's first sample to the first row
+
+
+def merge(tracks: Sequence[Track], rate: float, told: Merged) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(time in ns, columns) `rate` times a second, from when all sensors have begun until one of them ends.
+
+    tracks: begun, one or more. A sensor in a gap has None in its columns.
+    """
+    firsts = [track.after.time for track in tracks if track.after is not None]
+    start, number = max(firsts), 0
+    told.late = (start - min(firsts)) / SECOND
+    while True:
+        time = start + round(number * SECOND / rate)
+        number += 1
+        found = [track.at(time) for track in tracks]
+        if any(track.ended and values is None for track, values in zip(tracks, found, strict=True)):
+            return
+        if all(values is None for values in found):
+            told.gaps += 1
+            continue
+        row: dict[str, Any] = {}
+        for track, values in zip(tracks, found, strict=True):
+            track.empty += values is None
+            row.update(zip(track.columns, values or [None] * len(track.columns), strict=True))
+        told.rows += 1
+        yield time, row

@@ -1,0 +1,172 @@
+"""Where recordings are: a file, the files of a folder or of a zip archive, each plain or packed with gzip."""
+
+import gzip
+import os
+import re
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any, NamedTuple
+
+from streamjobs.errors import ConfigError
+
+KINDS = {
+    ".jsonl": "a JSON object a line",
+    ".ndjson": "a JSON object a line",
+    ".csv": "CSV",
+    ".tsv": "CSV",
+    ".parquet": "Parquet",
+    ".npz": "an npz archive of plain arrays",
+    ".json": "JSON: a list of objects, or the Edge Impulse format",
+    ".cbor": "CBOR in the Edge Impulse format",
+}
+PACKED, ARCHIVE = ".gz", ".zip"
+MOST_FILES = 100_000  # of a folder or an archive
+COPIED = 1 << 20  # bytes at once
+_PART = re.compile(r"[0-9]+|[^0-9]+")
+
+
+class Place(NamedTuple):
+    """A file, or a member of a zip archive."""
+
+    path: Path  # of the file, or of the archive
+    member: str | None  # its name in the archive
+    parts: tuple[str, ...]  # folders and name, below what the user named
+
+    def __str__(self) -> str:
+        return str(self.path) if self.member is None else f"{self.path}/{self.member}"
+
+    @property
+    def file(self) -> str:
+        """The file's own name."""
+        return self.parts[-1]
+
+    @property
+    def kind(self) -> str:
+        """The ending that tells what is in it, without that of gzip."""
+        return Path(self.file.lower().removesuffix(PACKED)).suffix
+
+    @property
+    def stem(self) -> str:
+        """The file's name without endings."""
+        name = self.file[: -len(PACKED)] if self.file.lower().endswith(PACKED) else self.file
+        return name[: -len(self.kind)] if self.kind else name
+
+    @property
+    def folder(self) -> tuple[str, ...]:
+        return self.parts[:-1]
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Its bytes, unpacked; raises OSError, EOFError and zipfile.BadZipFile for what is damaged."""
+        if self.member is None:
+            with self.path.open("rb") as plain, _unpacked(plain, self.file) as unpacked:
+                yield unpacked
+            return
+        with (
+            zipfile.ZipFile(self.path) as archive,
+            archive.open(self.member) as file,
+            _unpacked(file, self.file) as unpacked,
+        ):
+            yield unpacked
+
+    @contextmanager
+    def seekable(self) -> Iterator[IO[bytes]]:
+        """The same, where a reader has to go back and forth: what is packed is unpacked into a temporary file."""
+        if self.member is None and not self.file.lower().endswith(PACKED):
+            with self.path.open("rb") as plain:
+                yield plain
+            return
+        with TemporaryFile() as copy, self.open() as packed:
+            while piece := packed.read(COPIED):
+                copy.write(piece)
+            copy.seek(0)
+            yield copy
+
+
+@contextmanager
+def _unpacked(file: Any, name: str) -> Iterator[Any]:
+    if not name.lower().endswith(PACKED):
+        yield file
+        return
+    with gzip.GzipFile(fileobj=file) as unpacked:
+        yield unpacked
+
+
+def natural(text: str) -> list[Any]:
+    """Sorts p2 before p10.
+
+    >>> sorted(["p10", "p2", "7"], key=natural)
+    ['7', 'p2', 'p10']
+    """
+    return [(0, int(part), "") if part[0] in "0123456789" else (1, 0, part) for part in _PART.findall(text)]
+
+
+def places(path: Path) -> list[Place]:
+    """The recordings' files, and whatever lies beside them, in the natural order of their names. Hidden files are none.
+
+    Raises ConfigError where there is no such file, or one that is no recording.
+    """
+    if path.is_dir():
+        return sorted(_of_folder(path), key=_order)
+    if not path.is_file() and path.suffix.lower() in (*KINDS, PACKED, ARCHIVE):
+        raise ConfigError(f"{path}: no such file.")
+    if path.suffix.lower() == ARCHIVE:
+        return sorted(_of_archive(path, ()), key=_order)
+    place = Place(path, None, (path.name,))
+    if place.kind not in KINDS:
+        raise ConfigError(
+            f"{path}: expected a recording that ends in {', '.join(KINDS)} (each may be packed as {PACKED}), a {ARCHIVE} or "
+            f"a folder of them; got {place.kind or 'no ending'!r}."
+        )
+    return [place]
+
+
+def _order(place: Place) -> list[list[Any]]:
+    return [natural(part) for part in place.parts]
+
+
+def _of_folder(path: Path) -> Iterator[Place]:
+    count = 0
+    for folder, inner, files in os.walk(path):
+        inner[:] = [name for name in inner if not _hidden(name)]
+        for name in files:
+            if _hidden(name):
+                continue
+            file = Path(folder) / name
+            parts = (path.resolve().name, *file.relative_to(path).parts)
+            if file.suffix.lower() == ARCHIVE:
+                yield from _of_archive(file, parts[:-1])
+            else:
+                yield Place(file, None, parts)
+            count += 1
+            if count > MOST_FILES:
+                raise ConfigError(f"{path}: expected at most {MOST_FILES:,} files in a folder of recordings, got more.")
+
+
+def _of_archive(path: Path, above: tuple[str, ...]) -> Iterator[Place]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError):
+        raise ConfigError(f"{path}: expected a zip archive of recordings; it is damaged, or something else.") from None
+    if len(members) > MOST_FILES:
+        raise ConfigError(
+            f"{path}: expected at most {MOST_FILES:,} files in an archive of recordings, got {len(members):,}."
+        )
+    for member in members:
+        parts = tuple(part for part in member.filename.split("/") if part)
+        if member.is_dir() or not parts or any(map(_hidden, parts)):
+            continue
+        if member.flag_bits & 1:
+            raise ConfigError(f"{path}: {member.filename} is encrypted; unpack the archive, and name the folder.")
+        yield Place(path, member.filename, (*above, path.stem, *parts))
+
+
+def _hidden(name: str) -> bool:
+    """Also what macOS adds to archives, and Excel beside an open file."""
+    return name.startswith((".", "~$")) or name in ("__MACOSX", "Thumbs.db")

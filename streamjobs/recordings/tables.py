@@ -1,0 +1,267 @@
+"""The rows of one file: CSV, JSON lines, JSON, Parquet, npz or CBOR, plain or packed with gzip.
+
+Read piece by piece, except for JSON and CBOR, which are one object.
+"""
+
+import csv
+import io
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import IO, Any
+
+import msgspec
+
+from streamjobs.errors import ConfigError
+from streamjobs.recordings.dialect import HEAD, Dialect, dialect_of
+from streamjobs.recordings.places import KINDS, Place
+
+Row = dict[str, Any]
+Tell = Callable[[str, str], None]  # a file, and what should be known of how it is read
+LINES = (".jsonl", ".ndjson")
+WHOLE = 512 << 20  # bytes of a file that has to be read whole
+_DAMAGED = (
+    *(ValueError, RecursionError, NotImplementedError, EOFError),
+    *(csv.Error, zipfile.BadZipFile, zlib.error, msgspec.MsgspecError),
+)
+
+
+def untold(where: str, text: str) -> None:
+    """Tells nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How files are read, as the command line says; None: as the file shows."""
+
+    separator: str | None = None  # between the cells of CSV
+    decimal: str | None = None  # . or ,
+    key_from: str | None = None  # file | folder: its name is the key
+    key_is: str | None = None  # one key for all records
+    rate: float | None = None  # Hz, to which sensors with a file each are merged
+    preset: str | None = None  # the tool that wrote the files
+    start: float | None = None  # seconds since 1970 at which times that count from 0 began
+    tell: Tell = untold
+
+
+HOW = How()
+
+
+def rows_of_file(place: Place, how: How = HOW) -> Iterator[Row]:
+    """The rows of a file; values are Python numbers, texts, lists or None.
+
+    Raises ConfigError where it is damaged, is not what its ending says, or could be read in two ways.
+    """
+    if place.kind in LINES:
+        return (row for _, row in lines_of_file(place))
+    return _or_config_error(place, lambda: _READERS[place.kind](place, how))
+
+
+def lines_of_file(place: Place) -> Iterator[tuple[bytes, Row]]:
+    """The lines of a file with a JSON object a line, as they are and as rows. A broken line has an empty row."""
+    return _or_config_error(place, lambda: _lines(place))
+
+
+def dialect_of_file(place: Place, how: How = HOW) -> Dialect:
+    """How a CSV file is written."""
+    with place.open() as file:
+        head = file.read(HEAD)
+    return dialect_of(head, str(place), how.separator, how.decimal)
+
+
+def _or_config_error(place: Place, read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+    """The rows; raises ConfigError if the file is damaged, or is not what its ending says."""
+    try:
+        yield from read()
+    except UnicodeDecodeError:
+        raise ConfigError(
+            f"{place}: expected CSV in the encoding of its first rows, got bytes of another one; save it as UTF-8."
+        ) from None
+    except _DAMAGED:  # the libraries' own words would not help
+        raise ConfigError(f"{place}: expected {KINDS[place.kind]}; it is damaged, or something else.") from None
+    except OSError as error:
+        raise ConfigError(f"{place}: cannot be read ({error.strerror or error}).") from None
+
+
+def _lines(place: Place) -> Iterator[tuple[bytes, Row]]:
+    with place.open() as file:
+        for number, line in enumerate(file, 1):
+            text = line.strip()
+            if not text:
+                continue
+            try:
+                row = msgspec.json.decode(text)
+            except (msgspec.DecodeError, ValueError, RecursionError):  # also bytes that are not UTF-8
+                row = None  # not skipped: a broken line is a broken record, and becomes a dead letter
+            if row is not None and not isinstance(row, dict):
+                raise ConfigError(f"{place} line {number}: expected a JSON object, got {type(row).__name__}.")
+            yield text, row or {}
+
+
+def _csv(place: Place, how: How) -> Iterator[Row]:
+    dialect = dialect_of_file(place, how)
+    if dialect.said is not None:
+        how.tell(str(place), dialect.said)
+    cell = _cell if dialect.decimal == "." else _cell_with_comma
+    with place.open() as binary, io.TextIOWrapper(binary, dialect.encoding, newline="") as file:
+        for _ in range(dialect.first):
+            file.readline()
+        rows = csv.reader(file, delimiter=dialect.separator)
+        names = next((cells for cells in rows if cells), [])
+        twice = sorted(name for name, times in Counter(filter(None, names)).items() if times > 1)
+        if twice:
+            raise ConfigError(f"{place}: column {twice[0]!r} is there twice; give every column a name of its own.")
+        if dialect.units is not None:
+            next((cells for cells in rows if cells), None)
+        for cells in rows:
+            if any(cells[len(names) :]):  # such as a decimal comma that was taken for the end of a cell
+                raise _too_many(place, rows.line_num, names, cells, dialect)
+            if cells:
+                yield dict(zip(names, map(cell, cells), strict=False)) | dict.fromkeys(names[len(cells) :])
+
+
+def _too_many(place: Place, line: int, names: Sequence[str], cells: Sequence[str], dialect: Dialect) -> ConfigError:
+    what = f"{place} line {line}: expected {len(names)} cells as in the first line, got {len(cells)}; "
+    if dialect.separator == ",":
+        return ConfigError(what + "commas stand between cells, and a decimal comma must be a point.")
+    return ConfigError(what + f"{dialect.separator!r} stands between cells, and a text that holds it must be quoted.")
+
+
+def _cell(text: str | None) -> Any:
+    if text is None or text == "":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _cell_with_comma(text: str | None) -> Any:
+    """With a decimal comma; a point may stand between thousands then, so what holds one is no number."""
+    if text is None or text == "":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    if "." in text:
+        return text
+    try:
+        return float(text.replace(",", ".", 1))
+    except ValueError:
+        return text
+
+
+def _parquet(place: Place, how: How) -> Iterator[Row]:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise ConfigError(f"{place}: reading Parquet needs pyarrow: pip install 'streamjobs[files]'.") from None
+    with place.seekable() as seekable, parquet.ParquetFile(seekable) as file:
+        for batch in file.iter_batches(batch_size=10_000):
+            for row in batch.to_pylist():
+                yield {name: plain_time(value) for name, value in row.items()}
+
+
+def plain_time(value: Any) -> Any:
+    """A date with a time as ISO 8601, as records write it."""
+    return value.isoformat(sep="T") if isinstance(value, datetime) else value
+
+
+def _npz(place: Place, how: How) -> Iterator[Row]:
+    import numpy as np
+
+    with place.seekable() as seekable, np.load(seekable, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    X = arrays.pop("X", None)
+    names = arrays.pop("columns", None)
+    if X is not None and names is not None and len(names) == X.shape[1]:
+        arrays = {str(name): X[:, i] for i, name in enumerate(names)} | arrays
+    elif X is not None:
+        arrays["x"] = X
+    lengths = [len(array) for array in arrays.values() if array.ndim]
+    n = len(X) if X is not None else max(set(lengths), key=lengths.count, default=0)
+    columns = {name: array for name, array in arrays.items() if array.ndim and len(array) == n}
+    for begin in range(0, n, 10_000):
+        lists = [array[begin : begin + 10_000].tolist() for array in columns.values()]
+        for values in zip(*lists, strict=True):
+            yield dict(zip(columns, values, strict=True))
+
+
+def _json(place: Place, how: How) -> Iterator[Row]:
+    with place.open() as file:
+        found = msgspec.json.decode(_whole(place, file))
+    return _objects(place, found, how)
+
+
+def _cbor(place: Place, how: How) -> Iterator[Row]:
+    try:
+        import cbor2
+    except ImportError:
+        raise ConfigError(f"{place}: reading CBOR needs cbor2: pip install 'streamjobs[files]'.") from None
+    with place.open() as file:
+        data = _whole(place, file)
+    try:
+        found = cbor2.loads(data)
+    except cbor2.CBORError as error:
+        raise ValueError(str(error)) from None
+    return _objects(place, found, how)
+
+
+def _whole(place: Place, file: IO[bytes]) -> bytes:
+    data = file.read(WHOLE + 1)
+    if len(data) > WHOLE:
+        raise ConfigError(
+            f"{place}: expected at most {WHOLE >> 20} MB, as such a file is read whole; send an object a line."
+        )
+    return data
+
+
+def _objects(place: Place, found: Any, how: How) -> Iterator[Row]:
+    """The rows of a file that was read whole."""
+    if isinstance(found, dict) and isinstance(found.get("payload"), dict):
+        yield from _edge_impulse(place, found, how)
+        return
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise ConfigError(f"{place}: expected a list of objects, or the Edge Impulse format with its payload; got neither.")
+    yield from found
+
+
+def _edge_impulse(place: Place, found: Row, how: How) -> Iterator[Row]:
+    """A payload with its sensors' names and a list of values every interval_ms; `time` in ms."""
+    payload, protected = found["payload"], found.get("protected")
+    interval, sensors, values = payload.get("interval_ms"), payload.get("sensors"), payload.get("values")
+    names = [str(one.get("name")) for one in sensors if isinstance(one, dict)] if isinstance(sensors, list) else []
+    if isinstance(interval, bool) or not isinstance(interval, (int, float)) or not interval > 0 or not names:
+        raise ConfigError(f"{place}: expected payload.interval_ms above 0 and payload.sensors with names, got others.")
+    if isinstance(values, list) and len(names) == 1:  # the inner lists may be left out
+        values = [row if isinstance(row, list) else [row] for row in values]
+    if not isinstance(values, list) or not all(isinstance(row, list) and len(row) == len(names) for row in values):
+        raise ConfigError(
+            f"{place}: expected payload.values with {len(names)} numbers each, as there are sensors; got others."
+        )
+    created = protected.get("iat") if isinstance(protected, dict) else None
+    begin = 1000.0 * created if isinstance(created, (int, float)) and not isinstance(created, bool) and created > 0 else 0.0
+    if begin:
+        how.tell(str(place), "its times count from when the file was made (protected.iat), as the format has no other")
+    device = payload.get("device_name")
+    for number, row in enumerate(values):
+        named = dict(zip(names, row, strict=True))
+        yield {"time": begin + number * interval, **({"device_name": device} if device else {}), **named}
+
+
+_READERS: dict[str, Callable[[Place, How], Iterator[Row]]] = {
+    ".csv": _csv,
+    ".tsv": _csv,
+    ".parquet": _parquet,
+    ".npz": _npz,
+    ".json": _json,
+    ".cbor": _cbor,
+}

@@ -1,0 +1,64 @@
+"""The first rows of recordings as a learner gets them: decoded, filled, put in windows, scaled."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Output, Record
+from streamjobs.replay.engine import Replay
+from streamjobs.settings.sections import LearnerSection, ScalingSection, Settings, SinksSection
+
+_SINK = "features"
+
+
+class Row(NamedTuple):
+    """A row of x."""
+
+    key: str
+    time: float  # seconds since 1970
+    numbers: list[float | None]
+
+
+class FirstRows(NamedTuple):
+    """What a sample gives."""
+
+    columns: tuple[str, ...]  # names of a row's numbers
+    unscaled: list[Row]  # in the units of the records
+    scaled: list[Row]  # the same rows; empty where scaling is off, or that of a population
+    rows: int  # of all records
+    skipped: Counter[str]  # samples and windows that gave none, by reason
+
+
+def first_rows(job: Job, records: Sequence[Record], most: int) -> FirstRows:
+    """records: of one partition, in order. most: rows to keep.
+
+    No learner runs: in its place stands one that passes its input through.
+    """
+    settings = job.settings
+    unscaled, replay = _rows(settings, ScalingSection(method="none"), records, most)
+    scaled: list[Row] = []
+    if settings.scaling.method != "none" and job.population is None:
+        scaled, _ = _rows(settings, settings.scaling, records, most)
+    return FirstRows(job.composition.columns, unscaled, scaled, replay.tally.rows, replay.tally.skipped)
+
+
+def _rows(settings: Settings, scaling: ScalingSection, records: Sequence[Record], most: int) -> tuple[list[Row], Replay]:
+    passing = Settings(
+        job=settings.job,
+        source=settings.source,
+        window=settings.window,
+        scaling=scaling,
+        learner=LearnerSection(name="scaling", method="none"),  # type: ignore[call-arg]
+        sinks=SinksSection(features=f"{settings.source.topic}.{_SINK}"),
+    )
+    replay, rows = Replay(Job.from_settings(passing)), list[Row]()
+
+    def take(output: Output) -> None:
+        if output.sink == _SINK and len(rows) < most:
+            value = json.loads(output.value or b"null")
+            rows.append(Row(value["key"], value["ts"], value["z"]))
+
+    replay.run(records, take, lambda tally: None)
+    return rows, replay

@@ -1,0 +1,248 @@
+"""The learners as river models: `from streamjobs.river import OKFEB, RLS, SiSPEED, Conformal, ...`.
+
+There is a class for each learner of the registry, as in streamjobs.sklearn: transformers, regressors, classifiers, and drift
+detectors that watch one number. The names in the first row that is learned are the columns for good: one that is absent
+later counts as 0, as in river's linear models, and a new one is ignored. `learn_many` gives the bits of `learn_one`, at a
+fraction of the time a row. Needs the extra `river`.
+
+The features of a learner that follows its stream turn as it learns. In a pipeline `OKFEB() | RLS()` nobody tells the head;
+`Chain(extractor={"name": "okfeb"}, head={"name": "rls"})` carries its weights over, as a job does.
+
+>>> model = RLS(intercept=True)
+>>> for n in range(100):
+...     model.learn_one({"a": n % 7, "b": n % 5}, 2.0 * (n % 7) - 3.0 * (n % 5))
+>>> round(model.predict_one({"a": 3, "b": 1}), 2)
+3.0
+"""
+
+import inspect
+import math
+from collections.abc import Hashable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+try:
+    from river import base
+except ImportError as missing:
+    raise ImportError("streamjobs.river needs river: pip install 'streamjobs[river]'") from missing
+
+from algorithms import SettingError
+from algorithms.common.protocol import Array, Learner
+from algorithms.drift.report import ALARM
+from algorithms.online import Online
+from streamjobs.estimators.catalogue import Entry, Extra, constructor, detectors, docstring, entries, make_learner
+from streamjobs.stages.class_counts import targets_of
+
+if TYPE_CHECKING:
+    import pandas
+
+SEED = {"seed": Extra(0, "int", "Decides what the learner draws, where it draws.")}
+CLASSES = {"max_classes": Extra(10, "int", "Most labels there will ever be; each has a column of targets (0 or 1).")}
+FOR_UNIT_TESTS: Mapping[str, Mapping[str, Any]] = {  # of classes with parameters that have no default
+    "chain": {"extractor": {"name": "scaling"}, "head": {"name": "rls"}},
+    "speed": {"rank": 4, "map_size": 10},
+    "sparse_speed": {"rank": 4, "map_size": 10},
+}
+
+
+class StreamModel(base.Estimator):  # type: ignore[misc]
+    """What all have in common; no model by itself."""
+
+    _entry: Entry
+    _online: Online | None = None  # None until the first row is learned
+    _names: tuple[Hashable, ...] = ()  # columns, in order
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield dict(FOR_UNIT_TESTS.get(cls._entry.learner, {}))
+
+    @property
+    def learner(self) -> Learner:
+        """The learner of these settings. Raises SettingError for what it refuses."""
+        given = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        learner, task = make_learner(self._entry, given), self._entry.task
+        if learner.kind != task and not (task == "classification" and learner.kind == "regression"):
+            raise SettingError(f"{type(self).__name__}: with these settings the learner gives {learner.kind}, not {task}.")
+        return learner
+
+    @property
+    def state(self) -> Any:
+        """All that has been learned, a copy; None before the first row."""
+        return None if self._online is None else self._online.state
+
+    def _begun(self, names: Any, targets: int) -> Online | None:
+        """The learner at work; None while no row has had a name."""
+        if self._online is None and len(names):
+            self._names = tuple(sorted(names, key=str))
+            learner = self.learner
+            state = learner.init(dim=len(self._names), targets=targets, seed=getattr(self, "seed", 0))
+            self._online = Online(learner, state)
+        return self._online
+
+    def _row(self, x: Mapping[Hashable, Any]) -> Array:
+        return np.array([[float(x.get(name, 0.0)) for name in self._names]])
+
+    def _rows(self, X: "pandas.DataFrame") -> Array:
+        return X.reindex(columns=list(self._names), fill_value=0.0).to_numpy(np.float64)  # type: ignore[no-any-return]
+
+
+class StreamTransformer(StreamModel, base.MiniBatchTransformer):  # type: ignore[misc]
+    """Features of a stream; {} until the learner has any."""
+
+    def learn_one(self, x: Mapping[Hashable, Any]) -> None:
+        """Learn a row."""
+        if (online := self._begun(x, 1)) is not None:
+            online.run(self._row(x))
+
+    def learn_many(self, X: "pandas.DataFrame") -> None:
+        """Learn the rows of a table, in order."""
+        if (online := self._begun(X.columns, 1)) is not None:
+            online.run(self._rows(X))
+
+    def transform_one(self, x: Mapping[Hashable, Any]) -> dict[str, float]:
+        """Features of a row by name; nothing is learned."""
+        if self._online is None:
+            return {}
+        features = self._online.transform(self._row(x))[0]
+        return dict(zip(self._outputs(len(features)), features.tolist(), strict=True)) if _known(features) else {}
+
+    def transform_many(self, X: "pandas.DataFrame") -> "pandas.DataFrame":
+        """Features of the rows of a table; nothing is learned."""
+        import pandas
+
+        features = np.zeros((len(X), 0)) if self._online is None else self._online.transform(self._rows(X))
+        if not _known(features):
+            features = features[:, :0]
+        return pandas.DataFrame(features, index=X.index, columns=self._outputs(features.shape[1]))
+
+    def _outputs(self, width: int) -> list[str]:
+        return [f"{type(self).__name__.lower()}{n}" for n in range(width)]
+
+
+class StreamRegressor(StreamModel, base.MiniBatchRegressor):  # type: ignore[misc]
+    """Predicts a number; 0 until the learner has a prediction."""
+
+    def learn_one(self, x: Mapping[Hashable, Any], y: float) -> None:
+        """Learn a row and its number."""
+        if (online := self._begun(x, 1)) is not None:
+            online.run(self._row(x), [[float(y)]])
+
+    def learn_many(self, X: "pandas.DataFrame", y: "pandas.Series") -> None:
+        """Learn the rows of a table and their numbers, in order."""
+        if (online := self._begun(X.columns, 1)) is not None:
+            online.run(self._rows(X), np.asarray(y, np.float64).reshape(-1, 1))
+
+    def predict_one(self, x: Mapping[Hashable, Any]) -> float:
+        """The number of a row; nothing is learned."""
+        predicted = math.nan if self._online is None else float(self._online.predict(self._row(x))[0, 0])
+        return predicted if math.isfinite(predicted) else 0.0
+
+    def predict_many(self, X: "pandas.DataFrame") -> "pandas.Series":
+        """The numbers of the rows of a table; nothing is learned."""
+        import pandas
+
+        predicted = np.zeros((len(X), 1)) if self._online is None else self._online.predict(self._rows(X))
+        return pandas.Series(np.nan_to_num(predicted[:, 0]), index=X.index)
+
+
+class StreamClassifier(StreamModel, base.MiniBatchClassifier):  # type: ignore[misc]
+    """Predicts a label among those that came; None before the first. It gives scores, and no probabilities."""
+
+    _labels: tuple[Any, ...] = ()  # in the order they came
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def learn_one(self, x: Mapping[Hashable, Any], y: Any) -> None:
+        """Learn a row and its label. Raises ValueError for more labels than max_classes."""
+        if (online := self._begun(x, self.max_classes)) is not None:
+            online.run(self._row(x), self._targets([y]))
+
+    def learn_many(self, X: "pandas.DataFrame", y: "pandas.Series") -> None:
+        """Learn the rows of a table and their labels, in order."""
+        if (online := self._begun(X.columns, self.max_classes)) is not None:
+            online.run(self._rows(X), self._targets(y.tolist()))
+
+    def scores_one(self, x: Mapping[Hashable, Any]) -> dict[Any, float]:
+        """The score of each label that came; {} until the learner has any."""
+        if self._online is None:
+            return {}
+        scores = self._online.predict(self._row(x))[0, : len(self._labels)]
+        return dict(zip(self._labels, scores.tolist(), strict=True)) if _known(scores) else {}
+
+    def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> Any:
+        """The label with the largest score; nothing is learned."""
+        scores = self.scores_one(x)
+        return max(scores, key=scores.__getitem__) if scores else None
+
+    def predict_many(self, X: "pandas.DataFrame") -> "pandas.Series":
+        """The labels of the rows of a table; nothing is learned."""
+        import pandas
+
+        said: list[Any] = [None] * len(X)
+        if self._online is not None and len(X):
+            scores = self._online.predict(self._rows(X))[:, : len(self._labels)]
+            if scores.size and _known(scores):
+                said = [self._labels[at] for at in scores.argmax(axis=1).tolist()]
+        return pandas.Series(said, index=X.index, dtype=object)
+
+    def _targets(self, labels: list[Any]) -> Array:
+        at = {label: number for number, label in enumerate(self._labels)}
+        for label in labels:
+            if label not in at and len(at) == self.max_classes:
+                most = f"max_classes ({self.max_classes})"
+                raise ValueError(f"{type(self).__name__}: the label {label!r} is one more than {most}; set it higher.")
+            at.setdefault(label, len(at))
+        self._labels = tuple(at)
+        return targets_of(np.array([at[label] for label in labels], np.float64), self.max_classes)
+
+
+class StreamDetector(base.DriftDetector):  # type: ignore[misc]
+    """Watches one number, such as an error."""
+
+    _entry: Entry
+    _online: Online | None = None
+    _drift_detected = False
+
+    def update(self, x: float) -> None:
+        """Watch the next number; `drift_detected` then says whether it raised an alarm."""
+        if self._online is None:
+            given = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+            learner = make_learner(self._entry, given)
+            self._online = Online(learner, learner.init(dim=1, targets=0, seed=0))
+        self._drift_detected = bool(self._online.run([[float(x)]]).features[0, ALARM] > 0)
+
+
+def _known(numbers: Array) -> bool:
+    return bool(np.isfinite(numbers).all())
+
+
+KINDS: Mapping[str, tuple[type[Any], str, Mapping[str, Extra]]] = {
+    "features": (StreamTransformer, "A transformer: `transform_one` gives features by name, {} until there are any.", SEED),
+    "regression": (StreamRegressor, "A regressor; it predicts 0 until it has learned enough.", SEED),
+    "classification": (StreamClassifier, "A classifier; it predicts None until it has learned enough.", SEED | CLASSES),
+    "drift": (StreamDetector, "A drift detector: `update` takes a number, `drift_detected` says what it found.", {}),
+}
+
+
+def _made(entry: Entry) -> type[Any]:
+    above, what, extras = KINDS[entry.task]
+    body = {
+        "__init__": constructor(entry, extras),
+        "__doc__": docstring(entry, what, extras),
+        "__module__": __name__,
+        "_entry": entry,
+    }
+    return type(entry.title, (above,), body)
+
+
+MODELS: dict[str, type[Any]] = {entry.title: _made(entry) for entry in (*entries(), *detectors())}
+globals().update(MODELS)
+__all__ = ["MODELS", *MODELS]  # noqa: PLE0604 - names of classes
+
+
+def __getattr__(name: str) -> Any:
+    """For type checkers, to which the generated classes are unknown; at run time only for names that are none."""
+    raise AttributeError(f"module {__name__!r} has no model {name!r}; there are {', '.join(MODELS)}")

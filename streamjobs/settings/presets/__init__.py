@@ -1,0 +1,69 @@
+"""What the files and records of well-known tools contain, as data: a TOML file for each tool.
+
+A preset only fills in settings of [source] that the job file does not have.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple
+
+NAMES = ("sensorlogger", "phyphox", "radar", "applewatch", "edgeimpulse")
+
+
+class Export(NamedTuple):
+    """How a tool exports a recording as a folder or an archive with a file per sensor."""
+
+    marks: tuple[str, ...]  # a folder with one of these files is an export
+    aside: tuple[str, ...]  # files that hold no samples
+    time: str  # the column with the times
+    time_unit: str
+    drop: tuple[str, ...] = ()  # columns that say the time again
+    prefix: bool = False  # columns are named after their file
+    clock: str | None = None  # file that says when the times began
+    events: Mapping[str, str] | None = None  # file and column with texts that hold from their time on, and their name
+
+
+class Preset(NamedTuple):
+    """What a tool's files and records contain."""
+
+    name: str
+    tool: str
+    notes: tuple[str, ...]  # units and axis signs, a sentence each
+    source: Mapping[str, Any]  # settings of [source]
+    export: Export | None
+    strip: tuple[str, ...]  # what the columns of its CSV begin with
+
+
+@cache
+def preset_of(name: str) -> Preset:
+    """The preset of a name in NAMES."""
+    table = tomllib.loads((resources.files(__package__) / f"{name}.toml").read_text(encoding="utf-8"))
+    stated = table.get("export")
+    export = None
+    if stated is not None:
+        lists = {one: tuple(stated[one]) for one in ("marks", "aside", "drop") if one in stated}
+        export = Export(**(stated | lists))
+    return Preset(
+        name, table["tool"], tuple(table["notes"]), table["source"], export, tuple(table.get("columns", {}).get("strip", ()))
+    )
+
+
+def filled(source: Mapping[str, Any]) -> dict[str, Any]:
+    """What the preset of [source] sets: settings that it does not have. Nothing where no known preset is named.
+
+    >>> sorted(filled({"preset": "sensorlogger", "topic": "phone", "fields": ["gyroscope_x"]}))
+    ['time', 'time_unit']
+    """
+    name = source.get("preset")
+    if name not in NAMES:
+        return {}
+    sets = dict(preset_of(str(name)).source)
+    if any(other in source for other in ("fields", "x", "dim", "sensors")):
+        sets.pop("fields")
+    if source.get("time", sets["time"]) != sets["time"]:
+        sets.pop("time_unit", None)  # it is the unit of another field
+    if source.get("format") == "raw":  # which has neither
+        sets.pop("time", None), sets.pop("fields", None)
+    return {setting: value for setting, value in sets.items() if setting not in source}

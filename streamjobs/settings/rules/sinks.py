@@ -1,0 +1,61 @@
+"""[sinks]: settings that contradict one another, or the rest of the job."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from algorithms import Learner
+from streamjobs.settings.false_alarms import tells_alarms
+from streamjobs.settings.learners import PREDICTING
+from streamjobs.settings.sections import SINKS, SinksSection
+from streamjobs.settings.source import SourceSection
+
+LONGEST_TOPIC = 249  # characters of a name, to the broker
+
+
+def sinks_contradictions(
+    sinks: SinksSection, source: SourceSection, parts: Mapping[str, Any], learners: Mapping[str, Learner]
+) -> Iterator[tuple[tuple[str, str], str]]:
+    """Each contradiction with its setting. `learners` are those of `read_learners`."""
+    users = {source.topic: "the input topic", source.base_topic: "the input topic"}
+    for name in SINKS:
+        stated = getattr(sinks, name)
+        if name == "dlq" and stated == "":
+            yield (
+                ("sinks", "dlq"),
+                "dlq cannot be off; name a topic for records that cannot be used, or remove it.",
+            )
+            continue
+        if stated in (".", ".."):
+            yield ("sinks", name), f"{name} must be a topic's name; got {stated!r}."
+        if name == "alarms" and stated is None and not tells_alarms(parts.get("drift"), sinks):
+            continue
+        if name == "features" and stated is None and sinks.version > 1:
+            continue
+        topic = f"{source.base_topic}.{name}" if stated is None else stated
+        if topic and topic in users:
+            yield ("sinks", name), f"{name} must be a topic of its own; {topic!r} is already {users[topic]}."
+        elif topic:
+            users[topic] = f"the topic of {name}"
+        if len(topic) > LONGEST_TOPIC:
+            yield (
+                ("sinks", name),
+                f"{name} must be a topic's name of at most {LONGEST_TOPIC} characters; {topic!r:.60}... has {len(topic)}.",
+            )
+    learner, head = learners.get("learner"), parts.get("head")
+    if sinks.features and learner is not None and learner.kind in PREDICTING:
+        yield ("sinks", "features"), "no features would be sent: the learner predicts and gives none. Remove the setting."
+    if sinks.predictions and head is None and learner is not None and learner.kind == "features":
+        yield ("sinks", "predictions"), "no predictions would be sent without a [head]. Add one, or remove the setting."
+    if sinks.scores and sinks.predictions == "":
+        yield ("sinks", "scores"), "scores stand in predictions, which are off. Remove one of the two settings."
+    elif sinks.scores and learner is not None and not _classifies(parts, learner):
+        yield ("sinks", "scores"), "scores need a classification; this job has none. Remove the setting."
+    for name, what in (("drift", "drift events"), ("alarms", "alarms")):
+        if getattr(sinks, name) and parts.get("drift") is None:
+            yield ("sinks", name), f"no {what} would be sent without a [drift] section. Add one, or remove the setting."
+
+
+def _classifies(parts: Mapping[str, Any], learner: Learner) -> bool:
+    """Whether the job's head, or its learner that predicts by itself, has classes."""
+    task = parts.get("task")
+    return task is None or (task.task == "classification" and ("head" in parts or learner.kind in PREDICTING))

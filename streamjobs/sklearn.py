@@ -1,0 +1,267 @@
+"""The learners as scikit-learn estimators: `from streamjobs.sklearn import OKFEB, RLS, SiSPEED, ...`.
+
+There is a class for each learner of the registry, with its settings as parameters. Extractors are transformers, what
+predicts is a regressor or a classifier; where a learner can do more than its usual task there is a second class
+(`RLSClassifier`, `BOGDRegressor`, `SiSPEEDFeatures`). `fit` is one pass over the rows, in their order, from a new state;
+`partial_fit` goes on with the state there is. `transform` and `predict` leave it alone. Needs the extra `sklearn`.
+
+>>> import numpy as np
+>>> X = np.random.default_rng(0).normal(size=(200, 3))
+>>> model = RLS(intercept=True).fit(X, X @ [1.0, 2.0, 3.0] + 4.0)
+>>> model.predict([[1.0, 1.0, 1.0]]).round(2)
+array([10.])
+"""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+try:
+    from sklearn.base import (
+        BaseEstimator,
+        ClassifierMixin,
+        ClassNamePrefixFeaturesOutMixin,
+        RegressorMixin,
+        TransformerMixin,
+    )
+    from sklearn.utils import check_random_state
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError as missing:
+    raise ImportError("streamjobs.sklearn needs scikit-learn: pip install 'streamjobs[sklearn]'") from missing
+
+from algorithms import SettingError
+from algorithms.common.protocol import Array, Learner, Outputs
+from algorithms.online import Online
+from streamjobs.estimators.catalogue import Entry, Extra, constructor, docstring, entries, make_learner
+from streamjobs.stages.class_counts import targets_of
+
+SEED = "random_state"
+EXTRAS = {SEED: Extra(0, "int or RandomState", "Decides what the learner draws, where it draws.")}
+LARGEST_SEED = 2**31 - 1
+
+
+class StreamEstimator(BaseEstimator):  # type: ignore[misc]
+    """What all have in common; no estimator by itself.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Columns of X.
+    n_seen_ : int
+        Rows learned since the last `fit`.
+    ls_error_ : ndarray (n,)
+        Of the last call of `fit` or `partial_fit`, for each row before it was learned: the squared distance of phi(x) to
+        what the model spans; NaN where the learner has none.
+    state_ : NamedTuple of arrays
+        All that has been learned, a copy.
+    """
+
+    _entry: Entry
+
+    def _learner(self) -> Learner:
+        learner = make_learner(self._entry, self.get_params(deep=False))
+        task, kind = self._entry.task, learner.kind
+        if kind != task and not (task == "classification" and kind == "regression"):
+            raise SettingError(f"{type(self).__name__}: with these settings the learner gives {kind}, not {task}.")
+        return learner
+
+    def _begin(self, columns: int, targets: int) -> None:
+        seed = self.random_state if SEED in vars(self) else getattr(self, "seed", 0)
+        if not isinstance(seed, (int, np.integer)):
+            seed = check_random_state(seed).randint(LARGEST_SEED)
+        learner = self._learner()
+        self._online = Online(learner, learner.init(dim=columns, targets=targets, seed=int(seed)))
+        self.n_seen_ = 0
+
+    def _learn(self, X: Array, Y: Array | None) -> Outputs:
+        out = self._online.run(X, Y)
+        self.n_seen_ += len(X)
+        self.ls_error_ = out.ls_error
+        return out
+
+    def _checked(self, X: ArrayLike) -> Array:
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False)  # type: ignore[no-any-return]
+
+    def _require_ready(self, numbers: Array, X: Array, what: str) -> None:
+        """After `fit`: some learners wait for their first rows, and a fitted estimator that says nothing is none."""
+        if not np.isfinite(numbers).all():
+            raise ValueError(
+                f"{type(self).__name__}: n_samples={len(X)} rows are too few for {what} with these settings; give more "
+                "rows, or lower what it waits for (seed_size, map_size, budget, reference)."
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_online")
+
+    @property
+    def state_(self) -> Any:
+        if not hasattr(self, "_online"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        return self._online.state
+
+
+class StreamTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamEstimator):  # type: ignore[misc]
+    """Features of a stream."""
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Learn the rows of X (n, columns), in order, from a new state. Raises ValueError where they are too few."""
+        rows: Array = validate_data(self, X, dtype=np.float64)
+        self._begin(rows.shape[1], 1)
+        self._learn(rows, None)
+        self._require_ready(self._online.transform(rows[-1:]), rows, "features")
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Learn the rows of X (n, columns), in order, beyond what has been learned."""
+        first = not self.__sklearn_is_fitted__()
+        rows: Array = validate_data(self, X, dtype=np.float64, reset=first)
+        if first:
+            self._begin(rows.shape[1], 1)
+        self._learn(rows, None)
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Features (n, width) of the rows of X; NaN while the learner still waits for its first rows."""
+        X = self._checked(X)
+        return self._online.transform(X)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._online.learner.width_for(self.n_features_in_)
+
+
+class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
+    """Predicts one number or several."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the rows of X (n, columns) with y (n,) or (n, targets), in order, from a new state."""
+        X, Y = self._pair(X, y, reset=True)
+        self._begin(X.shape[1], Y.shape[1])
+        self._learn(X, Y)
+        self._require_ready(self._online.predict(X[-1:]), X, "a prediction")
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the rows of X with y, in order, beyond what has been learned. Raises ValueError for another number of
+        targets."""
+        first = not self.__sklearn_is_fitted__()
+        X, Y = self._pair(X, y, reset=first)
+        if first:
+            self._begin(X.shape[1], Y.shape[1])
+        self._learn(X, Y)
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Predictions (n,), or (n, targets) where y had two dimensions; NaN where there is none yet."""
+        X = self._checked(X)
+        predicted = self._online.predict(X)
+        return predicted[:, 0] if self._flat else predicted
+
+    def _pair(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[Array, Array]:
+        rows, given = validate_data(self, X, y, dtype=np.float64, reset=reset, multi_output=True, y_numeric=True)
+        numbers = np.asarray(given, np.float64)
+        if reset:
+            self._flat = numbers.ndim == 1
+        return rows, numbers.reshape(len(numbers), -1)
+
+
+class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
+    """Predicts a class: that of the largest score, of one column of targets (0 or 1) for each class."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the rows of X (n, columns) with classes y (n,), in order, from a new state."""
+        X, y = self._pair(X, y, reset=True)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
+            raise ValueError(f"{type(self).__name__}: expected samples of at least 2 classes, got one class.")
+        self._begin(X.shape[1], len(self.classes_))
+        self._learn(X, self._targets(y))
+        self._require_ready(self._online.predict(X[-1:]), X, "a prediction")
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+        """Learn the rows of X with classes y, in order, beyond what has been learned.
+
+        classes: all there will ever be; needed in the first call. Raises ValueError for a label that is none of them.
+        """
+        first = not self.__sklearn_is_fitted__()
+        X, y = self._pair(X, y, reset=first)
+        if first:
+            if classes is None:
+                raise ValueError("classes must be passed on the first call to partial_fit.")
+            self.classes_ = np.unique(np.asarray(classes))
+            self._begin(X.shape[1], len(self.classes_))
+        elif classes is not None and not np.array_equal(self.classes_, np.unique(np.asarray(classes))):
+            raise ValueError(f"classes={classes!r} is not the same as on the last call to partial_fit: {self.classes_!r}")
+        self._learn(X, self._targets(y))
+        return self
+
+    def scores(self, X: ArrayLike) -> Array:
+        """A score for each class (n, classes), in the order of `classes_`."""
+        X = self._checked(X)
+        return self._online.predict(X)
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Scores (n, classes); of two classes (n,), how much more the second has than the first."""
+        scores = self.scores(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The class (n,) with the largest score."""
+        decided = self.decision_function(X)
+        at = (decided > 0).astype(np.int64) if decided.ndim == 1 else decided.argmax(axis=1)
+        said: NDArray[Any] = self.classes_[at]
+        return said
+
+    def _pair(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[Array, Array]:
+        rows, given = validate_data(self, X, y, dtype=np.float64, reset=reset)
+        check_classification_targets(given)
+        return rows, np.asarray(given)
+
+    def _targets(self, y: Array) -> Array:
+        at = np.searchsorted(self.classes_, y)
+        known = self.classes_[np.minimum(at, len(self.classes_) - 1)] == y
+        if not known.all():
+            raise ValueError(f"y has a label that is none of the classes {self.classes_!r}: {y[~known][0]!r}")
+        return targets_of(at.astype(np.float64), len(self.classes_))
+
+
+KINDS: Mapping[str, tuple[type[StreamEstimator], str]] = {
+    "features": (StreamTransformer, "A transformer: `transform` gives features (n, width)."),
+    "regression": (StreamRegressor, "A regressor, of one target or several."),
+    "classification": (
+        StreamClassifier,
+        "A classifier: a column of targets (0 or 1) for each class; the largest score wins.",
+    ),
+}
+
+
+def _made(entry: Entry) -> type[StreamEstimator]:
+    base, what = KINDS[entry.task]
+    attributes = (StreamEstimator.__doc__ or "").partition("itself.\n")[2]
+    body = {
+        "__init__": constructor(entry, EXTRAS),
+        "__doc__": docstring(entry, what, EXTRAS) + attributes.rstrip() + "\n",
+        "__module__": __name__,
+        "_entry": entry,
+    }
+    return type(entry.title, (base,), body)
+
+
+ESTIMATORS: dict[str, type[StreamEstimator]] = {entry.title: _made(entry) for entry in entries()}
+globals().update(ESTIMATORS)
+__all__ = ["ESTIMATORS", *ESTIMATORS]  # noqa: PLE0604 - names of classes
+
+
+def __getattr__(name: str) -> Any:
+    """For type checkers, to which the generated classes are unknown; at run time only for names that are none."""
+    raise AttributeError(f"module {__name__!r} has no estimator {name!r}; there are {', '.join(ESTIMATORS)}")

@@ -1,0 +1,168 @@
+"""`rekey` on a real broker: a topic keyed inside its values becomes one keyed by them, exactly once, whatever is killed."""
+
+import json
+import time
+from collections import Counter
+
+import pytest
+
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Stored
+from streamjobs.core.partitioners import murmur2
+from streamjobs.core.state import snapshot
+from streamjobs.job_files import load_job
+from tests.brokers.fixtures import LEARNING, MakeJob
+from tests.brokers.growth import grow_topic
+from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, until
+from tests.brokers.load import SOURCE, samples
+from tests.brokers.rekeyed import (
+    BY_KEY,
+    LATENESS,
+    REKEY,
+    copied,
+    create_base,
+    flushing,
+    keyed_inside,
+    kill_in_a_transaction,
+    produce,
+    rekey,
+)
+from tests.brokers.verification import replayed
+from tests.brokers.workers import RUN, Worker, wait_for_exit
+from tests.cli.jobs import command
+
+KEYS = 20
+
+
+def keyed_from_the_start(job: KafkaJob, records: list[Sent]) -> dict[tuple[int, bytes], bytes]:
+    """Final states of the job where the same records come with their keys, by partition and key, without offsets."""
+    source = {**SOURCE, "lateness": LATENESS}
+    path = job.folder / "plain.toml"
+    text = job.path.read_text().replace('key = "device.id"\n', "").replace("rekeyed = true\n", "")
+    path.write_text(text)
+    plain = Job.from_settings(load_job(path, env={}))
+    assert plain.settings.source.key is None and plain.settings.source.lateness == source["lateness"]
+    stored = [
+        Stored("plain", murmur2(one.key or b"", PARTITIONS), number, one.timestamp, one.key, one.value, ())
+        for number, one in enumerate(records)
+    ]
+    return without_offsets(replayed(plain, stored).snapshots)
+
+
+def without_offsets(snapshots: dict[tuple[int, bytes], bytes]) -> dict[tuple[int, bytes], bytes]:
+    return {place: snapshot.encode(snapshot.decode(data)._replace(offsets={})) for place, data in snapshots.items()}
+
+
+def test_states_are_those_of_keyed_records_through_two_kills_inside_transactions(make_job: MakeJob) -> None:
+    run_through_kills(make_job, records=800, kills=2)
+
+
+@pytest.mark.long
+def test_states_are_those_of_keyed_records_through_ten_kills_under_a_long_stream(make_job: MakeJob) -> None:
+    run_through_kills(make_job, records=30_000, kills=10)
+
+
+def run_through_kills(make_job: MakeJob, *, records: int, kills: int) -> None:
+    head = {"name": "rls", "classes": ["down", "up"]}  # else they are numbered as they come, before samples are sorted
+    sections = LEARNING | {"source": {**BY_KEY, "lateness": LATENESS}, "head": head}
+    job = make_job("rekeyed", make=False, **sections)
+    base = create_base(job)
+    sent = list(samples(records, keys=KEYS))
+    inside = list(keyed_inside(iter(sent)))
+    bad = [Sent(None, b'{"x": [1, 2, 3, 4], "ts": 1700000000, "device": {}}', 1, 5), Sent(b"own", b"{", 2, 6)]
+    produce(job, [*inside[: records // 2], *bad, *inside[records // 2 :]])
+
+    lost = [kill_in_a_transaction(job, f"kill{number}") for number in range(kills)]
+    left = records - sum(1 for _ in job.read(job.input, committed_only=True))
+    assert min(lost) > 0 and left > 0, "every kill fell into a transaction, with records still to copy"
+    assert rekey(job, "--once")[0] == 0
+    flush = list(flushing(KEYS))
+    produce(job, list(keyed_inside(iter(flush))))  # only now: it is later than everything in other partitions
+    code, said = rekey(job, "--once")
+    assert code == 0 and f"{KEYS} records rekeyed, 0 dead letters" in said, said
+
+    copies, originals = job.inputs(), list(job.read(base))
+    assert Counter((one.value, one.timestamp, one.headers) for one in copies) == Counter(
+        (one.value(), one.timestamp()[1], tuple(one.headers() or ())) for one in originals if b"key-" in one.value()
+    )
+    assert {(one.key, one.partition) for one in copies} == {(one.key, murmur2(one.key or b"", PARTITIONS)) for one in sent}
+    assert len(list(job.read(job.input))) > len(copies), "what the killed ones had written is there, and does not count"
+    verify_order(copies, originals)
+    letters = job.sink("dlq", committed_only=True)
+    assert sorted(dict(one.headers())["streamjobs-error-reason"] for one in letters) == [b"malformed", b"no_key"]
+    assert {one.key() for one in letters} == {None, b"own"}
+
+    assert command("topics", "create", job.path) == 0
+    code, lines = wait_for_exit(Worker(job, program=(*RUN, "--once")))
+    assert code == 0, lines
+    assert len(job.sink("dlq", committed_only=True)) == len(letters), "the worker had none"
+    assert without_offsets(job.snapshots()) == keyed_from_the_start(job, [*sent, *flush])
+    assert job.snapshots() == replayed(job.core, copies).snapshots
+
+
+def verify_order(copies: list[Stored], originals: list[object]) -> None:
+    """Of a key and a partition of the input, the copies have the order of the originals; values are all different."""
+    place = {one.value(): (one.partition(), one.offset()) for one in originals}  # type: ignore[attr-defined]
+    newest: dict[tuple[bytes | None, int], int] = {}
+    for one in copies:
+        partition, offset = place[one.value]
+        assert offset > newest.get((one.key, partition), -1)
+        newest[one.key, partition] = offset
+
+
+def test_of_two_rekeys_the_later_one_goes_on_and_every_record_is_copied_once(make_job: MakeJob) -> None:
+    job = make_job("two", make=False, **LEARNING | {"source": BY_KEY})
+    create_base(job)
+    inside = list(keyed_inside(samples(90, keys=KEYS)))
+    produce(job, inside[:30])
+    first = Worker(job, "first", program=REKEY)
+    second = None
+    try:
+        until(lambda: copied(job) == 30 or first.assert_running(), "the first one has copied all", 120)
+        second = Worker(job, "second", program=REKEY)
+        while first.process.poll() is None and len(inside) > 30:
+            second.assert_running()
+            produce(job, [inside.pop()])  # the first one notices when it writes
+            time.sleep(0.5)
+        code, lines = wait_for_exit(first)
+        refused = (
+            "another 'streamjobs rekey' of this topic has taken over",
+            "its transaction is void",
+        )
+        assert code == 1 and any(text in lines[-1] for text in refused), lines
+        grow_topic(job, job.settings.source.base_topic, PARTITIONS + 1)
+        produce(job, [inside.pop()._replace(partition=PARTITIONS)])
+        sent = sum(job.ends(job.settings.source.base_topic).values())
+        everything = "the second one has copied all, of the new partition too"
+        until(lambda: len(job.inputs()) == sent or second.assert_running(), everything, 120, every=0.5)
+        assert second.stop() == 0, second.text()
+    finally:
+        for process in filter(None, (first, second)):
+            process.end()
+    originals = [one.value() for one in job.read(job.settings.source.base_topic)]
+    assert Counter(one.value for one in job.inputs()) == Counter(originals) and len(originals) == sent > 30
+
+
+def test_a_key_on_two_partitions_stops_the_worker_and_a_decided_time_unit_is_found_again(make_job: MakeJob) -> None:
+    job = make_job("strays", **LEARNING | {"source": {**SOURCE, "key": "device.id", "time_unit": "auto"}})
+    placed = [one._replace(partition=murmur2(key_of(one), PARTITIONS)) for one in keyed_inside(samples(60))]
+    job.produce(placed)
+    code, lines = wait_for_exit(worker := Worker(job, program=(*RUN, "--once")))
+    (decided,) = worker.events("time unit")
+    assert code == 0 and (decided["unit"], decided["decided"]) == ("s", "now"), lines
+    committed = job.committed()
+    assert committed == job.ends() and len(job.snapshots()) == len({key_of(one) for one in placed})
+    before = job.snapshots()
+
+    stray = placed[0]._replace(partition=(placed[0].partition + 1) % PARTITIONS)
+    job.produce([stray])
+    code, lines = wait_for_exit(worker := Worker(job, "b"))
+    (found,) = worker.events("time unit")
+    assert (found["unit"], found["decided"]) == ("s", "at an earlier start")
+    assert code == 3 and len(lines) == 1 and "streamjobs rekey JOB" in lines[0], lines
+    assert key_of(stray).decode() not in worker.text(), "keys are not for logs"
+    assert job.committed() == committed and job.snapshots() == before
+
+
+def key_of(record: Sent) -> bytes:
+    return str(json.loads(record.value or b"")["device"]["id"]).encode()

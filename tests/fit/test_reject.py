@@ -1,0 +1,137 @@
+"""[head] reject: what fit learns from people left out, what it tells, and that nothing else changes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamjobs.core.state.population import decode, encode
+from streamjobs.errors import SnapshotError
+from streamjobs.fit.recordings import Recordings
+from streamjobs.fit.rejection import learn_rejection
+from streamjobs.job_files import job_of
+from streamjobs.recordings.files import records_of
+from streamjobs.replay.engine import Replay
+from streamjobs.stages.reject import Rejection, distance, threshold
+from tests.cli.jobs import problems
+from tests.fit.people import ACTIVITIES, JOB, command, job_file, jsonl, rows
+from tests.paper.gated_streams import way
+
+REJECT = JOB + "reject = 0.1\n"
+FIT = ("--no-report",)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Recordings of others without one activity, and of somebody new with it."""
+    folder, table = tmp_path_factory.mktemp("reject"), list(rows())
+    jsonl(folder / "others.jsonl", [row for row in table if row["person"] != "p13" and row["activity"] != "run"])
+    jsonl(folder / "new.jsonl", [row | {"activity": None} for row in table if row["person"] == "p13"])
+    return folder
+
+
+def _fit(folder: Path, name: str, text: str) -> Path:
+    """The job's file, with a population of its own."""
+    path = folder / f"{name}.toml"
+    path.write_text(text.replace("{file}", str(folder / f"{name}.state")))
+    assert command("fit", path, "--input", folder / "others.jsonl", *FIT) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def jobs(folder: Path) -> tuple[Path, Path]:
+    return _fit(folder, "plain", JOB), _fit(folder, "reject", REJECT)
+
+
+def _predictions(path: Path, recording: Path) -> tuple[list[dict[str, Any]], Replay]:
+    job, made = job_of(path), []
+    replay = Replay(job)
+    replay.run(records_of(recording, job.settings.source, "person"), made.append, lambda tally: None)
+    return [json.loads(one.value) for one in made if one.sink == "predictions"], replay
+
+
+def test_the_population_is_the_same_but_for_the_threshold(folder: Path, jobs: tuple[Path, Path]) -> None:
+    plain, with_reject = (decode((folder / f"{name}.state").read_bytes()) for name in ("plain", "reject"))
+    assert plain.reject is None and with_reject.reject is not None and with_reject.reject.share == 0.1
+    assert encode(with_reject._replace(reject=None)) == encode(plain) == (folder / "plain.state").read_bytes()
+    assert with_reject.fingerprint == plain.fingerprint
+    assert job_of(jobs[0]).fingerprint == job_of(jobs[1]).fingerprint
+
+
+def test_an_activity_nobody_taught_is_mostly_unknown_and_known_ones_are_mostly_not(
+    folder: Path, jobs: tuple[Path, Path]
+) -> None:
+    (plain, before), (said, after) = (_predictions(path, folder / "new.jsonl") for path in jobs)
+    truth = [row["activity"] for row in rows() if row["person"] == "p13"]
+    of_windows = [truth[min(len(truth) - 1, 400 * (n // 39))] for n in range(len(said))]
+    unknown = np.array([one["unknown"] for one in said])
+    absent = np.array([name == "run" for name in of_windows])
+    assert len(said) == 6 * 39 and unknown[absent].mean() > 0.8 and unknown[~absent].mean() < 0.25
+    assert after.tally.unknown == unknown.sum() and before.tally.unknown == 0
+    for one, other in zip(plain, said, strict=True):
+        is_unknown = other.pop("unknown")
+        assert "unknown" not in one
+        assert other == (one | {"y_hat": None, "score": None, "smoothed": None} if is_unknown else one)
+    assert before.snapshots() == after.snapshots()  # no state depends on it
+
+
+def test_the_report_tells_what_it_rejects_and_the_same_recordings_give_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    path = job_file(tmp_path, REJECT)
+    asked = "fit", path, "--input", jsonl(tmp_path / "in.jsonl", list(rows())), "--shuffles", "1", "--folds", "1", "--json"
+    told, files = [], []
+    for _ in range(2):
+        assert command(*asked, "--force") == 0
+        printed = capsys.readouterr()
+        told.append(json.loads(printed.out)["reject"])
+        files.append((tmp_path / "population.state").read_bytes())
+    assert files[0] == files[1] and told[0] == told[1]
+    (said, _), threshold_of = told, decode(files[0]).reject
+    assert threshold_of == (said["share"], said["above"])
+    assert [one["activity"] for one in said["activities_left_out"]] == sorted(ACTIVITIES)
+    assert 0.0 < said["known"] < 0.25 and said["worst_person"] >= said["known"]
+    assert all(0.0 <= one[figure] <= 1.0 for one in said["activities_left_out"] for figure in ("unknown", "known"))
+    assert "Of activities that nobody taught" in printed.err
+
+
+def test_at_most_the_share_of_the_windows_of_people_left_out_is_beyond_the_threshold() -> None:
+    random = np.random.default_rng(3)
+    for n, share in ((40, 0.05), (1000, 0.1), (7, 0.5)):
+        distances = random.exponential(size=n)
+        above = threshold(distances, share)
+        assert (distances > above).mean() <= share < (distances >= above).mean() + 1e-9
+
+
+def test_activities_that_look_alike_are_not_told_apart() -> None:
+    """Nothing is there to reject by: the figures say so."""
+    random = np.random.default_rng(5)
+    activity = np.tile(np.repeat([0, 1, 2], 40), 6)
+    person = np.repeat(np.arange(6), 120)
+    data = Recordings(random.normal(size=(720, 4)), activity, person, person * 3 + activity, ["a", "b", "c"])
+    judged = learn_rejection(data, way("linear", "linear").recipe, 0.05)
+    assert judged.unknown < 0.2 and judged.known < 0.1 and judged.right < 0.6
+
+
+def test_scores_are_the_closer_the_more_certain() -> None:
+    scores = np.array([[1.0, 0.0], [0.7, 0.1], [0.4, 0.4], [np.nan, np.nan]])
+    assert distance(scores, np.array([0, 0, 0, 0])).tolist()[:3] == pytest.approx([0.0, 0.1, 0.52])
+    assert Rejection(0.05, 0.2).unknown(scores, np.array([0, 0, 0, -1])).tolist() == [False, False, True, False]
+
+
+def test_what_does_not_fit_is_told(folder: Path, jobs: tuple[Path, Path], capsys: pytest.CaptureFixture) -> None:
+    for text, said in ((REJECT, "was learned without it"), (REJECT.replace("0.1", "0.2"), "with reject = 0.1")):
+        file = "plain" if text is REJECT else "reject"
+        path = folder / "other.toml"
+        path.write_text(text.replace("{file}", str(folder / f"{file}.state")))
+        assert command("check", path) == 2
+        assert said in capsys.readouterr().err
+    without = {"source": {"topic": "a", "dim": 2, "x": "x"}, "learner": {"name": "okfeb"}}
+    (one,) = problems(without | {"head": {"name": "rls", "reject": 0.1}})
+    assert "reject needs a [population]" in one
+    good = decode((folder / "reject.state").read_bytes())
+    for wrong in (Rejection(0.9, 1.0), Rejection(0.1, float("nan")), Rejection(0.1, -1.0)):
+        with pytest.raises(SnapshotError, match="expected a share up to"):
+            decode(encode(good._replace(reject=wrong)))

@@ -1,0 +1,1 @@
+"""A job in Python: replays of tables, estimators, pictures, the notebook."""

@@ -1,0 +1,66 @@
+"""Pictures of outputs: from a replay in Python, and by `streamjobs plot` from a folder; the same rows give the same file."""
+
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from streamjobs import Job
+from streamjobs.errors import ConfigError
+from streamjobs.notebook.plots import KINDS, save
+from tests.cli.jobs import command, job_file, jsonl, rows
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("plots")
+    recording = jsonl(made / "rows.jsonl", rows(1500))
+    options = ("--key", "person", "--output-dir", made / "out")
+    assert command("replay", job_file(made), "--input", recording, *options) == 0
+    return made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_command_draws_what_python_draws(folder: Path, kind: str) -> None:
+    job = Job(folder / "job.toml")
+    job.replay(folder / "rows.jsonl", key="person")
+    figure = getattr(job.plot, kind)()
+    save(figure, folder / "python.svg", "path")
+    words = ("--from", folder / "out", "--output", folder / "command.svg")
+    if kind == "features" and not (folder / "out" / "features.jsonl").is_file():
+        pytest.skip("the job sends no features")
+    assert command("plot", kind, folder / "job.toml", *words) == 0
+    assert (folder / "command.svg").read_bytes() == (folder / "python.svg").read_bytes()
+    assert isinstance(figure, Figure) and figure.axes
+
+
+def test_pictures_say_what_they_show(folder: Path) -> None:
+    job = Job(folder / "job.toml")
+    replayed = job.replay(folder / "rows.jsonl", key="person")
+    (axes,) = replayed.plot.confusion().axes
+    said = [row for row in replayed.rows("predictions") if row["y"] is not None and row["y_hat"] is not None]
+    right = 1 - replayed.summary["wrong"] / len(said)
+    assert axes.get_title(loc="left") == f"{right:.1%} right\n{len(said):,} labelled rows with a prediction"
+    assert [one.get_title(loc="left") for one in replayed.plot.ls_error().axes] == ["p0", "p1", "p2"]
+    (axes,) = replayed.plot.features().axes
+    assert {text.get_text() for text in axes.get_legend().get_texts()} == {"sit", "run"}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("portrait", "--from", "out"), "expected one of features, ls_error, drift, confusion; got 'portrait'."),
+        (("drift", "--from", "nowhere"), "nowhere/drift.jsonl: no such file"),
+        (("drift", "--from", "out", "--output", "x.gif"), "--output x.gif: expected a name that ends in .svg or .png."),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_sentence(
+    folder: Path, words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("plot", words[0], folder / "job.toml", *words[1:]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_nothing_is_drawn_before_a_replay(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="call replay first"):
+        _ = Job(folder / "job.toml").plot

@@ -1,0 +1,196 @@
+"""`Job.replay` of tables gives the bits of a worker's core and of `streamjobs replay`, in every format and policy."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas
+import pyarrow
+import pytest
+
+from streamjobs import Job
+from streamjobs.errors import ConfigError
+from streamjobs.job_files import core_from, read_job
+from streamjobs.notebook.job import Replayed, ReplayWarning
+from streamjobs.recordings.files import records_of
+from streamjobs.replay.writing import line_of
+from tests.cli.jobs import JOB, as_csv, as_parquet, command, job_file, jsonl, rows
+
+FORMATS = ("json", "msgpack", "raw")
+POLICIES = ("dlq", "skip", "hold", "mean")
+GAPS = {7: "ax", 8: "ay", 30: "az", 31: "az", 200: "ax", 201: "ay"}  # row -> the column that is missing there
+
+
+def text_of(*, format: str = "json", missing: str = "dlq") -> str:
+    """A raw record has no time and no label of its own, and no place for a number that is missing."""
+    text = JOB.replace("[window]", f'format = "{format}"\nmissing = "{missing}"\n[window]')
+    if format == "raw":
+        text = text.replace('time = "ts"\nlabel = "activity"\n', "").replace('[head]\nname = "rls"\n', "")
+    return text
+
+
+def table(*, gaps: bool = False, n: int = 600) -> list[dict[str, Any]]:
+    made = list(rows(n))
+    for row, column in GAPS.items() if gaps else ():
+        made[row][column] = None
+    return made
+
+
+def of_the_command(job: Path, recording: Path, folder: Path, *options: str) -> dict[str, list[bytes]]:
+    done = command("replay", job, "--input", recording, "--key", "person", "--output-dir", folder, *options)
+    assert done == 0
+    return {path.stem: path.read_bytes().splitlines() for path in folder.glob("*.jsonl")}
+
+
+def same(replayed: Replayed, expected: dict[str, list[bytes]]) -> None:
+    assert sum(map(len, expected.values())) > 100
+    for sink, lines in expected.items():
+        assert replayed.lines(sink) == lines, sink
+
+
+@pytest.mark.parametrize("missing", POLICIES)
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_dataframe_gives_the_bits_of_the_replay_command(tmp_path: Path, format: str, missing: str) -> None:
+    if format == "raw" and missing != "dlq":
+        missing = "mean"  # NaN is the one way for it to be missing
+    job = job_file(tmp_path, text_of(format=format, missing=missing))
+    made = table(gaps=True)
+    expected = of_the_command(job, as_parquet(tmp_path / "rows.parquet", made), tmp_path / "out", *_time(format))
+    replayed = Job(job).replay(pandas.DataFrame(made), key="person", time=next(iter(_time(format)[1:]), None))
+    same(replayed, expected)
+    if missing == "dlq":
+        assert len(replayed.lines("dlq")) == len(GAPS)
+    elif missing != "skip":
+        assert replayed.summary["numbers_filled"] > 0
+
+
+def _time(format: str) -> tuple[str, ...]:
+    return ("--time", "ts") if format == "raw" else ()
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_dataframe_gives_the_bits_of_the_workers_core_in_batches_of_any_size(tmp_path: Path, format: str) -> None:
+    job = job_file(tmp_path, text_of(format=format))
+    composition, made = read_job(job), table()
+    core = core_from(composition)
+    live = core.make_live(core.job, lambda keys: [None] * len(keys), 1 << 26)
+    recording = jsonl(tmp_path / "rows.jsonl", made)
+    records = list(records_of(recording, composition.settings.source, "person", next(iter(_time(format)[1:]), None)))
+    lines: dict[str, list[bytes]] = {sink: [] for sink in core.job.sinks}
+    random = np.random.default_rng(3)
+    while records:
+        size = int(random.integers(1, 40))
+        outputs, _ = core.advance(core.job, live, records[:size])
+        del records[:size]
+        for output in outputs:
+            lines[output.sink].append(line_of(output))
+    frame = pandas.DataFrame(made)
+    replayed = Job(job).replay(frame, key="person", time=next(iter(_time(format)[1:]), None))
+    same_by_key(replayed, lines)
+
+
+def same_by_key(replayed: Replayed, lines: dict[str, list[bytes]]) -> None:
+    """Rows of a batch leave sink by sink, and keys may be interleaved differently."""
+    for sink, expected in lines.items():
+        assert _by_key(replayed.lines(sink)) == _by_key(expected), sink
+    assert replayed.lines("features")
+
+
+def _by_key(lines: list[bytes]) -> dict[str, list[bytes]]:
+    keys: dict[str, list[bytes]] = {}
+    for line in lines:
+        keys.setdefault(msgspec.json.decode(line)["key"], []).append(line)
+    return keys
+
+
+def _columns(made: list[dict[str, Any]]) -> dict[str, Any]:
+    return {name: np.array([row[name] for row in made]) for name in made[0]}
+
+
+KINDS: dict[str, Callable[[list[Any]], Any]] = {
+    "columns": _columns,
+    "rows": list,
+    "iterator": iter,
+    "arrow": pyarrow.Table.from_pylist,
+    "structured": lambda made: pandas.DataFrame(made).to_records(index=False),
+    "csv": lambda made: pandas.read_csv(as_csv(Path(made.pop()), made)),  # the last one is the path
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_table_gives_the_same_bits(tmp_path: Path, kind: str) -> None:
+    job, made = Job(job_file(tmp_path)), table(n=300)
+    expected = job.replay(pandas.DataFrame(made), key="person")
+    given = KINDS[kind]([*made, tmp_path / "rows.csv"] if kind == "csv" else made)
+    same(job.replay(given, key="person"), {sink: expected.lines(sink) for sink in ("features", "predictions", "drift")})
+
+
+def test_dates_missing_values_and_small_floats_are_taken_as_they_are(tmp_path: Path) -> None:
+    made = table(n=300)
+    frame = pandas.DataFrame(made)
+    frame["ts"] = pandas.to_datetime(frame["ts"], unit="s", utc=True)
+    frame["activity"] = frame["activity"].astype("category")
+    frame.loc[10, "activity"] = None
+    frame.loc[20, "ay"] = np.nan
+    frame["az"] = frame["az"].astype(np.float32)
+    replayed = Job(job_file(tmp_path)).replay(frame, key="person")
+    for n, row in enumerate(made):
+        row["az"] = float(np.float32(row["az"]))
+        row["activity"] = None if n == 10 else row["activity"]
+        row["ay"] = None if n == 20 else row["ay"]
+    expected = Job(job_file(tmp_path)).replay(made, key="person")
+    assert list(replayed.dead_letters["row"]) == [20]
+    same(replayed, {sink: expected.lines(sink) for sink in ("features", "predictions", "drift")})
+
+
+def test_tables_have_numbers_times_and_the_rows_they_came_from(tmp_path: Path) -> None:
+    made = table(n=300)
+    replayed = Job(job_file(tmp_path)).replay(pandas.DataFrame(made), key="person")
+    features, predictions = replayed.features, replayed.predictions
+    assert [name for name in features if name.startswith("z_")] == ["z_0", "z_1", "z_2"]
+    assert features.filter(regex="z_|ls_error").dtypes.eq(float).all()
+    assert (predictions["time"].dt.tz.utcoffset(None).total_seconds(), predictions["score"].dtype) == (0.0, float)
+    assert [made[row]["person"] for row in features["row"]] == features["key"].tolist()
+    assert replayed.summary["samples"] == len(made)
+    assert features["z_0"].tolist()[-1] == json.loads(replayed.lines("features")[-1])["value"]["z"][0]
+    assert list(replayed.dead_letters.columns) == ["key", "row", "timestamp", "reason", "message", "value"]
+    assert len(replayed.dead_letters) == 0 and sorted(replayed.snapshots()) == [b"p0", b"p1", b"p2"]
+
+
+def test_a_table_that_is_off_for_the_worker_is_on_in_python(tmp_path: Path) -> None:
+    job = Job(job_file(tmp_path, JOB + '[sinks]\nfeatures = ""\n'))
+    assert len(job.replay(table(), key="person").lines("features")) > 100
+
+
+@pytest.mark.parametrize(
+    ("data", "key", "sentence"),
+    [
+        (table(n=3), None, "the table: a table needs key, the name of the column with the key."),
+        (table(n=3), "who", "the table: no column 'who' for the key; the table has 'person', 'ts', 'ax', 'ay', 'az', "),
+        (42, "person", "expected a DataFrame, a mapping of column names to arrays, or rows as dicts; got int."),
+        ([1, 2], "person", "row 0: expected a DataFrame, a mapping of column names to arrays, or rows as dicts; got a int."),
+        ({"person": ["a"], "ts": [1.0, 2.0]}, "person", "expected columns of one length; got 'person' 1, 'ts' 2."),
+    ],
+)
+def test_what_is_no_table_is_one_sentence(tmp_path: Path, data: Any, key: str | None, sentence: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        Job(job_file(tmp_path)).replay(data, key=key)
+    assert str(told.value).startswith(sentence)
+
+
+def test_nothing_learned_is_a_warning_that_names_the_reason(tmp_path: Path) -> None:
+    made = [row | {"ts": "yesterday"} for row in table(n=30)]
+    with pytest.warns(ReplayWarning, match="nothing was learned"):
+        replayed = Job(job_file(tmp_path)).replay(made, key="person")
+    assert set(replayed.dead_letters["reason"]) == {"bad_time"}
+
+
+def test_importing_the_package_loads_nothing(tmp_path: Path) -> None:
+    program = "import sys, streamjobs; print(sorted({'numpy', 'numba', 'pandas', 'streamjobs.core'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

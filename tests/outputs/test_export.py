@@ -1,0 +1,169 @@
+"""`streamjobs export`: the records of a topic or of a replay, each once, as a table."""
+
+import csv
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+
+from streamjobs.core.messages import Output
+from streamjobs.errors import ConfigError
+from streamjobs.outputs import files, rows
+from streamjobs.outputs.rows import Repeats, Table
+from streamjobs.outputs.schema import lengths
+from tests.cli.jobs import JOB, command, job_file, jsonl
+from tests.cli.jobs import rows as samples
+from tests.docs.named import blocks
+from tests.outputs.jobs import JOBS, job_of, outputs_of
+from tests.parts import CHECKOUT
+
+TYPED = JOB + '[sinks]\nversion = 2\nscores = true\nfeatures = "imu.features"\n'
+
+
+def given(outputs: list[Output], sink: str) -> list[rows.Given]:
+    return [(one.timestamp, one.key, one.value, one.headers) for one in outputs if one.sink == sink]
+
+
+def written(path: Path, form: str, table: Table, outputs: list[Output]) -> Path:
+    path.write_bytes(
+        b"".join(files.FORMATS[form](table.rows(given(outputs, table.sink)), table.fields, lengths(table.fields)))
+    )
+    return path
+
+
+def _same(ours: object, theirs: object) -> bool:
+    """A value of a table against that of a record."""
+    if isinstance(theirs, dict):
+        pairs = dict(ours) if isinstance(ours, list) else ours
+        return isinstance(pairs, dict) and pairs.keys() == theirs.keys() and all(_same(pairs[k], theirs[k]) for k in theirs)
+    return ours == theirs or (isinstance(theirs, float) and math.isnan(theirs))
+
+
+@pytest.mark.parametrize(("name", "version"), [*((name, 2) for name in JOBS), ("numbers", 1), ("alarms", 1)])
+def test_parquet_has_every_number_of_every_record(name: str, version: int, tmp_path: Path) -> None:
+    job = job_of(name, version=version, scores=name in ("declared", "people"))
+    outputs = outputs_of(job)
+    for sink in set(job.sinks) - {"dlq"}:
+        table = Table(job, sink)
+        found = parquet.read_table(written(tmp_path / sink, ".parquet", table, outputs)).to_pylist()
+        told = [json.loads(value or b"") for _, _, value, _ in given(outputs, sink)]
+        assert len(found) == len(told) == table.count > 3
+        for row, record in zip(found, told, strict=True):
+            for field, value in record.items():
+                if field in lengths(table.fields):
+                    numbers = [row[f"{field}_{n}"] for n in range(lengths(table.fields)[field])]
+                    assert numbers == (value or [None] * len(numbers))
+                elif field == "end" and version == 1:
+                    assert row[field] == str(value)
+                else:
+                    assert _same(row[field], value), (sink, field)
+        assert not table.others
+
+
+def test_csv_and_json_lines_say_what_parquet_says(tmp_path: Path) -> None:
+    job = job_of("declared", version=2, scores=True)
+    outputs = outputs_of(job)
+    for sink in ("features", "predictions", "dlq"):
+        paths = [written(tmp_path / f"{sink}{form}", form, Table(job, sink), outputs) for form in files.FORMATS]
+        of_parquet = parquet.read_table(paths[0]).to_pylist()
+        with paths[1].open(newline="") as file:
+            of_csv = list(csv.DictReader(file))
+        of_lines = [json.loads(line) for line in paths[2].read_text().splitlines()]
+        assert len(of_parquet) == len(of_csv) == len(of_lines) > 3
+        for a, b, c in zip(of_parquet, of_csv, of_lines, strict=True):
+            assert a["output_id"] == b["output_id"] == c["output_id"]
+            assert a["time"].isoformat(timespec="milliseconds").replace("+00:00", "Z") == b["time"] == c["time"]
+            assert a.keys() == b.keys()
+            for field, value in a.items():
+                if isinstance(value, float):
+                    assert float(b[field]) == value
+                elif value is None:
+                    assert b[field] == ""
+
+
+def test_duckdb_reads_the_file_as_the_page_says(tmp_path: Path) -> None:
+    """In a process of its own: the package complains of itself when it ends."""
+    page = (CHECKOUT / "streamjobs/core/README.md").read_text(encoding="utf-8")
+    (recipe,) = [code for language, code in blocks(page) if language == "python" and "duckdb" in code]
+    job = job_of("declared", version=2, scores=True)
+    path = written(tmp_path / "predictions.parquet", ".parquet", Table(job, "predictions"), outputs_of(job))
+    done = subprocess.run([sys.executable, "-c", recipe], cwd=path.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = [json.loads(one.value or b"") for one in outputs_of(job) if one.sink == "predictions"]
+    found = [line.split() for line in done.stdout.splitlines()]
+    assert [key for key, _, _ in found] == ["p0", "p1", "p2"]
+    for key, count, right in found:
+        pairs = [(one["predicted_class"], one["true_class"]) for one in told if one["key"] == key]
+        judged = [said == truth for said, truth in pairs if None not in (said, truth)]
+        assert int(count) == len(pairs) and float(right) == pytest.approx(sum(judged) / len(judged), abs=1e-3)
+
+
+def test_repeats_are_dropped_and_counted_whatever_the_order_within_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = job_of("declared", version=2)
+    told = given(outputs_of(job), "predictions")
+    again = [*told[:60], *told[40:], *told[100:120]]  # a crash repeats 20, another one 20 of long ago
+    plain = list(Table(job, "predictions").rows(told))
+    for most in (rows.MOST_RECENT, 30):
+        monkeypatch.setattr(rows, "MOST_RECENT", most)
+        table = Table(job, "predictions")
+        assert list(table.rows(again)) == plain
+        assert table.repeats.count == 40
+
+
+def test_the_ids_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "MOST_RECENT", 100)
+    repeats = Repeats("imu")
+    for offset in range(1000):
+        assert not repeats.seen(f"imu-0-{offset}") and not repeats.seen(f"imu-1-{offset}-2")
+    assert sum(map(len, repeats._recent.values())) == 200
+    assert repeats.seen("imu-0-3") and repeats.seen("imu-0-999") and not repeats.seen("imu-2-3")
+
+
+@pytest.mark.parametrize(("name", "sink"), [("declared", "predictions"), ("number", "predictions"), ("alarms", "alarms")])
+def test_records_of_version_1_become_those_of_version_2(name: str, sink: str) -> None:
+    old, new = (given(outputs_of(job_of(name, version=version)), sink) for version in (1, 2))
+    table = Table(job_of(name, version=2), sink)
+    assert list(table.rows(old)) == list(Table(job_of(name, version=2), sink).rows(new)) != []
+    assert not table.others
+    with pytest.raises(ConfigError, match=rf"written as {sink}/2; this job has \[sinks\] version = 1"):
+        list(Table(job_of(name, version=1), sink).rows(new))
+
+
+def test_what_is_no_output_is_left_out_and_said() -> None:
+    table = Table(job_of("declared", version=2), "predictions")
+    name = [("streamjobs-id", b"imu-0-5")]
+    strange = [
+        (0, b"k", b"{}", []),
+        (0, b"k", b"{", name),
+        (0, b"k", b'{"key":"k","more":1}', [("streamjobs-id", b"imu-0-6")]),
+    ]
+    found = list(table.rows(strange))
+    assert table.foreign == 2 and table.others == {"more"} and [one["key"] for one in found] == ["k"]
+
+
+def test_the_command_exports_a_replay_and_leaves_no_part_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    job, recordings = job_file(tmp_path, TYPED), jsonl(tmp_path / "in.jsonl", list(samples(600)))
+    asked = "--replay", recordings, "--key", "person"
+    for name in ("p.parquet", "p.csv", "p.jsonl"):
+        assert command("export", job, "predictions", "-o", tmp_path / name, *asked) == 0
+        assert f"{name}: 117 rows" in capsys.readouterr().out
+    assert command("replay", job, "--input", recordings, "--key", "person", "--output-dir", tmp_path / "out") == 0
+    replayed = [json.loads(line) for line in (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()]
+    exported = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert [one["value"] for one in replayed] == [{f: v for f, v in one.items() if f not in rows.ADDED} for one in exported]
+    capsys.readouterr()
+    before = (tmp_path / "p.csv").read_bytes()
+    (tmp_path / "in.jsonl").write_text("{")
+    assert command("export", job, "predictions", "-o", tmp_path / "p.csv", *asked) == 2
+    assert (tmp_path / "p.csv").read_bytes() == before and not list(tmp_path.glob("*.part"))
+    for words, said in (
+        (("alarms", "-o", tmp_path / "a.csv"), "this job sends no alarms"),
+        (("drift", "-o", tmp_path / "a.xls"), "expected a name that ends in .parquet, .csv, .jsonl"),
+        (("drift", "-o", tmp_path / "a.csv", "--key", "x"), "they need --replay"),
+    ):
+        assert command("export", job, *words) == 2
+        assert said in capsys.readouterr().err
