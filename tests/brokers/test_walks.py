@@ -68,7 +68,7 @@ def test_a_phones_folder_becomes_a_running_activity_job(broker: Broker, tmp_path
     assert re.search(r"[0-9,]+ records in phone, all acknowledged", said[3])
     predictions = [json.loads(record.value) for record in read(broker, "phone.predictions")]
     assert len(predictions) >= 15 and {one["key"] for one in predictions} == {"walk-1"}
-    assert {"walk", "stand"} <= {one["y"] for one in predictions}
+    assert {"walk", "stand"} <= {one["true_class"] for one in predictions}
     assert not read(broker, "phone.dlq")
 
 
