@@ -7,3 +7,4 @@ REACHABLE = 2.0  # a plain TCP connection, to find out why no broker answers
 ADMIN = 5.0  # an admin request: topics, offsets, groups, rights
 GRANT = 10.0  # creating the rights of a job
 LOOKUP = 10.0  # what a command asks about a topic's partitions and offsets before it reads them
+SETTLED = 30.0  # committed offsets, while those of the last transaction do not count yet

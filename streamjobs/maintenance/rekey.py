@@ -34,7 +34,7 @@ from streamjobs.core.decoding.records import refusal
 from streamjobs.core.messages import Record, dead_letter
 from streamjobs.core.partitioners import murmur2
 from streamjobs.errors import ConfigError, SetupError
-from streamjobs.kafka import client, groups, patches, reader, topics
+from streamjobs.kafka import client, groups, patches, reader, timeouts, topics
 from streamjobs.kafka.authorization import missing_rights
 from streamjobs.kafka.patches import decompression
 from streamjobs.kafka.topic_id import topic_ids
@@ -47,7 +47,6 @@ from streamjobs.worker.outbox import BATCH_BYTES, Fields, SentBatch, extend_batc
 METADATA_EVERY_MS = 10_000  # new partitions of either topic are seen within it
 CACHED_KEYS = 65_536  # whose partitions are remembered
 TELL_EVERY = 5.0  # seconds between two lines of progress
-UNSETTLED_WITHIN = 30.0  # seconds to read the committed offsets
 
 
 class Progress(NamedTuple):
@@ -115,7 +114,7 @@ def committed(settings: Settings, known: Topics) -> dict[int, int]:
     consumer = Consumer({**asking, "isolation.level": "read_committed"})  # never becomes a member
     wanted = [TopicPartition(known.source, number) for number in range(known.source_partitions)]
     try:
-        answers = changelog_edit.ask(settings, lambda: consumer.committed(wanted, timeout=UNSETTLED_WITHIN))
+        answers = changelog_edit.ask(settings, lambda: consumer.committed(wanted, timeout=timeouts.SETTLED))
     finally:
         consumer.close()
     found: dict[int, int] = {}

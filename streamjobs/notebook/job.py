@@ -134,6 +134,8 @@ class Job:
         time: column with the records' timestamps; by default [source] time.
         Raises ConfigError for a column that is not there. Warns where nothing, or little, was learned.
         """
+        if key is None and self._job.settings.source.key is None and not isinstance(data, (str, Path)):
+            raise ConfigError("replay needs key, the name of the column that says whose a row is.")
         windows_without_time = self._job.settings.window is not None and time is None
         if windows_without_time and self._job.settings.source.time is None:
             raise ConfigError("windows need times; name the column as time, or in the job as [source] time.")

@@ -272,8 +272,6 @@ def _key_column(where: str, source: SourceSection, key: str | None, how: How) ->
         return None
     named = key or source.key
     if named is None:
-        if where == TABLE:
-            raise ConfigError(f"{where} needs key, the name of the column with the key.")
         raise ConfigError(f"{where}: a file needs --key, the name of the column with the key (or --key-from, --key-is).")
     if source.key not in (None, named):
         raise ConfigError(f"--key: the job's keys are in [source] key {source.key!r}; leave --key out, got {key!r}.")

@@ -46,6 +46,20 @@ def test_pictures_say_what_they_show(folder: Path) -> None:
     assert {text.get_text() for text in axes.get_legend().get_texts()} == {"sit", "run"}
 
 
+def test_records_of_either_version_give_the_same_pictures(folder: Path) -> None:
+    second = folder / "second.toml"
+    second.write_text((folder / "job.toml").read_text() + "[sinks]\nversion = 2\n")
+    figures = []
+    for job in (Job(folder / "job.toml"), Job(second)):
+        replayed = job.replay(folder / "rows.jsonl", key="person")
+        assert replayed.predictions["score"].dtype == float
+        figures.append((replayed.plot.confusion(), replayed.plot.features()))
+    for number, (first, other) in enumerate(zip(*figures, strict=True)):
+        for name, figure in (("first", first), ("other", other)):
+            save(figure, folder / f"{name}{number}.svg", "path")
+        assert (folder / f"first{number}.svg").read_bytes() == (folder / f"other{number}.svg").read_bytes()
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -170,7 +170,7 @@ def test_a_table_that_is_off_for_the_worker_is_on_in_python(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("data", "key", "sentence"),
     [
-        (table(n=3), None, "the table: a table needs key, the name of the column with the key."),
+        (table(n=3), None, "replay needs key, the name of the column that says whose a row is."),
         (table(n=3), "who", "the table: no column 'who' for the key; the table has 'person', 'ts', 'ax', 'ay', 'az', "),
         (42, "person", "expected a DataFrame, a mapping of column names to arrays, or rows as dicts; got int."),
         ([1, 2], "person", "row 0: expected a DataFrame, a mapping of column names to arrays, or rows as dicts; got a int."),
