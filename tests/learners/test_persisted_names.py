@@ -19,6 +19,7 @@ from streamjobs.stages.idle import Idle
 from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.order import Order
+from streamjobs.stages.sensors import Sensors
 from streamjobs.stages.smoothing import Smoothing
 from streamjobs.stages.windows import Windows
 
@@ -82,6 +83,7 @@ LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of stat
     "wrkpca": "Wrkpca",
 }
 STAGE_NAMES = {
+    Sensors: "Sensors",
     Smoothing: "Smoothing",
     Order: "Order",
     Windows: "Windows",
