@@ -132,12 +132,12 @@ def _time_unit(source: SourceSection) -> Problems:
 def _keys(source: SourceSection) -> Problems:
     if source.key is None:
         for name in ("rekeyed", "partitioner"):
-            if name in source.model_fields_set and getattr(source, name):
+            if getattr(source, name) != SourceSection.model_fields[name].default:
                 yield ("source", name), f"{name} has no meaning without the field with the key; set key, or remove {name}."
         return
     if source.format == "raw":
         yield ("source", "key"), "key names a field, and raw records have none; remove it, and give records their keys."
-    if source.rekeyed and "partitioner" in source.model_fields_set:
+    if source.rekeyed and source.partitioner != SourceSection.model_fields["partitioner"].default:
         yield (
             ("source", "partitioner"),
             "partitioner has no meaning with rekeyed, whose records are partitioned by murmur2; remove it.",
