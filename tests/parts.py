@@ -57,7 +57,7 @@ PARTS = (
     Part("deploy", ("tests/deploy",), fast=False),
     Part("paper", ("tests/paper",), fast=False),
     Part("bench", ("tests/bench",), fast=False),
-    Part("brokers", ("tests/brokers",), fast=False, brokers=True, within_seconds=1100),
+    Part("brokers", ("tests/brokers",), fast=False, brokers=True, within_seconds=1500),
     Part("faults", ("tests/faults",), fast=False, either=True, within_seconds=900),
 )
 

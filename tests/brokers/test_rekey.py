@@ -110,6 +110,7 @@ def verify_order(copies: list[Stored], originals: list[object]) -> None:
         newest[one.key, partition] = offset
 
 
+@pytest.mark.long
 def test_of_two_rekeys_the_later_one_goes_on_and_every_record_is_copied_once(make_job: MakeJob) -> None:
     job = make_job("two", make=False, **LEARNING | {"source": BY_KEY})
     create_base(job)
