@@ -39,7 +39,7 @@ def admin_of(settings: Settings) -> AdminClient:
     return AdminClient(client.for_confluent(settings.broker))
 
 
-def ask(settings: Settings, ask: Callable[[], Any]) -> Any:
+def ask(settings: Settings, question: Callable[[], Any]) -> Any:
     """The broker's answer; asks again for a while if a leader or coordinator is not known yet.
 
     Raises SetupError if the broker does not answer or refuses.
@@ -47,7 +47,7 @@ def ask(settings: Settings, ask: Callable[[], Any]) -> Any:
     started = time.monotonic()
     while True:
         try:
-            return ask()
+            return question()
         except (KafkaException, KafkaError, TimeoutError) as error:
             lasting = not isinstance(error, TimeoutError) and not _is_transient(error)
             if lasting or time.monotonic() - started > RETRY_WITHIN:
@@ -113,11 +113,11 @@ def _offsets(settings: Settings, topic: str, spec: Any, level: Any) -> dict[int,
         place = TopicPartition(topic, number)
         wanted = {place: spec}
 
-        def ask(wanted: Any = wanted, place: Any = place) -> Any:
+        def end(wanted: Any = wanted, place: Any = place) -> Any:
             answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=timeouts.ADMIN)
             return answers[place].result(2 * timeouts.ADMIN).offset
 
-        found[number] = ask(settings, ask)
+        found[number] = ask(settings, end)
     return found
 
 
