@@ -39,14 +39,18 @@ def topic_records(
     max_bytes: most of a value, as [source] has it, for what a batch may decompress to.
     Raises SetupError where the broker does not answer or the topic is missing.
     """
+    return read(broker, topic, _ranges_of(broker, topic, begin_ms, end_ms), in_turn=True, max_bytes=max_bytes)
+
+
+def _ranges_of(broker: BrokerSection, topic: str, begin_ms: int | None, end_ms: int | None) -> dict[int, Range]:
+    """Raises SetupError where the broker does not answer or the topic is missing."""
     consumer = Consumer({**client.for_confluent(broker), "group.id": "streamjobs-replay"})  # never becomes a member
     try:
-        ranges = _ranges(consumer, topic, begin_ms, end_ms)
+        return _ranges(consumer, topic, begin_ms, end_ms)
     except KafkaException as error:
         raise client.unanswered(broker, error) from None
     finally:
         consumer.close()
-    return read(broker, topic, ranges, in_turn=True, max_bytes=max_bytes)
 
 
 def newest(
@@ -60,13 +64,7 @@ def newest(
     read_to: dict[int, int] = {}
     found = 0
     while found < count:
-        consumer = Consumer({**client.for_confluent(broker), "group.id": "streamjobs-replay"})  # never becomes a member
-        try:
-            ends = _ranges(consumer, topic, None, None)
-        except KafkaException as error:
-            raise client.unanswered(broker, error) from None
-        finally:
-            consumer.close()
+        ends = _ranges_of(broker, topic, None, None)
         known = {partition: (first, end) for partition, (first, end) in ends.items() if end is not None}
         ranges: dict[int, Range] = {}
         left = count
