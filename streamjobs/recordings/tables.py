@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import IO, Any
 
 import msgspec
@@ -105,7 +106,7 @@ def _csv(place: Place, how: How) -> Iterator[Row]:
     dialect = dialect_of_file(place, how)
     if dialect.said is not None:
         how.tell(str(place), dialect.said)
-    cell = _cell if dialect.decimal == "." else _cell_with_comma
+    cell = partial(_cell, decimal=dialect.decimal)
     with place.open() as binary, io.TextIOWrapper(binary, dialect.encoding, newline="") as file:
         for _ in range(dialect.first):
             file.readline()
@@ -130,31 +131,19 @@ def _too_many(place: Place, line: int, names: Sequence[str], cells: Sequence[str
     return ConfigError(what + f"{dialect.separator!r} stands between cells, and a text that holds it must be quoted.")
 
 
-def _cell(text: str | None) -> Any:
+def _cell(text: str | None, decimal: str = ".") -> Any:
+    """With a decimal comma, a point may stand between thousands: what holds one is no number."""
     if text is None or text == "":
         return None
     try:
         return int(text)
     except ValueError:
         pass
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _cell_with_comma(text: str | None) -> Any:
-    """With a decimal comma; a point may stand between thousands then, so what holds one is no number."""
-    if text is None or text == "":
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    if "." in text:
+    comma = decimal == ","
+    if comma and "." in text:
         return text
     try:
-        return float(text.replace(",", ".", 1))
+        return float(text.replace(",", ".", 1) if comma else text)
     except ValueError:
         return text
 
