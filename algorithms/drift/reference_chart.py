@@ -41,6 +41,7 @@ NAMES = 1  # place of the first in `column_chart.CHART_NAMES`
 WANDER = 0.2  # of a column's variance in the means of four quarters; more: it is left out
 QUARTERS = 4
 GROWS = 1.5  # rows of a whitener to those of the next, while the reference lasts
+HEAVY = (6, 4)  # exceedances that count at most: lengths of rows have heavier tails than averages
 LEAST_SHARE = 0.84  # of the first column's shift, for another to be named
 
 
@@ -48,14 +49,16 @@ class ReferenceChartState(NamedTuple):
     kept: Array  # (m, dim + 1) float32, averages of the reference, of the rows and of their length; none once it is over
     mean: Array  # (dim,) of the reference
     moments: Array  # (dim (dim + 1) / 2,) sums of products of deviations, lower triangle
-    earlier: Array  # (dim (dim + 1) / 2,) the same after `whitened` rows: those that lengths are measured by, before it is over
+    earlier: (
+        Array  # (dim (dim + 1) / 2,) the same after `whitened` rows: those that lengths are measured by, before it is over
+    )
     used: Array  # (dim,) 1: the column has a level
     smooth: Array  # (dim,) EWMA of the rows
     length: float  # EWMA of the whitened rows' lengths
     limits: Array  # (CHARTS,) from which on it alarms; 0: the reference lasts, or the chart is off
     usual: Array  # (CHARTS,) means of both over the reference
     blocks: Array  # (CHARTS,) of the reference that a limit was made of; 0: too few for a promise
-    since: Array  # (CHARTS,) rows since the chart was last no higher than usual
+    since: Array  # (CHARTS,) rows since the chart was last about as usual
     step: int  # rows from one kept average to the next
     whitened: int  # rows in `earlier`
     learned: int  # rows in the reference
@@ -70,11 +73,11 @@ class ReferenceChart(Learner):
     lasts. Its alarms name the columns whose mean moved.
 
     >>> detector, random = ReferenceChart(rows=400, rows_between=1000), np.random.default_rng(0)
-    >>> rows = random.normal(size=(900, 4)) + (np.arange(900) >= 500)[:, None] * [0, 0, -1, 0]
+    >>> rows = random.normal(size=(900, 4)) + (np.arange(900) >= 500)[:, None] * [0, 0, -2, 0]
     >>> state, out = detector.run(detector.init(dim=4, targets=0, seed=0), rows)
     >>> alarms = out.features[:, 1].nonzero()[0]
-    >>> alarms, out.features[alarms, 10], out.features[-1, 5]  # one alarm, of column 2, and it is open
-    (array([519]), array([2.]), 1.0)
+    >>> alarms.tolist(), out.features[alarms, 10].tolist(), bool(out.features[-1, 5])  # one alarm, of column 2, still open
+    ([503], [2.0], True)
     """
 
     name: ClassVar[str] = "reference_chart"
@@ -87,7 +90,7 @@ class ReferenceChart(Learner):
     rows: int = 400  # of the reference; 0: as long as rows teach the head's bit, as [drift] reference says
     smoothing: float = 0.1  # in (0, 1]; weight of a row in the moving averages
     shrink: float = 0.1  # in (0, 1]; of the correlations towards none
-    ends: float = 0.7  # of the limits, below which an alarm is over
+    ends: float = 0.6  # of the limits, below which an alarm is over
 
     def __post_init__(self) -> None:
         standing.check_settings(self, self.rows_between, self.rows, self.smoothing, self.ends)
@@ -210,7 +213,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, ends
         values[MEANS], values[ROWS] = _squared_length(of_means[key], scaled, white), length
         statistic, furthest = 0.0, 0
         for k in range(CHARTS):
-            lasts[k] = since[k] + 1 if values[k] > usual[k] else 0
+            lasts[k] = since[k] + 1 if values[k] > max(usual[k], standing.STARTED * limits[k]) else 0
             if limits[k] > 0.0 and values[k] / limits[k] > statistic:
                 statistic, furthest = values[k] / limits[k], k
         is_open = opened[key] > 0
@@ -311,7 +314,7 @@ def _limit(kept, held, mean, moments, learned, used, whitener, each, rows_betwee
             else:
                 series[m] = kept[m, dim]
             total += series[m] / (held - begin)
-        limit, known = standing.limit_of(series[begin:held], each, charts * rows_between, room)
+        limit, known = standing.limit_of(series[begin:held], each, charts * rows_between, HEAVY[k], room)
         if k == MEANS:
             limit *= standing.widened(independent, columns)
         usual[k], limits[k] = total, max(limit, standing.LEAST_LIMIT)

@@ -18,6 +18,8 @@ from algorithms.common.workspace import Slot
 from algorithms.drift import standing
 from algorithms.drift.report import LONG_COLUMNS, report, report_more, watches_one
 
+HEAVY = 5  # exceedances that count at most: errors have heavier tails than averages of columns
+
 
 class ReferenceLevelState(NamedTuple):
     kept: Array  # (m, 1) float32, averages of the reference; none once it is over
@@ -29,7 +31,7 @@ class ReferenceLevelState(NamedTuple):
     step: int  # rows from one kept average to the next
     learned: int  # rows in the reference
     opened: int  # rows since an alarm that is open; 0: none is
-    since: int  # rows since the average was last no higher than the mean
+    since: int  # rows since the average was last about as usual
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +40,11 @@ class ReferenceLevel(Learner):
 
     statistic: the average above the mean, from 1 on an alarm, which ends below `ends`. 0 while the reference lasts.
 
-    >>> detector, random = ReferenceLevel(rows=400, rows_between=1000), np.random.default_rng(0)
-    >>> values = random.normal(size=(2000, 1)) + np.maximum(0, np.arange(2000) - 1000)[:, None] / 300
+    >>> detector, random = ReferenceLevel(rows=400), np.random.default_rng(0)
+    >>> values = random.normal(size=(2000, 1)) + 2.0 * (np.arange(2000) >= 1000)[:, None]
     >>> state, out = detector.run(detector.init(dim=1, targets=0, seed=0), values)
-    >>> out.features[:, 1].nonzero()[0], out.features[-1, 5]  # one alarm, and it is open
-    (array([1335]), 1.0)
+    >>> out.features[:, 1].nonzero()[0].tolist(), bool(out.features[-1, 5])  # one alarm, still open
+    ([1007], True)
     """
 
     name: ClassVar[str] = "reference_level"
@@ -53,7 +55,7 @@ class ReferenceLevel(Learner):
     rows_between: float = 10_000.0  # from one false alarm to the next, on average at least
     rows: int = 400  # of the reference; 0: as long as rows teach the head's bit, as [drift] reference says
     smoothing: float = 0.1  # in (0, 1]; weight of a row in the moving average
-    ends: float = 0.7  # of the limit, below which an alarm is over
+    ends: float = 0.4  # of the limit, below which an alarm is over
 
     def __post_init__(self) -> None:
         standing.check_settings(self, self.rows_between, self.rows, self.smoothing, self.ends)
@@ -100,7 +102,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, ends, rows):
             for i in range(held):
                 series[i] = (kept[i, 0] - mean[key]) / spread
             each = min(float(step[key]), 1.0 / smoothing)
-            limit, known = standing.limit_of(series[:held], each, rows_between, room)
+            limit, known = standing.limit_of(series[:held], each, rows_between, HEAVY, room)
             independent = learned[key] / standing.memory_of(kept, held, 0, spread, learned[key])
             limits[key, 0] = max(limit * np.sqrt(standing.widened(independent, 1.0)), standing.LEAST_LIMIT)
             blocks[key, 0], counts[key, 0] = known if independent >= standing.ENOUGH else 0, 0
@@ -131,7 +133,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, ends, rows):
         is_open = opened[key] > 0
         alarm = not is_open and statistic >= 1.0
         still_open = alarm or (is_open and statistic >= ends)
-        lasts = since[key] + 1 if now > mean[key] else 0
+        lasts = since[key] + 1 if statistic > standing.STARTED else 0
         before, after, changed, of_rows = np.nan, np.nan, np.nan, np.nan
         if alarm:
             before, after, changed = mean[key], now, float(lasts)
@@ -141,4 +143,3 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, ends, rows):
         if learn[n] & 1:
             smooth[key], since[key] = now, lasts
             opened[key] = opened[key] + 1 if still_open else 0
-

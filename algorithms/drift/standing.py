@@ -23,7 +23,6 @@ LEAST_LIMIT = 0.1  # deviations
 BLOCKS = 32  # at least, before they are made longer for correlation; twice as many at most
 LEAST_BLOCKS = 12  # for a promise
 ENOUGH = 4.0  # independent rows for each column, for a promise
-HEAVY = 8  # exceedances that n counts at most: the law's tail stays heavier than an exponential one
 FEWEST_BLOCKS = 6  # for a limit
 CORRELATED = 0.15  # of neighbouring blocks, that is let pass
 CLIP = 6.0  # deviations at which values are cut
@@ -32,6 +31,7 @@ CLIP_FROM = 30  # rows of a scale before values are cut while it is learned
 NO_SPREAD, NO_SPREAD_RELATIVE = 1e-12, 1e-10  # deviations are no less, in units of x, and as a share of |mean|
 FARTHEST = 1e70  # largest |x|: sums of its squares stay finite
 TEACHES = 2  # bit of `learn`: the row is one of the reference
+STARTED = 0.25  # of the limit: above it a change has begun
 LARGEST = 3e38  # what is kept is float32
 
 
@@ -48,7 +48,9 @@ def check(owner: str, own: Slot) -> None:
     """Raises ValueError for a state that no reference can have left."""
     step, limits, blocks = int(own["step"]), own["limits"], own["blocks"]
     if step < 1 or step & (step - 1) or not (np.isfinite(limits).all() and (limits >= 0).all() and (blocks >= 0).all()):
-        raise ValueError(f"{owner}: expected a step of 1, 2, 4 .. and limits of 0 or more, got {step} and {limits.tolist()}.")
+        raise ValueError(
+            f"{owner}: expected a step of 1, 2, 4 .. and limits of 0 or more, got {step} and {limits.tolist()}."
+        )
     held = own.rows("kept")
     if held > ROOM or not np.isfinite(own["kept"][:held]).all():
         raise ValueError(f"{owner}: expected at most {ROOM} kept averages of finite numbers, got {held}.")
@@ -107,33 +109,34 @@ def thin(kept: Array, held: int, step: int, first: int) -> int:
 
 
 @compiled
-def limit_of(values: Array, rows_each: float, rows_between: float, maxima: Array) -> tuple[float, int]:
+def limit_of(values: Array, rows_each: float, rows_between: float, most: int, maxima: Array) -> tuple[float, int]:
     """What is exceeded once in rows_between rows, and by how many blocks that is known; 0 of them: it is a guess.
 
-    values (m,) with m of 1 or more: averages kept one behind the other, each for rows_each rows; maxima (m,) is room.
+    values (m,) with m of 1 or more: averages kept one behind the other, each for rows_each rows; most: that n counts, so
+    that the tail of the law stays heavier than an exponential one; maxima (m,) is room.
     """
     length = 1
     while values.size // (2 * length) >= BLOCKS:
         length *= 2
     blocks, correlation = 0, 0.0
     while True:
-        blocks, first = max(values.size // length, 1), values.size - max(values.size // length, 1) * length
+        blocks = values.size // length
+        first = values.size - blocks * length
         for b in range(blocks):
-            most = -np.inf
-            for i in range(max(first + b * length, 0), first + (b + 1) * length):
-                most = max(most, values[i])
-            maxima[b] = most
+            maxima[b] = -np.inf
+            for i in range(first + b * length, first + (b + 1) * length):
+                maxima[b] = max(maxima[b], values[i])
         correlation = _correlation(maxima[:blocks])
         if correlation <= CORRELATED + 1.0 / np.sqrt(blocks) or blocks < 2 * FEWEST_BLOCKS:
             break
         length *= 2
     ordered = maxima[:blocks]
     for b in range(1, blocks):
-        at, most = b, ordered[b]
-        while at > 0 and ordered[at - 1] > most:
+        at, value = b, ordered[b]
+        while at > 0 and ordered[at - 1] > value:
             ordered[at] = ordered[at - 1]
             at -= 1
-        ordered[at] = most
+        ordered[at] = value
     level, excess, above = 0.5 * (ordered[(blocks - 1) // 2] + ordered[blocks // 2]), 0.0, 0
     for b in range(blocks):
         if ordered[b] > level:
@@ -143,7 +146,7 @@ def limit_of(values: Array, rows_each: float, rows_between: float, maxima: Array
     if above == 0:
         return level, blocks if known else 0
     often = max(0.5 * rows_between / (length * rows_each), 1.0)
-    counted = min(above, HEAVY)
+    counted = min(above, most)
     return level + excess / above * counted * (often ** (1.0 / counted) - 1.0), blocks if known else 0
 
 
