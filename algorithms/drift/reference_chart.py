@@ -42,7 +42,7 @@ WANDER = 0.2  # of a column's variance in the means of four quarters; more: it i
 QUARTERS = 4
 GROWS = 1.5  # rows of a whitener to those of the next, while the reference lasts
 HEAVY = (6, 4)  # exceedances that count at most: lengths of rows have heavier tails than averages
-LEAST_SHARE = 0.84  # of the first column's shift, for another to be named
+LEAST_SHARE = 0.92  # of the first column's shift, for another to be named
 
 
 class ReferenceChartState(NamedTuple):
@@ -165,11 +165,12 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, ends
         usual, blocks, since, used = all_usual[key], all_blocks[key], all_since[key], all_used[key]
         teaches = learned[key] < rows if rows > 0 else learn[n] & standing.TEACHES > 0
         if limits[MEANS] == 0.0 and learn[n] & 1 and not teaches and standing.enough(learned[key], dim, first):
-            kept, held, each = all_kept[key], counts[key, 0], min(float(step[key]), 1.0 / smoothing)
+            kept, held, memory = all_kept[key], counts[key, 0], 1.0 / smoothing
+            numbers = min(float(step[key]), memory), memory, rows_between
             _choose(kept, held, mean, moments, learned[key], used)
             _whiten(moments, used, shrink, room, factor, of_means[key])
             _whiten(moments, every, shrink, room, factor, of_rows[key])
-            _limit(kept, held, mean, moments, learned[key], used, of_means[key], each, rows_between, limits, usual, blocks)
+            _limit(kept, held, mean, moments, learned[key], used, of_means[key], numbers, limits, usual, blocks)
             counts[key, 0] = 0
 
         # The first rows are the reference.
@@ -293,10 +294,11 @@ def _choose(kept, held, mean, moments, learned, used):
 
 
 @compiled
-def _limit(kept, held, mean, moments, learned, used, whitener, each, rows_between, limits, usual, blocks):
+def _limit(kept, held, mean, moments, learned, used, whitener, numbers, limits, usual, blocks):
     """Limits and usual values of both charts: the one of rows goes by the later half, which an earlier one had whitened."""
     dim, series, room = mean.size, np.empty(held), np.empty(held)
     scaled, white, columns, memory = np.empty(dim), np.empty(dim), 0.0, 0.0
+    each, of_average, rows_between = numbers
     for i in range(dim):
         if used[i]:
             memory += standing.memory_of(kept, held, i, standing.deviation(mean[i], moments[i, i], learned), learned)
@@ -314,7 +316,7 @@ def _limit(kept, held, mean, moments, learned, used, whitener, each, rows_betwee
             else:
                 series[m] = kept[m, dim]
             total += series[m] / (held - begin)
-        limit, known = standing.limit_of(series[begin:held], each, charts * rows_between, HEAVY[k], room)
+        limit, known = standing.limit_of(series[begin:held], each, of_average, charts * rows_between, HEAVY[k], room)
         if k == MEANS:
             limit *= standing.widened(independent, columns)
         usual[k], limits[k] = total, max(limit, standing.LEAST_LIMIT)

@@ -55,7 +55,7 @@ class ReferenceLevel(Learner):
     rows_between: float = 10_000.0  # from one false alarm to the next, on average at least
     rows: int = 400  # of the reference; 0: as long as rows teach the head's bit, as [drift] reference says
     smoothing: float = 0.1  # in (0, 1]; weight of a row in the moving average
-    ends: float = 0.4  # of the limit, below which an alarm is over
+    ends: float = 0.2  # of the limit, below which an alarm is over
 
     def __post_init__(self) -> None:
         standing.check_settings(self, self.rows_between, self.rows, self.smoothing, self.ends)
@@ -101,8 +101,8 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, ends, rows):
             spread, held = standing.deviation(mean[key], square[key], learned[key]), counts[key, 0]
             for i in range(held):
                 series[i] = (kept[i, 0] - mean[key]) / spread
-            each = min(float(step[key]), 1.0 / smoothing)
-            limit, known = standing.limit_of(series[:held], each, rows_between, HEAVY, room)
+            memory = 1.0 / smoothing
+            limit, known = standing.limit_of(series[:held], min(float(step[key]), memory), memory, rows_between, HEAVY, room)
             independent = learned[key] / standing.memory_of(kept, held, 0, spread, learned[key])
             limits[key, 0] = max(limit * np.sqrt(standing.widened(independent, 1.0)), standing.LEAST_LIMIT)
             blocks[key, 0], counts[key, 0] = known if independent >= standing.ENOUGH else 0, 0

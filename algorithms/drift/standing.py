@@ -109,14 +109,17 @@ def thin(kept: Array, held: int, step: int, first: int) -> int:
 
 
 @compiled
-def limit_of(values: Array, rows_each: float, rows_between: float, most: int, maxima: Array) -> tuple[float, int]:
+def limit_of(
+    values: Array, rows_each: float, memory: float, rows_between: float, most: int, maxima: Array
+) -> tuple[float, int]:
     """What is exceeded once in rows_between rows, and by how many blocks that is known; 0 of them: it is a guess.
 
-    values (m,) with m of 1 or more: averages kept one behind the other, each for rows_each rows; most: that n counts, so
-    that the tail of the law stays heavier than an exponential one; maxima (m,) is room.
+    values (m,) with m of 1 or more: averages kept one behind the other, each for rows_each rows; memory: rows that an
+    average goes back, and a block has at least; most: that n counts, so that the tail of the law stays heavier than an
+    exponential one; maxima (m,) is room.
     """
     length = 1
-    while values.size // (2 * length) >= BLOCKS:
+    while values.size // (2 * length) >= BLOCKS or (length * rows_each < memory and 2 * length <= values.size):
         length *= 2
     blocks, correlation = 0, 0.0
     while True:

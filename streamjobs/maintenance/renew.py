@@ -10,8 +10,6 @@ from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
 from streamjobs.maintenance.copies import Entry
 from streamjobs.maintenance.summary import decode_entry
-from streamjobs.stages.learner import LearnerStage
-from streamjobs.stages.names import REFERENCE
 
 
 def offsets_of(entry: Entry | None) -> Offsets | None:
@@ -30,12 +28,6 @@ def reset_snapshot(job: Job, entry: Entry) -> bytes | None:
     return None if offsets is None else job.encode(job.init(entry.key), job.names(), offsets)
 
 
-def drift_stages(job: Job) -> list[str]:
-    """The job's own stages that know what is normal."""
-    own = job.own.items()
-    return [name for name, stage in own if name == REFERENCE or (isinstance(stage, LearnerStage) and stage.watches)]
-
-
 def relearned_snapshot(job: Job, entry: Entry) -> bytes:
     """The entry's state with drift stages that begin, so that the rows to come are normal. Raises SnapshotError.
 
@@ -43,7 +35,8 @@ def relearned_snapshot(job: Job, entry: Entry) -> bytes:
     """
     states, names, offsets = decode_entry(job, entry)
     fresh = job.fresh(job.seed_of(entry.key))
-    return job.encode(states | {name: fresh[name] for name in drift_stages(job)}, names, offsets)
+    begun = {name: fresh[name] for name, stage in job.own.items() if stage.knows_normal}
+    return job.encode(states | begun, names, offsets)
 
 
 def without_offsets(entry: Entry) -> bytes | None:

@@ -48,6 +48,10 @@ class Reference(JobStage):
         require(self, "rows", self.rows >= 0, "0 or more")
         require(self, "seconds", 0 <= self.seconds < np.inf, "0 or more")
 
+    @property
+    def knows_normal(self) -> bool:
+        return True
+
     def begin(self, shape: Shape, seed: int) -> ReferenceState:
         return ReferenceState(-np.inf, 0, FIRST_HALF)
 

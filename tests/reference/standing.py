@@ -38,10 +38,10 @@ def places(rows: int, smoothing: float) -> tuple[Array, float]:
         step *= 2
 
 
-def limit(values: Array, each: float, rows_between: float, most: int) -> tuple[float, int]:
+def limit(values: Array, each: float, memory: float, rows_between: float, most: int) -> tuple[float, int]:
     """By the law of exceedances of blocks' largest values; and how many blocks there were, 0 if they do not tell."""
     length = 1
-    while len(values) // (2 * length) >= 32:
+    while len(values) // (2 * length) >= 32 or (length * each < memory and 2 * length <= len(values)):
         length *= 2
     while True:
         blocks = max(len(values) // length, 1)
@@ -83,7 +83,7 @@ def reference_level(values: Array, *, rows: int, rows_between: float, smoothing:
     mean, spread = learned.mean(), learned.std()
     at, each = places(rows, smoothing)
     series = averages(learned, smoothing)[at].astype(np.float32).astype(float)
-    most, known = limit((series - mean) / spread, each, rows_between, 5)
+    most, known = limit((series - mean) / spread, each, 1 / smoothing, rows_between, 5)
     independent = rows / memory(series, spread, rows)
     most = max(most * np.sqrt(widened(independent, 1)), 0.1)
     promised = known > 0 and independent >= 4
@@ -139,7 +139,9 @@ def reference_chart(X: Array, *, rows: int, rows_between: float, smoothing: floa
     independent = rows * columns / sum(memory(kept[:, i], spread[i], rows) for i in np.flatnonzero(used))
     charts = 2 if used.all() else 1
     series = [_length(((kept - mean) / spread)[:, used], of_used, shrink), kept_rows[len(at) // 2 :]][:charts]
-    limits = [limit(one, each, charts * rows_between, most) for one, most in zip(series, (6, 4), strict=False)]
+    limits = [
+        limit(one, each, 1 / smoothing, charts * rows_between, most) for one, most in zip(series, (6, 4), strict=False)
+    ]
     most = [max(value, 0.1) for value in (limits[0][0] * widened(independent, columns), *(value for value, _ in limits[1:]))]
     usual = [one.mean() for one in series]
     now, length, is_open, since = smooth[-1], of_rows[-1], False, [0, 0]
@@ -164,7 +166,7 @@ def reference_chart(X: Array, *, rows: int, rows_between: float, smoothing: floa
             )
             shifts = (now - mean) / spread
             order = np.argsort(-np.abs(shifts), kind="stable")[:3]
-            for place, i in enumerate(i for i in order if abs(shifts[i]) >= 0.84 * abs(shifts[order[0]])):
+            for place, i in enumerate(i for i in order if abs(shifts[i]) >= 0.92 * abs(shifts[order[0]])):
                 grown = 1 - (1 - smoothing) ** since[furthest]
                 told[n, 10 + 4 * place : 14 + 4 * place] = i, shifts[i] / grown, mean[i], spread[i]
     return told
