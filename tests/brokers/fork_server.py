@@ -64,7 +64,7 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, words: Sequence[str], env: dict[str, str], log: Path) -> ForkedWorker:
-        """words: "run", "run --debug", "inject FAULT" or "hash" with options of the hash worker, and the job file."""
+        """words: "run" with its flags, "inject FAULT" or "hash" with options of the hash worker, and the job file."""
         return ForkedWorker(self, self.ask({"start": list(words), "env": env, "log": str(log)}))
 
     def ask(self, request: dict[str, Any]) -> Any:
@@ -157,7 +157,8 @@ def _child(request: dict[str, Any]) -> None:
         if words[0] == "inject":
             fault_injection.inject(words[1])
         composition = read_job(Path(job))
-        code = run(composition.settings, lambda: core_from(composition), make_states=States, debug="--debug" in words)
+        flags = {name: f"--{name}" in words for name in ("once", "drain", "debug")}
+        code = run(composition.settings, lambda: core_from(composition), make_states=States, **flags)
     except BaseException:  # noqa: BLE001 - a child must never go on in its parent's loop
         import traceback
 
