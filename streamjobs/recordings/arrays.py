@@ -8,8 +8,9 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import NDArray
 
-from algorithms.common.protocol import Array
+Array = NDArray[Any]
 
 ENDING = ".npy"
 LARGEST_CHARACTER = 0x10FFFF
