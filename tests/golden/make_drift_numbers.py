@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-N = 720  # records of a job, three keys in turn; their numbers are cut to 3 decimals, which keeps the file small
+N = 480  # records of a job, three keys in turn; their numbers are cut to 3 decimals, which keeps the file small
 EXTRACTOR = {"name": "okfeb", "role": "track", "rank": 3, "budget": 5}
 JOBS: dict[str, dict[str, Any]] = {  # [drift] as 0.1.0's README and `init` wrote it, and every detector of that time
     "usual": {},
@@ -23,7 +23,7 @@ JOBS: dict[str, dict[str, Any]] = {  # [drift] as 0.1.0's README and `init` wrot
         "detector": {"name": "page_hinkley", "delta": 0.05, "threshold": 0.5, "forget": 0.9, "min_between": 8},
         "beside": ["last_points", "running_mean"],
     },
-    "adwin": {"extractor": "running_mean", "detector": {"name": "adwin", "confidence": 0.3}},
+    "adwin": {"extractor": {"name": "running_mean"}, "detector": {"name": "adwin", "confidence": 0.3}},
     "window_ratio": {"extractor": EXTRACTOR, "detector": {"name": "window_ratio", "short": 3, "long": 12, "ratio": 1.3}},
     "loss": {"watch": "loss", "detector": {"name": "page_hinkley", "threshold": 0.1}},
 }
