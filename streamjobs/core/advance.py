@@ -225,7 +225,7 @@ def _run_model(
         now = now._replace(L=learned)
         report.targets_clipped += clipped
     scaled, out, share = run_learners(job, live, slots, now)
-    said = choose(job, live, slots, now, out.prediction) if job.task == "classification" else None
+    said = choose(job, live, slots, now, scaled, out.prediction) if job.task == "classification" else None
     if met is not None:
         remember_choices(job, live, now, met, said, report)
         own = met.source >= 0

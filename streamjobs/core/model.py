@@ -73,8 +73,13 @@ class Choosing(NamedTuple):
         fallback = job.optional_stage("fallback", Fallback)
         return cls(job.optional_stage("smoothing", Smoothing), counts, fallback, job.rejection)
 
-    def advance(self, work: Mapping[str, Any], slots: Array, scores: Array, codes: Array, learn: Array) -> Choice:
-        """Scores (n, classes) smoothed, and the class they choose among those that may be predicted, or none: unknown."""
+    def advance(
+        self, work: Mapping[str, Any], slots: Array, scores: Array, codes: Array, learn: Array, X: Array | None = None
+    ) -> Choice:
+        """Scores (n, classes) smoothed, and the class they choose among those that may be predicted, or none: unknown.
+
+        X: scaled rows (n, width), by which a row may be unknown too; needed with `reject`.
+        """
         smoothed = None
         if self.smoothing is not None:
             scores = smoothed = self.smoothing.advance(work["smoothing"], slots, scores, learn)
@@ -84,15 +89,16 @@ class Choosing(NamedTuple):
             self.fallback.advance(work["fallback"], slots, chosen, codes, learn)
         unknown = None
         if self.reject is not None:
-            unknown = self.reject.unknown(scores, chosen)
+            assert X is not None, "what rejects looks at the rows too"
+            unknown = self.reject.unknown(scores, chosen, X)
             chosen[unknown] = -1
         return Choice(chosen, smoothed, known, labelled, unknown)
 
 
-def choose(job: Job, live: Live, slots: Array, rows: Rows, scores: Array) -> Choice:
-    """The class of each row from its scores (n, targets)."""
+def choose(job: Job, live: Live, slots: Array, rows: Rows, scaled: Array, scores: Array) -> Choice:
+    """The class of each row, scaled (n, width), from its scores (n, targets)."""
     codes = np.ascontiguousarray(rows.L[:, 0])
-    return Choosing.of(job).advance(live.work, slots, scores, codes, rows.learn)
+    return Choosing.of(job).advance(live.work, slots, scores, codes, rows.learn, scaled)
 
 
 def remember_choices(job: Job, live: Live, now: Rows, met: Matched, said: Choice | None, report: Report) -> None:

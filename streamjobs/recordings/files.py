@@ -16,7 +16,7 @@ from streamjobs.core.decoding.keys import key_bytes
 from streamjobs.core.messages import Headers, PlainRow, Stored
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.encoding import UNENCODABLE, encoder
-from streamjobs.recordings.exports import Exported, columns_of_export, exported, rows_of_export
+from streamjobs.recordings.exports import Exported, columns_of_export, exported, exported_file, rows_of_export
 from streamjobs.recordings.places import KINDS, Place, places
 from streamjobs.recordings.tables import HOW, LINES, How, Row, lines_of_file, rows_of_file
 from streamjobs.settings.paths import ABSENT, column_path
@@ -94,7 +94,7 @@ def recordings_of(path: Path, how: How = HOW) -> list[Recording]:
     """
     found = places(path)
     if len(found) == 1 and not path.is_dir() and found[0].path == path and found[0].member is None:
-        return [Recording((path.absolute().parent.name, found[0].file), found[0])]
+        return [_of_file(found[0], (path.absolute().parent.name, found[0].file))]
     exports = _exports(found)
     recordings: list[Recording] = []
     aside: list[Place] = []
@@ -104,7 +104,7 @@ def recordings_of(path: Path, how: How = HOW) -> list[Recording]:
             if (export := exports[folder]) is not None and not any(one.of is export for one in recordings):
                 recordings.append(Recording(folder, export))
         elif place.kind in KINDS:
-            recordings.append(Recording(place.parts, place))
+            recordings.append(_of_file(place, place.parts))
         else:
             aside.append(place)
     if not recordings:
@@ -114,6 +114,12 @@ def recordings_of(path: Path, how: How = HOW) -> list[Recording]:
         named = ", ".join("/".join(place.parts[1:]) for place in aside[:MOST_NAMED])
         how.tell(str(path), f"no recordings, left out: {named}" + (" ..." if len(aside) > MOST_NAMED else ""))
     return recordings
+
+
+def _of_file(place: Place, parts: tuple[str, ...]) -> Recording:
+    """A file, which a tool may have exported with several sensors in it."""
+    export = exported_file(place)
+    return Recording(parts, place) if export is None else Recording((*parts[:-1], place.stem), export)
 
 
 def _exports(found: Sequence[Place]) -> dict[tuple[str, ...], Exported | None]:
