@@ -12,6 +12,7 @@ from streamjobs.schema_registry.lookup import ready_now
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import Sent
+from tests.brokers.rekeyed import create_base, produce, rekey
 from tests.brokers.verification import replayed, verify
 from tests.brokers.workers import run_until_done
 from tests.cli.jobs import command
@@ -69,3 +70,22 @@ def _own(one: dict[str, Any]) -> dict[str, Any]:
 def _value(line: bytes) -> bytes:
     """What a line of `replay --output-dir` says that the record's value is, to the byte."""
     return line.partition(b'"value":')[2][:-1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", OF_REGISTRY)
+def test_rekey_finds_keys_in_values_whose_schema_a_registry_has(make_job: MakeJob, name: str) -> None:
+    with server.serving() as registry:
+        values = OF_REGISTRY[name](registry.url, [_own(each) for each in ROWS]).values
+        own = {**FORMATS[name].own, **writers.SETTINGS, "key": "place.floor", "fields": ["temp", "rpm"], "rekeyed": True}
+        job = make_job("rekeyed", make=False, source=own, registry={"url": registry.url})
+        create_base(job)
+        produce(job, [Sent(None, value, number % 4, ROWS[number]["at"]) for number, value in enumerate(values)])
+        produce(job, [Sent(None, b"no value of a schema", 0, writers.NOW)])
+        code, text = rekey(job, "--once")
+        assert code == 0, text
+    copies = job.inputs()
+    wanted = {value: b"%d" % one["place"]["floor"] for one, value in zip(ROWS, values, strict=True)}
+    assert len(copies) == len(values) and all(wanted[one.value] == one.key for one in copies if one.value is not None)
+    (letter,) = job.sink("dlq", committed_only=True)
+    assert dict(letter.headers())["streamjobs-error-reason"] == b"malformed"
