@@ -236,8 +236,8 @@ def test_a_preset_fills_in_only_what_is_not_set_and_check_tells_it(tmp_path, cap
 
 def test_an_unknown_preset_is_one_sentence():
     assert problems(table(source={"preset": "sensorloger"})) == [
-        "job.toml [source]: preset must be 'sensorlogger', 'sensorlogger_live', 'phyphox', 'radar', 'applewatch' or 'edgeimpulse'; got "
-        "'sensorloger'; did you mean 'sensorlogger'?"
+        "job.toml [source]: preset must be 'sensorlogger', 'sensorlogger_live', 'phyphox', 'radar', 'applewatch' or "
+        "'edgeimpulse'; got 'sensorloger'; did you mean 'sensorlogger'?"
     ]
 
 
