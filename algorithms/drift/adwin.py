@@ -2,7 +2,8 @@
 
 Source: Bifet, Gavalda (2007), ADWIN2: exponential histogram and the variance form of the cut, delta' = delta / ln n.
 Symbols: delta = confidence, M = PER_SIZE, W = all buckets, eps_cut = bound, v = variance of the window.
-Cost of a row: O(log n) for n rows in the window.  State: at most 3 x 121 + 1 numbers (5 buckets each of 24 sizes, and one).
+Cost of a row: O(log n) for n rows in the window.  State: at most 3 x 121 + 1 numbers (5 buckets each of 24 sizes, and one),
+3 more with `standardise`.
 Departs from the source: all before the strongest cut leaves at once (bucket by bucket one change alarms several times);
 a cut is looked for before equal buckets are merged; both parts hold at least 5 rows; past 2^23 rows a bucket the oldest
 one leaves. Two-sided: a fall of the mean is a change too (after < before tells). The bound is for numbers of a range of
@@ -18,16 +19,26 @@ from algorithms.common.compiled import compiled
 from algorithms.common.linalg import remove_row
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
+from algorithms.drift import standardised
 from algorithms.drift.report import COLUMNS, report, watches_one
 
 PER_SIZE = 5  # most buckets of one size
 SIZES = 24  # bucket sizes 1, 2, 4 .. 2^23
 LEAST = 5  # fewest rows on either side of a cut
+UNIT = standardised.Unit(deviations=6.0)  # a range of about 1, for which the bound is
 
 
 class AdwinState(NamedTuple):
     buckets: Array  # (b, 3) rows, mean and sum of squared deviations of each bucket, oldest first
     seen: int  # rows so far
+
+
+class ScaledAdwinState(NamedTuple):
+    """With `standardise`: buckets in deviations."""
+
+    buckets: Array
+    seen: int
+    scale: Array  # (3,) mean, variance and rows of the watched number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +58,13 @@ class Adwin(Learner):
     kind: ClassVar[str] = "drift"
     stored: ClassVar[tuple[str, ...]] = ("buckets",)
 
-    confidence: float = 0.002  # in (0, 1); about the share of false alarms that is tolerated
+    confidence: float = 0.002  # in (0, 1), no unit; about the share of false alarms that is tolerated
+    min_rows: int = 0  # a key's first rows, which raise no alarm; 0 or more
+    standardise: bool = False  # watch the number in 6 deviations from its mean: about 1 from end to end, on any data
 
     def __post_init__(self) -> None:
         require(self, "confidence", 0 < self.confidence < 1, "in (0, 1)")
+        require(self, "min_rows", self.min_rows >= 0, "0 or more")
 
     @property
     def width(self) -> int:
@@ -59,11 +73,12 @@ class Adwin(Learner):
     def room(self, field: str) -> int:
         return PER_SIZE * SIZES + 2  # a new row enters before others leave
 
-    def init(self, *, dim: int, targets: int, seed: int) -> AdwinState:
+    def init(self, *, dim: int, targets: int, seed: int) -> AdwinState | ScaledAdwinState:
         watches_one(self, dim)
-        return AdwinState(np.empty((0, 3)), 0)
+        start = AdwinState(np.empty((0, 3)), 0)
+        return ScaledAdwinState(*start, standardised.fresh()) if self.standardise else start
 
-    def dim(self, state: AdwinState) -> int:
+    def dim(self, state: AdwinState | ScaledAdwinState) -> int:
         return 1
 
     def derive(self, own: Slot) -> None:
@@ -72,19 +87,30 @@ class Adwin(Learner):
             raise ValueError(
                 f"Adwin: the state stores {held} buckets, this detector has {self.room('buckets') - 1} at most."
             )
+        if self.standardise:
+            standardised.check(type(self).__name__, own)
 
-    def recent_error(self, state: AdwinState) -> tuple[float, str] | None:
+    def recent_error(self, state: AdwinState | ScaledAdwinState) -> tuple[float, str] | None:
         if not len(state.buckets):
             return None
         rows: Array = state.buckets[:, 0]
-        return float((rows * state.buckets[:, 1]).sum() / rows.sum()), f"the {int(rows.sum())} rows of its window"
+        mean = float((rows * state.buckets[:, 1]).sum() / rows.sum())
+        if isinstance(state, ScaledAdwinState):
+            mean = UNIT.mean_of(state.scale, mean)
+        return mean, f"the {int(rows.sum())} rows of its window"
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        _loop(tuple(work), slots, X, learn, out.features, self.confidence)
+        if not self.standardise:
+            _loop(tuple(work), slots, X, learn, out.features, self.confidence, self.min_rows)
+            return
+        *own, scales, counts = work
+        scaled, back = UNIT.standardised(scales, slots, X, learn)
+        _loop((*own, counts), slots, scaled, learn, out.features, self.confidence, self.min_rows)
+        standardised.put_back(out.features, back)
 
 
 @compiled
-def _loop(work, slots, X, learn, features, confidence):
+def _loop(work, slots, X, learn, features, confidence, min_rows):
     all_buckets, seen, counts = work
     whole, cut = np.empty(3), np.empty(4)
     for n in range(len(X)):
@@ -100,7 +126,7 @@ def _loop(work, slots, X, learn, features, confidence):
         if not np.isfinite(whole[1]) or not np.isfinite(whole[2]):
             continue
         _largest_cut(buckets, count, whole, confidence, cut)
-        alarm = cut[0] > 1.0
+        alarm = cut[0] > 1.0 and seen[key] >= min_rows
         report(features[n], cut[0], alarm, cut[1], cut[2])
 
         # Drop the older part until no two parts differ, then merge.

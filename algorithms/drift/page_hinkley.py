@@ -2,10 +2,11 @@
 
 Source: Page (1954); Hinkley (1971); with the forgetting of Gama, Sebastiao, Rodrigues (2013), as MOA computes it.
 Symbols: delta = delta, lambda = threshold, alpha = forget, m_T - min m_t = statistic.
-Cost of a row: O(1).  State: 8 numbers.
+Cost of a row: O(1).  State: 8 numbers; 3 more with `standardise`.
 Readings: statistic = max(0, forget statistic + x - mean - delta), which for forget = 1 is m_T - min m_t without its sums
 that grow for ever; the mean is that of all rows since the last alarm, x included. One-sided: a rise is drift, a fall is
-not. "Before" is the mean up to the last row at which the statistic was 0, "after" the mean since.
+not. "Before" is the mean up to the last row at which the statistic was 0, "after" the mean since. With MOA's settings it is
+`standardise = true, min_rows = 30, delta = 0.005, threshold = 50`.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,11 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.workspace import Slot
+from algorithms.drift import standardised
 from algorithms.drift.report import COLUMNS, report, watches_one
+
+UNIT = standardised.Unit()
 
 
 class PageHinkleyState(NamedTuple):
@@ -26,6 +31,19 @@ class PageHinkleyState(NamedTuple):
     before: float  # mean when the statistic was last 0
     after: float  # mean of the rows since then
     after_rows: int
+
+
+class ScaledPageHinkleyState(NamedTuple):
+    """With `standardise`: means in deviations."""
+
+    seen: int
+    since: int
+    mean: float
+    statistic: float
+    before: float
+    after: float
+    after_rows: int
+    scale: Array  # (3,) mean, variance and rows of the watched number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,38 +61,57 @@ class PageHinkley(Learner):
     persisted_name: ClassVar[str] = "PageHinkley"
     kind: ClassVar[str] = "drift"
 
-    delta: float = 0.03  # rise that is tolerated, in units of the watched number; 0 or more
+    delta: float = 0.03  # rise that is tolerated, in units of the watched number (in deviations if standardised); 0 or more
     threshold: float = 0.25  # sum of excesses that alarms, in the same units; above 0
     forget: float = 1.0  # in (0, 1]; how much of the sum stays from row to row
     min_between: int = 5  # rows from one alarm (or the start) to the next, at least; 1 or more
+    min_rows: int = 0  # a key's first rows, which only teach the mean: nothing adds up, no alarm; 0 or more
+    standardise: bool = False  # watch the number in deviations from its mean, so that thresholds fit any data
 
     def __post_init__(self) -> None:
         require(self, "delta", 0 <= self.delta < np.inf, "0 or more")
         require(self, "threshold", 0 < self.threshold < np.inf, "above 0")
         require(self, "forget", 0 < self.forget <= 1, "in (0, 1]")
         require(self, "min_between", self.min_between >= 1, "1 or more")
+        require(self, "min_rows", self.min_rows >= 0, "0 or more")
 
     @property
     def width(self) -> int:
         return COLUMNS
 
-    def init(self, *, dim: int, targets: int, seed: int) -> PageHinkleyState:
+    def init(self, *, dim: int, targets: int, seed: int) -> PageHinkleyState | ScaledPageHinkleyState:
         watches_one(self, dim)
-        return PageHinkleyState(0, 0, 0.0, 0.0, 0.0, 0.0, 0)
+        start = PageHinkleyState(0, 0, 0.0, 0.0, 0.0, 0.0, 0)
+        return ScaledPageHinkleyState(*start, standardised.fresh()) if self.standardise else start
 
-    def dim(self, state: PageHinkleyState) -> int:
+    def dim(self, state: PageHinkleyState | ScaledPageHinkleyState) -> int:
         return 1
 
-    def recent_error(self, state: PageHinkleyState) -> tuple[float, str] | None:
-        return (float(state.mean), f"the {state.since} rows since the last alarm") if state.since else None
+    def derive(self, own: Slot) -> None:
+        if self.standardise:
+            standardised.check(type(self).__name__, own)
+
+    def recent_error(self, state: PageHinkleyState | ScaledPageHinkleyState) -> tuple[float, str] | None:
+        if not state.since:
+            return None
+        mean = float(state.mean)
+        if isinstance(state, ScaledPageHinkleyState):
+            mean = UNIT.mean_of(state.scale, mean)
+        return mean, f"the {state.since} rows since the last alarm"
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        settings = (self.delta, self.threshold, self.forget, self.min_between)
-        _loop(tuple(work), slots, X, learn, out.features, *settings)
+        settings = (self.delta, self.threshold, self.forget, self.min_between, self.min_rows)
+        if not self.standardise:
+            _loop(tuple(work), slots, X, learn, out.features, *settings)
+            return
+        *own, scales, counts = work
+        scaled, back = UNIT.standardised(scales, slots, X, learn)
+        _loop((*own, counts), slots, scaled, learn, out.features, *settings)
+        standardised.put_back(out.features, back)
 
 
 @compiled
-def _loop(work, slots, X, learn, features, delta, threshold, forget, min_between):
+def _loop(work, slots, X, learn, features, delta, threshold, forget, min_between, min_rows):
     seen, all_since, means, statistics, befores, afters, all_after_rows, _ = work
     for n in range(len(X)):
         key, x = slots[n], X[n, 0]
@@ -85,6 +122,8 @@ def _loop(work, slots, X, learn, features, delta, threshold, forget, min_between
             not np.isfinite(x) or not np.isfinite(mean) or not np.isfinite(statistic)
         ):  # skipped: no number, or none afterwards
             continue
+        if seen[key] < min_rows:
+            statistic = 0.0
 
         # Where the climb began splits the rows into before and after.
         before, after, after_rows = befores[key], afters[key], all_after_rows[key]

@@ -2,7 +2,7 @@
 
 Source: ours; the plain control beside Page-Hinkley and ADWIN.
 Symbols: x = the watched number; none else.
-Cost of a row: O(short + long).  State: short + long + 1 numbers.
+Cost of a row: O(short + long).  State: short + long + 1 numbers; 3 more with `standardise`.
 Readings: statistic = (mean of the last `short` rows + floor) / (mean of the up to `long` rows before + floor), above
 `ratio` an alarm; NaN until 2 `short` rows (or `long`, where that is less) lie before. After an alarm only the short window
 is kept, as the beginning of the new past.
@@ -18,12 +18,23 @@ from algorithms.common.compiled import compiled
 from algorithms.common.linalg import remove_row
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
+from algorithms.drift import standardised
 from algorithms.drift.report import COLUMNS, report, watches_one
+
+UNIT = standardised.Unit(centred=False)  # a ratio needs its zero
 
 
 class WindowRatioState(NamedTuple):
     recent: Array  # (<= short + long, 1) watched numbers, oldest first
     seen: int  # rows so far
+
+
+class ScaledWindowRatioState(NamedTuple):
+    """With `standardise`: numbers in deviations."""
+
+    recent: Array
+    seen: int
+    scale: Array  # (3,) mean, variance and rows of the watched number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +56,17 @@ class WindowRatio(Learner):
 
     short: int = 8  # rows of the newer window
     long: int = 60  # most rows of the older window
-    ratio: float = 2.0  # above 1
-    floor: float = 0.02  # 0 or more, in units of the watched number
+    ratio: float = 2.0  # above 1; no unit
+    floor: float = 0.02  # 0 or more, in units of the watched number (in deviations if standardised)
+    min_rows: int = 0  # a key's first rows, which raise no alarm; 0 or more
+    standardise: bool = False  # divide the number by its deviation, so that `floor` fits any data; its zero stays
 
     def __post_init__(self) -> None:
         require(self, "short", 1 <= self.short <= 10_000, "1 to 10000")
         require(self, "long", 1 <= self.long <= 10_000, "1 to 10000")
         require(self, "ratio", 1 < self.ratio < np.inf, "above 1")
         require(self, "floor", 0 <= self.floor < np.inf, "0 or more")
+        require(self, "min_rows", self.min_rows >= 0, "0 or more")
 
     @property
     def width(self) -> int:
@@ -61,27 +75,42 @@ class WindowRatio(Learner):
     def room(self, field: str) -> int:
         return self.short + self.long + 1  # a new row enters before the oldest leaves
 
-    def init(self, *, dim: int, targets: int, seed: int) -> WindowRatioState:
+    def init(self, *, dim: int, targets: int, seed: int) -> WindowRatioState | ScaledWindowRatioState:
         watches_one(self, dim)
-        return WindowRatioState(np.empty((0, 1)), 0)
+        start = WindowRatioState(np.empty((0, 1)), 0)
+        return ScaledWindowRatioState(*start, standardised.fresh()) if self.standardise else start
 
-    def dim(self, state: WindowRatioState) -> int:
+    def dim(self, state: WindowRatioState | ScaledWindowRatioState) -> int:
         return 1
 
     def derive(self, own: Slot) -> None:
         held, most = own.rows("recent"), self.short + self.long
         if held > most:
             raise ValueError(f"WindowRatio: the state stores {held} rows, this detector's windows have {most}.")
+        if self.standardise:
+            standardised.check(type(self).__name__, own)
 
-    def recent_error(self, state: WindowRatioState) -> tuple[float, str] | None:
-        return (float(state.recent.mean()), f"the last {len(state.recent)} rows") if len(state.recent) else None
+    def recent_error(self, state: WindowRatioState | ScaledWindowRatioState) -> tuple[float, str] | None:
+        if not len(state.recent):
+            return None
+        mean = float(state.recent.mean())
+        if isinstance(state, ScaledWindowRatioState):
+            mean = UNIT.mean_of(state.scale, mean)
+        return mean, f"the last {len(state.recent)} rows"
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        _loop(tuple(work), slots, X, learn, out.features, self.short, self.long, self.ratio, self.floor)
+        settings = (self.short, self.long, self.ratio, self.floor, self.min_rows)
+        if not self.standardise:
+            _loop(tuple(work), slots, X, learn, out.features, *settings)
+            return
+        *own, scales, counts = work
+        scaled, back = UNIT.standardised(scales, slots, X, learn)
+        _loop((*own, counts), slots, scaled, learn, out.features, *settings)
+        standardised.put_back(out.features, back)
 
 
 @compiled
-def _loop(work, slots, X, learn, features, short, long, ratio, floor):
+def _loop(work, slots, X, learn, features, short, long, ratio, floor, min_rows):
     all_recent, seen, counts = work
     for n in range(len(X)):
         key, x = slots[n], X[n, 0]
@@ -96,7 +125,7 @@ def _loop(work, slots, X, learn, features, short, long, ratio, floor):
             before = _mean(recent, max(0, count - short - long), count - short)
             after = _mean(recent, count - short, count)
             statistic = (after + floor) / (before + floor)
-        alarm = statistic > ratio
+        alarm = statistic > ratio and seen[key] >= min_rows
         report(features[n], statistic, alarm, before, after)
 
         # Keep what the windows need; after an alarm the short one.

@@ -12,6 +12,7 @@ from algorithms.common.protocol import SettingError
 from streamjobs.errors import ConfigError
 from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, detector_roles, read_learners, with_name
+from streamjobs.settings.rules.whole import check_sections
 from streamjobs.settings.sections import MOST_WAITING, HeadSection, MirrorSection, ScalingSection, Settings
 from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.sentences import Places
@@ -26,6 +27,7 @@ from streamjobs.stages.windows import Windows
 
 CLIP_TARGET = 10.0  # running deviations, where [head] does not say
 EXTRACTOR, DETECTOR, BESIDE = "drift_extractor", "drift", "beside_"  # stages of [drift]; of a control with its name
+_BY_HAND = Places("settings", {})
 _TAUGHT = ("forgetting", "delta", "intercept")  # settings in which a person's head and the population's must agree
 
 
@@ -80,13 +82,34 @@ class Composition(NamedTuple):
 
 
 def composition_of(settings: Settings) -> Composition:
-    """Of settings made by hand. Raises ConfigError for what learners refuse, and as `compose` does."""
-    names = type(settings).model_fields
-    sections = {name: section for name in names if (section := getattr(settings, name)) is not None}
-    learners, problems = read_learners(sections, Places("settings", {}))
+    """Of settings made by hand, checked as those of a job file are. Raises ConfigError with every problem."""
+    sections = _sections_of(settings)
+    learners, problems = check_sections(sections, _BY_HAND)
     if problems:
         raise ConfigError(problems)
-    return compose(settings, learners)
+    return _composed(Settings(**{name: sections.get(name) for name in Settings.model_fields}), learners)
+
+
+def derived(settings: Settings) -> Composition:
+    """Of settings made of a job's for a part of its work, which need not be a job of their own.
+
+    Raises ConfigError for what learners refuse, or does not fit together.
+    """
+    learners, problems = read_learners(_sections_of(settings), _BY_HAND)
+    if problems:
+        raise ConfigError(problems)
+    return _composed(settings, learners)
+
+
+def _sections_of(settings: Settings) -> dict[str, Any]:
+    return {name: section for name in Settings.model_fields if (section := getattr(settings, name)) is not None}
+
+
+def _composed(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
+    try:
+        return compose(settings, learners)
+    except (SettingError, ValueError) as error:
+        raise ConfigError(f"{_BY_HAND.origin}: {error}") from None
 
 
 def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:

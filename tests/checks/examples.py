@@ -31,7 +31,7 @@ class Example:
 
 
 EXAMPLES: dict[str, list[Example]] = {
-    "adwin": [Example({"confidence": 0.01})],
+    "adwin": [Example({"confidence": 0.01}), Example({"confidence": 0.1, "min_rows": 20, "standardise": True})],
     "ald": [Example({"budget": 6}), Example({"above": 0.3, "budget": 40, "ridge": 1e-9, "kernel": LAPLACIAN})],
     "block_greedy": [
         Example({"budget": 12, "block_size": 3, "regress": "nystrom"}, targets=2),
@@ -194,7 +194,7 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "stream_greedy": [Example({"budget": 10, "stop_after": 30, "regress": "nystrom", "on_swap": "reset"})],
     "taylor": [Example({"degree": 3})],
-    "window_ratio": [Example({"short": 5, "long": 20})],
+    "window_ratio": [Example({"short": 5, "long": 20}), Example({"short": 5, "long": 20, "standardise": True})],
     "wrkpca": [
         Example({"rank": 3, "budget": 6}),
         Example({"rank": 3, "budget": 5, "floor": 1.0, "censor": "moving_average", "kernel": LAPLACIAN}),

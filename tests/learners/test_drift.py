@@ -48,6 +48,12 @@ def shifted(seed: int = 0, before: int = 300, after: int = 100) -> Array:
         pytest.param("adwin", {"confidence": 0.5}, marks=pytest.mark.slow),
         ("window_ratio", {"short": 5, "long": 20, "ratio": 1.5, "floor": 0.02}),
         ("window_ratio", {"short": 3, "long": 3, "ratio": 1.1, "floor": 0.0}),
+        ("page_hinkley", {"delta": 0.03, "threshold": 0.1, "min_between": 5, "min_rows": 60}),
+        ("adwin", {"confidence": 0.5, "min_rows": 305}),
+        ("window_ratio", {"short": 3, "long": 3, "ratio": 1.1, "floor": 0.0, "min_rows": 60}),
+        ("page_hinkley", {"delta": 0.5, "threshold": 5.0, "min_between": 5, "min_rows": 30, "standardise": True}),
+        ("adwin", {"confidence": 0.1, "standardise": True}),
+        ("window_ratio", {"short": 3, "long": 3, "ratio": 1.2, "floor": 0.5, "standardise": True}),
     ],
 )
 def test_a_detector_agrees_with_its_slow_reference(name: str, chosen: dict[str, Any], seed: int) -> None:
@@ -168,3 +174,40 @@ def test_adwin_keeps_its_buckets_within_bounds_and_drops_the_oldest_when_full() 
 def test_a_detector_watches_one_number(name: str) -> None:
     with pytest.raises(SettingError, match="dim must be 1, the watched number; got 3"):
         learner_from(name, {}).init(dim=3, targets=0, seed=0)
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_the_first_rows_raise_no_alarm_and_later_changes_do(name: str) -> None:
+    values = np.concatenate([ls_errors(60, 0, 0.1), ls_errors(140, 1, 0.8), ls_errors(100, 2, 0.1), ls_errors(60, 3, 0.9)])
+    usual, late = alarms(learner_from(name, {}), values), alarms(learner_from(name, {"min_rows": 120}), values)
+    assert (usual < 120).any()
+    assert (late >= 120).all()
+    assert (late >= 300).any()
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [
+        ("page_hinkley", {"delta": 0.5, "threshold": 5.0, "min_rows": 30}),
+        ("adwin", {"confidence": 0.1}),
+        ("window_ratio", {"floor": 0.5, "ratio": 1.5}),
+    ],
+)
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
+def test_standardised_thresholds_find_the_same_in_any_unit(name: str, chosen: dict[str, Any], factor: float) -> None:
+    detector, values = learner_from(name, chosen | {"standardise": True}), shifted()
+    one, other = watch(detector, values), watch(detector, values * factor)
+    assert one[:, ALARM].any()
+    np.testing.assert_array_equal(other[:, ALARM], one[:, ALARM])
+    np.testing.assert_allclose(other[:, [BEFORE, AFTER]], factor * one[:, [BEFORE, AFTER]], rtol=1e-7, atol=1e-9 * factor)
+    assert np.nanmax(one[one[:, ALARM] == 1][:, AFTER]) == pytest.approx(0.5, abs=0.2)  # in units of the values
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_a_state_has_a_scale_only_where_values_are_standardised(name: str) -> None:
+    plain, scaled = (learner_from(name, {"standardise": on}).init(dim=1, targets=0, seed=0) for on in (False, True))
+    assert scaled._fields == (*plain._fields, "scale")
+    detector = learner_from(name, {"standardise": True})
+    for broken in ([0.0, -1.0, 3.0], [0.0, 1.0, -1.0], [0.0, 1.0, 0.5]):
+        with pytest.raises(ValueError, match="expected a scale of mean, variance and a count of rows"):
+            detector.run(scaled._replace(scale=np.array(broken)), [[1.0]])

@@ -1,0 +1,78 @@
+"""A watched number in deviations of its key's own: what `standardise = true` puts before a detector with thresholds.
+
+A detector then has one more state field, `scale`, behind its others; without the setting it has none. Mean and deviation
+are those of the rows before this one. After MEMORY rows old ones fade, so a level that lasts becomes the usual one.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.protocol import Array, unknown
+from algorithms.common.workspace import Slot
+from algorithms.drift.report import AFTER, BEFORE
+
+MEAN, VARIANCE, ROWS, SCALE = 0, 1, 2, 3  # columns of `scale`, and how many
+MEMORY = 1000  # rows that mean and deviation go back
+NO_SPREAD, NO_SPREAD_RELATIVE = 1e-12, 1e-10  # deviations up to this, or this share of |mean|: the number stands still
+FARTHEST = 1e150  # largest |x|: squares stay finite
+
+
+def fresh() -> Array:
+    """The scale of a key that has seen nothing."""
+    return np.zeros(SCALE)
+
+
+def check(owner: str, own: Slot) -> None:
+    """Raises ValueError for a scale that no rows can have left."""
+    scale = own["scale"]
+    if not (np.isfinite(scale).all() and scale[VARIANCE] >= 0 and scale[ROWS] >= 0 and scale[ROWS] == int(scale[ROWS])):
+        raise ValueError(f"{owner}: expected a scale of mean, variance and a count of rows, got {scale.tolist()}.")
+
+
+class Unit(NamedTuple):
+    """What one is, in deviations of the watched number, and whether its mean becomes 0."""
+
+    deviations: float = 1.0
+    centred: bool = True
+
+    def standardised(self, scales: Array, slots: Array, X: Array, learn: Array) -> tuple[Array, Array]:
+        """X (n, 1) in this unit, and by row (n, 2) what leads back: its zero and its size. Learns what `learn` allows.
+
+        Values without a scale yet are 0.
+        """
+        scaled, back = unknown(X.shape), unknown((len(X), 2))
+        _standardise(scales, slots, X, learn, self.deviations, self.centred, scaled, back)
+        return scaled, back
+
+    def mean_of(self, scale: Array, mean: float) -> float:
+        """A mean of standardised values back in units of the watched number, by the newest scale."""
+        zero = scale[MEAN] if self.centred else 0.0
+        return float(zero + mean * self.deviations * np.sqrt(scale[VARIANCE]))
+
+
+def put_back(features: Array, back: Array) -> None:
+    """The means that a detector reports, back in units of the watched number, in place."""
+    for column in (BEFORE, AFTER):
+        features[:, column] = back[:, 0] + back[:, 1] * features[:, column]
+
+
+@compiled
+def _standardise(scales, slots, X, learn, deviations, centred, scaled, back):
+    for n in range(len(X)):
+        scale, x = scales[slots[n]], X[n, 0]
+        if not np.isfinite(x):
+            continue
+        x = min(max(x, -FARTHEST), FARTHEST)
+        mean, deviation = scale[MEAN], np.sqrt(scale[VARIANCE])
+        zero = mean if centred else 0.0
+        stands_still = not deviation > max(NO_SPREAD, NO_SPREAD_RELATIVE * abs(mean))
+        scaled[n, 0] = 0.0 if stands_still else (x - zero) / (deviations * deviation)
+        back[n, 0], back[n, 1] = zero, deviations * deviation
+        if learn[n] & 1:
+            scale[ROWS] += 1.0
+            rate = max(1.0 / scale[ROWS], 1.0 / MEMORY)
+            gap = x - mean
+            scale[MEAN] += rate * gap
+            scale[VARIANCE] = (1.0 - rate) * (scale[VARIANCE] + rate * gap * gap)
