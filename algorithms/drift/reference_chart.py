@@ -41,6 +41,7 @@ NAMES = 1  # place of the first in `column_chart.CHART_NAMES`
 WANDER = 0.2  # of a column's variance in the means of four quarters; more: it is left out
 QUARTERS = 4
 GROWS = 1.5  # rows of a whitener to those of the next, while the reference lasts
+MOST_MEANS, MOST_ROWS = 25.0, 3.0  # limits are no further above what is usual, no more times it; so far off always alarms
 HEAVY = (6, 4)  # exceedances that count at most: lengths of rows have heavier tails than averages
 LEAST_SHARE = 0.92  # of the first column's shift, for another to be named
 
@@ -319,8 +320,9 @@ def _limit(kept, held, mean, moments, learned, used, whitener, numbers, limits, 
         limit, known = standing.limit_of(series[begin:held], each, of_average, charts * rows_between, HEAVY[k], room)
         if k == MEANS:
             limit *= standing.widened(independent, columns)
-        usual[k], limits[k] = total, max(limit, standing.LEAST_LIMIT)
-        blocks[k] = known if independent >= standing.ENOUGH * columns else 0
+        most = total + MOST_MEANS if k == MEANS else total * MOST_ROWS
+        usual[k], limits[k] = total, min(max(limit, standing.LEAST_LIMIT), max(most, standing.LEAST_LIMIT))
+        blocks[k] = known if independent >= standing.ENOUGH * columns and limit <= limits[k] else 0
 
 
 @compiled

@@ -18,6 +18,7 @@ from algorithms.common.workspace import Slot
 from algorithms.drift import standing
 from algorithms.drift.report import LONG_COLUMNS, report, report_more, watches_one
 
+MOST = 4.0  # deviations: a level so much higher alarms, also after a reference too short to say how rare that is
 HEAVY = 5  # exceedances that count at most: errors have heavier tails than averages of columns
 
 
@@ -104,8 +105,10 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, ends, rows):
             memory = 1.0 / smoothing
             limit, known = standing.limit_of(series[:held], min(float(step[key]), memory), memory, rows_between, HEAVY, room)
             independent = learned[key] / standing.memory_of(kept, held, 0, spread, learned[key])
-            limits[key, 0] = max(limit * np.sqrt(standing.widened(independent, 1.0)), standing.LEAST_LIMIT)
-            blocks[key, 0], counts[key, 0] = known if independent >= standing.ENOUGH else 0, 0
+            limit = max(limit * np.sqrt(standing.widened(independent, 1.0)), standing.LEAST_LIMIT)
+            kept_promise = independent >= standing.ENOUGH and limit <= MOST
+            limits[key, 0], counts[key, 0] = min(limit, MOST), 0
+            blocks[key, 0] = known if kept_promise else 0
 
         # The first rows are the reference.
         if limits[key, 0] == 0.0:
@@ -136,7 +139,8 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, ends, rows):
         lasts = since[key] + 1 if statistic > standing.STARTED else 0
         before, after, changed, of_rows = np.nan, np.nan, np.nan, np.nan
         if alarm:
-            before, after, changed = mean[key], now, float(lasts)
+            before, changed = mean[key], float(lasts)
+            after = mean[key] + (now - mean[key]) / (1.0 - (1.0 - smoothing) ** lasts)  # of so many rows on this level
             of_rows = float(learned[key]) if blocks[key, 0] > 0 else -float(learned[key])
         report(features[n], 0.0 if is_open and not still_open else statistic, alarm, before, after)
         report_more(features[n], changed, still_open, True, 1.0, of_rows)

@@ -35,6 +35,13 @@ def test_a_reference_that_stands_still_is_above_the_published_f1():
     assert scores.far <= skab.BARS["FAR"]
 
 
+def test_a_job_with_a_reference_is_above_the_published_f1():
+    scores = skab.scored((one, skab.job(one)) for one in skab.experiments()[1:12:2])
+    print(scores)
+    assert scores.f1 >= 0.78
+    assert scores.far <= skab.BARS["FAR"]
+
+
 @pytest.mark.parametrize(("detected", "expected"), [([100.0], 1.0), ([160.0], 0.0), ([100.0, 130.0], 1.0), ([], -1.0)])
 def test_nab_counts_the_earliest_detection_of_a_window(detected, expected):
     score, windows = skab.nab(np.array(detected), np.array([100]), np.arange(400.0))

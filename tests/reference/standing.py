@@ -86,7 +86,8 @@ def reference_level(values: Array, *, rows: int, rows_between: float, smoothing:
     most, known = limit((series - mean) / spread, each, 1 / smoothing, rows_between, 5)
     independent = rows / memory(series, spread, rows)
     most = max(most * np.sqrt(widened(independent, 1)), 0.1)
-    promised = known > 0 and independent >= 4
+    promised = known > 0 and independent >= 4 and most <= 4
+    most = min(most, 4.0)
     told, now, is_open, since = (
         [(0, 0, np.nan, np.nan, np.nan, 0, 0, 1, np.nan)] * rows,
         averages(learned, smoothing)[-1],
@@ -98,7 +99,7 @@ def reference_level(values: Array, *, rows: int, rows_between: float, smoothing:
         statistic = max(0.0, (now - mean) / spread / most)
         alarm, is_open, said = _row(statistic, is_open, ends)
         since = since + 1 if statistic > 0.25 else 0
-        more = (mean, now, since) if alarm else (np.nan, np.nan, np.nan)
+        more = (mean, mean + (now - mean) / (1 - (1 - smoothing) ** since), since) if alarm else (np.nan, np.nan, np.nan)
         told.append((said, alarm, *more, is_open, 1, 1, (rows if promised else -rows) if alarm else np.nan))
     return np.array(told, float)
 
@@ -142,8 +143,9 @@ def reference_chart(X: Array, *, rows: int, rows_between: float, smoothing: floa
     limits = [
         limit(one, each, 1 / smoothing, charts * rows_between, most) for one, most in zip(series, (6, 4), strict=False)
     ]
-    most = [max(value, 0.1) for value in (limits[0][0] * widened(independent, columns), *(value for value, _ in limits[1:]))]
+    wanted = [limits[0][0] * widened(independent, columns), *(value for value, _ in limits[1:])]
     usual = [one.mean() for one in series]
+    most = [max(0.1, min(one, far)) for one, far in zip(wanted, (usual[0] + 25, 3 * usual[-1]), strict=False)]
     now, length, is_open, since = smooth[-1], of_rows[-1], False, [0, 0]
     for n in range(rows, len(X)):
         scaled = np.clip((X[n] - mean) / spread, -CLIP, CLIP)
@@ -156,7 +158,7 @@ def reference_chart(X: Array, *, rows: int, rows_between: float, smoothing: floa
         alarm, is_open, said = _row(statistic, is_open, ends)
         told[n, [0, 1, 5, 6, 7]] = said, alarm, is_open, 1, 1
         if alarm:
-            promised = limits[furthest][1] > 0 and independent >= 4 * columns
+            promised = limits[furthest][1] > 0 and independent >= 4 * columns and wanted[furthest] <= most[furthest]
             told[n, [2, 3, 4, 8, 9]] = (
                 usual[furthest],
                 values[furthest],
