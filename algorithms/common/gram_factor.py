@@ -28,7 +28,7 @@ def whiten(U: Array, count: int, k: Array) -> None:
         if j < whole:
             k1, k2, k3, k4 = k[j], k[j + 1], k[j + 2], k[j + 3]
             row1, row2, row3, row4 = U[j], U[j + 1], U[j + 2], U[j + 3]
-            for t in range(last, count):
+            for t in range(np.uint64(last), np.uint64(count)):  # of signed ones numba looks for negative indices
                 k[t] -= row1[t] * k1 + row2[t] * k2 + row3[t] * k3 + row4[t] * k4
 
 

@@ -71,7 +71,7 @@ def sketched_kernel(
         raise SettingError(f"sketched_kernel: map must be 'augmented' or 'printed'; got {map!r}.")
     later = [] if refresh_every < 1 else list(range(budget + refresh_every - 1, len(X), refresh_every))
     rows = [drawn_row(seed, i, sketch_rows, sketch_blocks) for i in (*range(budget), *later)]
-    columns, signs = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
+    columns, signs = np.array([row[0] for row in rows], np.int32), np.array([row[1] for row in rows], np.int8)
     S = s_p(columns[:budget], signs[:budget], sketch_rows)
     entered, chosen = X[[*range(budget), *later]], X[drawn_landmarks(seed, budget, landmarks)]
     own = gram(kernel, chosen, chosen)

@@ -1,4 +1,4 @@
-"""Incremental randomized sketches of a kernel matrix, and the feature map they define: NumPy, once in `refresh_every` rows.
+"""Incremental randomized sketches of a kernel matrix, and the feature map they define, once in `refresh_every` rows.
 
 Source: Zhang, Liao, "Incremental randomized sketching for online kernel learning", sections 3 and 4, in its letters.
 S_p = the sparse Johnson-Lindenstrauss transform, a row per row of x that entered, with one nonzero sign / sqrt(d) in each of
@@ -8,8 +8,10 @@ Phi_pm = S_p' K S_m. A row enters by rank-one modifications, and leaves by the s
 
 import numpy as np
 
+from algorithms.common.compiled import compiled
 from algorithms.common.eigen import symmetric
-from algorithms.common.kernels import Kernel, gram
+from algorithms.common.kernels import Kernel, fill_row, gram, own_value
+from algorithms.common.linalg import solve_lower, solve_lower_transposed
 from algorithms.common.protocol import Array
 from algorithms.common.randomness import uniform
 
@@ -67,16 +69,32 @@ def modify(
 ) -> None:
     """x, whose row of S_p has these columns and signs, enters (sign 1) or leaves (-1) the sketches of the other rows.
 
-    The landmarks stay, so that of Phi_pm's three modifications one is left.
+    The landmarks stay, so that of Phi_pm's three modifications one is left. columns int32, signs int8.
     """
-    size, scale = len(pp), columns.shape[1] ** -0.5
-    s = np.bincount(own[0], own[1] * scale, size)
-    with np.errstate(over="ignore", invalid="ignore"):
-        psi = gram(kernel, x[None], others)[0]
-        along = np.bincount(columns.ravel(), (psi[:, None] * signs * scale).ravel(), size)  # psi' S_p
-        R = (sign * s)[:, None] * (along + 0.5 * gram(kernel, x[None], x[None])[0] * s)
-        pp += R + R.T
-        pm += (sign * s)[:, None] * gram(kernel, x[None], landmarks)
+    _modify(kernel.code, x, *own, others, columns, signs, landmarks, pp, pm, sign)
+
+
+@compiled
+def _modify(code, x, own_columns, own_signs, others, columns, signs, landmarks, pp, pm, sign):
+    size, scale = len(pp), 1.0 / np.sqrt(own_columns.size)
+    psi = np.empty(max(len(others), len(landmarks)))
+    along, own = np.zeros(size), np.zeros(size)  # psi' S_p, and x's row of S_p
+    fill_row(code, others, len(others), x, psi)
+    for i in range(len(others)):
+        for b in range(own_columns.size):
+            along[columns[i, b]] += psi[i] * (signs[i, b] * scale)
+    for b in range(own_columns.size):
+        own[own_columns[b]] += own_signs[b] * scale
+    half = 0.5 * own_value(code, x)
+    fill_row(code, landmarks, len(landmarks), x, psi)
+    for b in range(own_columns.size):
+        i = own_columns[b]
+        for j in range(size):
+            change = sign * own[i] * (along[j] + half * own[j])
+            pp[i, j] += change
+            pp[j, i] += change
+        for j in range(len(landmarks)):
+            pm[i, j] += sign * own[i] * psi[j]
 
 
 def printed_map(pp: Array, pm: Array, rank: int) -> Array | None:
@@ -131,12 +149,22 @@ def projected(Q: Array, own: Array, on_landmarks: Array) -> Array | None:
     root = lower_factor(inner)
     with np.errstate(over="ignore", invalid="ignore"):
         if root is not None:
-            w: Array = np.linalg.solve(root.T, np.linalg.solve(root, Q.T @ on_landmarks))
+            w: Array = np.ascontiguousarray((Q.T @ on_landmarks).T)  # a function's in each row
+            _solve(root, w)
+            w = np.ascontiguousarray(w.T)
         else:
             values, V = symmetric(inner, len(inner))
             kept = int((values > CUT * values[0]).sum())
             w = V[:, :kept] @ ((V[:, :kept].T @ (Q.T @ on_landmarks)) / values[:kept, None])
     return w if in_range(w) else None
+
+
+@compiled
+def _solve(L, rows):
+    """(L L')^-1 of each row, in place."""
+    for row in rows:
+        solve_lower(L, len(L), row)
+        solve_lower_transposed(L, len(L), row)
 
 
 def lower_factor(M: Array) -> Array | None:

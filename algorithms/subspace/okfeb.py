@@ -20,11 +20,12 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.eigen import square_root
-from algorithms.common.kernels import Kernel, fill_row, own_value, value
+from algorithms.common.kernels import Kernel, fill_row, own_value
 from algorithms.common.linalg import missing, put, remove_at, remove_row, remove_row_and_column, transposed_product
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
 from algorithms.subspace import budget_steps as bud
+from algorithms.subspace import okfeb_steps as steps
 from algorithms.subspace import projection as sub
 from algorithms.subspace.budget_steps import EVICTIONS, NEWEST, STEP_RULES, Rules
 
@@ -33,7 +34,6 @@ PRESETS: dict[str | None, dict[str, Any]] = {
     "track": {"update": "parametric", "evict": "projected", "decay": 0.97, "censor": "off"},
     "head": {"update": "nonparametric", "evict": "decayed_norm", "decay": 1.0, "censor": "moving_average"},
 }
-FAR = 0.99  # share of kappa(x, x) above which x counts as missed altogether
 
 
 class OkfebState(NamedTuple):
@@ -262,7 +262,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
         ls_error = sub.project(factor, count, inner, solver, k, kxx, b, q)
         out.ls_error[n] = ls_error
         if rules.on_support:
-            _on_support(roots[key], factor, count, q, mixed, out.features[n])
+            steps.on_support(roots[key], factor, count, q, mixed, out.features[n])
         elif np.isfinite(ls_error):
             sub.coordinates(rotation, q, out.features[n])
         if not learns:
@@ -275,9 +275,9 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
             counts[key, 3] = bud.remember(recents[key], counts[key, 3], rules.window, ls_error)
 
         # Rows that the subspace misses altogether, a budget of them in a row: plant it on them.
-        if ls_error <= FAR * kxx:
+        if ls_error <= steps.FAR * kxx:
             counts[key, 4] = 0
-        elif _new_place(code, fars[key], counts[key], x, kxx, rules.budget):
+        elif steps.new_place(code, fars[key], counts[key], x, kxx, rules.budget):
             count = rules.budget
             if listens:
                 for i in range(count):
@@ -294,7 +294,9 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
             counts[key, 4] = 0
             curvature[key] = 0.0
             out.admitted[n], out.evicted[n] = 1, 1
-            _turn(basis, n, listens, gram, factor, count, rules, trial, image, inner, solver, rotation, roots[key], turned)
+            steps.turn(
+                basis, n, listens, gram, factor, count, rules, trial, image, inner, solver, rotation, roots[key], turned
+            )
             continue
 
         # Censor what is captured well enough, and what is stored already.
@@ -348,63 +350,4 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
         counts[key, 1] = count
         counts[key, 2] = count
 
-        _turn(basis, n, listens, gram, factor, count, rules, image, image, inner, solver, rotation, roots[key], turned)
-
-
-@compiled
-def _turn(basis, n, listens, gram, factor, count, rules, shared, image, inner, solver, rotation, root, turned):
-    """What follows from a new A, and for a head the way w' = R'^-T L'^T L R^-1 w from the old coordinates to the new.
-
-    `shared` holds the rows of K(S', S) A: new support S', old support S, old A.
-    """
-    if listens:
-        sub.cross(factor, shared, count, turned)
-        sub.leave_basis(rotation, turned)
-    sub.refresh(gram, factor, count, rules.ridge, image, inner, solver, rotation)
-    if listens and sub.enter_basis(rotation, turned):
-        sub.announce(basis, n, turned)
-    if rules.on_support:
-        square_root(gram, count, root)
-
-
-@compiled
-def _new_place(code, far, counts, x, kxx, budget):
-    """Append x to the rows missed in a row, unless it repeats one of them; True when `budget` of them lie together.
-
-    Together: each resembles another one (rho^2 > .01). Outliers that have nothing in common are no new subspace: the
-    oldest of them is dropped and what was learned stays.
-    """
-    m = counts[4]
-    for i in range(m):
-        if kxx + value(code, far[i], far[i]) - 2.0 * value(code, far[i], x) <= 1e-12 * kxx:
-            return False
-    put(far[m], x)
-    counts[4] = m + 1
-    if m + 1 < budget:
-        return False
-    for i in range(budget):
-        best = 0.0
-        for j in range(budget):
-            if j != i:
-                both = value(code, far[i], far[j])
-                best = max(best, both * both / value(code, far[j], far[j]))
-        if not best > (1.0 - FAR) * value(code, far[i], far[i]):
-            remove_row(far, 0, budget)
-            counts[4] = budget - 1
-            return False
-    return True
-
-
-@compiled
-def _on_support(root, factor, count, q, mixed, features):
-    """z = K^(1/2) A q, in the order of the support; what a budget not yet full leaves free is 0."""
-    for i in range(count):
-        total = 0.0
-        for c in range(q.size):
-            total += factor[i, c] * q[c]
-        mixed[i] = total
-    for i in range(features.size):
-        features[i] = 0.0
-    for i in range(count):
-        for j in range(count):
-            features[i] += root[i, j] * mixed[j]
+        steps.turn(basis, n, listens, gram, factor, count, rules, image, image, inner, solver, rotation, roots[key], turned)

@@ -70,6 +70,7 @@ kernel = {{ name = "gaussian", bandwidth = {bandwidth} }}  # about the square ro
 [drift]
 watch = "columns"  # columns | ls_error | loss; the numbers of a row as they come, or an error of the learner
 false_alarms = "1 per 10000 rows"  # most that a key may have while nothing changes{per_time}
+# reference = "first 2h"  # normal for good, such as of a machine; absent: what lasts becomes normal
 
 [sinks]  # absent: <topic>.predictions, .alarms, .dlq; "" turns one off (never dlq)
 version = 2  # of the records: one type a field; 'streamjobs schema JOB --outputs' describes them
@@ -99,6 +100,9 @@ def init(
     broker: Annotated[str | None, typer.Option(help="The broker, such as kafka://localhost:9092.")] = None,
     records: Annotated[int, typer.Option(min=1, help="With --from-topic: most records to read.")] = 2000,
     seconds: Annotated[float, typer.Option(min=0, help="With --from-topic: most seconds to wait for them.")] = 5.0,
+    preset: Annotated[
+        str | None, typer.Option(help="Without data: the tool that records will be of, such as sensorlogger_live.")
+    ] = None,
     topic: Annotated[str | None, typer.Option(help="The input topic; absent: imu, or that of --from-topic.")] = None,
     key: Annotated[str | None, typer.Option(help="Column that says whose a row is.")] = None,
     label: Annotated[str | None, typer.Option(help="Column with the label; '' for none.")] = None,
@@ -128,6 +132,8 @@ def init(
         raise ConfigError(f"--missing must be {', '.join(questions.POLICIES)}; got {missing!r}.")
     if sample is not None and from_topic is not None:
         raise ConfigError("--sample and --from-topic both name the data; give one of them.")
+    if preset is not None and (sample is not None or from_topic is not None):
+        raise ConfigError("--preset is for a job without data: --sample and --from-topic tell the tool themselves.")
     asks = not yes and questions.at_a_terminal()
     written = Written(topic or from_topic or "imu", broker or BROKER, "json", time_zone, missing)
     guessed, chosen = None, Chosen(key=key, label=label)
@@ -137,7 +143,9 @@ def init(
         guess_with = found.guess
     elif sample is not None:
         guess_with = _file(sample, how_of(separator, decimal))
-    if sample is not None or from_topic is not None:
+    elif preset is not None:
+        guess_with = _of_preset(preset)
+    if sample is not None or from_topic is not None or preset is not None:
         guessed = questions.asked(guess_with, chosen)[0] if asks else guess_with(chosen)
         written = _completed(written, guessed, asks)
     try:
@@ -156,6 +164,12 @@ def _file(sample: Path, how: "How") -> "Callable[[Chosen], Guess]":
     return lambda chosen: guess(sample, how, chosen)
 
 
+def _of_preset(name: str) -> "Callable[[Chosen], Guess]":
+    from streamjobs.recordings.guess_preset import guess_of_preset
+
+    return lambda chosen: guess_of_preset(name)
+
+
 class _Topic(NamedTuple):
     format: str
     guess: "Callable[[Chosen], Guess]"
@@ -166,10 +180,14 @@ def _topic(topic: str, url: str | None, records: int, seconds: float) -> _Topic:
     from streamjobs.commands.recordings.topic_sample import sample_of, shares
     from streamjobs.job_files import broker_of
     from streamjobs.recordings.guess import guess_rows
+    from streamjobs.recordings.guess_preset import guess_of_preset, live_preset
 
     sample = sample_of(broker_of(url), topic, records, seconds)
     for line in shares(sample):
         note(f"topic {topic}: {line}")
+    live = live_preset(sample.rows)
+    if live is not None:
+        return _Topic(sample.format, lambda chosen: guess_of_preset(live.name, sample.rows))
     owners = sample.owners if any(sample.owners) else None
     return _Topic(sample.format, lambda chosen: guess_rows(sample.rows, f"topic {topic}", chosen, owners=owners))
 
@@ -187,6 +205,9 @@ def _completed(written: Written, guessed: "Guess", asks: bool) -> Written:
 
 
 def _next(guessed: "Guess | None", file: Path, sample: Path | None) -> str:
+    if guessed is not None and guessed.preset is not None and "sensors" in guessed.preset.source:
+        name = shlex.quote(str(file))
+        return f"wrote {file}. Next: streamjobs check {name}; streamjobs topics create {name}; streamjobs run {name}"
     replay = ["streamjobs", "replay", str(file), "--input", str(sample) if sample is not None else "recording.csv"]
     if guessed is not None and guessed.key is None and guessed.preset is not None and guessed.preset.export is not None:
         replay += ["--key-from", "file"]
@@ -259,6 +280,9 @@ def _x(guessed: "Guess | None") -> tuple[int, str]:
         assert guessed.dim is not None
         return guessed.dim, f"x = {_quoted(guessed.x)}  # the field that holds x as a list\ndim = {guessed.dim}"
     why = "the numbers that make x, in this order"
+    if guessed is not None and guessed.preset is not None and "sensors" in guessed.preset.source:
+        each = ", ".join(guessed.preset.source["sensors"]["each"])
+        return len(fields), f"# [source.sensors]: {each}, as the preset sets them: {', '.join(fields)}"
     if guessed is not None and guessed.preset is not None and fields == guessed.preset.source["fields"]:
         return len(fields), f"# {listed}  # as the preset sets them"
     if guessed is not None:
@@ -353,10 +377,11 @@ def _said(guessed: "Guess", written: Written) -> Iterator[str]:
     found += [f"time {guessed.time} ({unit})"] if guessed.time else []
     found += [f"label {guessed.label} ({guessed.task})"] if guessed.label else []
     found += [f"{guessed.rate:g} Hz"] if guessed.rate else []
-    if found:
+    if found and guessed.rows:
         yield _comment(f"guessed from {guessed.rows:,} rows: {'; '.join(found)}. Check it in the file.")
     if guessed.preset is not None:
-        yield f"the sample is of {guessed.preset.tool}: preset {guessed.preset.name!r}"
+        of = "the sample is" if guessed.rows else "records will be"
+        yield f"{of} of {guessed.preset.tool}: preset {guessed.preset.name!r}"
         yield from guessed.preset.notes
     for what, why in guessed.choose.items():
         if what == "time_zone" and written.time_zone is not None:

@@ -147,8 +147,8 @@ def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm | TypedAlarm:
         after=after,
         size=None if before is None or after is None or before <= 0 else after / before,
         evidence=float(verdict[STATISTIC]),
-        false_alarms=drift.false_alarms,
-        reference=_whole(verdict[REFERENCE]),
+        false_alarms=None if verdict[REFERENCE] < 0 else drift.false_alarms,
+        reference=_whole(abs(verdict[REFERENCE])),
         warm_up=int(told[WATCHED]),
         model=job.model,
     )

@@ -9,29 +9,24 @@ import numpy as np
 
 from algorithms import Learner
 from algorithms.common.protocol import State
-from algorithms.drift.report import watches_columns
 from streamjobs.core.decoding.keys import KeyAll, keyed
 from streamjobs.core.decoding.records import Decoded
 from streamjobs.core.decoding.schemas import Schemas
 from streamjobs.core.decoding.time_units import job_decoder, time_judge
 from streamjobs.core.decoding.unwrap import make_schemas
 from streamjobs.core.decoding.wire_format import Definition
+from streamjobs.core.job_stages import described_by, stages_of
 from streamjobs.core.messages import Record
 from streamjobs.core.state import held_stages, migration, snapshot
-from streamjobs.core.state.population import Population, begin_head
+from streamjobs.core.state.population import Population
 from streamjobs.core.state.population import decode as decode_population
 from streamjobs.core.state.snapshot import Snapshot
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.settings.composition import Composition, Watch, composition_of
 from streamjobs.settings.sections import Settings
-from streamjobs.stages.alarms import Alarms
-from streamjobs.stages.class_counts import ClassCounts
-from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.fill import FillState
-from streamjobs.stages.idle import Idle
-from streamjobs.stages.learner import LearnerStage
-from streamjobs.stages.names import ALARMS, BOOKS, CLIP, FILL, IDLE, LEARNER, MAP, ORDER, SCALING, SENSORS
-from streamjobs.stages.order import Order, OrderState
+from streamjobs.stages.names import FILL, ORDER, SENSORS
+from streamjobs.stages.order import OrderState
 from streamjobs.stages.reject import Rejection
 from streamjobs.stages.sensors import SensorsState
 from streamjobs.stages.stage import JobStage, Shape, refuse
@@ -100,7 +95,7 @@ class Job(NamedTuple):
                 targets=targets,
                 taught=0 if others is None else others.rows,
             ),
-            keyed=keyed(settings.source),
+            keyed=keyed(settings.source, schemas=schemas),
             decode=job_decoder(composition, settings.source, schemas),
             schemas=schemas,
             fingerprint=blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).digest(),
@@ -115,7 +110,7 @@ class Job(NamedTuple):
 
     def on_partitions(self, partitions: int) -> "Job":
         """The job that refuses a record on another partition than its key's, see `decoding.keys`."""
-        return self._replace(keyed=keyed(self.settings.source, partitions))
+        return self._replace(keyed=keyed(self.settings.source, partitions, self.schemas))
 
     def time_unit_of(self, record: Record) -> str | None:
         """The unit in which the record's time must be; None where it does not tell."""
@@ -342,71 +337,6 @@ class Job(NamedTuple):
         states = self.fresh(0) | self.shared
         for name, stage in self.stages.items():
             stage.warm_up(states[name], self.shape)
-
-
-def stages_of(composition: Composition, population: Population | None, targets: int, known: int) -> dict[str, JobStage]:
-    """The stages of a job by name, in the order rows pass them. A new stage is a line here and a line in `core.advance`.
-
-    targets: columns of a prediction; known: classes that a new key knows from the population.
-    """
-    source, drift, sensors = composition.settings.source, composition.settings.drift, composition.sensors
-    start = None if population is None else begin_head(population, composition.learner, targets)
-    in_order: dict[str, JobStage | None] = {
-        FILL: composition.fill,
-        SENSORS: sensors,
-        ORDER: Order(policy=source.late, lateness=0.0 if sensors else source.lateness, duplicates=source.duplicates),
-        IDLE: Idle(after=drift.idle) if drift is not None and drift.idle else None,
-        "windows": composition.windows,
-        "waiting": composition.waiting,
-        CLIP: composition.clip,
-        SCALING: _learner(composition.scaling, population and population.scaling),
-        MAP: _learner(composition.map, population and population.map),
-        LEARNER: LearnerStage(learner=composition.learner, predicts=True, start=start),
-        **_drift(composition.watches),
-        ALARMS: _alarms(composition) if "alarms" in composition.sinks else None,
-        "smoothing": composition.smoothing,
-        "fallback": Fallback() if composition.falls_back else None,
-        BOOKS: ClassCounts(classes=targets if composition.task == "classification" else 0, given=known),
-    }
-    return {name: stage for name, stage in in_order.items() if stage is not None}
-
-
-def _learner(learner: Learner | None, taught: Any) -> LearnerStage | None:
-    """A stage of each key, or where the population taught it one of all keys together."""
-    return None if learner is None else LearnerStage(learner=learner, shared=None if taught is None else taught.state)
-
-
-def _alarms(composition: Composition) -> Alarms:
-    watches = sum(not watch.control for watch in composition.watches)
-    return Alarms(watches=watches, columns=composition.width)
-
-
-def _drift(watches: tuple[Watch, ...]) -> dict[str, JobStage]:
-    """Extractor, detector and controls."""
-    stages: dict[str, JobStage] = {}
-    for watch in watches:
-        if watch.learner is not None:
-            stages[watch.learner_stage] = LearnerStage(learner=watch.learner, watches=True)
-        one_number = not watches_columns(watch.detector)
-        stages[watch.detector_stage] = LearnerStage(learner=watch.detector, watches=True, reads_error=one_number)
-    return stages
-
-
-def described_by(
-    stages: dict[str, JobStage], composition: Composition, targets: int, population: Population | None
-) -> dict[str, str]:
-    """What a job's snapshots belong to: all that decides what their arrays mean, by name, as people read it."""
-    described = {"dim": str(composition.dim), "labels": str(targets)}
-    described |= {name: text for name, stage in stages.items() if (text := stage.description()) is not None}
-    if composition.facts["mirror"] != "none":
-        described["mirror"] = composition.facts["mirror"]
-    if composition.classes is not None:
-        described["classes"] = ",".join(composition.classes)
-    if composition.falls_back:
-        described["fallback"] = "last_label"
-    if population is not None:
-        described["population"] = population.fingerprint.hex()
-    return described
 
 
 def _text(described: dict[str, str]) -> str:

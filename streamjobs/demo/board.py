@@ -69,7 +69,7 @@ class Person:
 
     def take(self, prediction: dict[str, Any]) -> None:
         """Count one record of the predictions topic."""
-        truth, predicted, seq = prediction["y"], prediction["y_hat"], prediction["seq"]
+        truth, predicted, seq = prediction["true_class"], prediction["predicted_class"], prediction["seq"]
         scores = [self.all]
         if not prediction["labelled"]:
             scores.append(self.first)

@@ -89,9 +89,9 @@ class Counter(Background):
                 self.windows += 1
                 self.delays.append(time.time() - record["ts"])
                 self.alarms += record["drift"]
-                if record["y"] is not None:
+                if record["true_class"] is not None:
                     self.judged += 1
-                    self.right += record["y"] == record["y_hat"]
+                    self.right += record["true_class"] == record["predicted_class"]
                 self.last = time.monotonic()
         predictions.close()
 

@@ -50,19 +50,25 @@ class Learned(NamedTuple):
     head: RlsState
 
 
+def scaling_from(others: Stream, recipe: Recipe) -> Any:
+    """The scale of the others' windows; None without one."""
+    if recipe.scaling is None:
+        return None
+    state, _ = recipe.scaling.run(recipe.scaling.init(dim=others.X.shape[1], targets=0, seed=0), others.X)
+    return state
+
+
 def learned_from(others: Stream, recipe: Recipe, classes: int) -> Learned:
     """Scale, then map, then head on the map that stands still, each in one pass over all windows of the others.
 
     The map sees the windows shuffled one by one: a dictionary that is full after a few recordings knows no others.
     """
-    dim, scaling = others.X.shape[1], None
-    if recipe.scaling is not None:
-        scaling, _ = recipe.scaling.run(recipe.scaling.init(dim=dim, targets=0, seed=0), others.X)
+    scaling = scaling_from(others, recipe)
     X = recipe.scaled(scaling, others.X)
     state, mapping = None, recipe.map
     if mapping is not None:
         order = np.random.default_rng(0).permutation(len(X))
-        state, _ = mapping.run(mapping.init(dim=dim, targets=0, seed=0), X[order])
+        state, _ = mapping.run(mapping.init(dim=X.shape[1], targets=0, seed=0), X[order])
     Z = X if mapping is None else mapping.transform(state, X)
     teacher = recipe.teacher
     begin = teacher.init(dim=Z.shape[1], targets=classes, seed=0)

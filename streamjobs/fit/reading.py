@@ -19,6 +19,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.fit.recordings import Recordings
 from streamjobs.recordings.places import natural
 from streamjobs.replay.engine import Replay, Tally
+from streamjobs.settings.composition import derived
 from streamjobs.settings.sections import HeadSection, LearnerSection, ScalingSection, Settings
 
 MOST_CLASSES = 64  # if the job does not declare its classes
@@ -80,7 +81,7 @@ def read(
     windows.
     """
     assert settings.window is not None
-    rows, replay = _Rows(), Replay(Job.from_settings(_passing_through(settings), schema=schema))
+    rows, replay = _Rows(), Replay(Job.from_composition(derived(_passing_through(settings)), schema=schema))
     for source in sources:
         replay.run(source, rows.take, progress)
     tally = replay.tally

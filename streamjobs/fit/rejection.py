@@ -1,23 +1,27 @@
-"""The threshold of [head] reject, learned from people who were left out, and what it does to activities nobody taught.
+"""The measures and threshold of [head] reject, learned from people left out, and what they do to activities nobody taught.
 
 People are left out in a few groups. Scale, map and head learn from the others; then the windows of each person come as in
-the report, and labels late. Distances of windows whose activity was taught give the threshold. For the figures an activity
-is left out of what teaches as well: its windows have no labels then, and each person is judged by the threshold of the
-other people.
+the report, and labels late. Windows whose activity was taught give the measures and the threshold, for which each person's
+windows are measured by those of the other people. For the figures an activity is left out of what teaches as well: its
+windows have no labels then, and each person is judged by the threshold of the other people.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.fit.learning import Recipe, decided, features, learned_from
+from streamjobs.fit import measures
+from streamjobs.fit.learning import Learned, Recipe, decided, features, learned_from, scaling_from
+from streamjobs.fit.measures import Said
 from streamjobs.fit.recordings import LATE, Recordings, Stream, arriving, shuffled
 from streamjobs.stages.reject import Rejection, distance, threshold
 
+SEED = 0  # of the order in which everybody's recordings teach the scale, as in `population_of`
 GROUPS = 5  # of people, for the threshold
 GROUPS_EACH = 3  # for each activity left out
+GROUPS_OF_SAID = 10  # of what was said of people left out: each is measured by the others
 
 
 class LeftOut(NamedTuple):
@@ -26,6 +30,7 @@ class LeftOut(NamedTuple):
     activity: str
     windows: int
     unknown: float  # share of them
+    by_answer: float  # the same by the distance of the scores from an answer alone, a control
     known: float  # share of the windows of the other activities that were unknown too
 
 
@@ -42,16 +47,16 @@ class Judged(NamedTuple):
     @property
     def unknown(self) -> float:
         """Share of windows of activities left out, the mean of the activities."""
-        return float(np.mean([one.unknown for one in self.activities])) if self.activities else float("nan")
+        return _mean([one.unknown for one in self.activities])
+
+    @property
+    def by_answer(self) -> float:
+        """The same by the distance of the scores from an answer alone."""
+        return _mean([one.by_answer for one in self.activities])
 
 
-class _Windows(NamedTuple):
-    """Windows of people left out."""
-
-    distance: Array  # (n,)
-    person: Array  # (n,)
-    known: Array  # (n,) bool: the activity was taught
-    right: Array  # (n,) bool
+def _mean(shares: Sequence[float]) -> float:
+    return float(np.mean(shares)) if shares else float("nan")
 
 
 def learn_rejection(
@@ -63,22 +68,29 @@ def learn_rejection(
     activities: bool = True,
     progress: Callable[[], None] = lambda: None,
 ) -> Judged:
-    """The threshold that at most `share` of the windows of people left out exceeds.
+    """The measures of windows, and the threshold that at most `share` of the windows of people left out exceeds.
 
     activities: whether each activity is left out in turn as well. `progress` is called after each group, `steps` times.
     """
-    everybody = _left_out(data, recipe, None, GROUPS, late, progress)
-    rejection = Rejection(share, threshold(everybody.distance, share))
-    unknown = _crossed(everybody, share)
+    everybody = _left_out(data, recipe, None, late, progress)
+    above, unknown = _unlike(everybody, share)
+    rejection = Rejection(share, above, measures.learn(everybody, _factor_of_all(data, recipe)))
     people = [float(unknown[everybody.person == one].mean()) for one in np.unique(everybody.person)]
     left = []
     for absent in np.unique(data.activity).tolist() if activities and len(np.unique(data.activity)) > 2 else ():
-        found = _left_out(data, recipe, absent, GROUPS_EACH, late, progress)
-        said = _crossed(found, share)
-        of_absent = said[~found.known]
-        left.append(LeftOut(data.names[absent], len(of_absent), float(of_absent.mean()), float(said[found.known].mean())))
-    kept = everybody.right[~unknown]
-    return Judged(rejection, float(unknown.mean()), max(people), float(kept.mean()), float(everybody.right.mean()), left)
+        found = _left_out(data, recipe, absent, late, progress)
+        known, (_, said) = found.truth >= 0, _unlike(found, share)
+        control = crossed(found.person, known, distance(found.scores, found.chosen), share)
+        shares = (float(part.mean()) for part in (said[~known], control[~known], said[known]))
+        left.append(LeftOut(data.names[absent], int((~known).sum()), *shares))
+    right = everybody.chosen == everybody.truth
+    return Judged(rejection, float(unknown.mean()), max(people), float(right[~unknown].mean()), float(right.mean()), left)
+
+
+def _factor_of_all(data: Recordings, recipe: Recipe) -> Array:
+    """Of everybody's windows, on everybody's scale."""
+    everybody = shuffled(data, np.ones(len(data.person), bool), [SEED])
+    return measures.factor_of(recipe.scaled(scaling_from(everybody, recipe), everybody.X))
 
 
 def steps(data: Recordings, *, activities: bool) -> int:
@@ -87,53 +99,94 @@ def steps(data: Recordings, *, activities: bool) -> int:
     return min(GROUPS, people) + (classes * min(GROUPS_EACH, people) if activities and classes > 2 else 0)
 
 
-def _left_out(
-    data: Recordings, recipe: Recipe, absent: int | None, groups: int, late: int, progress: Callable[[], None]
-) -> _Windows:
-    """The windows of all people, each left out with its group; absent: an activity that nobody teaches."""
-    people = np.unique(data.person)
-    parts = []
-    for group in range(min(groups, len(people))):
-        inside = people[group :: min(groups, len(people))]
+class Fold(NamedTuple):
+    """A group of people left out."""
+
+    people: Array  # those left out
+    teaches: Array  # (n,) bool: windows of the others, without the absent activity
+    column: Array  # (activities,) the head's column of each activity, -1 of the absent one
+    classes: int  # columns
+
+
+def folds(data: Recordings, absent: int | None) -> Iterator[Fold]:
+    """All people, in a few groups; absent: an activity that nobody teaches."""
+    people, most = np.unique(data.person), GROUPS if absent is None else GROUPS_EACH
+    kept = [c for c in range(len(data.names)) if c != absent]
+    column = np.full(len(data.names), -1)
+    column[kept] = np.arange(len(kept))
+    for group in range(min(most, len(people))):
+        inside = people[group :: min(most, len(people))]
         teaches = ~np.isin(data.person, inside)
         if absent is not None:
             teaches &= data.activity != absent
-        kept = [c for c in range(len(data.names)) if c != absent]
-        column = np.full(len(data.names), -1)
-        column[kept] = np.arange(len(kept))
-        others = shuffled(data, teaches, [0, group, *([] if absent is None else [absent])])
-        learned = learned_from(others._replace(activity=column[others.activity]), recipe, len(kept))
-        for person in inside.tolist():
+        yield Fold(inside, teaches, column, len(kept))
+
+
+def _left_out(data: Recordings, recipe: Recipe, absent: int | None, late: int, progress: Callable[[], None]) -> Said:
+    """The windows of all people, each left out with its group; absent: an activity that nobody teaches."""
+    parts = []
+    for group, fold in enumerate(folds(data, absent)):
+        others = shuffled(data, fold.teaches, [0, group, *([] if absent is None else [absent])])
+        learned = learned_from(others._replace(activity=fold.column[others.activity]), recipe, fold.classes)
+        factor = measures.factor_of(recipe.scaled(learned.scaling, others.X))
+        for person in fold.people.tolist():
             stream = shuffled(data, data.person == person, [1, person, 0], late)
-            parts.append(_of_person(recipe, learned, stream, column, person))
+            parts.append(_of_person(recipe, learned, factor, stream, fold.column, person))
         progress()
-    return _Windows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return Said(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
-def _of_person(recipe: Recipe, learned: Any, stream: Stream, column: Array, person: int) -> _Windows:
+def _of_person(recipe: Recipe, learned: Learned, factor: Array, stream: Stream, column: Array, person: int) -> Said:
     """column: the head's column of each activity, -1 for the one that was not taught."""
     truth = column[stream.activity]
     rows, label = arriving(len(truth), stream.late)
     taught = ~(label & (truth[rows] < 0))  # labels of the absent activity do not come
     columns = stream._replace(activity=np.maximum(truth, 0))
     said = decided(recipe, "gated", learned, columns, features(learned, recipe, stream.X), (rows[taught], label[taught]))
-    return _Windows(distance(said.scores, said.chosen), np.full(len(truth), person), truth >= 0, said.chosen == truth)
+    leverage = measures.leverage(factor, recipe.scaled(learned.scaling, stream.X), said.scores.shape[1])
+    return Said(said.scores, said.chosen, leverage, truth, np.full(len(truth), person))
 
 
-def _crossed(found: _Windows, share: float) -> Array:
-    """(n,) bool: unknown by the threshold of the known windows of all other people."""
-    unknown = np.zeros(len(found.person), bool)
-    for person in np.unique(found.person):
-        own = found.person == person
-        unknown[own] = found.distance[own] > threshold(found.distance[~own & found.known], share)
+def _unlike(found: Said, share: float) -> tuple[float, Array]:
+    """The threshold of the known windows, and what is unknown (n,) bool: each person judged as if nobody knew him.
+
+    Who is judged is measured by all others, and their threshold comes of each of them measured by the rest.
+    """
+    known, unknown = found.truth >= 0, np.zeros(len(found.truth), bool)
+    for own in _groups(found.person):
+        others = found.of(~own & known)
+        unknown[own] = measures.sums(measures.learn(others), found.of(own)) > threshold(_apart(others), share)
+    return threshold(_apart(found.of(known)), share), unknown
+
+
+def _apart(known: Said) -> Array:
+    """Sums of the measures' logarithms (n,), each person's by the windows of the others."""
+    sums, groups = np.empty(len(known.person)), list(_groups(known.person))
+    for own in groups:
+        sums[own] = measures.sums(measures.learn(known.of(~own) if len(groups) > 1 else known), known.of(own))
+    return sums
+
+
+def _groups(person: Array) -> Iterator[Array]:
+    """(n,) bool: the windows of a person, or of several where there are many people."""
+    people = np.unique(person)
+    for first in range(min(GROUPS_OF_SAID, len(people))):
+        yield np.isin(person, people[first::GROUPS_OF_SAID])
+
+
+def crossed(person: Array, known: Array, value: Array, share: float) -> Array:
+    """(n,) bool: above the threshold of the known windows of all other people. person, known, value: (n,)."""
+    unknown = np.zeros(len(value), bool)
+    for one in np.unique(person):
+        own = person == one
+        unknown[own] = value[own] > threshold(value[~own & known], share)
     return unknown
 
 
 def as_text(judged: Judged) -> str:
     """For the report of `fit`."""
-    share, above = judged.rejection
     lines = [
-        f"[head] reject = {share:g}: windows whose scores are further than {above:.4g} from any answer are unknown.",
+        f"[head] reject = {judged.rejection.share:g}: windows that resemble no known activity are unknown.",
         f"That are {judged.known:.1%} of the windows of somebody new (worst person {judged.worst:.1%}); of the others "
         f"{judged.right:.1%} are right, of all {judged.right_before:.1%}.",
     ]
@@ -141,8 +194,8 @@ def as_text(judged: Judged) -> str:
         ranked = sorted(judged.activities, key=lambda one: -one.unknown)
         each = ", ".join(f"{one.activity} {one.unknown:.1%}" for one in ranked)
         lines.append(
-            f"Of activities that nobody taught, each left out in turn, {judged.unknown:.1%} of the windows are unknown: "
-            f"{each}."
+            f"Of activities that nobody taught, each left out in turn, {judged.unknown:.1%} of the windows are unknown "
+            f"(by the scores' distance from an answer alone {judged.by_answer:.1%}): {each}."
         )
     return "\n".join(lines)
 

@@ -17,35 +17,31 @@ records. Nor is anything where another field was the key: a copy keyed by two fi
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError
-from aiokafka.structs import OffsetAndMetadata
+from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition as Place
 from confluent_kafka import Consumer, TopicPartition
 
 from streamjobs.core.decoding.keys import key_reader
 from streamjobs.core.decoding.records import refusal
+from streamjobs.core.decoding.schemas import Schemas
 from streamjobs.core.messages import Record, dead_letter
-from streamjobs.core.partitioners import murmur2
 from streamjobs.errors import ConfigError, SetupError
 from streamjobs.kafka import client, groups, patches, reader, timeouts, topics
 from streamjobs.kafka.authorization import missing_rights
 from streamjobs.kafka.patches import decompression
 from streamjobs.kafka.topic_id import topic_ids
 from streamjobs.maintenance import changelog_edit
+from streamjobs.maintenance.rekey_writer import METADATA_EVERY_MS, Topics, Writer
+from streamjobs.schema_registry.lookup import ready_now
 from streamjobs.settings.sections import Settings
-from streamjobs.worker.changelog import CLOSE_WITHIN, TRANSACTION_TIMEOUT
-from streamjobs.worker.failures import FENCED, DeliveryError, FencedError, reason
-from streamjobs.worker.outbox import BATCH_BYTES, Fields, SentBatch, extend_batch_ttl, send_dead_letters
+from streamjobs.worker.changelog import CLOSE_WITHIN
+from streamjobs.worker.outbox import Fields
 
-METADATA_EVERY_MS = 10_000  # new partitions of either topic are seen within it
-CACHED_KEYS = 65_536  # whose partitions are remembered
 TELL_EVERY = 5.0  # seconds between two lines of progress
 
 
@@ -55,19 +51,6 @@ class Progress(NamedTuple):
     copied: int
     letters: int
     left: int  # records of the input that are not read yet, markers of transactions among them
-
-
-class Topics(NamedTuple):
-    """The topics of a copy, as they are now."""
-
-    source: str
-    target: str
-    letters: str
-    created: list[str]
-    source_partitions: int
-    target_partitions: int
-    letters_partitions: int
-    metadata: str  # of committed offsets
 
 
 def prepare(settings: Settings, letters: str, sinks: Mapping[str, str], partitions: int | None = None) -> Topics:
@@ -164,11 +147,13 @@ async def copy(
     tell: Callable[[Progress], None],
     warn: Callable[[str], None],
     *,
+    schemas: Schemas | None = None,
     once: bool = False,
 ) -> Progress:
     """Copy until `stop` is set, or with `once` until the end that the input has now.
 
     tell: takes progress every few seconds; warn: takes a sentence about records that were lost, and new partitions.
+    schemas: of a format that has them.
 
     Raises FencedError where another one took over, DeliveryError where the broker refuses writes, SetupError where it does
     not answer or the input is not the one that was copied.
@@ -177,13 +162,13 @@ async def copy(
     decompression.set_limit(settings.source.max_bytes)
     changelog_edit.quiet()
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)  # as in `changelog_edit`
-    writer = _Writer(settings, known)
+    writer = Writer(settings, known)
     consumer = reader.consumer_of(settings.broker, metadata_max_age_ms=METADATA_EVERY_MS)
     try:
         await writer.open()
         starts = await asyncio.to_thread(committed, settings, known)
         await consumer.start()
-        return await _Copy(settings, known, consumer, writer, starts, warn).run(stop, tell, once)
+        return await _Copy(settings, schemas, known, consumer, writer, starts, warn).run(stop, tell, once)
     except KafkaError as error:
         raise await asyncio.to_thread(client.unanswered, settings.broker, error) from None
     finally:
@@ -196,9 +181,10 @@ class _Copy:
     def __init__(
         self,
         settings: Settings,
+        schemas: Schemas | None,
         known: Topics,
         consumer: Any,
-        writer: "_Writer",
+        writer: Writer,
         starts: Mapping[int, int],
         warn: Callable[[str], None],
     ) -> None:
@@ -209,7 +195,7 @@ class _Copy:
         self.copied = self.letters = 0
         self._pending = 0  # records of the open transaction
         self._since = 0.0  # time.monotonic() of its first one
-        self._keyed = key_reader(settings.source)
+        self._schemas, self._keyed = schemas, key_reader(settings.source, schemas)
 
     async def run(self, stop: asyncio.Event, tell: Callable[[Progress], None], once: bool) -> Progress:
         await self._assign()
@@ -286,6 +272,8 @@ class _Copy:
             place = Place(self.known.source, number)
             self._warn_of_deleted(number, expected, (await self.consumer.beginning_offsets([place]))[place])
         self._expected[number] = records[-1].offset + 1
+        if self._schemas is not None:
+            records = await asyncio.to_thread(ready_now, self.settings, self._schemas, records)
         by_partition: dict[int, list[Fields]] = {}
         letters: list[Fields] = []
         for record in records:
@@ -313,93 +301,3 @@ class _Copy:
         await self.writer.commit(changed)
         self.next |= changed
         self._pending = 0
-
-
-class _Writer:
-    """The fenced transactional producer of the copy."""
-
-    def __init__(self, settings: Settings, known: Topics) -> None:
-        self.known, self.group = known, settings.source.topic
-        self.bytes = 0  # of the open transaction
-        self._partitions = known.target_partitions
-        self._sent: list[SentBatch] = []
-        self._choose = lru_cache(maxsize=CACHED_KEYS)(murmur2)
-        self._producer = extend_batch_ttl(
-            AIOKafkaProducer(
-                **client.for_aiokafka(settings.broker),
-                transactional_id=self.group,
-                transaction_timeout_ms=round(1000 * TRANSACTION_TIMEOUT),
-                max_batch_size=BATCH_BYTES,
-                compression_type="zstd",
-                metadata_max_age_ms=METADATA_EVERY_MS,
-            )
-        )
-
-    async def open(self) -> None:
-        with self._translated():
-            await self._producer.start()
-            await self._producer.begin_transaction()
-            await self._count_partitions()
-
-    def place(self, key: bytes) -> int:
-        """Where the copies of a key go."""
-        return self._choose(key, self._partitions)
-
-    async def _count_partitions(self) -> None:
-        """A copy that has grown takes keys to its new partitions, as with any producer."""
-        self._partitions = len(await self._producer.partitions_for(self.known.target))
-
-    async def send(self, topic: str, partition: int, records: Sequence[Fields]) -> None:
-        with self._translated():
-            sent = await send_dead_letters(self._producer, topic, partition, records)
-        self._sent += sent
-        self.bytes += sum(batch.bytes for batch in sent)
-
-    async def commit(self, offsets: Mapping[int, int]) -> None:
-        """Commit what was sent, once all of it is acknowledged (aiokafka commits without what was refused)."""
-        with self._translated():
-            for batch in self._sent:
-                await batch.acknowledged
-            committed = {
-                Place(self.known.source, number): OffsetAndMetadata(offset, self.known.metadata)
-                for number, offset in offsets.items()
-            }
-            if committed:
-                await self._producer.send_offsets_to_transaction(committed, self.group)
-            if not self._producer._txn_manager.is_in_transaction():
-                raise FencedError(self._taken_over("its producer has failed"))
-            await self._producer.commit_transaction()
-            await self._producer.begin_transaction()
-            await self._count_partitions()
-        self._sent, self.bytes = [], 0
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except FENCED as error:
-            raise FencedError(self._taken_over(type(error).__name__)) from error
-        except MessageSizeTooLargeError as error:
-            raise DeliveryError(
-                f"topic {self.known.target}: the broker refused a record as too large; nothing of its transaction counts. "
-                f"Raise the topic's max.message.bytes to that of {self.known.source}, then start rekey again."
-            ) from error
-        except KafkaError as error:
-            raise DeliveryError(
-                f"topic {self.known.target}: the broker refused the copies ({reason(error)}); its transaction is void. "
-                "Start rekey again; it continues behind the last transaction."
-            ) from error
-
-    def _taken_over(self, why: str) -> str:
-        return (
-            f"group {self.group}: another 'streamjobs rekey' of this topic has taken over ({why}), or this one was frozen "
-            f"for longer than {TRANSACTION_TIMEOUT:.0f} s. What was not committed does not count, and is copied from there."
-        )
-
-    async def close(self) -> None:
-        """Never raises: the next one aborts what stays open, or the broker does."""
-        with suppress(Exception):
-            if self._producer._txn_manager.is_in_transaction():
-                await asyncio.wait_for(self._producer.abort_transaction(), CLOSE_WITHIN)
-        with suppress(Exception):
-            await asyncio.wait_for(self._producer.stop(), CLOSE_WITHIN)

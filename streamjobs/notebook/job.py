@@ -17,7 +17,7 @@ from streamjobs.recordings.files import records_of, records_of_rows
 from streamjobs.replay.engine import Replay
 from streamjobs.replay.summary import cautions, nothing_learned, summary_of
 from streamjobs.replay.writing import line_of
-from streamjobs.settings.composition import Composition
+from streamjobs.settings.composition import Composition, composition_of
 from streamjobs.settings.load import composition_from
 from streamjobs.settings.sections import Settings
 
@@ -102,7 +102,8 @@ class Replayed:
 class Job:
     """A job file, or its sections as a dict, to replay tables through.
 
-    job: path of a TOML file, or a mapping of its sections. Settings may come from the environment, as for the worker.
+    job: path of a TOML file, or its sections as a mapping or as `Settings`. Settings of a file may come from the
+    environment, as for the worker.
     Raises ConfigError with every mistake, one sentence each.
 
     >>> job = Job({"source": {"topic": "in", "fields": ["x"]}, "learner": {"name": "rls", "task": "regression"}})
@@ -110,10 +111,12 @@ class Job:
     Job(rls on ['x'])
     """
 
-    def __init__(self, job: "Path | str | Mapping[str, Any]") -> None:
+    def __init__(self, job: "Path | str | Mapping[str, Any] | Settings") -> None:
         load_own_learners()
         if isinstance(job, Mapping):
             self.origin, composition = "job", composition_from(job)
+        elif isinstance(job, Settings):
+            self.origin, composition = "settings", composition_of(job)
         else:
             self.origin, composition = str(job), job_files.read_job(job)
         self._last: Replayed | None = None

@@ -1,4 +1,4 @@
-"""A recording that a tool exported as a folder or an archive with a file per sensor: read as one table.
+"""A recording that a tool exported with several sensors, a file for each or all in one file: read as one table.
 
 What the tools' exports look like is data: the presets.
 """
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.merging import SECOND, Merged, Sample, Track, merge
+from streamjobs.recordings.one_file import Part, holds_sensors, parts_of_file
 from streamjobs.recordings.places import Place
 from streamjobs.recordings.tables import HOW, How, Row, rows_of_file
 from streamjobs.settings.presets import NAMES, Export, Preset, preset_of
@@ -17,22 +18,24 @@ from streamjobs.settings.types import TIME_UNITS
 
 TIME = "time"  # column of the merged rows, in the unit of the preset
 TABLES = (".csv", ".tsv")
+TOGETHER = "sensorlogger"  # whose exports in one file are known
 
 
 class Sensor(NamedTuple):
-    """A file of an export."""
+    """What one sensor of an export measured."""
 
     name: str
-    place: Place
-    columns: dict[str, str]  # of the merged rows: column of the file
+    part: Part
+    columns: dict[str, str]  # of the merged rows: column of the sensor
 
 
 class Exported(NamedTuple):
-    """One recording, whose sensors have a file each."""
+    """One recording, whose sensors have a file each, or stand together in one."""
 
     preset: Preset
     folder: tuple[str, ...]
     files: tuple[Place, ...]
+    together: bool = False  # in the only file
 
     @property
     def export(self) -> Export:
@@ -41,6 +44,8 @@ class Exported(NamedTuple):
 
     def __str__(self) -> str:
         first = self.files[0]
+        if self.together:
+            return str(first)
         return str(first)[: -len("/".join(first.parts[len(self.folder) :])) - 1]
 
 
@@ -54,25 +59,41 @@ def exported(folder: tuple[str, ...], files: Sequence[Place]) -> Exported | None
     return None
 
 
+def exported_file(place: Place) -> Exported | None:
+    """The export that a single file is; None where it is none. Raises ConfigError for a database of something else."""
+    return Exported(preset_of(TOGETHER), place.folder, (place,), together=True) if holds_sensors(place) else None
+
+
+def _parts(one: Exported, how: How) -> list[Part]:
+    """Everything in an export that has rows."""
+    if one.together:
+        return parts_of_file(one.files[0])
+    return [_part(place, "/".join(place.parts[len(one.folder) :]), how) for place in one.files if place.kind in TABLES]
+
+
+def _part(place: Place, below: str, how: How) -> Part:
+    return Part(place.stem, below, str(place), lambda: rows_of_file(place, how))
+
+
 def sensors_of(one: Exported, how: How = HOW) -> list[Sensor]:
-    """The files with samples, in the order of their names. Raises ConfigError where there is none."""
+    """What has samples, in the order of the files, or as they stand in the file. Raises ConfigError where there is none."""
     export, sensors, taken = one.export, list[Sensor](), set[str]()
-    events = export.events["file"].lower() if export.events else None
-    for place in one.files:
-        below = "/".join(place.parts[len(one.folder) :]).lower()
-        if place.kind not in TABLES or below in (name.lower() for name in export.aside) or below == events:
+    beside = {name.lower() for name in (*export.aside, *([export.events["file"]] if export.events else ()))}
+    for part in _parts(one, how):
+        if part.file.lower() in beside:
             continue
-        first = next(rows_of_file(place, how), None)
+        first = next(part.rows(), None)
         if first is None or export.time not in first:
             continue
         own = [name for name in first if name and name != export.time and name not in export.drop]
-        named = place.stem.lower() + "_" if export.prefix else ""
-        columns = {named + name if named + name not in taken else f"{place.stem} {name}": name for name in own}
+        named = part.name.lower() + "_" if export.prefix else ""
+        columns = {named + name if named + name not in taken else f"{part.name} {name}": name for name in own}
         taken |= columns.keys()
-        sensors.append(Sensor(place.stem, place, columns))
+        sensors.append(Sensor(part.name, part, columns))
     if not sensors:
+        each = "samples" if one.together else "a file"
         raise ConfigError(
-            f"{one}: expected a file with the column {export.time!r} for each sensor, as {one.preset.tool} exports."
+            f"{one}: expected {each} with the column {export.time!r} for each sensor, as {one.preset.tool} exports."
         )
     return sensors
 
@@ -142,21 +163,19 @@ def tracks_of(one: Exported, how: How = HOW, wanted: Sequence[str] | None = None
         columns = {name: own for name, own in sensor.columns.items() if wanted is None or name in wanted}
         if not columns:
             continue
-        track = Track(sensor.name, list(columns), _samples(one, sensor, list(columns.values()), since, how))
+        track = Track(sensor.name, list(columns), _samples(one, sensor, list(columns.values()), since))
         if track.begin():
             tracks.append(track)
     return tracks
 
 
-def _samples(
-    one: Exported, sensor: Sensor, own: Sequence[str], since: Callable[[float], float], how: How
-) -> Iterator[Sample]:
+def _samples(one: Exported, sensor: Sensor, own: Sequence[str], since: Callable[[float], float]) -> Iterator[Sample]:
     export, scale = one.export, SECOND // int(TIME_UNITS[one.export.time_unit])
-    for number, row in enumerate(rows_of_file(sensor.place, how), 1):
+    for number, row in enumerate(sensor.part.rows(), 1):
         time = row.get(export.time)
         if isinstance(time, bool) or not isinstance(time, (int, float)):
             raise ConfigError(
-                f"{sensor.place} row {number}: expected a number in the column {export.time!r}, got "
+                f"{sensor.part.where} row {number}: expected a number in the column {export.time!r}, got "
                 f"{'nothing' if time is None else repr(time)[:40]}."
             )
         moment = time * scale if isinstance(time, int) and export.clock is None else round(since(time) * scale)
@@ -191,19 +210,20 @@ def _is_start(row: Row) -> bool:
 def _events(one: Exported, how: How) -> Callable[[int], Mapping[str, Any]]:
     """The newest text at a time in ns, as a column; nothing where the export has none."""
     events = one.export.events
-    place = None if events is None else next((p for p in one.files if p.file.lower() == events["file"].lower()), None)
-    if events is None or place is None:
+    called = "" if events is None else events["file"].lower()
+    part = next((part for part in _parts(one, how) if part.file.lower().rpartition("/")[2] == called), None)
+    if events is None or part is None:
         return lambda time: {}
     scale = SECOND // int(TIME_UNITS[one.export.time_unit])
     found = sorted(
         (row[one.export.time] * scale, str(row[events["column"]]))
-        for row in rows_of_file(place, how)
+        for row in part.rows()
         if isinstance(row.get(one.export.time), (int, float)) and row.get(events["column"]) is not None
     )
     if not found:
         return lambda time: {}
     times, texts, name = [time for time, _ in found], [text for _, text in found], events["name"]
-    how.tell(str(one), f"{len(found)} annotations of {place.file}: each holds from its time on, as {name!r}")
+    how.tell(str(one), f"{len(found)} annotations of {part.file}: each holds from its time on, as {name!r}")
 
     def newest(time: int) -> Mapping[str, Any]:
         number = bisect.bisect_right(times, time)

@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-import msgspec
-
 from streamjobs.core.decoding.keys import key_bytes
-from streamjobs.core.messages import PlainRow, Stored
+from streamjobs.core.messages import Headers, PlainRow, Stored
 from streamjobs.errors import ConfigError
-from streamjobs.recordings.exports import Exported, columns_of_export, exported, rows_of_export
+from streamjobs.recordings.encoding import UNENCODABLE, encoder
+from streamjobs.recordings.exports import Exported, columns_of_export, exported, exported_file, rows_of_export
 from streamjobs.recordings.places import KINDS, Place, places
 from streamjobs.recordings.tables import HOW, LINES, How, Row, lines_of_file, rows_of_file
-from streamjobs.settings.paths import ABSENT, FieldPath, column_path, path_of
+from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.presets import preset_of
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.time_units import AUTO, unit_of
@@ -95,7 +94,7 @@ def recordings_of(path: Path, how: How = HOW) -> list[Recording]:
     """
     found = places(path)
     if len(found) == 1 and not path.is_dir() and found[0].path == path and found[0].member is None:
-        return [Recording((path.absolute().parent.name, found[0].file), found[0])]
+        return [_of_file(found[0], (path.absolute().parent.name, found[0].file))]
     exports = _exports(found)
     recordings: list[Recording] = []
     aside: list[Place] = []
@@ -105,7 +104,7 @@ def recordings_of(path: Path, how: How = HOW) -> list[Recording]:
             if (export := exports[folder]) is not None and not any(one.of is export for one in recordings):
                 recordings.append(Recording(folder, export))
         elif place.kind in KINDS:
-            recordings.append(Recording(place.parts, place))
+            recordings.append(_of_file(place, place.parts))
         else:
             aside.append(place)
     if not recordings:
@@ -115,6 +114,12 @@ def recordings_of(path: Path, how: How = HOW) -> list[Recording]:
         named = ", ".join("/".join(place.parts[1:]) for place in aside[:MOST_NAMED])
         how.tell(str(path), f"no recordings, left out: {named}" + (" ..." if len(aside) > MOST_NAMED else ""))
     return recordings
+
+
+def _of_file(place: Place, parts: tuple[str, ...]) -> Recording:
+    """A file, which a tool may have exported with several sensors in it."""
+    export = exported_file(place)
+    return Recording(parts, place) if export is None else Recording((*parts[:-1], place.stem), export)
 
 
 def _exports(found: Sequence[Place]) -> dict[tuple[str, ...], Exported | None]:
@@ -236,9 +241,9 @@ class _Records:
 
     def stored(self, begin: int) -> Iterator[Stored]:
         """begin: offset of the first record."""
-        source, encode = self.source, _encoder(self.source, self.side)
+        source, encode = self.source, encoder(self.source, self.side)
         for number, (text, row) in enumerate(itertools.chain(self.ahead, self.rows)):
-            value, headers = (text, ()) if text is not None else encode(row)
+            value, headers = (text, ()) if text is not None else self._encoded(encode, number, row)
             moment, offset = self.time_of(row), begin + number
             stamp = self.stamp_of(moment)
             if stamp is None and self.stamped and row:  # a broken line is told as one
@@ -247,6 +252,14 @@ class _Records:
             if self.apart is not None and record_key is not None:
                 record_key += b"\0" + (_key(self.apart_of(row)) or b"")
             yield self.as_record(source.topic, 0, offset, offset if stamp is None else stamp, record_key, value, headers)
+
+    def _encoded(self, encode: Any, number: int, row: Row) -> tuple[bytes, Headers]:
+        try:
+            encoded: tuple[bytes, Headers] = encode(row)
+        except UNENCODABLE as error:
+            what = "numbers only, for a raw record" if self.source.format == "raw" else "numbers, texts, lists and objects"
+            raise ConfigError(f"{self.recording} row {number + 1}: expected {what}; {error!s:.200}.") from None
+        return encoded
 
 
 def _require_sensors(one: Exported, fields: Sequence[str], how: How) -> None:
@@ -302,7 +315,13 @@ def _getter(column: str | None) -> Callable[[Row], Any]:
 
 
 def _key(value: Any) -> bytes | None:
-    return None if value is None else str(value).encode()
+    """None for what is no key: nothing, or a text with half of a surrogate pair."""
+    if value is None or isinstance(value, bytes):
+        return value
+    try:
+        return str(value).encode()
+    except ValueError:
+        return None
 
 
 def _stamping(source: SourceSection) -> Callable[[Any], int | None]:
@@ -332,9 +351,12 @@ def _milliseconds(time: Any, source: SourceSection) -> int | None:
             return math.ceil(seconds_since_1970(time, zone) * 1000.0)
         except (ValueError, OverflowError):
             return None
-    if isinstance(time, bool) or not isinstance(time, (int, float)) or not math.isfinite(time):
+    if isinstance(time, bool) or not isinstance(time, (int, float)):
         return None
-    return math.ceil(time * SECONDS[source.time_unit] * 1000.0)
+    try:
+        return math.ceil(time * 1000.0 / TIME_UNITS[source.time_unit])  # exact where it is whole milliseconds
+    except (ValueError, OverflowError):  # NaN, infinity, or what no float can hold
+        return None
 
 
 def _no_time(path: str, offset: int, column: str | None, time: Any, source: SourceSection) -> str:
@@ -345,35 +367,3 @@ def _no_time(path: str, offset: int, column: str | None, time: Any, source: Sour
         f"{path} row {offset + 1}: expected a number of {unit} since 1970 or ISO 8601 in the time "
         f"column {column!r}, got {got}.{advice}"
     )
-
-
-def _encoder(source: SourceSection, side: str | None) -> Any:
-    """A function from a row to (value, headers) in the job's format, with the columns that the job reads."""
-    others = filter(None, (source.key, source.time, source.label, side))
-    paths = [path_of(name) for name in (*source.record_fields, *others)]
-    if source.format == "raw":
-        return lambda row: _raw(row, source, paths)
-    encode = msgspec.json.encode if source.format == "json" else msgspec.msgpack.encode
-
-    def encoded(row: Row) -> tuple[bytes, tuple[()]]:
-        names = dict.fromkeys(name for path in paths for name in (path.literal, path.top) if name in row)
-        return encode({name: _or_none(row[name]) for name in names}), ()
-
-    return encoded
-
-
-def _or_none(value: Any) -> Any:
-    """The value, None for NaN: a missing cell in a column of floats, such as no label."""
-    return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def _raw(row: Row, source: SourceSection, paths: Sequence[FieldPath]) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
-    import numpy as np
-
-    found = [None if (value := path.find(row)) is ABSENT else value for path in paths]
-    numbers = found if source.fields else found[0]
-    try:
-        value = np.array(numbers, "<f8")
-    except (ValueError, TypeError):
-        raise ConfigError(f"expected numbers only, for a raw record; got {numbers!r:.80}.") from None
-    return value.tobytes(), (("streamjobs-shape", b"%d" % value.size), ("streamjobs-dtype", b"f8"))

@@ -101,6 +101,8 @@ def _preset_of(rows: Iterator[dict[str, Any]]) -> Preset | None:
         if preset.strip and all(any(name.startswith(one) for name in first) for one in preset.strip):
             return preset
         source = preset.source
+        if "fields" not in source:
+            continue
         if source["time"] in first and all(name in first for name in source["fields"]) and not preset.strip:
             return preset
     return None

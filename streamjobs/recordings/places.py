@@ -21,6 +21,7 @@ KINDS = {
     ".npz": "an npz archive of plain arrays",
     ".json": "JSON: a list of objects, or the Edge Impulse format",
     ".cbor": "CBOR in the Edge Impulse format",
+    ".sqlite": "SQLite with a table for each sensor, as Sensor Logger exports it",
 }
 PACKED, ARCHIVE = ".gz", ".zip"
 MOST_FILES = 100_000  # of a folder or an archive

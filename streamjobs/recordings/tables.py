@@ -4,6 +4,7 @@ Read piece by piece, except for JSON and CBOR, which are one object.
 """
 
 import csv
+import gzip
 import io
 import zipfile
 import zlib
@@ -18,7 +19,7 @@ import msgspec
 
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.dialect import HEAD, Dialect, dialect_of
-from streamjobs.recordings.places import KINDS, Place
+from streamjobs.recordings.places import COPIED, KINDS, Place
 
 Row = dict[str, Any]
 Tell = Callable[[str, str], None]  # a file, and what should be known of how it is read
@@ -82,9 +83,15 @@ def _or_config_error(place: Place, read: Callable[[], Iterator[Any]]) -> Iterato
             f"{place}: expected CSV in the encoding of its first rows, got bytes of another one; save it as UTF-8."
         ) from None
     except _DAMAGED:  # the libraries' own words would not help
-        raise ConfigError(f"{place}: expected {KINDS[place.kind]}; it is damaged, or something else.") from None
+        raise _damaged(place) from None
     except OSError as error:
+        if error.strerror is None and not isinstance(error, gzip.BadGzipFile):  # pyarrow's word for damage
+            raise _damaged(place) from None
         raise ConfigError(f"{place}: cannot be read ({error.strerror or error}).") from None
+
+
+def _damaged(place: Place) -> ConfigError:
+    return ConfigError(f"{place}: expected {KINDS[place.kind]}; it is damaged, or something else.")
 
 
 def _lines(place: Place) -> Iterator[tuple[bytes, Row]]:
@@ -165,19 +172,11 @@ def plain_time(value: Any) -> Any:
 
 
 def _npz(place: Place, how: How) -> Iterator[Row]:
-    import numpy as np
+    from streamjobs.recordings.arrays import arrays_of, columns_of_arrays
 
-    with place.seekable() as seekable, np.load(seekable, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    X = arrays.pop("X", None)
-    names = arrays.pop("columns", None)
-    if X is not None and names is not None and len(names) == X.shape[1]:
-        arrays = {str(name): X[:, i] for i, name in enumerate(names)} | arrays
-    elif X is not None:
-        arrays["x"] = X
-    lengths = [len(array) for array in arrays.values() if array.ndim]
-    n = len(X) if X is not None else max(set(lengths), key=lengths.count, default=0)
-    columns = {name: array for name, array in arrays.items() if array.ndim and len(array) == n}
+    with place.seekable() as seekable:
+        columns = columns_of_arrays(arrays_of(seekable))
+    n = len(next(iter(columns.values()), ()))
     for begin in range(0, n, 10_000):
         lists = [array[begin : begin + 10_000].tolist() for array in columns.values()]
         for values in zip(*lists, strict=True):
@@ -205,12 +204,14 @@ def _cbor(place: Place, how: How) -> Iterator[Row]:
 
 
 def _whole(place: Place, file: IO[bytes]) -> bytes:
-    data = file.read(WHOLE + 1)
-    if len(data) > WHOLE:
-        raise ConfigError(
-            f"{place}: expected at most {WHOLE >> 20} MB, as such a file is read whole; send an object a line."
-        )
-    return data
+    data = bytearray()
+    while piece := file.read(COPIED):  # all at once would reserve the most there may be
+        data += piece
+        if len(data) > WHOLE:
+            raise ConfigError(
+                f"{place}: expected at most {WHOLE >> 20} MB, as such a file is read whole; send an object a line."
+            )
+    return bytes(data)
 
 
 def _objects(place: Place, found: Any, how: How) -> Iterator[Row]:
@@ -218,9 +219,13 @@ def _objects(place: Place, found: Any, how: How) -> Iterator[Row]:
     if isinstance(found, dict) and isinstance(found.get("payload"), dict):
         yield from _edge_impulse(place, found, how)
         return
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    if not isinstance(found, list) or not all(isinstance(one, dict) and all(map(_is_text, one)) for one in found):
         raise ConfigError(f"{place}: expected a list of objects, or the Edge Impulse format with its payload; got neither.")
     yield from found
+
+
+def _is_text(name: Any) -> bool:
+    return isinstance(name, str)
 
 
 def _edge_impulse(place: Place, found: Row, how: How) -> Iterator[Row]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record
 from streamjobs.replay.engine import Replay
+from streamjobs.settings.composition import derived
 from streamjobs.settings.sections import LearnerSection, ScalingSection, Settings, SinksSection
 
 _SINK = "features"
@@ -53,7 +54,7 @@ def _rows(settings: Settings, scaling: ScalingSection, records: Sequence[Record]
         learner=LearnerSection(name="scaling", method="none"),  # type: ignore[call-arg]
         sinks=SinksSection(features=f"{settings.source.topic}.{_SINK}"),
     )
-    replay, rows = Replay(Job.from_settings(passing)), list[Row]()
+    replay, rows = Replay(Job.from_composition(derived(passing))), list[Row]()
 
     def take(output: Output) -> None:
         if output.sink == _SINK and len(rows) < most:

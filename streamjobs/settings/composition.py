@@ -9,15 +9,19 @@ from typing import Any, NamedTuple
 
 from algorithms import Learner, learner_from
 from algorithms.common.protocol import SettingError
+from algorithms.drift.standing import LEAST_ROWS, LEAST_ROWS_PER_COLUMN
 from streamjobs.errors import ConfigError
 from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, detector_roles, read_learners, with_name
+from streamjobs.settings.rules.whole import check_sections
 from streamjobs.settings.sections import MOST_WAITING, HeadSection, MirrorSection, ScalingSection, Settings
 from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.sentences import Places
+from streamjobs.settings.types import reference
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import Fill
 from streamjobs.stages.late_labels import LateLabels
+from streamjobs.stages.reference import Reference
 from streamjobs.stages.sensors import Sensors
 from streamjobs.stages.smoothing import Smoothing
 from streamjobs.stages.stage import describe
@@ -26,6 +30,7 @@ from streamjobs.stages.windows import Windows
 
 CLIP_TARGET = 10.0  # running deviations, where [head] does not say
 EXTRACTOR, DETECTOR, BESIDE = "drift_extractor", "drift", "beside_"  # stages of [drift]; of a control with its name
+_BY_HAND = Places("settings", {})
 _TAUGHT = ("forgetting", "delta", "intercept")  # settings in which a person's head and the population's must agree
 
 
@@ -58,6 +63,7 @@ class Composition(NamedTuple):
     teacher: Learner | None  # with [population]: the head that learns from other people
     smoothing: Smoothing | None
     watches: tuple[Watch, ...]  # for drift: first those the job goes by, then the controls
+    reference: Reference | None  # of the watches: which rows are normal
     task: str  # classification | regression | none (the learner predicts nothing)
     classes: list[str] | None  # declared ones
     max_classes: int | None  # None: a population's
@@ -80,13 +86,34 @@ class Composition(NamedTuple):
 
 
 def composition_of(settings: Settings) -> Composition:
-    """Of settings made by hand. Raises ConfigError for what learners refuse, and as `compose` does."""
-    names = type(settings).model_fields
-    sections = {name: section for name in names if (section := getattr(settings, name)) is not None}
-    learners, problems = read_learners(sections, Places("settings", {}))
+    """Of settings made by hand, checked as those of a job file are. Raises ConfigError with every problem."""
+    sections = _sections_of(settings)
+    learners, problems = check_sections(sections, _BY_HAND)
     if problems:
         raise ConfigError(problems)
-    return compose(settings, learners)
+    return _composed(Settings(**{name: sections.get(name) for name in Settings.model_fields}), learners)
+
+
+def derived(settings: Settings) -> Composition:
+    """Of settings made of a job's for a part of its work, which need not be a job of their own.
+
+    Raises ConfigError for what learners refuse, or does not fit together.
+    """
+    learners, problems = read_learners(_sections_of(settings), _BY_HAND)
+    if problems:
+        raise ConfigError(problems)
+    return _composed(settings, learners)
+
+
+def _sections_of(settings: Settings) -> dict[str, Any]:
+    return {name: section for name in Settings.model_fields if (section := getattr(settings, name)) is not None}
+
+
+def _composed(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
+    try:
+        return compose(settings, learners)
+    except (SettingError, ValueError) as error:
+        raise ConfigError(f"{_BY_HAND.origin}: {error}") from None
 
 
 def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
@@ -123,6 +150,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         teacher=learner_from("rls", {name: getattr(learner, name) for name in _TAUGHT}) if population else None,
         smoothing=Smoothing(smooth=head.smooth) if classifies and head.smooth > 0 else None,
         watches=_watches(settings, learners, model),
+        reference=_reference(settings, windows.width_for(dim) if windows else dim),
         task=task,
         classes=list(head.classes) if head.classes and classifies else None,
         max_classes=None if own_most and not head.classes else len(head.classes or ()) or head.max_classes,
@@ -207,6 +235,13 @@ def _watches(settings: Settings, learners: Mapping[str, Learner], model: str) ->
         stages = BESIDE + name, f"{BESIDE}{name}_drift"
         watches.append(Watch(name, "ls_error", learners[f"beside {n}"], learners["detector"], *stages, control=True))
     return tuple(watches)
+
+
+def _reference(settings: Settings, width: int) -> Reference | None:
+    if settings.drift is None or settings.drift.reference is None:
+        return None
+    rows, seconds = reference(settings.drift.reference)
+    return Reference(rows=rows, seconds=seconds, least=0 if rows else max(LEAST_ROWS, LEAST_ROWS_PER_COLUMN * width))
 
 
 def _scaling(settings: Settings) -> Learner | None:

@@ -6,16 +6,15 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from algorithms import Learner, SettingError
+from algorithms import SettingError
 from algorithms.common.settings import suggestion
 from streamjobs.errors import ConfigError
 from streamjobs.settings.composition import Composition, compose
 from streamjobs.settings.environment import PREFIX, beyond, overridden, oversized, section_model
-from streamjobs.settings.learners import PREDICTING, TASK, own_settings, read_learners
 from streamjobs.settings.presets import filled
-from streamjobs.settings.rules import contradictions
 from streamjobs.settings.rules.broker import written_secrets
-from streamjobs.settings.sections import HeadSection, LearnerSection, Settings
+from streamjobs.settings.rules.whole import check_sections
+from streamjobs.settings.sections import Settings
 from streamjobs.settings.sentences import Path, Places, validated
 
 
@@ -65,14 +64,9 @@ def composition_from(
             sections[name] = default
     if ("source", "sensors") in blamed:
         blamed.add(("source", "fields"))  # which sensors stand in for
-    learners, wrong = read_learners(sections, places)
+    unknown = {"registry"} if "registry" in table and sections.get("registry") is None else set()
+    learners, wrong = check_sections(sections, places, blamed, unknown)
     problems += wrong
-    _predicting(sections, learners, places, problems)
-    unknown = {"registry": None} if "registry" in table and sections.get("registry") is None else {}
-    valid = {name: section for name, section in sections.items() if section is not None}
-    for path, sentence in contradictions({**valid, **unknown}, learners):
-        if path not in blamed:
-            problems.append(places.of(path) + sentence)
     if problems:
         raise ConfigError(problems)
     try:
@@ -85,25 +79,3 @@ def _meant(path: Path, model: type[BaseModel]) -> Path:
     """The setting an unknown name most likely stands for: no second sentence about its absence."""
     near = difflib.get_close_matches(path[1], model.model_fields, n=1)
     return (path[0], near[0]) if near else path
-
-
-def _predicting(sections: dict[str, Any], learners: Mapping[str, Learner], places: Places, problems: list[str]) -> None:
-    """Where no [head] says what labels are, [learner] does: adds `task` to the sections.
-
-    A learner that predicts by itself says what labels are by its kind where [learner] does not.
-    """
-    if "head" in sections:
-        if sections["head"] is not None:
-            sections["task"] = sections["head"]
-        return
-    section, learner = sections.get("learner"), learners.get("learner")
-    if section is None:
-        return
-    own = own_settings(section)
-    if learner is not None and learner.kind in PREDICTING and "task" not in own:
-        section = LearnerSection(name=section.name, freeze=section.freeze, task=learner.kind, **own)
-        sections["learner"] = section
-    stated = {name: value for name, value in own_settings(section).items() if name in TASK}
-    task, refused = validated(HeadSection, "learner", {"name": section.name, **stated}, places)
-    problems += [sentence for _, sentence in refused]
-    sections["task"] = task

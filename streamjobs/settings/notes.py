@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic import BaseModel
+
 from streamjobs.settings.presets import preset_of
 from streamjobs.settings.sections import Settings
 from streamjobs.settings.source import SourceSection
@@ -22,7 +24,7 @@ def _sentences(settings: Settings) -> Iterator[str]:
         yield f"[source]: label {source.label!r} is read, but nothing learns it; add a [head]."
     if source.preset is not None:
         preset = preset_of(source.preset)
-        same = sorted(name for name, value in preset.source.items() if getattr(source, name) == value)
+        same = sorted(name for name, value in preset.source.items() if _stated(source, name) == value)
         yield (
             f"[source]: preset {preset.name!r} ({preset.tool}): {', '.join(same) or 'nothing'} as it has them. "
             + "".join(f"{note[0].upper()}{note[1:]}. " for note in preset.notes).strip()
@@ -56,3 +58,9 @@ def _sentences(settings: Settings) -> Iterator[str]:
 
 def _default(name: str) -> Any:
     return SourceSection.model_fields[name].default
+
+
+def _stated(source: SourceSection, name: str) -> Any:
+    """A setting as a job file states it, without what it leaves out."""
+    value = getattr(source, name)
+    return value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value

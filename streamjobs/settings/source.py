@@ -13,9 +13,10 @@ REKEYED = ".by-key"  # after the name of the topic that `streamjobs rekey` copie
 
 
 class SourceSection(Section):
-    preset: Literal["sensorlogger", "phyphox", "radar", "applewatch", "edgeimpulse"] | None = Field(
+    preset: Literal["sensorlogger", "sensorlogger_live", "phyphox", "radar", "applewatch", "edgeimpulse"] | None = Field(
         default=None,
-        description="the tool that records or files are of; it sets `fields`, `time` and `time_unit` where they are absent",
+        description="the tool that records or files are of; it sets `fields` (sensorlogger_live: [source.sensors]), `time` "
+        "and `time_unit` where they are absent",
     )
     topic: Topic = Field(description="input topic")
     key: FieldName | None = Field(

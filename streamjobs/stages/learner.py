@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from algorithms.common.protocol import LEARN, Array, Learner, Outputs, Stage, State, unknown
+from algorithms.common.protocol import LEARN, Array, Learner, Outputs, SettingError, Stage, State, unknown
 from streamjobs.stages.stage import JobStage, Shape, describe
 
 
@@ -23,9 +23,20 @@ class LearnerStage(JobStage):
     start: State | None = None  # of a new key: the population's head; None: as the learner begins
     shared: State | None = None  # of all keys together: what the population taught stands still
 
+    def __post_init__(self) -> None:
+        """Raises SettingError: compiled loops check no bounds, and a job's workspaces have the rooms that are stated."""
+        if not self.learner.bounded:
+            raise SettingError(
+                f"{self.learner.name} with these settings stores every sample; a job runs bounded learners only."
+            )
+
     @property
     def shared_state(self) -> State | None:
         return self.shared
+
+    @property
+    def knows_normal(self) -> bool:
+        return self.watches
 
     @property
     def codec(self) -> Stage:

@@ -143,8 +143,13 @@ class Changelog:
 
     async def close(self) -> None:
         """Never raises: the next owner aborts what stays open, or the broker after TRANSACTION_TIMEOUT."""
-        with suppress(Exception):
-            if self._producer._txn_manager.is_in_transaction():
-                await asyncio.wait_for(self._producer.abort_transaction(), CLOSE_WITHIN)
-        with suppress(Exception):
-            await asyncio.wait_for(self._producer.stop(), CLOSE_WITHIN)
+        await close_transactional(self._producer)
+
+
+async def close_transactional(producer: Any) -> None:
+    """Abort the producer's open transaction and stop it, as far as the broker answers. Never raises."""
+    with suppress(Exception):
+        if producer._txn_manager.is_in_transaction():
+            await asyncio.wait_for(producer.abort_transaction(), CLOSE_WITHIN)
+    with suppress(Exception):
+        await asyncio.wait_for(producer.stop(), CLOSE_WITHIN)

@@ -17,6 +17,8 @@ MAX_AT_ONCE = 5_000  # records taken from the queue together
 SLICE = 500  # most records of one call of `advance`: larger calls cost more per record
 LEAST_SLICE = 16
 TURN = 0.02  # seconds a call of `advance` may take: the event loop waits for it. The number of its records follows
+ASKED_TURN = 0.003  # the same while somebody asks for keys: smaller calls cost more per record
+ASKED_FOR = 5.0  # seconds after a question in which another one is expected
 HOLD = 0.25  # seconds of applying after which a waiting checkpoint gets its turn
 OVERDUE = 3  # times the checkpoint's bounds: applying waits for the checkpoint
 OVERDUE_AFTER = 5.0  # seconds a checkpoint may take: then applying waits for it, and leaves it the event loop
@@ -100,6 +102,7 @@ class Partition:
         self._ready = ready
         self._taken: list[Record] = []  # from the queue, not applied yet
         self._slice = SLICE
+        self._asked = float("-inf")  # time.monotonic() of the newest question, see `expect_questions`
         self._cut_at = start  # `next` at the last cut
         self._cut_since: float | None = None  # time.monotonic() of a cut that is not stored yet
         self._sending = False
@@ -118,6 +121,10 @@ class Partition:
     def worst(self, most: int) -> list[tuple[str, float]]:
         """Its active keys with the largest newest LS errors; safe to call from another thread."""
         return self.live.worst(self._recent.count_before(time.perf_counter()), most)
+
+    def expect_questions(self) -> None:
+        """Keep calls of `advance` short for a while: somebody waits for the event loop."""
+        self._asked = time.monotonic()
 
     def offer(self, records: FetchedRecords) -> None:
         """Queue a fetched batch."""
@@ -196,7 +203,8 @@ class Partition:
                 ended = time.perf_counter()
             outputs += made
             at += len(part)
-            self._slice = min(SLICE, max(LEAST_SLICE, int(TURN * len(part) / max(ended - started, 1e-9))))
+            turn = TURN if time.monotonic() - self._asked > ASKED_FOR else ASKED_TURN
+            self._slice = min(SLICE, max(LEAST_SLICE, int(turn * len(part) / max(ended - started, 1e-9))))
             self._recent.add(ended, self.live.now)
             self._on_advance(report, ended - started)
             self.newest = max(self.newest, report.newest_event or self.newest)

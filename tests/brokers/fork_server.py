@@ -64,7 +64,7 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, words: Sequence[str], env: dict[str, str], log: Path) -> ForkedWorker:
-        """words: "run", "run --debug" or "inject FAULT", and the job file."""
+        """words: "run" with its flags, "inject FAULT" or "hash" with options of the hash worker, and the job file."""
         return ForkedWorker(self, self.ask({"start": list(words), "env": env, "log": str(log)}))
 
     def ask(self, request: dict[str, Any]) -> Any:
@@ -104,6 +104,7 @@ def _serve(path: str, job: str) -> None:
     from streamjobs.job_files import load_job
     from streamjobs.kafka import preflight  # noqa: F401 - imported here, so that no child has to
     from tests.brokers import fault_injection  # noqa: F401
+    from tests.worker import hash_worker  # noqa: F401
 
     Job.from_settings(load_job(Path(job), env={})).compile()
     codes: dict[int, int] = {}
@@ -147,13 +148,17 @@ def _child(request: dict[str, Any]) -> None:
         from streamjobs.process import exit_at_once_on_signals
         from streamjobs.worker.run import run
         from tests.brokers import fault_injection
+        from tests.worker import hash_worker
 
         exit_at_once_on_signals()
         *words, job = request["start"]
+        if words[0] == "hash":
+            os._exit(hash_worker.main([*words[1:], job]))
         if words[0] == "inject":
             fault_injection.inject(words[1])
         composition = read_job(Path(job))
-        code = run(composition.settings, lambda: core_from(composition), make_states=States, debug="--debug" in words)
+        flags = {name: f"--{name}" in words for name in ("once", "drain", "debug")}
+        code = run(composition.settings, lambda: core_from(composition), make_states=States, **flags)
     except BaseException:  # noqa: BLE001 - a child must never go on in its parent's loop
         import traceback
 

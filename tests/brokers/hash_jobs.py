@@ -4,9 +4,9 @@ from typing import Any
 
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent
+from tests.brokers.workers import HASH
 from tests.worker.fake_core import STATE, fold
 
-HASH = ("-m", "tests.worker.hash_worker")
 ONCE = (*HASH, "--once")
 
 

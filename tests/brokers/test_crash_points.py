@@ -29,12 +29,14 @@ def run_to_the_end(job: KafkaJob, **options: object) -> None:
         assert worker.stop() == 0
 
 
-def test_a_crash_after_any_step_of_a_checkpoint_loses_nothing_and_trains_nothing_twice(make_job: MakeJob) -> None:
+def test_a_crash_after_any_step_of_a_checkpoint_loses_nothing_and_trains_nothing_twice(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
     job = make_job("steps", **LEARNING)
     for seed, step in enumerate(("outputs", "changelog", "store", "commit"), start=1):
         job.produce(samples(3000, seed=seed))
-        run_until_crash(job, f"crash-after-{step}")
-    run_to_the_end(job)
+        run_until_crash(job, f"crash-after-{step}", fork_server=fork_server)
+    run_to_the_end(job, fork_server=fork_server)
     results = verify(job, repeats=True, expect=12_000)
     assert results["features"].repeated > 0  # the crashes had outputs to repeat
 

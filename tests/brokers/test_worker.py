@@ -4,6 +4,7 @@ import json
 import urllib.request
 
 from tests.brokers.fixtures import MakeJob
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.hash_jobs import HASH, hash_job, numbers
 from tests.brokers.kafka_job import new_producer, send, until
 from tests.brokers.load import SOURCE, samples
@@ -21,7 +22,7 @@ def test_a_stopped_worker_has_answered_committed_and_stored_everything_once(make
     verify(job, repeats=False, expect=count)
 
 
-def test_markers_of_a_transactional_input_are_no_lag(make_job: MakeJob) -> None:
+def test_markers_of_a_transactional_input_are_no_lag(make_job: MakeJob, fork_server: ForkServer) -> None:
     """Such as the outputs of another job with exactly_once. No commit comes for a marker, so a quiet job looked stuck."""
     job = hash_job(make_job, "markers")
     producer = new_producer(job.bootstrap, **{"transactional.id": job.name})
@@ -30,7 +31,7 @@ def test_markers_of_a_transactional_input_are_no_lag(make_job: MakeJob) -> None:
     for record in numbers(400):
         send(producer, job.input, record, lambda error, _: None)
     producer.commit_transaction(30)
-    with running_worker(job, program=HASH) as worker:
+    with running_worker(job, program=HASH, fork_server=fork_server) as worker:
         (serving,) = worker.events("serving /metrics and /health")
 
         def lags() -> dict[str, int]:

@@ -16,31 +16,32 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 from confluent_kafka.admin import NewTopic
 
 from tests.brokers.fixtures import MakeJob
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.hash_jobs import HASH, ONCE, expected, hash_job, numbers, states
 from tests.brokers.kafka_job import PARTITIONS, Sent, until
 from tests.brokers.workers import CHECKOUT, Worker, running_worker, wait_for_exit
 from tests.worker.fake_core import MAGIC
 
 
-def test_once_stops_when_everything_there_at_the_start_is_done(make_job: MakeJob) -> None:
+def test_once_stops_when_everything_there_at_the_start_is_done(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = hash_job(make_job, "once")
     job.produce(numbers(5_000))
     for _ in range(2):  # the second time nothing is left to do
-        code, lines = wait_for_exit(Worker(job, program=ONCE))
+        code, lines = wait_for_exit(Worker(job, program=ONCE, fork_server=fork_server))
         assert (code, lines) == (0, [])
         assert job.committed() == job.ends() and states(job) == expected(job)
     assert len(job.sink("predictions")) == 5_000
 
 
-def test_once_on_an_empty_input_stops_at_once(make_job: MakeJob) -> None:
-    assert wait_for_exit(Worker(hash_job(make_job, "empty"), program=ONCE)) == (0, [])
+def test_once_on_an_empty_input_stops_at_once(make_job: MakeJob, fork_server: ForkServer) -> None:
+    assert wait_for_exit(Worker(hash_job(make_job, "empty"), program=ONCE, fork_server=fork_server)) == (0, [])
 
 
-def test_the_memory_store_comes_back_from_the_changelog(make_job: MakeJob) -> None:
+def test_the_memory_store_comes_back_from_the_changelog(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = hash_job(make_job, "memory", state={"store": "memory"})
     for _ in range(2):
         job.produce(numbers(2_000))
-        assert wait_for_exit(Worker(job, program=ONCE))[0] == 0
+        assert wait_for_exit(Worker(job, program=ONCE, fork_server=fork_server))[0] == 0
     assert states(job) == expected(job) and not list(job.folder.rglob("*.db"))
 
 
@@ -66,59 +67,65 @@ def test_without_a_broker_it_ends_with_code_3(tmp_path: Path) -> None:
     assert "127.0.0.1:60999" in lines[0] and "[broker] url" in lines[0]
 
 
-def test_a_missing_topic_ends_it_with_code_3_before_anything_is_made_or_read(make_job: MakeJob) -> None:
+def test_a_missing_topic_ends_it_with_code_3_before_anything_is_made_or_read(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
     job = hash_job(make_job, "absent", make=False)
-    code, lines = wait_for_exit(Worker(job, program=HASH))
+    code, lines = wait_for_exit(Worker(job, program=HASH, fork_server=fork_server))
     assert code == 3 and any(job.input in line and "streamjobs topics create" in line for line in lines)
     assert job.changelog not in job.admin.list_topics(timeout=10).topics
 
 
-def test_a_wrong_number_of_partitions_ends_it_with_code_3(make_job: MakeJob) -> None:
+def test_a_wrong_number_of_partitions_ends_it_with_code_3(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = hash_job(make_job, "narrow", make=False)
     made = [NewTopic(job.input, 4, 1), NewTopic(f"{job.input}.predictions", 3, 1), NewTopic(f"{job.input}.dlq", 4, 1)]
     for answer in job.admin.create_topics(made).values():
         answer.result(10)
-    code, lines = wait_for_exit(Worker(job, program=HASH))
+    code, lines = wait_for_exit(Worker(job, program=HASH, fork_server=fork_server))
     assert code == 3 and len(lines) == 1
     assert f"{job.input}.predictions" in lines[0] and "expected 4 partitions" in lines[0] and "got 3" in lines[0]
 
 
-def test_a_changelog_that_forgets_ends_it_with_code_3(make_job: MakeJob) -> None:
+def test_a_changelog_that_forgets_ends_it_with_code_3(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = hash_job(make_job, "forgetful")
     job.alter(job.changelog, "cleanup.policy", "delete")
-    code, lines = wait_for_exit(Worker(job, program=HASH))
+    code, lines = wait_for_exit(Worker(job, program=HASH, fork_server=fork_server))
     assert code == 3 and len(lines) == 1 and job.changelog in lines[0] and "compact" in lines[0]
 
 
-def test_a_taken_metrics_port_ends_it_with_code_3(make_job: MakeJob) -> None:
+def test_a_taken_metrics_port_ends_it_with_code_3(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = hash_job(make_job, "port")
-    with running_worker(job, program=HASH) as first:
+    with running_worker(job, program=HASH, fork_server=fork_server) as first:
         port = first.events("serving /metrics and /health")[0]["port"]
-        code, lines = wait_for_exit(Worker(job, "b", program=HASH, STREAMJOBS_METRICS__PORT=str(port)))
+        code, lines = wait_for_exit(
+            Worker(job, "b", program=HASH, fork_server=fork_server, STREAMJOBS_METRICS__PORT=str(port))
+        )
     assert code == 3 and len(lines) == 1 and f"127.0.0.1:{port}" in lines[0]
 
 
-def test_refused_outputs_end_it_before_their_offsets_move(make_job: MakeJob) -> None:
+def test_refused_outputs_end_it_before_their_offsets_move(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = hash_job(make_job, "refused")
     job.alter(f"{job.input}.predictions", "max.message.bytes", "60")
     job.produce(numbers(100))
-    code, lines = wait_for_exit(Worker(job, program=HASH))
+    code, lines = wait_for_exit(Worker(job, program=HASH, fork_server=fork_server))
     assert code == 1 and len(lines) == 1
     assert f"{job.input}.predictions" in lines[0] and "refused" in lines[0]
     assert sum(job.committed().values()) == 0 and job.snapshots() == {}
 
 
-def test_a_snapshot_the_changelog_does_not_take_ends_it_before_anything_moves(make_job: MakeJob) -> None:
+def test_a_snapshot_the_changelog_does_not_take_ends_it_before_anything_moves(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
     job = hash_job(make_job, "fat")
     job.alter(job.changelog, "max.message.bytes", "500")
     job.produce(numbers(100))
-    code, lines = wait_for_exit(Worker(job, program=HASH))
+    code, lines = wait_for_exit(Worker(job, program=HASH, fork_server=fork_server))
     assert code == 1 and len(lines) == 1
     assert job.changelog in lines[0] and "max.message.bytes" in lines[0]
     assert sum(job.committed().values()) == 0 and job.snapshots() == {}
 
 
-def test_stored_bytes_that_cannot_be_trusted_end_it_and_stay_as_they_are(make_job: MakeJob) -> None:
+def test_stored_bytes_that_cannot_be_trusted_end_it_and_stay_as_they_are(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = hash_job(make_job, "damaged")
     damaged = b"evil" + bytes(1020)
     assert damaged[:4] != MAGIC
@@ -126,26 +133,28 @@ def test_stored_bytes_that_cannot_be_trusted_end_it_and_stay_as_they_are(make_jo
     producer.produce(job.changelog, key=b"k1", value=damaged, partition=1)
     assert producer.flush(10) == 0
     job.produce(numbers(100))
-    code, lines = wait_for_exit(Worker(job, program=HASH))
+    code, lines = wait_for_exit(Worker(job, program=HASH, fork_server=fork_server))
     assert code == 1 and len(lines) == 1 and "magic" in lines[0]
     assert job.snapshots()[(1, b"k1")] == damaged
     assert job.committed()[1] == 0
 
 
-def test_offsets_beyond_the_end_of_the_input_end_it_with_code_3(make_job: MakeJob) -> None:
+def test_offsets_beyond_the_end_of_the_input_end_it_with_code_3(make_job: MakeJob, fork_server: ForkServer) -> None:
     """A committed offset the topic does not reach: it is not the topic it was."""
     job = hash_job(make_job, "anew")
     job.produce(numbers(40))
     offsets = [TopicPartition(job.input, 2, 1_000)]
     job.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(job.name, offsets)])[job.name].result(10)
-    code, lines = wait_for_exit(Worker(job, program=HASH))
+    code, lines = wait_for_exit(Worker(job, program=HASH, fork_server=fork_server))
     assert code == 3 and len(lines) == 1 and f"{job.input}[2]" in lines[0] and "recreated" in lines[0]
 
 
-def test_records_deleted_while_it_works_are_said_and_the_rest_is_processed(make_job: MakeJob) -> None:
+def test_records_deleted_while_it_works_are_said_and_the_rest_is_processed(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
     job = hash_job(make_job, "deleted")
     job.produce(numbers(40))
-    with running_worker(job, program=HASH) as worker:
+    with running_worker(job, program=HASH, fork_server=fork_server) as worker:
         job.wait_until_done([worker])
         worker.freeze()
         job.produce(numbers(400))
@@ -159,19 +168,21 @@ def test_records_deleted_while_it_works_are_said_and_the_rest_is_processed(make_
     assert told > 0 and told == 440 - len(job.sink("predictions"))
 
 
-def test_lost_offsets_are_said_and_nothing_is_learned_twice(make_job: MakeJob) -> None:
+def test_lost_offsets_are_said_and_nothing_is_learned_twice(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = hash_job(make_job, "forgotten")
     job.produce(numbers(400))
-    assert wait_for_exit(Worker(job, program=ONCE))[0] == 0
+    assert wait_for_exit(Worker(job, program=ONCE, fork_server=fork_server))[0] == 0
     (deleted,) = job.admin.delete_consumer_groups([job.name]).values()
     deleted.result(10)
     job.produce(numbers(40))
-    worker = Worker(job, program=ONCE)
+    worker = Worker(job, program=ONCE, fork_server=fork_server)
     assert wait_for_exit(worker)[0] == 0 and worker.text().count("states exist but no offset is committed") == 4
     assert states(job) == expected(job) and len(job.sink("predictions")) == 440
 
 
-def test_of_a_transactional_input_only_what_counts_is_learned_and_markers_do_not_hold_it_up(make_job: MakeJob) -> None:
+def test_of_a_transactional_input_only_what_counts_is_learned_and_markers_do_not_hold_it_up(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
     job = hash_job(make_job, "transactions")
     producer = Producer({"bootstrap.servers": job.bootstrap, "transactional.id": job.name})
     producer.init_transactions()
@@ -181,7 +192,7 @@ def test_of_a_transactional_input_only_what_counts_is_learned_and_markers_do_not
             producer.produce(job.input, key=record.key, value=record.value, partition=record.partition)
         producer.flush()
         producer.commit_transaction() if counts else producer.abort_transaction()
-    code, lines = wait_for_exit(Worker(job, program=ONCE))
+    code, lines = wait_for_exit(Worker(job, program=ONCE, fork_server=fork_server))
     assert (code, lines) == (0, [])
     assert {key: count for key, (_, count, _) in states(job).items()} == {b"k%d" % n: 10 for n in range(8)}
 

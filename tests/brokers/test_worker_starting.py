@@ -9,8 +9,9 @@ from confluent_kafka import KafkaException
 
 from streamjobs.kafka.devbroker.broker import Broker
 from tests.brokers.fixtures import MakeJob
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.hash_jobs import HASH, expected, hash_job, numbers, states
-from tests.brokers.kafka_job import PARTITIONS, KafkaJob, until
+from tests.brokers.kafka_job import KafkaJob, until
 from tests.brokers.workers import Worker, running_worker
 
 STILL = 7.0  # seconds, beyond the 6 s of the session of a group and the 4 s of the node
@@ -25,14 +26,16 @@ def silent(job: KafkaJob) -> bool:
     return False
 
 
-def test_a_broker_that_stands_still_under_a_starting_worker_only_delays_it(make_job: MakeJob, broker: Broker) -> None:
+def test_a_broker_that_stands_still_under_a_starting_worker_only_delays_it(
+    make_job: MakeJob, broker: Broker, fork_server: ForkServer
+) -> None:
     job = hash_job(make_job, "still")
     job.produce(numbers(400))
-    with running_worker(job, program=HASH) as first:
+    with running_worker(job, program=HASH, fork_server=fork_server) as first:
         job.wait_until_done([first])
     job.produce(numbers(400))
     assert not silent(job) and broker.process is not None
-    worker = Worker(job, program=HASH)
+    worker = Worker(job, program=HASH, fork_server=fork_server)
     try:
         until(lambda: worker.events("learner loops compiled"), "the worker is about to join its group", 120)
         os.kill(broker.process.pid, signal.SIGSTOP)
@@ -49,21 +52,24 @@ def test_a_broker_that_stands_still_under_a_starting_worker_only_delays_it(make_
     assert states(job) == expected(job)
 
 
-def test_a_worker_too_many_is_ready_without_partitions_and_takes_over(make_job: MakeJob) -> None:
-    job = hash_job(make_job, "spare")
-    job.produce(numbers(400))
+def test_a_worker_too_many_is_ready_without_partitions_and_takes_over(make_job: MakeJob, fork_server: ForkServer) -> None:
+    job = hash_job(make_job, "spare", partitions=2)
+    records = [record._replace(partition=record.partition % 2) for record in numbers(400)]
+    job.produce(records)
     with ExitStack() as stack:
-        workers = [stack.enter_context(running_worker(job, name, program=HASH)) for name in "abcde"[: PARTITIONS + 1]]
+        workers = [
+            stack.enter_context(running_worker(job, name, program=HASH, fork_server=fork_server)) for name in ("a", "b", "c")
+        ]
 
         def at_work() -> list[Worker]:
             return [worker for worker in workers if worker.events("ready")[-1]["partitions"]]
 
-        until(lambda: len(at_work()) == PARTITIONS, "one partition each, and a worker without", 60)
+        until(lambda: len(at_work()) == 2, "one partition each, and a worker without", 60)
         job.wait_until_done(workers)
         leaving = at_work()[0]
         workers.remove(leaving)
         assert leaving.stop() == 0
-        until(lambda: len(at_work()) == PARTITIONS, "the one without takes over", 60)
-        job.produce(numbers(400))
+        until(lambda: len(at_work()) == 2, "the one without takes over", 60)
+        job.produce(records)
         job.wait_until_done(workers)
     assert states(job) == expected(job)

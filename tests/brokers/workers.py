@@ -16,6 +16,7 @@ from tests.brokers.kafka_job import KafkaJob, until
 from tests.running import with_bytecode
 
 RUN = ("-m", "streamjobs", "run")
+HASH = ("-m", "tests.worker.hash_worker")
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -43,7 +44,13 @@ class Worker:
         self.process: subprocess.Popen[bytes] | ForkedWorker
         if fork_server is not None:
             self.log.touch()
-            words = program[2:] if program[:3] == RUN else ("inject", program[-1])
+            words = (
+                program[2:]
+                if program[:3] == RUN
+                else ("hash", *program[2:])
+                if program[:2] == HASH
+                else ("inject", program[-1])
+            )
             self.process = fork_server.start((*words, str(job.path)), variables, self.log)
             return
         with self.log.open("ab") as log:

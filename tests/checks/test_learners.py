@@ -11,6 +11,8 @@ from streamjobs.learner_checks.case import Case
 from streamjobs.learner_checks.suite import CHECKS
 from tests.checks.examples import EXAMPLES, WITH_DEFAULTS, cases, examples
 
+LONG = {"ispeed"}  # with its defaults each admission takes 30 ms: its settings of examples.py go through every check instead
+
 
 def _named(case: Case) -> str:
     settings = ",".join(f"{setting}={value}" for setting, value in case.settings.items())
@@ -18,14 +20,18 @@ def _named(case: Case) -> str:
 
 
 def parameters() -> Iterator[Any]:
-    """Every case. The fast part has one of each learner: the first one with settings, which are small."""
+    """Every case. The fast part has one of each learner: the first one with settings, which are small.
+
+    The defaults of LONG are checked with `python -m pytest tests/checks -m "long or not long"`.
+    """
     by_learner: dict[str, list[Case]] = defaultdict(list)
     for case in cases():
         by_learner[case.name].append(case)
     for mine in by_learner.values():
         chosen = next((case for case in mine if case.settings), mine[0])
         for case in mine:
-            yield pytest.param(case, id=_named(case), marks=() if case is chosen else pytest.mark.slow)
+            rare = pytest.mark.slow if case.settings or case.name not in LONG else pytest.mark.long
+            yield pytest.param(case, id=_named(case), marks=() if case is chosen else rare)
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -1,6 +1,9 @@
 """Files as other tools write them, by hand from what is public of their layouts."""
 
+import json
 import math
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 START_NS = 1_787_923_304_000_000_000  # 2026-08-28
@@ -54,3 +57,42 @@ def machine_csv(path: Path, rows: int = 200) -> Path:
         lines.append(f"2026-11-20T{hour:02}:{minute % 60:02}:{second:02}+01:00;p1;{pressure};{warm}")
     path.write_text("\n".join(lines) + "\n", encoding="cp1252")
     return path
+
+
+def sensor_logger_json(folder: Path, path: Path) -> Path:
+    """The same recording as Sensor Logger's JSON export has it: a list of objects, sensor by sensor, every value a text.
+
+    Layout: README.md of the repository above, "JSON"; Metadata comes first, as in public recordings.
+    """
+    objects = []
+    for file in sorted(folder.glob("*.csv"), key=lambda file: (file.stem != "Metadata", file.stem)):
+        header, *lines = file.read_text().splitlines()
+        objects += [{"sensor": file.stem, **dict(zip(header.split(","), line.split(","), strict=True))} for line in lines]
+    path.write_text(json.dumps(objects, indent=2))
+    return path
+
+
+def sensor_logger_sqlite(folder: Path, path: Path, kind: str) -> Path:
+    """The same as its SQLite export has it: a table for each sensor ("SQLite" in README.md, which shows no types).
+
+    kind: of the columns; but for TEXT, numbers are stored as numbers.
+    """
+    with closing(sqlite3.connect(path)) as database:
+        for file in sorted(folder.glob("*.csv")):
+            header, *lines = file.read_text().splitlines()
+            columns = header.split(",")
+            named = ", ".join(f'"{name}" {kind}' for name in columns)
+            database.execute(f'CREATE TABLE "{file.stem}" ({named})')
+            marks = ", ".join("?" * len(columns))
+            database.executemany(f'INSERT INTO "{file.stem}" VALUES ({marks})', [_values(line, kind) for line in lines])
+        database.commit()
+    return path
+
+
+def _values(line: str, kind: str) -> list[str | float]:
+    """Cells; a date such as 2026-08-28_13-21-44 stays a text."""
+    return [one if kind == "TEXT" or one.strip("-.0123456789") else _number(one) for one in line.split(",")]
+
+
+def _number(text: str) -> int | float:
+    return int(text) if text.lstrip("-").isdigit() else float(text)

@@ -74,6 +74,11 @@ def test_without_fields_or_dim_the_sentence_says_what_to_state():
     [
         ({"source": {"dim": 4}}, "[source]: dim must be the number of fields (3), or absent; got 4."),
         ({"source": {"fields": ["ax", "ax"]}}, "[source]: fields must differ; 'ax' is named 2 times."),
+        (
+            {"learner": {"kernel": {"name": "overlap"}}},
+            "[scaling]: method must be 'none' with the kernel 'overlap', which compares codes; got 'standard'. "
+            "Set [scaling] method = 'none'.",
+        ),
         ({"source": {"time": "ax"}}, "[source]: time must be a field of its own; 'ax' is already part of x."),
         ({"source": {"time": "activity"}}, "[source]: label must be a field of its own; 'activity' is already the time."),
         ({"window": {"hop": "2s"}}, "[window]: hop must be from one sample period (0.1 s) to the length (1 s); got 2 s."),

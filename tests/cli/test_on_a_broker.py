@@ -125,7 +125,7 @@ def test_the_first_job_of_the_readme_runs_as_it_is_written(tmp_path, monkeypatch
             finally:
                 reading.kill()
     assert [one["seq"] for one in told if one["key"] == "p0"] == [0, 1, 2, 3, 4]
-    assert {one["y"] for one in told} == {example["activity"]}
+    assert {one["true_class"] for one in told} == {example["activity"]}
     assert set(told[0]) == set(json.loads(dict(written)["json"]))
 
 

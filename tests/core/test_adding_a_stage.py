@@ -39,7 +39,7 @@ def test_the_steps_of_the_page_add_a_stage(tmp_path: Path) -> None:
     page = (CHECKOUT / "streamjobs" / "README.md").read_text(encoding="utf-8")
     touched = _follow(page, tmp_path)
     assert touched.count("streamjobs/stages/tare.py") == 1
-    assert set(touched) == {"streamjobs/stages/tare.py", "streamjobs/core/job.py", "streamjobs/core/advance.py"}
+    assert set(touched) == {"streamjobs/stages/tare.py", "streamjobs/core/job_stages.py", "streamjobs/core/advance.py"}
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}"}
     program = CHECKOUT / "tests" / "core" / "added_stage.py"
     done = subprocess.run(

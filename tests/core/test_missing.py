@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamjobs.core.advance import advance
-from streamjobs.core.job import FILL, Job
+from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 from streamjobs.core.state.live import Live
 from streamjobs.errors import SnapshotError
 from streamjobs.stages.fill import Fill
+from streamjobs.stages.names import FILL
 from tests.cli.jobs import problems, table
 from tests.core.driving import fresh, same_bits
 from tests.core.streams import START, TOPIC, Worker, values

@@ -5,7 +5,7 @@ import json
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamjobs.core.decoding import records as reading
@@ -271,7 +271,8 @@ headers = st.lists(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=examples(400))
+# It draws nested values: on a machine that has other things to do that takes longer than hypothesis expects of a strategy.
+@settings(derandomize=True, deadline=None, max_examples=examples(400), suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), fmt=st.sampled_from(["json", "msgpack", "raw"]), named=st.booleans(), timed=st.booleans())
 def test_no_bytes_make_the_decoder_raise_and_every_record_is_samples_or_an_error(data, fmt, named, timed):
     def encoded(message):

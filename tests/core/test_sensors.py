@@ -6,13 +6,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 from streamjobs.core.state.live import Live
@@ -21,38 +19,13 @@ from streamjobs.errors import SnapshotError
 from streamjobs.settings.load import settings_from
 from streamjobs.stages.names import SENSORS
 from tests.cli.jobs import problems
-from tests.core.phones import AXES, JOB, SOURCE, START, TOPIC, push, pushes, reading, readings, signal
+from tests.core.phones import AXES, JOB, START, TOPIC, push, pushes, readings, signal
 from tests.core.phones import SENSORS as PHONE
+from tests.core.sensor_jobs import ACC, PLAIN, job, letter, plain, record, run
 from tests.core.streams import Worker, values
 from tests.sizes import examples
 
 PAGE = Path(__file__).parents[2] / "streamjobs" / "stages" / "README.md"
-PLAIN = {"name": "sensor", "each": {"acc": {"fields": ["x", "y"], "rate": 10}, "temp": {"fields": ["deg"], "rate": 2}}}
-
-
-def job(sensors: dict[str, Any] | None = None, source: dict[str, Any] | None = None, **sections: Any) -> Job:
-    made = {**SOURCE, "sensors": {**PHONE, **(sensors or {})}, **(source or {})}
-    return Job.from_settings(settings_from({**JOB, "source": made, **sections}))
-
-
-def plain(source: dict[str, Any] | None = None, **sections: Any) -> Job:
-    """Two sensors, a sample a record, no windows: rows at 10 Hz."""
-    table = {
-        "source": {"topic": TOPIC, "time": "t", "sensors": {**PLAIN, "rate": 10}, **(source or {})},
-        "learner": {"name": "okfeb", "rank": 3, "budget": 5},
-    }
-    return Job.from_settings(settings_from({**table, **sections}))
-
-
-def record(offset: int, body: Any, key: bytes = b"p", form: str = "json") -> Stored:
-    encode = msgspec.msgpack.encode if form == "msgpack" else lambda one: json.dumps(one).encode()
-    value = body if isinstance(body, bytes) else encode(body)
-    return Stored(TOPIC, 0, offset, (START + 1000) * 1000, key, value)
-
-
-def run(made: Job, records: list[Stored]) -> tuple[Any, Live]:
-    live = Live(made, lambda key: None)
-    return advance(made, live, records), live
 
 
 def windows_of(made: Job, records: list[Stored]) -> tuple[np.ndarray, np.ndarray]:
@@ -201,96 +174,6 @@ def test_replays_of_a_redelivered_record_change_nothing():
     assert worker.apply(records) == [] and worker.store == before
 
 
-def letter(made: Job, body: Any, form: str = "json") -> tuple[str, str]:
-    """Reason and message of the dead letter that a record becomes."""
-    (out,), _ = run(made, [record(0, body, form=form)])[0]
-    headers = dict(out.headers)
-    assert out.sink == "dlq"
-    return headers["streamjobs-error-reason"].decode(), headers["streamjobs-error-message"].decode()
-
-
-ACC = {"sensor": "acc", "t": START, "x": 1.0, "y": 2.0}
-
-
-@pytest.mark.parametrize(
-    ("body", "reason", "words"),
-    [
-        ({**ACC, "sensor": "lidar"}, "unknown_sensor", "expected one of the sensors 'acc', 'temp' in field 'sensor'"),
-        ({**ACC, "sensor": 7}, "missing_field", "expected the name of a sensor in field 'sensor', got a number"),
-        ({"t": START, "x": 1.0, "y": 2.0}, "missing_field", "expected the name of a sensor in field 'sensor', got nothing"),
-        (
-            {"sensor": "acc", "t": START, "x": 1.0},
-            "missing_field",
-            "expected a number in field 'y', got nothing (sensor 'acc')",
-        ),
-        ({**ACC, "y": None}, "missing_field", "expected a number in field 'y', got null (sensor 'acc')"),
-        ({**ACC, "y": "2"}, "missing_field", "expected a number in field 'y', got a text (sensor 'acc')"),
-        ({**ACC, "y": 1e12}, "out_of_range", "at index 1 (acc.y)"),
-        ({"sensor": "acc", "x": 1.0, "y": 2.0}, "bad_time", "field 't', got nothing (sensor 'acc')"),
-        ({**ACC, "t": "noon"}, "bad_time", "in field 't', got another text (sensor 'acc')"),
-        ({**ACC, "t": -5}, "bad_time", "expected a time from 1970"),
-        ({**ACC, "x": [1.0, 2.0], "y": [1.0]}, "wrong_dimension", "field 'y'"),
-        (b"[1, 2]", "malformed", "expected json"),
-    ],
-)
-def test_poison_is_a_dead_letter_that_names_the_field(body, reason, words):
-    got, message = letter(plain(), body)
-    assert got == reason and words in message
-
-
-@pytest.mark.parametrize(
-    ("body", "reason", "words"),
-    [
-        ({"payload": {}}, "missing_field", "expected a list of samples in field 'payload', got an object"),
-        ({"messageId": 1}, "missing_field", "expected a list of samples in field 'payload', got nothing"),
-        ({"payload": [[1]]}, "missing_field", "expected an object in each place of field 'payload', got a list"),
-        ({"payload": []}, "malformed", "expected at least one sample in field 'payload'"),
-        ({"payload": [0] * 10**6}, "too_large", "expected at most 10000 samples in field 'payload', got 1000000"),
-        (
-            {"payload": [reading("gyroscope", 0), {"name": "gyroscope", "time": 1, "values": {"x": 1}}]},
-            "missing_field",
-            "'values.y'",
-        ),
-    ],
-)
-def test_poison_in_a_list_is_a_dead_letter_that_names_the_field(body, reason, words):
-    got, message = letter(job(source={"max_bytes": "8MB"}), body)
-    assert got == reason and words in message
-
-
-def test_nan_in_msgpack_names_the_field_too():
-    made = plain({"format": "msgpack"})
-    got, message = letter(made, {**ACC, "y": float("nan")}, "msgpack")
-    assert got == "not_finite" and "in field 'y', got NaN (sensor 'acc')" in message
-    times = np.array([START, START + 0.1])
-    frame = {"sensor": "acc", "t": times.tobytes(), "x": np.zeros(2, "<f4").tobytes(), "y": np.zeros(2, "<f4").tobytes()}
-    out, _ = run(made, [record(0, frame, form="msgpack")])
-    assert out.report.dead_lettered == {} and out.report.samples == 2
-
-
-def test_samples_that_lack_a_number_are_left_out_where_the_job_says_so():
-    made, _ = run(plain({"missing": "skip"}), [record(0, {**ACC, "y": None}), record(1, ACC)])
-    assert made.report.skipped == {"missing": 1} and made.report.samples == 1 and made.report.dead_lettered == {}
-
-
-def test_sensors_that_nobody_asked_for_do_not_flood_the_dead_letters():
-    many = [
-        push(n, [{"name": "magnetometer", "time": reading("gyroscope", n)["time"], "values": {}}] * 50) for n in range(9)
-    ]
-    made, _ = run(job(), many)
-    assert made.outputs == [] and made.report.skipped == {"other_sensor": 9 * 51}
-    taken = Taken()
-    taken.add(made.report)
-    assert taken.nothing_learned() == (
-        "nothing was learned: all 459 samples are of sensors that [source.sensors] does not name; name theirs, or correct "
-        "the names."
-    )
-    made, _ = run(job(), pushes(4))
-    taken = Taken()
-    taken.add(made.report)
-    assert taken.nothing_learned() is None and not list(taken.much_skipped()), "what the job asks for is no warning"
-
-
 def test_a_sensor_that_stops_is_a_gap_of_the_window_and_is_told_by_name():
     payload = [readings(second, second + 1) for second in range(12)]
     for second in range(4, 8):
@@ -376,7 +259,7 @@ BASE = {"topic": TOPIC, "time": "t", "sensors": {**PLAIN, "rate": 10}}
     ("source", "window", "words"),
     [
         ({"time": None}, None, "time must name the field with a sample's event time"),
-        ({"format": "raw"}, None, "format must be json or msgpack with sensors"),
+        ({"format": "raw"}, None, "format must be one of json, msgpack, avro, protobuf with sensors"),
         ({"fields": ["x"]}, None, "fields has no meaning with sensors"),
         ({"missing": "hold"}, None, "missing must be 'dlq' or 'skip' with sensors"),
         ({"duplicates": "learn"}, None, "duplicates must be 'drop' with sensors"),

@@ -1,5 +1,5 @@
 """The same broker and jobs as in tests/brokers."""
 
-from tests.brokers.fixtures import broker, make_job
+from tests.brokers.fixtures import broker, fork_server, make_job
 
-__all__ = ["broker", "make_job"]
+__all__ = ["broker", "fork_server", "make_job"]

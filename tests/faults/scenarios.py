@@ -6,9 +6,9 @@ A scenario sends its own load, and gives what it did as lines for people to read
 import random
 import shutil
 import time
-from collections.abc import Sequence
 from typing import NamedTuple
 
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob, until
 from tests.brokers.load import Load
 from tests.brokers.workers import Worker, running_worker
@@ -53,14 +53,14 @@ def wait_for_commits(job: KafkaJob, worker: Worker, records: int = 1) -> None:
     until(further, f"{job.name}: worker {worker.name} commits {records} more records", 180)
 
 
-def kills(job: KafkaJob, count: int, seed: int, *, wipe: bool = False, static: bool = True) -> list[str]:
+def kills(job: KafkaJob, forks: ForkServer, count: int, seed: int, *, wipe: bool = False) -> list[str]:
     """kill -9 at `count` random moments of work, each followed by a restart; `wipe`: without its state directory.
 
-    static: the worker has an instance id, so that its restart need not wait for the dead one's session to end.
+    The worker has an instance id, so that its restart need not wait for the dead one's session to end.
     """
     rnd, told = random.Random(seed), []
-    env = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"} if static else {}
-    worker = Worker(job, **env).ready()
+    env = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}
+    worker = Worker(job, fork_server=forks, **env).ready()
     try:
         with Load(job, RATE, seed=seed) as load:
             for _ in range(count):
@@ -71,7 +71,7 @@ def kills(job: KafkaJob, count: int, seed: int, *, wipe: bool = False, static: b
                 if wipe:
                     assert any(worker.state.rglob("*.sst")) or any(worker.state.rglob("*.log")), "there was no state"
                     shutil.rmtree(worker.state)
-                worker = Worker(job, **env).ready()
+                worker = Worker(job, fork_server=forks, **env).ready()
                 if wipe:
                     (restored,) = worker.events("recovery finished")
                     assert restored["keys_written"] > 0
@@ -84,16 +84,16 @@ def kills(job: KafkaJob, count: int, seed: int, *, wipe: bool = False, static: b
     return told
 
 
-def joins(job: KafkaJob, count: int, seed: int, *, kills_too: bool = False) -> list[str]:
+def joins(job: KafkaJob, forks: ForkServer, count: int, seed: int, *, kills_too: bool = False) -> list[str]:
     """A second worker joins and leaves `count` times; with `kills_too` one of the two is sometimes killed instead."""
     rnd, told = random.Random(seed), []
-    first = Worker(job, "a").ready()
+    first = Worker(job, "a", fork_server=forks).ready()
     second: Worker | None = None
     try:
         with Load(job, RATE, seed=seed) as load:
             for turn in range(count):
                 wait_for_commits(job, first)
-                second = Worker(job, "b" if first.name == "a" else "a").ready()
+                second = Worker(job, "b" if first.name == "a" else "a", fork_server=forks).ready()
                 wait_for_two_members(job)
                 time.sleep(rnd.uniform(0.0, 1.5))
                 if not kills_too or turn % 3 == 2:
@@ -117,27 +117,19 @@ def joins(job: KafkaJob, count: int, seed: int, *, kills_too: bool = False) -> l
     return told
 
 
-def frozen(
-    job: KafkaJob,
-    seed: int,
-    *,
-    until_finished: bool,
-    program: Sequence[str] = ("-m", "streamjobs", "run"),
-    fenced: bool = True,
-) -> list[str]:
+def frozen(job: KafkaJob, forks: ForkServer, seed: int, *, until_finished: bool) -> list[str]:
     """A worker is frozen in the middle of its work past its session; another takes over; the frozen one wakes up.
 
     until_finished: it wakes after the other has finished everything (a zombie's write would be the last one); else
     while the other works. Needs `[state] checkpoint` of seconds, so that it is frozen with unsaved changes.
-    fenced: False for a worker of a planted bug, whose writes after waking nobody refuses.
     """
-    with running_worker(job, "a", program=program) as sleeper, Load(job, RATE, seed=seed) as load:
+    with running_worker(job, "a", fork_server=forks) as sleeper, Load(job, RATE, seed=seed) as load:
         wait_for_commits(job, sleeper)
         until(lambda: uncommitted(job) > 500, "the worker has answered more than it has committed", every=0.01)
         sleeper.freeze()
         held = uncommitted(job)
         assert held > 0, "it was frozen just after a checkpoint: nothing was at stake"
-        with running_worker(job, "b", program=program) as other:
+        with running_worker(job, "b", fork_server=forks) as other:
             wait_for_one_member(job)  # the frozen one has lost its session, all partitions are the other's
             told = [f"frozen with {held} records answered and not committed; the group put it out"]
             wait_for_commits(job, other)
@@ -146,15 +138,8 @@ def frozen(
                 job.wait_until_done([other])
                 finished = job.snapshots()
             sleeper.wake()
-            if fenced:
-                until(lambda: FENCED in sleeper.text(), lambda: f"a changelog write fenced:\n{sleeper.text()[-2000:]}", 40)
-                told.append("woken: its changelog write was fenced")
-            else:
-                until(
-                    lambda: sleeper.events("partitions checkpointed and released"),
-                    "the woken worker loses its partitions",
-                    40,
-                )
+            until(lambda: FENCED in sleeper.text(), lambda: f"a changelog write fenced:\n{sleeper.text()[-2000:]}", 40)
+            told.append("woken: its changelog write was fenced")
             if until_finished:
                 time.sleep(2.0)  # whatever it would still write is written now
                 assert job.snapshots() == finished, "the woken worker changed states it had lost"

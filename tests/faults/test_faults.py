@@ -1,6 +1,7 @@
 """Faults, short: nothing lost, none trained twice, per-key order kept, final states as in an undisturbed replay."""
 
 from tests.brokers.fixtures import MakeJob
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import KafkaJob
 from tests.brokers.load import SOURCE
 from tests.brokers.verification import verify
@@ -13,38 +14,44 @@ def fault_job(make_job: MakeJob, name: str, **sections: dict) -> KafkaJob:
     return make_job(name, **JOB, **sections)
 
 
-def test_five_kills_at_random_moments_lose_nothing_and_train_nothing_twice(make_job: MakeJob) -> None:
+def test_five_kills_at_random_moments_lose_nothing_and_train_nothing_twice(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
     job = fault_job(make_job, "kill")
-    deaths = kills(job, 5, seed=11)
+    deaths = kills(job, fork_server, 5, seed=11)
     assert len(deaths) == 5
     verify(job, repeats=True)
 
 
-def test_killed_workers_that_lose_their_disk_recover_from_the_changelog(make_job: MakeJob) -> None:
+def test_killed_workers_that_lose_their_disk_recover_from_the_changelog(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = fault_job(make_job, "wipe")
-    assert len(kills(job, 2, seed=12, wipe=True)) == 2
+    assert len(kills(job, fork_server, 2, seed=12, wipe=True)) == 2
     verify(job, repeats=True)
 
 
-def test_a_second_worker_that_joins_and_leaves_repeats_not_even_an_output(make_job: MakeJob) -> None:
+def test_a_second_worker_that_joins_and_leaves_repeats_not_even_an_output(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
     job = fault_job(make_job, "join")
-    assert len(joins(job, 2, seed=13)) == 2
+    assert len(joins(job, fork_server, 2, seed=13)) == 2
     verify(job, repeats=False)
 
 
-def test_kills_among_joins_and_leaves_lose_nothing_and_train_nothing_twice(make_job: MakeJob) -> None:
+def test_kills_among_joins_and_leaves_lose_nothing_and_train_nothing_twice(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
     job = fault_job(make_job, "mixed")
-    assert len(joins(job, 2, seed=14, kills_too=True)) == 2
+    assert len(joins(job, fork_server, 2, seed=14, kills_too=True)) == 2
     verify(job, repeats=True)
 
 
-def test_a_zombie_woken_after_the_other_has_finished_changes_nothing(make_job: MakeJob) -> None:
+def test_a_zombie_woken_after_the_other_has_finished_changes_nothing(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = fault_job(make_job, "zombie", state={"checkpoint": "3s"})
-    frozen(job, seed=15, until_finished=True)
+    frozen(job, fork_server, seed=15, until_finished=True)
     verify(job, repeats=True)
 
 
-def test_a_frozen_worker_woken_while_the_other_works_damages_nothing(make_job: MakeJob) -> None:
+def test_a_frozen_worker_woken_while_the_other_works_damages_nothing(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = fault_job(make_job, "frozen", state={"checkpoint": "3s"})
-    frozen(job, seed=16, until_finished=False)
+    frozen(job, fork_server, seed=16, until_finished=False)
     verify(job, repeats=True)

@@ -38,7 +38,7 @@ def test_the_worker_says_of_every_window_what_the_protocol_says(demo):
     _, beside, said = demo
     predictions = [json.loads(output.value) for output in said if output.sink == "predictions"]
     assert not any(output.sink == "dlq" for output in said)
-    found = {key: [one["y_hat"] for one in predictions if one["key"] == key] for key in beside}
+    found = {key: [one["predicted_class"] for one in predictions if one["key"] == key] for key in beside}
     assert found == {key: control.gated for key, control in beside.items()}
     assert all(one["labelled"] == [] for one in predictions if one["seq"] < 12)
 

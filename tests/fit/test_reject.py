@@ -1,6 +1,7 @@
 """[head] reject: what fit learns from people left out, what it tells, and that nothing else changes."""
 
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,13 @@ import pytest
 
 from streamjobs.core.state.population import decode, encode
 from streamjobs.errors import SnapshotError
+from streamjobs.fit.measures import factor_of
 from streamjobs.fit.recordings import Recordings
 from streamjobs.fit.rejection import learn_rejection
 from streamjobs.job_files import job_of
 from streamjobs.recordings.files import records_of
 from streamjobs.replay.engine import Replay
-from streamjobs.stages.reject import Rejection, distance, threshold
+from streamjobs.stages.reject import MEASURES, Measures, Rejection, distance, measured, threshold
 from tests.cli.jobs import problems
 from tests.fit.people import ACTIVITIES, JOB, command, job_file, jsonl, rows
 from tests.paper.gated_streams import way
@@ -90,7 +92,7 @@ def test_the_report_tells_what_it_rejects_and_the_same_recordings_give_the_same(
         files.append((tmp_path / "population.state").read_bytes())
     assert files[0] == files[1] and told[0] == told[1]
     (said, _), threshold_of = told, decode(files[0]).reject
-    assert threshold_of == (said["share"], said["above"])
+    assert threshold_of is not None and threshold_of[:2] == (said["share"], said["above"])
     assert [one["activity"] for one in said["activities_left_out"]] == sorted(ACTIVITIES)
     assert 0.0 < said["known"] < 0.25 and said["worst_person"] >= said["known"]
     assert all(0.0 <= one[figure] <= 1.0 for one in said["activities_left_out"] for figure in ("unknown", "known"))
@@ -118,7 +120,73 @@ def test_activities_that_look_alike_are_not_told_apart() -> None:
 def test_scores_are_the_closer_the_more_certain() -> None:
     scores = np.array([[1.0, 0.0], [0.7, 0.1], [0.4, 0.4], [np.nan, np.nan]])
     assert distance(scores, np.array([0, 0, 0, 0])).tolist()[:3] == pytest.approx([0.0, 0.1, 0.52])
-    assert Rejection(0.05, 0.2).unknown(scores, np.array([0, 0, 0, -1])).tolist() == [False, False, True, False]
+    unknown = Rejection(0.05, 0.2).unknown(scores, np.array([0, 0, 0, -1]), np.zeros((4, 2)))
+    assert unknown.tolist() == [False, False, True, False]
+
+
+def test_the_measures_are_those_of_their_definition() -> None:
+    random = np.random.default_rng(11)
+    taught, X = random.normal(size=(500, 4)), random.normal(size=(60, 4)) * 3
+    scores, chosen = random.normal(size=(60, 3)), random.integers(-1, 3, 60)
+    scores[7], X[9], chosen[9] = np.nan, 1e200, 1
+    covariance, means = np.cov(random.normal(size=(3, 90))), random.normal(size=(3, 3))
+    whitening = np.linalg.cholesky(np.linalg.inv(covariance))
+    usual = random.uniform(0.5, 2.0, size=(3, 3))
+    measures = Measures(whitening, means @ whitening, factor_of(taught), usual)
+    found, total = measured(measures, scores, chosen, X)
+    A = np.hstack([taught, np.ones((500, 1))])
+    inverse = np.linalg.inv(A.T @ A)
+    for n, (s, c, x) in enumerate(zip(scores, chosen.tolist(), X, strict=True)):
+        if c < 0 or n == 7:
+            assert np.isnan(total[n])
+            continue
+        mahalanobis = min((s - m) @ np.linalg.inv(covariance) @ (s - m) for m in means)
+        row = np.append(x, 1.0)
+        plain = [((s - np.eye(3)[c]) ** 2).sum(), mahalanobis, row @ inverse @ row if n != 9 else np.inf]
+        assert found[n] == pytest.approx(plain, rel=1e-4)
+        assert total[n] == pytest.approx(np.log(np.array(plain) / usual[:, c]).sum(), rel=1e-3, abs=1e-4)
+    alone = [measured(measures, scores[n : n + 1], chosen[n : n + 1], X[n : n + 1])[1][0] for n in range(60)]
+    assert np.array_equal(alone, total, equal_nan=True)  # the same bits, whatever rows stand beside one another
+    assert np.array_equal(Rejection(0.05, 0.0, measures).unknown(scores, chosen, X), total > 0)
+
+
+def test_an_activity_that_only_the_person_taught_is_judged_by_its_answer() -> None:
+    usual = np.array([[0.5, 1.5], [7.0, 7.0], [7.0, 7.0]])
+    measures = Measures(np.eye(2), np.eye(2), factor_of(np.eye(2)), usual)
+    scores = np.array([[0.0, 0.1, 0.8]])  # a third column
+    found, total = measured(measures, scores, np.array([2]), np.full((1, 2), 1e6))
+    assert found[0] == pytest.approx([0.05] * 3) and total[0] == pytest.approx(3 * np.log(0.05 / 1.0))
+
+
+def test_the_promise_holds_for_people_left_out_and_more_is_found_than_by_the_scores_alone() -> None:
+    """People differ in where their activities lie; one activity lies beside the others, where the head never looked."""
+    random = np.random.default_rng(2)
+    places = np.array([[3, 0, 0, 0], [0, 3, 0, 0], [2, 2, 0, 0], [1.5, 1, 5, 0]], float)
+    person, activity = np.repeat(np.arange(8), 160), np.tile(np.repeat(np.arange(4), 40), 8)
+    X = places[activity] + 0.4 * random.normal(size=(8, 4))[person] + 0.5 * random.normal(size=(1280, 4))
+    data = Recordings(X, activity, person, person * 4 + activity, ["a", "b", "c", "d"])
+    judged = learn_rejection(data, way("linear", "linear").recipe, 0.05)
+    assert judged.known < 0.09 and judged.rejection.measures is not None
+    (beside,) = (one for one in judged.activities if one.activity == "d")
+    assert beside.unknown > 0.5 and beside.by_answer < 0.1
+    assert judged.unknown > judged.by_answer
+
+
+def test_a_population_written_before_the_measures_rejects_by_the_answer_as_it_did(
+    folder: Path, jobs: tuple[Path, Path]
+) -> None:
+    """Version 1, in which a threshold stands alone."""
+    new = decode((folder / "reject.state").read_bytes())
+    old = new._replace(reject=Rejection(0.1, 0.25))
+    data, path = encode(old), folder / "before.toml"
+    assert (data[2], encode(new)[2]) == (1, 2) and old.fingerprint == new.fingerprint
+    (folder / "before.state").write_bytes(data)
+    path.write_text(REJECT.replace("{file}", str(folder / "before.state")) + "[sinks]\nscores = true\n")
+    said, _ = _predictions(path, folder / "new.jsonl")
+    for one in said:
+        scores = np.array([list(one["scores"].values())])
+        assert one["unknown"] == (distance(scores, scores.argmax(axis=1))[0] > 0.25)
+    assert 0 < sum(one["unknown"] for one in said) < len(said)
 
 
 def test_what_does_not_fit_is_told(folder: Path, jobs: tuple[Path, Path], capsys: pytest.CaptureFixture) -> None:
@@ -135,3 +203,12 @@ def test_what_does_not_fit_is_told(folder: Path, jobs: tuple[Path, Path], capsys
     for wrong in (Rejection(0.9, 1.0), Rejection(0.1, float("nan")), Rejection(0.1, -1.0)):
         with pytest.raises(SnapshotError, match="expected a share up to"):
             decode(encode(good._replace(reject=wrong)))
+    assert good.reject is not None and good.reject.measures is not None
+    for name, array in good.reject.measures._asdict().items():
+        for other in (array[:-1], np.full(array.shape, np.nan), array.astype(np.float32)):
+            bad = good.reject._replace(measures=good.reject.measures._replace(**{name: other}))
+            with pytest.raises(SnapshotError, match=f"as {name} of reject|damaged"):
+                decode(encode(good._replace(reject=bad)))
+    unlike = encode(good).replace(json.dumps(list(MEASURES)).encode(), json.dumps(["answer", "other!", "windows"]).encode())
+    with pytest.raises(SnapshotError, match="measures that this release does not have"):
+        decode(unlike[:-4] + zlib.crc32(unlike[:-4]).to_bytes(4, "little"))

@@ -6,6 +6,7 @@ from tests.fuzz.case import Family
 from tests.fuzz.jobfiles import JobFiles
 from tests.fuzz.letters import Letters
 from tests.fuzz.populations import Populations
+from tests.fuzz.recordings import READERS
 from tests.fuzz.records import Records
 from tests.fuzz.sensors import SensorRecords
 from tests.fuzz.states import Copies, Snapshots, Starts
@@ -26,4 +27,5 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "population": Populations,
     "job": JobFiles,
     "letter": Letters,
+    **READERS,
 }

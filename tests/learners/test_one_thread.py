@@ -14,8 +14,8 @@ PROGRAM = """
 import hashlib
 import numpy as np
 from algorithms import learner_from
-X = np.random.default_rng(3).normal(size=(330, 6))
-learner = learner_from("wrkpca", {"rank": 20, "budget": 320})
+X = np.random.default_rng(3).normal(size=(210, 6))
+learner = learner_from("wrkpca", {"rank": 20, "budget": 200})
 state, out = learner.run(learner.init(dim=6, targets=0, seed=1), X)
 print(hashlib.sha256(b"".join(np.asarray(one).tobytes() for one in (*state, *out))).hexdigest())
 """

@@ -8,10 +8,11 @@ from streamjobs.errors import ConfigError, SetupError
 from streamjobs.kafka import groups, topics
 from streamjobs.kafka.acls import rights
 from streamjobs.maintenance import rekey
+from streamjobs.maintenance.rekey_writer import Topics
 from tests.core.streams import settings
 
 SOURCE = {"topic": "imu", "fields": ["ax", "ay", "az"], "time": "ts", "label": "activity", "key": "device.id"}
-KNOWN = rekey.Topics("imu", "imu.by-key", "imu.dlq", [], 4, 4, 4, "source=A copy=B")
+KNOWN = Topics("imu", "imu.by-key", "imu.dlq", [], 4, 4, 4, "source=A copy=B")
 
 
 def job(**source: object) -> Job:

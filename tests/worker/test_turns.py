@@ -34,6 +34,28 @@ def test_calls_of_advance_get_shorter_where_a_record_takes_long():
     assert sum(calls) == 1500
 
 
+def test_calls_of_advance_are_short_while_somebody_asks_and_long_again_later(monkeypatch):
+    monkeypatch.setattr(partition_module, "ASKED_FOR", 0.5)
+    calls: list[int] = []
+
+    async def body():
+        worker = Worker(core=slow_core(calls, 0.0002))
+        await worker.begin(0)
+        partition = worker.delivery.partitions[0]
+        partition.expect_questions()
+        worker.fetch(0, stream(1000))
+        await until(lambda: partition.next == 1000)
+        asked, calls[:] = calls[:], []
+        await asyncio.sleep(0.6)
+        worker.fetch(0, stream(1000, first=1000))
+        await until(lambda: partition.next == 2000)
+        return asked
+
+    asked = asyncio.run(body())
+    assert asked[0] == SLICE and max(asked[1:]) < SLICE / 10
+    assert max(calls) > 2 * max(asked[1:]) and sum(asked) == sum(calls) == 1000
+
+
 def test_a_waiting_checkpoint_gets_its_turn_before_all_that_queued_up_is_applied(monkeypatch):
     """Else a backlog of keys that are not live keeps every checkpoint waiting, until the broker ends its transaction."""
     monkeypatch.setattr(partition_module, "HOLD", 0.0)

@@ -4,11 +4,12 @@ Layout, little-endian:
 
     magic "SP" | version u8 | 0
     header: u32 length, JSON with facts, names, width, people and the three learners' tables (null where there is none), and
-        where [head] reject is stated its share and threshold
-    arrays: u16 count, then each as in a snapshot: of labels, scaling, map and head in turn
+        where [head] reject is stated its share and threshold, and whether it has measures
+    arrays: u16 count, then each as in a snapshot: of labels, scaling, map and head in turn, and the measures of reject
     crc32 of all before it
 
-Every setting of a learner is in its table, so that a later release's defaults change nothing. Never pickle.
+Version 2 is that of a file with measures; all others are of version 1, as earlier releases wrote them. Every setting of a
+learner is in its table, so that a later release's defaults change nothing. Never pickle.
 """
 
 import dataclasses
@@ -26,10 +27,10 @@ from algorithms.common.protocol import Array, State
 from streamjobs.core.state.snapshot import Reader, array_header, flatten, unflatten
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.settings.composition import Composition
-from streamjobs.stages.reject import Rejection
+from streamjobs.stages.reject import MEASURES, Measures, Rejection
 from streamjobs.stages.stage import MOST_COUNTED, check_fields, describe
 
-MAGIC, VERSION = b"SP", 1
+MAGIC, VERSION, MEASURED = b"SP", 1, 2
 MOST_BYTES = 1 << 30  # of a file
 _HEAD, _U16, _CRC = struct.Struct("<2sBBI"), struct.Struct("<H"), struct.Struct("<I")
 _UNREADABLE = (
@@ -107,12 +108,14 @@ def encode(population: Population) -> bytes:
             "width": population.width,
             "people": population.people,
             **{part: learner_table(taught.learner) if taught else None for part, taught in _parts(population)},
-            **({"reject": population.reject._asdict()} if population.reject is not None else {}),
+            **({"reject": _table_of(population.reject)} if population.reject is not None else {}),
         },
         sort_keys=True,
     ).encode()
     arrays = _arrays(population)
-    parts = [_HEAD.pack(MAGIC, VERSION, 0, len(header)), header, _U16.pack(len(arrays))]
+    with_measures = population.reject is not None and population.reject.measures is not None
+    version = MEASURED if with_measures else VERSION
+    parts = [_HEAD.pack(MAGIC, version, 0, len(header)), header, _U16.pack(len(arrays))]
     for array in arrays:
         parts += (array_header(array.dtype, array.shape), array.tobytes())
     body = b"".join(parts)
@@ -127,7 +130,8 @@ class _Header(NamedTuple):
     width: int
     people: int
     learners: dict[str, Learner | None]
-    reject: Rejection | None
+    reject: Rejection | None  # without its measures
+    measured: bool
 
 
 def decode(data: bytes, composition: Composition | None = None, file: str = "") -> Population:
@@ -138,8 +142,10 @@ def decode(data: bytes, composition: Composition | None = None, file: str = "") 
     """
     if len(data) < _HEAD.size + 4 or data[:2] != MAGIC:
         raise SnapshotError(f"expected a population of 'streamjobs fit', got {len(data)} bytes that begin otherwise.")
-    if data[2] != VERSION:
-        raise SnapshotError(f"population version {data[2]} is unknown to this release, which reads version {VERSION}.")
+    if data[2] not in (VERSION, MEASURED):
+        raise SnapshotError(
+            f"population version {data[2]} is unknown to this release, which reads versions {VERSION} and {MEASURED}."
+        )
     if zlib.crc32(data[:-4]) != _CRC.unpack_from(data, len(data) - 4)[0]:
         raise SnapshotError("the population is damaged: its checksum does not fit its bytes.")
     try:
@@ -229,7 +235,14 @@ def _arrays(population: Population) -> list[Array]:
     arrays = [population.labels]
     for _, taught in _parts(population):
         arrays += flatten(taught.state) if taught is not None else []
+    if population.reject is not None and population.reject.measures is not None:
+        arrays += population.reject.measures
     return arrays
+
+
+def _table_of(reject: Rejection) -> dict[str, Any]:
+    stated = {"share": reject.share, "above": reject.above}
+    return stated if reject.measures is None else stated | {"measures": list(MEASURES)}
 
 
 def _read_header(table: dict[str, Any]) -> _Header:
@@ -240,9 +253,12 @@ def _read_header(table: dict[str, Any]) -> _Header:
         if own is not None:
             learners[part] = learner_from(own["name"], {name: value for name, value in own.items() if name != "name"})
     facts = {str(name): str(value) for name, value in table["facts"].items()}
-    names, stated = [str(name) for name in table["names"]], table.get("reject")
-    reject = None if stated is None else Rejection(float(stated["share"]), float(stated["above"]))
-    return _Header(facts, names, int(table["width"]), int(table["people"]), learners, reject)
+    names, stated, reject, measured = [str(name) for name in table["names"]], table.get("reject"), None, False
+    if stated is not None:
+        reject, measured = Rejection(float(stated["share"]), float(stated["above"])), "measures" in stated
+        if measured and stated["measures"] != list(MEASURES):
+            raise ValueError(f"its reject has measures that this release does not have: {stated['measures']!r:.200}")
+    return _Header(facts, names, int(table["width"]), int(table["people"]), learners, reject, measured)
 
 
 def _population(header: _Header, arrays: list[Array]) -> Population:
@@ -259,7 +275,10 @@ def _population(header: _Header, arrays: list[Array]) -> Population:
         parts[part] = Taught(learner, state)
         at += count
         dim = learner.width_for(dim)
-    head = parts["head"]
+    head, reject = parts["head"], header.reject
+    if header.measured and reject is not None:
+        own = [np.ascontiguousarray(array) for array in arrays[at : at + len(Measures._fields)]]
+        reject, at = reject._replace(measures=Measures(*own)), at + len(own)
     if at != len(arrays) or head is None:
         raise ValueError(f"it holds {len(arrays)} arrays, expected {at} with those of a head")
     return Population(
@@ -271,7 +290,7 @@ def _population(header: _Header, arrays: list[Array]) -> Population:
         parts["scaling"],
         parts["map"],
         head,
-        header.reject,
+        reject,
     )
 
 
@@ -285,9 +304,8 @@ def _checked(population: Population) -> Population:
     counts = population.labels.tolist()
     if min(counts) < 0 or sum(counts) >= MOST_COUNTED:
         raise ValueError(f"expected counts of labels, got {counts!r:.200}")
-    reject = population.reject
-    if reject is not None and not (0 < reject.share <= 0.5 and 0 < reject.above < np.inf):
-        raise ValueError(f"expected a share up to 0.5 and a threshold above 0, got {reject!r:.200}")
+    if population.reject is not None:
+        _check_reject(population.reject, len(names), width)
     for part, taught in _parts(population):
         if taught is None:
             continue
@@ -301,3 +319,19 @@ def _checked(population: Population) -> Population:
             raise ValueError(f"{part} holds numbers that are not finite")
         width = learner.width_for(width)
     return population
+
+
+def _check_reject(reject: Rejection, classes: int, width: int) -> None:
+    """Raises ValueError for what `fit` cannot have learned."""
+    least = 0 if reject.measures is None else -np.inf
+    if not (0 < reject.share <= 0.5 and least < reject.above < np.inf):
+        raise ValueError(f"expected a share up to 0.5 and a threshold above {least:g}, got {reject[:2]!r:.200}")
+    if reject.measures is None:
+        return
+    shapes = (classes, classes), (classes, classes), ((width + 1) * (width + 2) // 2,), (len(MEASURES), classes)
+    for name, array, shape in zip(Measures._fields, reject.measures, shapes, strict=True):
+        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise ValueError(f"expected finite numbers {shape} as {name} of reject, got {array.dtype} {array.shape}")
+    if not (reject.measures.usual > 0).all():
+        raise ValueError("expected usual measures above 0")
+    reject.unknown(np.zeros((1, classes)), np.zeros(1, np.int64), np.zeros((1, width)))  # compiles the loop

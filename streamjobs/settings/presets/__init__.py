@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
 
-NAMES = ("sensorlogger", "phyphox", "radar", "applewatch", "edgeimpulse")
+NAMES = ("sensorlogger", "sensorlogger_live", "phyphox", "radar", "applewatch", "edgeimpulse")
 
 
 class Export(NamedTuple):
@@ -61,9 +61,10 @@ def filled(source: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     sets = dict(preset_of(str(name)).source)
     if any(other in source for other in ("fields", "x", "dim", "sensors")):
-        sets.pop("fields")
+        sets.pop("fields", None), sets.pop("sensors", None)
     if source.get("time", sets["time"]) != sets["time"]:
         sets.pop("time_unit", None)  # it is the unit of another field
     if source.get("format") == "raw":  # which has neither
-        sets.pop("time", None), sets.pop("fields", None)
+        for setting in ("time", "fields", "sensors"):
+            sets.pop(setting, None)
     return {setting: value for setting, value in sets.items() if setting not in source}

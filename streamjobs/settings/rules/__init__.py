@@ -1,11 +1,13 @@
 """Settings that are valid each, but contradict one another. A rule needs only the sections that it names."""
 
+import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from algorithms import Learner
+from algorithms.common.kernels import Kernel
 from algorithms.common.settings import suggestion
 from streamjobs.settings.learners import PREDICTING, TASK, is_bounded
 from streamjobs.settings.rules.broker import access_contradictions
@@ -66,11 +68,27 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
     if drift := parts.get("drift"):
         rules.append(drift_contradictions(drift, parts.get("head"), learners))
     rules.append(_population(parts, learners))
+    if scaling := parts.get("scaling"):
+        rules.append(_codes(scaling, learners))
     if (labels := parts.get("labels")) and source:
         rules.append(_labels(labels, source, parts, learners))
     if (sinks := parts.get("sinks")) and source:
         rules.append(sinks_contradictions(sinks, source, parts, learners))
     return itertools.chain.from_iterable(rules)
+
+
+def _codes(scaling: ScalingSection, learners: Mapping[str, Learner]) -> Problems:
+    """Codes are equal or not; scaled by a mean that moves, no code equals a stored one."""
+    if scaling.method != "none" and any(_compares_codes(learner) for learner in learners.values()):
+        expected = "must be 'none' with the kernel 'overlap', which compares codes"
+        yield ("scaling", "method"), f"method {expected}; got {scaling.method!r}. Set [scaling] method = 'none'."
+
+
+def _compares_codes(part: Any) -> bool:
+    if isinstance(part, Kernel):
+        return part.name == "overlap"
+    held = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
+    return any(_compares_codes(getattr(part, one.name)) for one in held)
 
 
 def _metrics(metrics: MetricsSection) -> Problems:

@@ -160,44 +160,38 @@ class Metrics:
         self._bytes.inc(report.bytes)
         self._samples.inc(report.samples)
         self._rows.inc(report.rows)
-        if report.redelivered:
-            collectors["records_redelivered_total"].inc(report.redelivered)
-        for reason, count in report.dead_lettered.items():
-            collectors["records_dead_lettered_total"].labels(reason).inc(count)
-        for reason, count in report.skipped.items():
-            collectors["samples_skipped_total"].labels(reason).inc(count)
-        if report.keys_created:
-            collectors["keys_created_total"].inc(report.keys_created)
-        if report.states_read:
-            collectors["state_reads_total"].inc(report.states_read)
-        if report.keys_evicted:
-            collectors["keys_evicted_total"].inc(report.keys_evicted)
-        if report.keys_expired:
-            collectors["keys_expired_total"].inc(report.keys_expired)
-        if report.unknown:
-            collectors["rows_unknown_total"].inc(report.unknown)
+        for name, count in {
+            "records_redelivered_total": report.redelivered,
+            "keys_created_total": report.keys_created,
+            "state_reads_total": report.states_read,
+            "keys_evicted_total": report.keys_evicted,
+            "keys_expired_total": report.keys_expired,
+            "rows_unknown_total": report.unknown,
+            "numbers_filled_total": report.filled,
+            "targets_clipped_total": report.targets_clipped,
+            "labels_total": report.labels,
+        }.items():
+            if count:
+                collectors[name].inc(count)
+        for name, counts in {
+            "records_dead_lettered_total": report.dead_lettered,
+            "samples_skipped_total": report.skipped,
+            "sensor_samples_total": report.sensor_samples,
+            "sensor_gaps_total": report.sensor_gaps,
+            "alarms_total": report.watch_events,
+            "drift_control_events_total": report.control_events,
+        }.items():
+            for label, count in counts.items():
+                collectors[name].labels(label).inc(count)
         if report.labels:
-            collectors["labels_total"].inc(report.labels)
             self._wrong.inc(report.wrong)
             if math.isfinite(report.label_delay):
                 collectors["label_delay_seconds"].observe(max(0.0, report.label_delay))
-        if report.filled:
-            collectors["numbers_filled_total"].inc(report.filled)
-        for sensor, count in report.sensor_samples.items():
-            collectors["sensor_samples_total"].labels(sensor).inc(count)
-        for sensor, gaps in report.sensor_gaps.items():
-            collectors["sensor_gaps_total"].labels(sensor).inc(gaps)
-        if report.targets_clipped:
-            collectors["targets_clipped_total"].inc(report.targets_clipped)
         if report.drift_events and self._drift is not None:
             self._drift.inc(report.drift_events)
-        for watch, alarms in report.watch_events.items():
-            collectors["alarms_total"].labels(watch).inc(alarms)
         for watch, (judged, small) in report.p_values.items():
             collectors["drift_p_values_total"].labels(watch).inc(judged)
             collectors["drift_small_p_values_total"].labels(watch).inc(small)
-        for control, alarms in report.control_events.items():
-            collectors["drift_control_events_total"].labels(control).inc(alarms)
         if report.ls_errors:
             collectors["ls_error_ratio"].observe(report.ls_errors, report.worst)
         if report.newest_event > 0:

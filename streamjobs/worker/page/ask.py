@@ -1,7 +1,8 @@
 """What a key's state says now, or which worker has the key: `GET /api/keys/KEY`.
 
 The answer is made in the job's thread, between two calls of `advance`: a fraction of a millisecond of reading. Made in the
-page's thread, it would wait for the interpreter's lock again and again while the job works.
+page's thread, it would wait for the interpreter's lock again and again while the job works. After the first question the
+calls are short for some seconds, so that the next ones wait less.
 """
 
 import asyncio
@@ -72,6 +73,7 @@ class Asker:
         try:
             held, written, states = self._held(), round(time.time() * 1000), []
             for number, one in sorted(held.items()):
+                one.expect_questions()
                 known = one.live.look_up(key)
                 if known is not None:
                     states.append(self._states.details(number, key, *known, written))

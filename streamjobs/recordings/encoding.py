@@ -1,0 +1,62 @@
+"""Encodes rows of recordings as values in the job's own format."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from streamjobs.core.messages import Headers
+from streamjobs.recordings.tables import Row
+from streamjobs.settings.paths import ABSENT, FieldPath, path_of
+from streamjobs.settings.source import SourceSection
+
+UNENCODABLE = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)  # what an encoder raises
+
+
+def encoder(source: SourceSection, side: str | None) -> Callable[[Row], tuple[bytes, Headers]]:
+    """A function from a row to (value, headers) in the job's format, with the columns that the job reads.
+
+    It raises one of UNENCODABLE for a row that no record can be made of.
+    """
+    others = filter(None, (source.key, source.time, source.label, side))
+    paths = [path_of(name) for name in (*source.record_fields, *others)]
+    if source.format == "raw":
+        return lambda row: _raw(row, source, paths)
+    encode = msgspec.json.encode if source.format == "json" else msgspec.msgpack.encode
+
+    def encoded(row: Row) -> tuple[bytes, Headers]:
+        names = dict.fromkeys(name for path in paths for name in (path.literal, path.top) if name in row)
+        try:
+            return encode({name: _or_none(row[name]) for name in names}), ()
+        except OverflowError:
+            return encode({name: _narrow(_or_none(row[name])) for name in names}), ()
+
+    return encoded
+
+
+def _narrow(value: Any) -> Any:
+    """The value with whole numbers beyond 64 bits as floats, which a record can have; as texts beyond those."""
+    if isinstance(value, dict):
+        return {name: _narrow(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return list(map(_narrow, value))
+    if not isinstance(value, int) or -(1 << 63) <= value < 1 << 64:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return hex(value)  # no number for a decoder: a dead letter
+
+
+def _or_none(value: Any) -> Any:
+    """The value, None for NaN: a missing cell in a column of floats, such as no label."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _raw(row: Row, source: SourceSection, paths: Sequence[FieldPath]) -> tuple[bytes, Headers]:
+    import numpy as np
+
+    found = [None if (value := path.find(row)) is ABSENT else value for path in paths]
+    value = np.array(found if source.fields else found[0], "<f8")
+    return value.tobytes(), (("streamjobs-shape", b"%d" % value.size), ("streamjobs-dtype", b"f8"))
