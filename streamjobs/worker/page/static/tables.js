@@ -71,7 +71,7 @@ export function alarms(place, told, watched, choose) {
       : `${one.watch} ${ratio(one.before)} → ${ratio(one.after)}`;
     const since = one.since == null ? "" : `, since ${moment(one.since)}`;
     const what = make("td", {}, columns || moved, make("small", {}, one.detector + (columns ? `, ${moved}` : "") + since));
-    const who = make("td", {}, keyButton(one.key, choose), make("small", { class: "id" }, one.id));
+    const who = make("td", {}, keyButton(one.key, choose), ...(one.id ? [make("small", { class: "id" }, one.id)] : []));
     return make("tr", {}, make("td", { class: "time" }, clock(one.at), ...ended(one)), who, what);
   })));
 }
