@@ -84,7 +84,25 @@ class StreamEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)  # type: ignore[no-any-return]
+        return self._validated(X, reset=False)
+
+    def _validated(self, X: ArrayLike, *, reset: bool) -> Array:
+        if not reset and self._is_plain(X):
+            return X  # type: ignore[return-value]
+        return validate_data(self, X, dtype=np.float64, reset=reset)  # type: ignore[no-any-return]
+
+    def _is_plain(self, X: Any) -> bool:
+        """Whether scikit-learn would find nothing to say of X and return it as it is: its own checks of a single row take
+        several times as long as learning it."""
+        return (
+            type(X) is np.ndarray
+            and X.dtype == np.float64
+            and X.ndim == 2
+            and len(X) > 0
+            and X.shape[1] == getattr(self, "n_features_in_", None)
+            and not hasattr(self, "feature_names_in_")
+            and bool(np.isfinite(X).all())
+        )
 
     def _require_ready(self, numbers: Array, X: Array, what: str) -> None:
         """After `fit`: some learners wait for their first rows, and a fitted estimator that says nothing is none."""
@@ -118,7 +136,7 @@ class StreamTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Strea
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Learn the rows of X (n, columns), in order, beyond what has been learned."""
         first = not self.__sklearn_is_fitted__()
-        rows: Array = validate_data(self, X, dtype=np.float64, reset=first)
+        rows = self._validated(X, reset=first)
         if first:
             self._begin(rows.shape[1], 1)
         self._learn(rows, None)
@@ -167,6 +185,8 @@ class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
         return predicted[:, 0] if self._flat else predicted
 
     def _pair(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[Array, Array]:
+        if not reset and self._is_plain(X) and _is_plain_target(X, y, "f") and np.isfinite(y).all():
+            return X, np.reshape(y, (len(X), -1))  # type: ignore[return-value,arg-type]
         rows, given = validate_data(self, X, y, dtype=np.float64, reset=reset, multi_output=True, y_numeric=True)
         numbers = np.asarray(given, np.float64)
         if reset:
@@ -223,6 +243,8 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
         return said
 
     def _pair(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[Array, Array]:
+        if not reset and self._is_plain(X) and _is_plain_target(X, y, "biuU") and np.ndim(y) == 1:
+            return X, y  # type: ignore[return-value]
         rows, given = validate_data(self, X, y, dtype=np.float64, reset=reset)
         check_classification_targets(given)
         return rows, np.asarray(given)
@@ -233,6 +255,12 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
         if not known.all():
             raise ValueError(f"y has a label that is none of the classes {self.classes_!r}: {y[~known][0]!r}")
         return targets_of(at.astype(np.float64), len(self.classes_))
+
+
+def _is_plain_target(X: Any, y: Any, kinds: str) -> bool:
+    """Whether y is an array of these kinds of numbers with a value, or a row of values, for each row of X."""
+    kind = type(y) is np.ndarray and y.dtype.kind in kinds and (kinds != "f" or y.dtype == np.float64)
+    return kind and y.ndim in (1, 2) and len(y) == len(X) and y.size > 0
 
 
 KINDS: Mapping[str, tuple[type[StreamEstimator], str]] = {

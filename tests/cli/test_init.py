@@ -257,8 +257,8 @@ def test_three_rows_are_too_few_to_tell_a_rate(tmp_path, told):
         (
             "a.txt",
             b"a,b\n1,2\n",
-            "expected a recording that ends in .jsonl, .ndjson, .csv, .tsv, .parquet, .npz, .json, .cbor (each may be "
-            "packed as .gz), a .zip or a folder of them; got '.txt'.",
+            "expected a recording that ends in .jsonl, .ndjson, .csv, .tsv, .parquet, .npz, .json, .cbor, .sqlite (each may "
+            "be packed as .gz), a .zip or a folder of them; got '.txt'.",
         ),
         ("a.csv", b"a,b,a\n1,2,3\n", "column 'a' is there twice; give every column a name of its own."),
     ],
@@ -275,7 +275,7 @@ def test_a_folder_without_recordings_is_one_sentence(tmp_path, told):
     (tmp_path / "notes" / "a.txt").write_text("nothing")
     assert told(tmp_path / "notes").lines == [
         f"{tmp_path}/notes: expected recordings in this folder, files that end in .jsonl, .ndjson, .csv, .tsv, .parquet, "
-        ".npz, .json, .cbor; got none."
+        ".npz, .json, .cbor, .sqlite; got none."
     ]
 
 

@@ -161,3 +161,32 @@ def test_the_page_lists_every_check_that_is_left_out_with_its_reason() -> None:
     for title, checks in EXPECTED_FAILED.items():
         for check, reason in checks.items():
             assert f"| `{title}` | `{check}` | {reason} |" in page
+
+
+def test_a_plain_array_is_learned_as_after_all_checks_and_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """scikit-learn's checks of a row cost more than the row; what they would find, they still find."""
+    X, y, _ = stream(60)
+    classes = (y > 0).astype(int)
+    for given, wrapped in ((RLS(), y), (RLSClassifier(), classes), (OKFEB(), None)):
+        checked, plain = clone(given).fit(X[:30], wrapped if wrapped is None else wrapped[:30]), None
+        plain = pickle.loads(pickle.dumps(checked))
+        rest = () if wrapped is None else (wrapped[30:],)
+        checked.partial_fit(X[30:].tolist(), *(one.tolist() for one in rest))
+        with monkeypatch.context() as patch:
+            patch.setattr(ours, "validate_data", None)
+            plain.partial_fit(X[30:], *rest)
+        for one, other in zip(checked.state_, plain.state_, strict=True):
+            assert np.array_equal(one, other, equal_nan=True)
+        rows = (y[:1] if wrapped is None else wrapped[:1],)
+        with pytest.raises(ValueError, match="features"):
+            plain.partial_fit(X[:1, :3], *rows)
+        with pytest.raises(ValueError, match="NaN"):
+            plain.partial_fit(np.full((1, 4), np.nan), *rows)
+        with pytest.raises(ValueError, match="minimum of 1 is required"):
+            plain.partial_fit(X[:0], *(one[:0] for one in rows))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        RLS().fit(X, y).partial_fit(X[:2], y[:1])
+    with pytest.raises(ValueError, match="NaN"):
+        RLS().fit(X, y).partial_fit(X[:1], np.array([np.nan]))
+    with pytest.raises(ValueError, match="none of the classes"):
+        RLSClassifier().fit(X, classes).partial_fit(X[:1], np.array([7]))
