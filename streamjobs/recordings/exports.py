@@ -16,6 +16,7 @@ from streamjobs.recordings.tables import HOW, How, Row, rows_of_file
 from streamjobs.settings.presets import NAMES, Export, Preset, preset_of
 from streamjobs.settings.types import TIME_UNITS
 
+LARGEST_TIME = 1e30  # beyond all times, in any unit
 TIME = "time"  # column of the merged rows, in the unit of the preset
 TABLES = (".csv", ".tsv")
 TOGETHER = "sensorlogger"  # whose exports in one file are known
@@ -173,7 +174,7 @@ def _samples(one: Exported, sensor: Sensor, own: Sequence[str], since: Callable[
     export, scale = one.export, SECOND // int(TIME_UNITS[one.export.time_unit])
     for number, row in enumerate(sensor.part.rows(), 1):
         time = row.get(export.time)
-        if isinstance(time, bool) or not isinstance(time, (int, float)):
+        if isinstance(time, bool) or not isinstance(time, (int, float)) or not abs(time) < LARGEST_TIME:  # NaN is not
             raise ConfigError(
                 f"{sensor.part.where} row {number}: expected a number in the column {export.time!r}, got "
                 f"{'nothing' if time is None else repr(time)[:40]}."

@@ -161,7 +161,7 @@ def _of_archive(path: Path, above: tuple[str, ...]) -> Iterator[Place]:
         )
     for member in members:
         parts = tuple(part for part in member.filename.split("/") if part)
-        if member.is_dir() or not parts or any(map(_hidden, parts)):
+        if not parts or member.is_dir() or any(map(_hidden, parts)):
             continue
         if member.flag_bits & 1:
             raise ConfigError(f"{path}: {member.filename} is encrypted; unpack the archive, and name the folder.")

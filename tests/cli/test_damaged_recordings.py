@@ -98,6 +98,35 @@ def test_a_damaged_parquet_file_is_one_sentence_without_pyarrows_own(tmp_path: P
     assert str(told.value).endswith("expected Parquet; it is damaged, or something else.")
 
 
+@pytest.mark.parametrize("time", ["inf", "NaN", "1e300", "9" * 60])
+def test_a_time_in_an_export_that_is_none_is_told_with_its_row(tmp_path: Path, time: str) -> None:
+    folder = tmp_path / "walk"
+    folder.mkdir()
+    written(folder / "Accelerometer.csv", f"time,x\n1,2\n{time},3\n")
+    written(folder / "Metadata.csv", "version\n3\n")
+    with pytest.raises(ConfigError, match=r"Accelerometer\.csv row 2: expected a number in the column 'time'"):
+        list(rows_of(folder))
+
+
+def test_an_encrypted_array_is_one_sentence(tmp_path: Path) -> None:
+    path = npz(tmp_path / "a.npz", X=PLAIN)
+    data = bytearray(path.read_bytes())
+    directory = data.index(b"PK\x01\x02")
+    data[directory + 8] |= 1  # a flag: encrypted
+    data[6] |= 1
+    with pytest.raises(ConfigError, match=r"a\.npz: expected an npz archive of plain arrays; it is damaged"):
+        list(rows_of(written(path, bytes(data))))
+
+
+def test_a_member_of_an_archive_without_a_name_is_no_recording(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("zz", b"x")
+        archive.writestr("b.jsonl", b'{"x": 1}')
+    written(path, path.read_bytes().replace(b"zz", b"\0z"))
+    assert list(rows_of(path)) == [{"x": 1}]
+
+
 def test_names_that_are_no_texts_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected a list of objects"):
         list(rows_of(written(tmp_path / "a.cbor", cbor2.dumps([{7: 1.0}]))))

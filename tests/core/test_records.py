@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from streamjobs.core.decoding import formats
 from streamjobs.core.decoding import records as reading
 from streamjobs.core.decoding.records import decoder
 from streamjobs.core.messages import Stored
@@ -335,3 +336,50 @@ def test_a_signaling_nan_of_single_precision_is_refused_without_a_warning():
         (record(msgspec.msgpack.encode(columns)), {"format": "msgpack", "fields": NAMES}),
     ):
         assert [error.reason for _, error in decoder(source(**changes), 3)([one]).errors] == ["not_finite"]
+
+
+def test_raw_records_of_one_sample_are_read_at_once_as_they_are_one_by_one(monkeypatch):
+    """With what is odd among them: another dtype, a frame, a label that is a number, two headers of one name, no time."""
+    usual = {
+        "streamjobs-shape": b"3",
+        "streamjobs-dtype": b"f4",
+        "streamjobs-time": b"1700000000.5",
+        "streamjobs-label": b"walk",
+    }
+    odd = [
+        {},
+        {"streamjobs-shape": b"1,3"},
+        {"streamjobs-label": b'"run"'},
+        {"streamjobs-label": b"null"},
+        {"streamjobs-label": None},
+        {"streamjobs-label": b"7"},
+        {"streamjobs-label": b"\xff"},
+        {"streamjobs-label": b"x" * 300},
+        {"streamjobs-time": b"soon"},
+        {"streamjobs-time": None},
+        {"streamjobs-time": b"nan"},
+        {"streamjobs-shape": b"2,3"},
+        {"streamjobs-shape": b"4"},
+        {"streamjobs-dtype": b"f2"},
+    ]
+    made, value = SourceSection(topic="imu", format="raw", dim=3), np.array([1, 2, np.pi], "<f4").tobytes()
+    both = [("streamjobs-shape", b"9")]  # the later one counts
+    records = [
+        Stored("imu", 0, n, round(NOW * 1000), b"p", value, (*both, *(usual | own).items())) for n, own in enumerate(odd)
+    ]
+    records += [records[0]._replace(value=value[:-1]), records[0]._replace(value=None), records[0]._replace(key=None)]
+    at_once = [0]
+
+    def told(batch):
+        decoded = decoder(made, 3)(batch)
+        reasons = [(n, error.reason, str(error)) for n, error in decoded.errors]
+        return decoded.owner.tolist(), decoded.X.tolist(), decoded.times.tolist(), decoded.labels, reasons
+
+    batches = [*([one] for one in records), *([records[0], one] for one in records), records[:5], records]
+    fast = [told(batch) for batch in batches]
+
+    def none(records, dim):
+        at_once[0] += 1
+
+    monkeypatch.setattr(formats, "raw_singles", none)
+    assert fast == [told(batch) for batch in batches] and at_once[0] > 20

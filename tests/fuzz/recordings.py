@@ -181,7 +181,8 @@ class Objects(Recordings):
             sensors = [{"name": name, "units": "g"} for name in FIELDS]
             payload = {"device_name": "d", "interval_ms": 10, "sensors": sensors, "values": [[1.0, 2.0, 3.0]] * 3}
             found = {"protected": {"iat": 1_700_000_000}, "payload": {k: near(rnd, v) for k, v in payload.items()}}
-            found = {name: near(rnd, one) for name, one in found.items()}
+            if rnd.random() < 0.1:
+                found[rnd.choice(list(found))] = value(rnd)
         if rnd.random() < 0.5:
             return "a.json", _maybe_bent(as_json(rnd, found) if isinstance(found, dict) else json.dumps(found).encode(), rnd)
         if rnd.random() < 0.2:

@@ -8,7 +8,7 @@ import math
 import operator
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypedDict
 
 import msgspec
@@ -198,7 +198,20 @@ class _Reader:
     """Samples of a decoded record."""
 
     __slots__ = (
-        *("columns", "dim", "fields", "find", "find_label", "find_time", "label", "late", "mirror", "named", "names"),
+        *(
+            "columns",
+            "dim",
+            "fields",
+            "find",
+            "find_all",
+            "find_label",
+            "find_time",
+            "label",
+            "late",
+            "mirror",
+            "named",
+            "names",
+        ),
         *("pack", "plain", "side", "signs", "source", "time", "zone"),
     )
 
@@ -206,6 +219,10 @@ class _Reader:
         self.source, self.dim, self.late, self.mirror = source, dim, late, mirror
         self.named, self.names = source.fields is not None, [path.text for path in paths.x]
         self.find = [path.getter for path in paths.x]
+        names = [path.top for path in paths.x if path.flat]
+        self.find_all = (
+            operator.itemgetter(*names) if 1 < len(names) == len(paths.x) else None
+        )  # at once, where all are there
         self.time, self.label = paths.time, paths.label
         self.find_time, self.find_label = (None if path is None else path.getter for path in (paths.time, paths.label))
         self.pack = struct.Struct(f"{dim}d").pack
@@ -221,7 +238,7 @@ class _Reader:
 
     def read(self, message: Message) -> Sample | Frame | LabelsAlone:
         """Raises Problem, and OverflowError or struct.error for a whole number that no float can hold."""
-        values = [find(message) for find in self.find]
+        values = self._values(message)
         label = self._label(message)
         if self.late and label is not None and all(value is ABSENT for value in values):
             return self._late(message, label)
@@ -239,6 +256,16 @@ class _Reader:
         if mirrored:
             values = list(map(operator.mul, values, self.signs))
         return self.pack(*values), self._time(message), label
+
+    def _values(self, message: Message) -> Sequence[Any]:
+        if self.find_all is not None:
+            try:
+                found: tuple[Any, ...] = self.find_all(message)
+            except KeyError:
+                pass
+            else:
+                return found
+        return [find(message) for find in self.find]
 
     def _x(self, x: Any, message: Message, label: Any) -> Sample | Frame:
         """Of the one field that holds x."""
@@ -264,7 +291,7 @@ class _Reader:
             return self.pack(*numbers), self._time(message), label
         return self._frame(X, message, label)
 
-    def _columns(self, values: list[Any], message: Message, label: Any, mirrored: bool) -> Frame:
+    def _columns(self, values: Sequence[Any], message: Message, label: Any, mirrored: bool) -> Frame:
         columns: list[Any] = []
         n = next(len(value) if type(value) is list else len(value) // 4 for value in values if type(value) in (list, bytes))
         if n > self.source.max_samples:

@@ -6,6 +6,8 @@ value is the whole event as JSON, `content-type` is application/cloudevents+json
 """
 
 import binascii
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,7 +36,7 @@ def event_of(value: bytes, headers: Headers, data_format: str) -> Event:
     if content_type.lower().startswith(STRUCTURED):
         event = _structured(value, content_type)
     else:
-        attributes = {name[len(PREFIX) :]: _text(text, name) for name, text in found.items() if name.startswith(PREFIX)}
+        attributes = _attributes(found)
         if content_type:
             attributes[DATA_TYPE] = content_type
         event = Event(value, attributes)
@@ -47,6 +49,13 @@ def event_of(value: bytes, headers: Headers, data_format: str) -> Event:
         raise Problem("malformed", "expected a CloudEvent of specversion 1.0, got another version")
     _check_format(event.attributes.get(DATA_TYPE), data_format)
     return event
+
+
+def _attributes(found: Mapping[str, bytes | None]) -> dict[str, Any]:
+    try:
+        return {name[3:]: text.decode() for name, text in found.items() if name[:3] == PREFIX}  # type: ignore[union-attr]
+    except (AttributeError, UnicodeDecodeError):  # a header that is null, or no text
+        return {name[3:]: _text(text, name) for name, text in found.items() if name[:3] == PREFIX}
 
 
 def _structured(value: bytes, content_type: str) -> Event:
@@ -71,10 +80,15 @@ def _from_base64(coded: msgspec.Raw | None) -> bytes:
 
 def _check_format(content_type: Any, data_format: str) -> None:
     """Raises Problem where the event says that its data has another format."""
-    stated = str(content_type or "").lower()
-    named = next((name for name in _FORMATS if name in stated), None)
+    named = _format_in(str(content_type or ""))
     if named is not None and named != data_format:
         raise Problem("malformed", f"expected data in {data_format}, got a CloudEvent whose {DATA_TYPE} says {named}")
+
+
+@lru_cache(maxsize=256)
+def _format_in(content_type: str) -> str | None:
+    stated = content_type.lower()
+    return next((name for name in _FORMATS if name in stated), None)
 
 
 def _text(value: bytes | None, name: str) -> str:

@@ -19,14 +19,14 @@ import operator
 import re
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from streamjobs.core.decoding.by_path import Paths, needs_paths, path_parser
-from streamjobs.core.decoding.raw import read_raw
+from streamjobs.core.decoding.raw import raw_singles, read_raw
 from streamjobs.core.decoding.samples import (
     MAX_LABEL,
     UNDECODABLE,
@@ -59,8 +59,9 @@ _WHERE = re.compile(r"at `\$\.?([^`]*)`$")
 _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Label = str | int | float | bool | list[Any] | None
 _USUAL_LABELS = {str, type(None)}
+_value: Callable[[Record], Any] = operator.attrgetter("value")
 
-ParseAll = Callable[[list[bytes]], Singles | None]
+ParseAll = Callable[[Sequence[Record]], Singles | None]
 
 
 class TextTime(Problem):
@@ -280,11 +281,13 @@ def _is_part_of(path: str, field: str) -> bool:
 
 
 def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None) -> ParseAll | None:
-    """A function that parses many values of one sample each at once; None for formats where that is no faster.
+    """A function that parses many records of one sample each at once; None for formats where that is no faster.
 
-    The function gives None if any value is something else: then `parser` must read them one by one, and tells what is
+    The function gives None if any record is something else: then `parser` must read them one by one, and tells what is
     wrong.
     """
+    if source.format == "raw" and not source.wrapped:
+        return lambda records: raw_singles(records, dim)
     if (
         source.wrapped
         or source.format != "json"
@@ -300,16 +303,16 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
     timed, labelled = source.time is not None, source.label is not None
     pack = struct.Struct(f"{dim}d").pack
 
-    def parse(values: list[bytes]) -> Singles | None:
+    def parse(records: Sequence[Record]) -> Singles | None:
         try:
-            messages = list(map(decode, values))
+            messages = list(map(decode, map(_value, records)))
             rows = bytearray().join([pack(*numbers) for numbers in map(number_of, messages)])
             times = np.array(list(map(time_of, messages)), dtype=np.float64) if timed else None
         except (*UNDECODABLE, struct.error):
             return None
-        labels: list[Any] = list(map(label_of, messages)) if labelled else [None] * len(values)
+        labels: list[Any] = list(map(label_of, messages)) if labelled else [None] * len(records)
         if not set(map(type, labels)) <= _USUAL_LABELS or max(map(len, filter(None, labels)), default=0) > MAX_LABEL:
             return None
-        return Singles(np.frombuffer(rows, np.float64).reshape(len(values), dim), times, labels)
+        return Singles(np.frombuffer(rows, np.float64).reshape(len(records), dim), times, labels)
 
     return parse

@@ -19,6 +19,7 @@ from streamjobs.core.decoding.wire_format import Definition, Read, SchemaError
 from streamjobs.settings.types import TIME_UNITS
 
 MOST_INDEXES = 32  # message types within message types
+_FIRST = (0,)  # place of a message type
 NANOS = 1_000_000_000
 _TIMES = ("google.protobuf.Timestamp", "google.protobuf.Duration")
 _WRAPPERS = {
@@ -94,9 +95,11 @@ def _placed(file: FileDescriptor, indexes: tuple[int, ...]) -> Descriptor:
 
 def _indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:
     """The place of the message type, which begins the data, and what follows it: a count, then indexes; 0 for the first."""
+    if data[:1] == b"\0":
+        return _FIRST, data[1:]
     count, at = _zigzag(data, 0)
     if count == 0:
-        return (0,), data[at:]
+        return _FIRST, data[at:]
     if not 0 < count <= MOST_INDEXES:
         raise Problem("malformed", f"expected a message type of at most {MOST_INDEXES} indexes, got {count}")
     indexes = []

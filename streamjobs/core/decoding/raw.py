@@ -5,11 +5,14 @@ sample) and `streamjobs-rate` (Hz; a frame of more than one sample needs both), 
 """
 
 import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from streamjobs.core.decoding.samples import Frame, Problem, check_count, doubles, labels_of
+from streamjobs.core.decoding.samples import MAX_LABEL, Frame, Problem, Singles, check_count, doubles, labels_of
 from streamjobs.core.messages import Record
 
 TIME = "streamjobs-time"
@@ -41,6 +44,45 @@ def read_raw(record: Record, max_samples: int, dim: int) -> Frame:
             times = start + np.arange(n) / rate
     label = headers.get("streamjobs-label")
     return Frame(X, times, labels_of(None if label is None else _label(label), n))
+
+
+def raw_singles(records: Sequence[Record], dim: int) -> Singles | None:
+    """One sample of each of many records, whose numbers are of one kind; all records with a time, or none.
+
+    None where they are not that, or a label is no text.
+    """
+    told = [dict(record.headers) for record in records]
+    kinds = {(headers.get("streamjobs-dtype"), headers.get("streamjobs-shape")) for headers in told}
+    dtype = next(iter(kinds))[0]
+    if dtype not in (b"f4", b"f8") or not all(kind == dtype and _is_one(dim, shape) for kind, shape in kinds):
+        return None
+    item, values = int(dtype[1:]), [record.value or b"" for record in records]
+    labels = [_usual_label(headers.get("streamjobs-label")) for headers in told]
+    times: list[Any] = [headers.get(TIME, ...) for headers in told]
+    if set(map(len, values)) != {dim * item} or ... in labels or 0 < times.count(...) < len(times):
+        return None
+    X = doubles(np.frombuffer(b"".join(values), f"<f{item}").reshape(len(records), dim))
+    try:
+        stated = None if ... in times else np.array([float(time[:64]) for time in times])
+    except (ValueError, TypeError):  # no number, or null
+        return None
+    return Singles(X, stated, labels)
+
+
+def _is_one(dim: int, shape: bytes | None) -> bool:
+    """Whether a shape is that of one sample."""
+    found = _SHAPE.fullmatch(shape or b"")
+    return found is not None and ((found[2] is None and int(found[1]) == dim) or (found[1], found[2]) == (b"1", b"%d" % dim))
+
+
+@lru_cache(maxsize=4096)
+def _usual_label(text: bytes | None) -> object:
+    """A label that is a text or nothing; Ellipsis for all others."""
+    try:
+        label = None if text is None else _label(text)
+    except Problem:
+        return ...
+    return label if label is None or (isinstance(label, str) and len(label) <= MAX_LABEL) else ...
 
 
 def _header(headers: dict[str, bytes], name: str) -> bytes:

@@ -59,19 +59,22 @@ def decoder(
         may_miss = np.ones(dim, np.bool_)  # a sample has the columns of its own sensor
 
     parse_all = batch_parser(source, dim, mirror)
+    of_headers = source.format == "raw"  # times, in seconds
 
     def decode(records: Sequence[Record]) -> Decoded:
         if parse_all is not None and _within_limits(records, source):
-            singles = parse_all(list(map(_value, records)))
+            singles = parse_all(records)
             if singles is not None:
-                return _checked(_of_singles(singles, records, scale), records, {}, source, may_miss)
+                unit = scale if not of_headers else 1000.0 if singles.times is None else 1.0
+                return _checked(_of_singles(singles, records, unit), records, {}, source, may_miss)
         samples = _Samples(records, scale, source.time is not None)
         add, add_index = samples.single.append, samples.index.append
         errors: dict[int, RecordError] = {}
         for index, record in enumerate(records):
             key, value = record.key, record.value
             try:
-                if not key or len(key) > max_key_bytes or not value or len(value) > max_bytes or record.headers:
+                within = key and len(key) <= max_key_bytes and value and len(value) <= max_bytes
+                if not within or (record.headers and not _headers_fit(record.headers, source)):
                     _check_limits(record, source)
                 parsed = parse(record)
                 if isinstance(parsed, Frame):
@@ -269,10 +272,12 @@ def refusal(record: Record, source: SourceSection) -> RecordError | None:
 
 
 def _headers_fit(headers: Headers, source: SourceSection) -> bool:
-    return (
-        len(headers) <= source.max_headers
-        and sum(len(name) + len(text or b"") for name, text in headers) <= source.max_header_bytes
-    )
+    if len(headers) > source.max_headers:
+        return False
+    size = 0
+    for name, text in headers:
+        size += len(name) + (len(text) if text else 0)
+    return size <= source.max_header_bytes
 
 
 def _bad_number(x: Array, source: SourceSection) -> Problem:

@@ -5,10 +5,10 @@ Rows of files are none of this: they are read as [source] has them without it.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
 from streamjobs.core.decoding.by_path import Load, Message, Paths, loader, message_decoder, path_parser
-from streamjobs.core.decoding.cloud_events import event_of
+from streamjobs.core.decoding.cloud_events import Event, event_of
 from streamjobs.core.decoding.gunzip import GzipError, GzipTooLarge, gunzip
 from streamjobs.core.decoding.samples import UNDECODABLE, Frame, LabelsAlone, Parse, Problem, Sample
 from streamjobs.core.decoding.schemas import Schemas
@@ -20,26 +20,21 @@ from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
 
 
-class Opened(NamedTuple):
-    data: bytes
-    attributes: dict[str, Any]  # of the CloudEvent; empty without one
-
-
 class MakeParser(Protocol):
     def __call__(self, source: SourceSection, dim: int, mirror: MirrorSection | None, late: bool) -> Parse: ...
 
 
-def opener(source: SourceSection) -> Callable[[bytes, Headers], Opened]:
+def opener(source: SourceSection) -> Callable[[bytes, Headers], Event]:
     """A function from a value and its headers to what [source] format encodes; it raises Problem."""
     packed, enveloped = source.compression == "gzip", source.envelope == "cloudevents"
     most, data_format = source.max_bytes, source.format
 
-    def opened(value: bytes, headers: Headers) -> Opened:
+    def opened(value: bytes, headers: Headers) -> Event:
         if packed:
             value = _unpacked(value, most)
         if not enveloped:
-            return Opened(value, {})
-        return Opened(*event_of(value, headers, data_format))
+            return Event(value, {})
+        return event_of(value, headers, data_format)
 
     return opened
 
@@ -87,7 +82,7 @@ def unwrapping(
     return parse
 
 
-def _load(source: SourceSection, paths: Paths, opened: Callable[[bytes, Headers], Opened], schemas: Schemas | None) -> Load:
+def _load(source: SourceSection, paths: Paths, opened: Callable[[bytes, Headers], Event], schemas: Schemas | None) -> Load:
     decode = plain_decoder(source, paths) if schemas is None else schemas.message
     if source.envelope == "none" and source.compression == "none":
         return lambda record: decode(record.value or b"", record.headers)
