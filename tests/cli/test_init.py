@@ -71,7 +71,7 @@ def test_plain_noise_is_x_and_key_time_and_label_are_left_to_the_user(tmp_path, 
         assert found.says(f"not guessed, choose: {what}: no column has the name of a {what}")
     assert '\n# time = "ts"  # choose: no column has the name of a time' in found.text
     assert '\n# label = "activity"  # needed by a [head]; choose: no column' in found.text
-    assert "--key KEY_COLUMN" in found.out
+    assert "--key-is me" in found.out  # a recording of one device, as far as it tells
     assert command("check", found.file) == 0
 
 
@@ -257,8 +257,8 @@ def test_three_rows_are_too_few_to_tell_a_rate(tmp_path, told):
         (
             "a.txt",
             b"a,b\n1,2\n",
-            "expected a recording that ends in .jsonl, .ndjson, .csv, .tsv, .parquet, .npz, .json, .cbor (each may be "
-            "packed as .gz), a .zip or a folder of them; got '.txt'.",
+            "expected a recording that ends in .jsonl, .ndjson, .csv, .tsv, .parquet, .npz, .json, .cbor, .sqlite (each may "
+            "be packed as .gz), a .zip or a folder of them; got '.txt'.",
         ),
         ("a.csv", b"a,b,a\n1,2,3\n", "column 'a' is there twice; give every column a name of its own."),
     ],
@@ -275,7 +275,7 @@ def test_a_folder_without_recordings_is_one_sentence(tmp_path, told):
     (tmp_path / "notes" / "a.txt").write_text("nothing")
     assert told(tmp_path / "notes").lines == [
         f"{tmp_path}/notes: expected recordings in this folder, files that end in .jsonl, .ndjson, .csv, .tsv, .parquet, "
-        ".npz, .json, .cbor; got none."
+        ".npz, .json, .cbor, .sqlite; got none."
     ]
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from streamjobs.recordings.tables import How
     from streamjobs.settings.sections import Settings
 
-FILES = "A recording (.jsonl, .csv, .parquet, .npz, .json, .cbor; also .gz), or a folder or .zip of them"
+FILES = "A recording (.jsonl, .csv, .parquet, .npz, .json, .cbor, .sqlite; also .gz), or a folder or .zip of them"
 SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";"}
 
 Separator = Annotated[
