@@ -45,6 +45,8 @@ from algorithms.drift.adwin import Adwin as Adwin
 from algorithms.drift.column_chart import ColumnChart as ColumnChart
 from algorithms.drift.conformal import Conformal as Conformal
 from algorithms.drift.page_hinkley import PageHinkley as PageHinkley
+from algorithms.drift.reference_chart import ReferenceChart as ReferenceChart
+from algorithms.drift.reference_level import ReferenceLevel as ReferenceLevel
 from algorithms.drift.window_ratio import WindowRatio as WindowRatio
 from algorithms.heads.exrls import Exrls as Exrls
 from algorithms.heads.gated import GatedRls as GatedRls

@@ -13,6 +13,7 @@ import typer
 
 from streamjobs.commands import about, broker, check, demo, describe, dlq, fit, init, replay, state, topics, tune
 from streamjobs.commands import run as worker
+from streamjobs.commands.drift import relearn
 from streamjobs.commands.outputs import export
 from streamjobs.commands.recordings import produce
 from streamjobs.commands.workbench import check_learner, plot
@@ -41,7 +42,7 @@ def every_command(
 
 
 for group in (
-    *(demo, init, check, check_learner, describe, topics, produce, worker, fit, replay, plot, tune, export),
+    *(demo, init, check, check_learner, describe, topics, produce, worker, fit, replay, plot, tune, relearn, export),
     *(state, dlq, broker, about),
 ):
     group.add_to(app)

@@ -70,6 +70,7 @@ kernel = {{ name = "gaussian", bandwidth = {bandwidth} }}  # about the square ro
 [drift]
 watch = "columns"  # columns | ls_error | loss; the numbers of a row as they come, or an error of the learner
 false_alarms = "1 per 10000 rows"  # most that a key may have while nothing changes{per_time}
+# reference = "first 2h"  # normal for good, such as of a machine; absent: what lasts becomes normal
 
 [sinks]  # absent: <topic>.predictions, .alarms, .dlq; "" turns one off (never dlq)
 version = 2  # of the records: one type a field; 'streamjobs schema JOB --outputs' describes them

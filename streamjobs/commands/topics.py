@@ -171,7 +171,7 @@ def rekey(
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         for number in stop_signals():
             loop.add_signal_handler(number, stop.set)
-        return await rekeying.copy(job.settings, known, stop, tell, note, once=once)
+        return await rekeying.copy(job.settings, known, stop, tell, note, schemas=job.schemas, once=once)
 
     done = asyncio.run(work())
     say(f"{_counts(done)}; {known.target} is committed")

@@ -21,9 +21,6 @@ NAMES = {"own": "job", "linear": "linear head"}
 
 def add_to(app: typer.Typer) -> None:
     app.command("tune")(tune)
-    drift = typer.Typer(no_args_is_help=True, help="Detectors on recordings.")
-    drift.command("tune")(drift_tune)
-    app.add_typer(drift, name="drift")
 
 
 def tune(

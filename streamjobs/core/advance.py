@@ -16,7 +16,7 @@ from streamjobs.core.decoding.records import untimed
 from streamjobs.core.encode import Encoder
 from streamjobs.core.job import Job
 from streamjobs.core.messages import MOST_SHOWN, Advanced, Output, Record, Report, dead_letter, letter_shown
-from streamjobs.core.model import choose, error_of, remember_choices, run_learners, watch_drift
+from streamjobs.core.model import choose, error_of, place_in_reference, remember_choices, run_learners, watch_drift
 from streamjobs.core.state.live import Live
 from streamjobs.errors import RecordError
 from streamjobs.stages.class_counts import ClassCounts
@@ -231,6 +231,7 @@ def _run_model(
         own = met.source >= 0
         slots, scaled, out = slots[own], scaled[own], Outputs(*(array[own] for array in out))
         share, said = None if share is None else share[own], None if said is None else said.of(own)
-    drift = [watch_drift(job, live, watch, slots, scaled, came, error_of(out, watch)) for watch in job.watches]
+    standing = place_in_reference(job, live, slots, scaled, came)
+    drift = [watch_drift(job, live, watch, slots, scaled, came, error_of(out, watch), standing) for watch in job.watches]
     seq, seen = job.stage(BOOKS, ClassCounts).number(live.work[BOOKS], slots)
     return Modelled(out, drift, share, said, seq, seen, events_of(job, live, records, slots, came, drift))

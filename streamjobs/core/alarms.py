@@ -29,10 +29,11 @@ from algorithms.drift.report import (
     SPREAD,
     STATISTIC,
     USUAL,
+    WIDE_COLUMNS,
 )
 from streamjobs.core.identities import identities
 from streamjobs.core.job import Job
-from streamjobs.core.messages import Output, Record
+from streamjobs.core.messages import Output, Record, ShownAlarm
 from streamjobs.core.output_records import Alarm, Moved, TypedAlarm, output_headers
 from streamjobs.core.state.live import Live
 from streamjobs.stages.alarms import CHANGED, START, VERDICT, WATCHED, Alarms, Event
@@ -80,6 +81,44 @@ def encoded(job: Job, live: Live, records: Sequence[Record], rows: Rows, events:
     return outputs
 
 
+def shown(
+    job: Job, texts: Sequence[str], rows: Rows, watched: Sequence[Watched], events: Sequence[Event], most: int
+) -> list[ShownAlarm]:
+    """For the worker's page: the first `most` alarms that are raised, and the newest `most` that end."""
+    raised = [event for event in events if event.outcome is None][:most]
+    told = []
+    for event in [*raised, *[event for event in events if event.outcome is not None][-most:]]:
+        watch, verdict, ends = job.watches[event.watch], event.told[VERDICT:], event.outcome is not None
+        told.append(
+            ShownAlarm(
+                texts[event.row],
+                float(event.told[START]),
+                type(watch.detector).name,
+                watch.watch,
+                math.nan if ends else float(watched[event.watch].value[event.row]),
+                float(verdict[BEFORE]),
+                float(verdict[AFTER]),
+                shown_columns(job, verdict),
+                _id(event),
+                float(event.told[CHANGED]),
+                float(rows.times[event.row]) if ends else math.nan,
+                event.outcome,
+            )
+        )
+    return told
+
+
+def shown_columns(job: Job, verdict: Array) -> list[tuple[str, float, float, float]]:
+    """Of a verdict the columns that moved: name, deviations, mean before, mean after; none of one number."""
+    if verdict.size < WIDE_COLUMNS:
+        return []
+    return [(one.column, one.deviations, one.before, one.after) for one in _moved(job.composition.columns, verdict)]
+
+
+def _id(event: Event) -> str:
+    return f"{event.id:0{2 * ID_BYTES}x}"
+
+
 def _of_watch(identity: bytes, job: Job, watch: int) -> bytes:
     """Where a job has several watches, a row may raise an alarm of each."""
     several = job.stage(ALARMS, Alarms).watches > 1
@@ -93,7 +132,7 @@ def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm | TypedAlarm:
     before, after = _number(verdict[BEFORE]), _number(verdict[AFTER])
     chart = _whole(verdict[CHART])
     common: dict[str, Any] = dict(
-        id=f"{event.id:0{2 * ID_BYTES}x}",
+        id=_id(event),
         key=key,
         start=float(told[START]),
         outcome=event.outcome,
@@ -108,8 +147,8 @@ def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm | TypedAlarm:
         after=after,
         size=None if before is None or after is None or before <= 0 else after / before,
         evidence=float(verdict[STATISTIC]),
-        false_alarms=drift.false_alarms,
-        reference=_whole(verdict[REFERENCE]),
+        false_alarms=None if verdict[REFERENCE] < 0 else drift.false_alarms,
+        reference=_whole(abs(verdict[REFERENCE])),
         warm_up=int(told[WATCHED]),
         model=job.model,
     )

@@ -37,6 +37,8 @@ from streamjobs.core.output_records import Beside, Drift, Features, encoded, out
 from streamjobs.core.predictions import encoded_predictions
 from streamjobs.core.state.live import Live
 from streamjobs.settings.composition import Watch
+from streamjobs.stages.alarms import Alarms
+from streamjobs.stages.names import ALARMS
 from streamjobs.stages.rows import Modelled, Rows, Watched
 
 _made = partial(tuple.__new__, Output)  # of a tuple of its fields; a fourth of the time of Output(...)
@@ -72,6 +74,9 @@ class Encoder:
             outputs += map(_made, zip(repeat(sink), keys, values, stamps, headers, strict=False))
         outputs += alarms.encoded(self.job, self.live, self.records, rows, made.events)
         self._count(rows, made, report)
+        if self.job.optional_stage(ALARMS, Alarms) is not None:
+            report.alarms += alarms.shown(self.job, texts, rows, made.drift, made.events, MOST_SHOWN)
+            return
         for watch, seen in zip(self.job.watches, made.drift, strict=True):
             if not watch.control and len(report.alarms) < MOST_SHOWN:
                 report.alarms += self._alarms(texts, rows, watch, seen)
@@ -82,7 +87,8 @@ class Encoder:
         for row in np.flatnonzero(seen.verdict[:, ALARM] > 0)[:MOST_SHOWN].tolist():
             verdict = seen.verdict[row]
             figures = float(seen.value[row]), float(verdict[BEFORE]), float(verdict[AFTER])
-            told.append(ShownAlarm(texts[row], float(rows.times[row]), *names, *figures, self._moved(verdict)))
+            columns = alarms.shown_columns(self.job, verdict)
+            told.append(ShownAlarm(texts[row], float(rows.times[row]), *names, *figures, columns))
         return told
 
     def _features(self, texts: list[str], rows: Rows, made: Modelled) -> list[bytes]:

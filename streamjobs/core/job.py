@@ -95,7 +95,7 @@ class Job(NamedTuple):
                 targets=targets,
                 taught=0 if others is None else others.rows,
             ),
-            keyed=keyed(settings.source),
+            keyed=keyed(settings.source, schemas=schemas),
             decode=job_decoder(composition, settings.source, schemas),
             schemas=schemas,
             fingerprint=blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).digest(),
@@ -110,7 +110,7 @@ class Job(NamedTuple):
 
     def on_partitions(self, partitions: int) -> "Job":
         """The job that refuses a record on another partition than its key's, see `decoding.keys`."""
-        return self._replace(keyed=keyed(self.settings.source, partitions))
+        return self._replace(keyed=keyed(self.settings.source, partitions, self.schemas))
 
     def time_unit_of(self, record: Record) -> str | None:
         """The unit in which the record's time must be; None where it does not tell."""

@@ -11,7 +11,20 @@ from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.idle import Idle
 from streamjobs.stages.learner import LearnerStage
-from streamjobs.stages.names import ALARMS, BOOKS, CLIP, FILL, IDLE, LEARNER, MAP, ORDER, SCALING, SENSORS
+from streamjobs.stages.names import (
+    ALARMS,
+    BOOKS,
+    CLIP,
+    FILL,
+    IDLE,
+    LEARNER,
+    MAP,
+    ORDER,
+    REFERENCE,
+    REFERENCE_SCALING,
+    SCALING,
+    SENSORS,
+)
 from streamjobs.stages.order import Order
 from streamjobs.stages.stage import JobStage
 
@@ -34,6 +47,8 @@ def stages_of(composition: Composition, population: Population | None, targets: 
         SCALING: _learner(composition.scaling, population and population.scaling),
         MAP: _learner(composition.map, population and population.map),
         LEARNER: LearnerStage(learner=composition.learner, predicts=True, start=start),
+        REFERENCE: composition.reference,
+        REFERENCE_SCALING: _reference_scaling(composition, population),
         **_drift(composition.watches),
         ALARMS: _alarms(composition) if "alarms" in composition.sinks else None,
         "smoothing": composition.smoothing,
@@ -46,6 +61,14 @@ def stages_of(composition: Composition, population: Population | None, targets: 
 def _learner(learner: Learner | None, taught: Any) -> LearnerStage | None:
     """A stage of each key, or where the population taught it one of all keys together."""
     return None if learner is None else LearnerStage(learner=learner, shared=None if taught is None else taught.state)
+
+
+def _reference_scaling(composition: Composition, population: Population | None) -> LearnerStage | None:
+    """The scale of the rows that an extractor sees, which stands still with it; a population's stands still anyway."""
+    follows = any(watch.learner is not None for watch in composition.watches)
+    if composition.reference is None or composition.scaling is None or not follows or (population and population.scaling):
+        return None
+    return LearnerStage(learner=composition.scaling, watches=True)
 
 
 def _alarms(composition: Composition) -> Alarms:

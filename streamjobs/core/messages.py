@@ -1,6 +1,7 @@
 """What enters and leaves the core: records, outputs and the report of one call of `advance`."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
 
@@ -114,16 +115,20 @@ class BatchRows(NamedTuple):
 
 
 class ShownAlarm(NamedTuple):
-    """A row for which the drift detector raised an alarm, for the worker's page."""
+    """An alarm that is raised, or ends, for the worker's page."""
 
     key: str
-    time: float  # event time, seconds since 1970
+    time: float  # event time of the row that raised it, seconds since 1970
     detector: str
     watch: str
     value: float  # what the detector saw
     before: float  # mean before the suspected change
     after: float
-    columns: Mapping[str, float] = {}  # those that moved most, by how many deviations; of detectors that watch columns
+    columns: Sequence[tuple[str, float, float, float]] = ()  # that moved most: name, deviations, mean before, mean after
+    id: str = ""  # as in its records; "" where the job has no topic of alarms
+    since: float = math.nan  # event time of the estimated change
+    end: float = math.nan  # event time of the row that ended it
+    outcome: str | None = None  # how it ended; None: it is raised
 
 
 class Letter(NamedTuple):

@@ -142,8 +142,8 @@ class Alarm(msgspec.Struct):
     after: float | None  # its mean since the change
     size: float | None  # after / before
     evidence: float  # how sure: 1 is reached once in as many rows as false_alarms states while nothing changes
-    false_alarms: str | None  # what the job states, null where it states nothing
-    reference: int | None  # rows before the change that the newest are compared with
+    false_alarms: str | None  # what the job states; null where it states nothing, or its reference is too short to keep it
+    reference: int | None  # rows that the newest are compared with
     warm_up: int  # rows of the key that the detector had learned before
     model: str  # learner and head
 
@@ -168,8 +168,8 @@ class TypedAlarm(msgspec.Struct):
     after: float | None  # its mean since the change
     size: float | None  # after / before
     evidence: float  # how sure: 1 is reached once in as many rows as false_alarms states while nothing changes
-    false_alarms: str | None  # what the job states, null where it states nothing
-    reference: int | None  # rows before the change that the newest are compared with
+    false_alarms: str | None  # what the job states; null where it states nothing, or its reference is too short to keep it
+    reference: int | None  # rows that the newest are compared with
     warm_up: int  # rows of the key that the detector had learned before
     model: str  # learner and head
 

@@ -31,7 +31,8 @@ HONEST = (
     + PLAIN[1][1]
     + "; "
     "last: " + PLAIN[2][1] + ". LS error: distance of the newest window from what the map spans, 0 to 1. Drift: "
-    "changes of exercise noticed by a detector that sees no labels."
+    "changes of exercise noticed by a threshold on the newest window's distance from the five before, without labels; "
+    "no number of false alarms is stated."
 )
 
 

@@ -28,6 +28,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from streamjobs.core.decoding.keys import key_reader
 from streamjobs.core.decoding.records import refusal
+from streamjobs.core.decoding.schemas import Schemas
 from streamjobs.core.messages import Record, dead_letter
 from streamjobs.errors import ConfigError, SetupError
 from streamjobs.kafka import client, groups, patches, reader, timeouts, topics
@@ -36,6 +37,7 @@ from streamjobs.kafka.patches import decompression
 from streamjobs.kafka.topic_id import topic_ids
 from streamjobs.maintenance import changelog_edit
 from streamjobs.maintenance.rekey_writer import METADATA_EVERY_MS, Topics, Writer
+from streamjobs.schema_registry.lookup import ready_now
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import CLOSE_WITHIN
 from streamjobs.worker.outbox import Fields
@@ -145,11 +147,13 @@ async def copy(
     tell: Callable[[Progress], None],
     warn: Callable[[str], None],
     *,
+    schemas: Schemas | None = None,
     once: bool = False,
 ) -> Progress:
     """Copy until `stop` is set, or with `once` until the end that the input has now.
 
     tell: takes progress every few seconds; warn: takes a sentence about records that were lost, and new partitions.
+    schemas: of a format that has them.
 
     Raises FencedError where another one took over, DeliveryError where the broker refuses writes, SetupError where it does
     not answer or the input is not the one that was copied.
@@ -164,7 +168,7 @@ async def copy(
         await writer.open()
         starts = await asyncio.to_thread(committed, settings, known)
         await consumer.start()
-        return await _Copy(settings, known, consumer, writer, starts, warn).run(stop, tell, once)
+        return await _Copy(settings, schemas, known, consumer, writer, starts, warn).run(stop, tell, once)
     except KafkaError as error:
         raise await asyncio.to_thread(client.unanswered, settings.broker, error) from None
     finally:
@@ -177,6 +181,7 @@ class _Copy:
     def __init__(
         self,
         settings: Settings,
+        schemas: Schemas | None,
         known: Topics,
         consumer: Any,
         writer: Writer,
@@ -190,7 +195,7 @@ class _Copy:
         self.copied = self.letters = 0
         self._pending = 0  # records of the open transaction
         self._since = 0.0  # time.monotonic() of its first one
-        self._keyed = key_reader(settings.source)
+        self._schemas, self._keyed = schemas, key_reader(settings.source, schemas)
 
     async def run(self, stop: asyncio.Event, tell: Callable[[Progress], None], once: bool) -> Progress:
         await self._assign()
@@ -267,6 +272,8 @@ class _Copy:
             place = Place(self.known.source, number)
             self._warn_of_deleted(number, expected, (await self.consumer.beginning_offsets([place]))[place])
         self._expected[number] = records[-1].offset + 1
+        if self._schemas is not None:
+            records = await asyncio.to_thread(ready_now, self.settings, self._schemas, records)
         by_partition: dict[int, list[Fields]] = {}
         letters: list[Fields] = []
         for record in records:

@@ -1,4 +1,4 @@
-"""Makes a key's new snapshot: reset, started from an exported model, or restored from a copy; and exports models.
+"""Makes a key's new snapshot: reset, with a new reference, started from an exported model, or restored; and exports models.
 
 Last applied offsets never go back, so a key learns nothing twice. The exception is `without_offsets`, for an input that
 was recreated.
@@ -26,6 +26,17 @@ def reset_snapshot(job: Job, entry: Entry) -> bytes | None:
     """A new key's state with the entry's offsets; None, a tombstone, if they cannot be read."""
     offsets = offsets_of(entry)
     return None if offsets is None else job.encode(job.init(entry.key), job.names(), offsets)
+
+
+def relearned_snapshot(job: Job, entry: Entry) -> bytes:
+    """The entry's state with drift stages that begin, so that the rows to come are normal. Raises SnapshotError.
+
+    The rest stays to the last bit. An open alarm stays in the state: the key's next row ends it, as learned anew.
+    """
+    states, names, offsets = decode_entry(job, entry)
+    fresh = job.fresh(job.seed_of(entry.key))
+    begun = {name: fresh[name] for name, stage in job.own.items() if stage.knows_normal}
+    return job.encode(states | begun, names, offsets)
 
 
 def without_offsets(entry: Entry) -> bytes | None:

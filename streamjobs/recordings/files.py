@@ -360,7 +360,7 @@ def _milliseconds(time: Any, source: SourceSection) -> int | None:
     if isinstance(time, bool) or not isinstance(time, (int, float)):
         return None
     try:
-        return math.ceil(time * SECONDS[source.time_unit] * 1000.0)
+        return math.ceil(time * 1000.0 / TIME_UNITS[source.time_unit])  # exact where it is whole milliseconds
     except (ValueError, OverflowError):  # NaN, infinity, or what no float can hold
         return None
 

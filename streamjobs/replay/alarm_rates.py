@@ -96,6 +96,9 @@ def ways(settings: Settings, predicts: bool) -> list[Way]:
     for watch in ("columns", "ls_error", *(("loss",) if predicts else ())):
         follows = {"extractor": extractor} if watch == "ls_error" else {}
         found.append(Way(watch, DriftSection(watch=watch, false_alarms=stated, idle=own.idle, **follows), True))  # type: ignore[arg-type]
+        if own.reference is not None and (watch != "ls_error" or extractor is not None):
+            still = DriftSection(watch=watch, false_alarms=stated, reference=own.reference, idle=own.idle, **follows)  # type: ignore[arg-type]
+            found.append(Way(f"{watch}, {own.reference}", still, True))
     for detector in CONTROLS:
         found.append(
             Way(f"ls_error, {detector}", DriftSection(detector=detector, idle=own.idle, extractor=extractor), False)

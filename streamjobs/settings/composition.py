@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from algorithms import Learner, learner_from
 from algorithms.common.protocol import SettingError
+from algorithms.drift.standing import LEAST_ROWS, LEAST_ROWS_PER_COLUMN
 from streamjobs.errors import ConfigError
 from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, detector_roles, read_learners, with_name
@@ -16,9 +17,11 @@ from streamjobs.settings.rules.whole import check_sections
 from streamjobs.settings.sections import MOST_WAITING, HeadSection, MirrorSection, ScalingSection, Settings
 from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.sentences import Places
+from streamjobs.settings.types import reference
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import Fill
 from streamjobs.stages.late_labels import LateLabels
+from streamjobs.stages.reference import Reference
 from streamjobs.stages.sensors import Sensors
 from streamjobs.stages.smoothing import Smoothing
 from streamjobs.stages.stage import describe
@@ -60,6 +63,7 @@ class Composition(NamedTuple):
     teacher: Learner | None  # with [population]: the head that learns from other people
     smoothing: Smoothing | None
     watches: tuple[Watch, ...]  # for drift: first those the job goes by, then the controls
+    reference: Reference | None  # of the watches: which rows are normal
     task: str  # classification | regression | none (the learner predicts nothing)
     classes: list[str] | None  # declared ones
     max_classes: int | None  # None: a population's
@@ -146,6 +150,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         teacher=learner_from("rls", {name: getattr(learner, name) for name in _TAUGHT}) if population else None,
         smoothing=Smoothing(smooth=head.smooth) if classifies and head.smooth > 0 else None,
         watches=_watches(settings, learners, model),
+        reference=_reference(settings, windows.width_for(dim) if windows else dim),
         task=task,
         classes=list(head.classes) if head.classes and classifies else None,
         max_classes=None if own_most and not head.classes else len(head.classes or ()) or head.max_classes,
@@ -230,6 +235,13 @@ def _watches(settings: Settings, learners: Mapping[str, Learner], model: str) ->
         stages = BESIDE + name, f"{BESIDE}{name}_drift"
         watches.append(Watch(name, "ls_error", learners[f"beside {n}"], learners["detector"], *stages, control=True))
     return tuple(watches)
+
+
+def _reference(settings: Settings, width: int) -> Reference | None:
+    if settings.drift is None or settings.drift.reference is None:
+        return None
+    rows, seconds = reference(settings.drift.reference)
+    return Reference(rows=rows, seconds=seconds, least=0 if rows else max(LEAST_ROWS, LEAST_ROWS_PER_COLUMN * width))
 
 
 def _scaling(settings: Settings) -> Learner | None:

@@ -1,4 +1,4 @@
-"""[drift] false_alarms: a stated number of false alarms of a key, and the detector that keeps it."""
+"""[drift] false_alarms and reference: a stated number of false alarms of a key, and the detector that keeps it."""
 
 import re
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from algorithms import LEARNERS
 from streamjobs.settings.sections import DriftSection, SinksSection
 
 USUAL, OF_COLUMNS, THRESHOLDS = "conformal", "column_chart", "page_hinkley"
+STANDING, STANDING_OF_COLUMNS = "reference_level", "reference_chart"  # with a reference
 _PER_ROWS = re.compile(r"^(\d+(?:\.\d+)?) per (\d+) rows$")
 _PER_TIME = re.compile(r"^(\d+(?:\.\d+)?) ?/ ?(min|h|day|week)$")
 _SECONDS = {"min": 60.0, "h": 3600.0, "day": 86_400.0, "week": 604_800.0}
@@ -53,6 +54,8 @@ def detector_name(drift: DriftSection) -> str:
 def _given(drift: DriftSection, watch: str) -> str | dict[str, Any]:
     if drift.detector is not None:
         return drift.detector
+    if drift.reference is not None:
+        return STANDING_OF_COLUMNS if watch == "columns" else STANDING
     return OF_COLUMNS if watch == "columns" else USUAL if drift.false_alarms is not None else THRESHOLDS
 
 
@@ -74,4 +77,12 @@ def detector_of(drift: DriftSection, watch: str, hop: float | None) -> str | dic
         )
     if "rows_between" in table:
         raise ValueError("false_alarms and the detector's rows_between say the same; remove one of them.")
+    if drift.reference is not None:
+        if isinstance(name, str) and name in LEARNERS and name not in (STANDING, STANDING_OF_COLUMNS):
+            raise ValueError(
+                f"reference needs the detector {STANDING!r} or {STANDING_OF_COLUMNS!r}; {name} goes on learning."
+            )
+        if "rows" in table:
+            raise ValueError("reference and the detector's rows say the same; remove one of them.")
+        table = {**table, "rows": 0}
     return {**table, "rows_between": rows_between(drift.false_alarms, hop) * max(1, len(drift.watch_names))}

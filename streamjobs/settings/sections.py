@@ -13,6 +13,7 @@ from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import (
     Bytes,
     FieldName,
+    FirstRows,
     Seconds,
     Secret,
     Section,
@@ -200,12 +201,19 @@ class DriftSection(Section):
     detector: str | dict[str, Any] | None = Field(
         default=None,
         description="drift detector: its name, or a table with its name and settings; absent: conformal with false_alarms, "
-        "column_chart with watch = 'columns', else page_hinkley",
+        "column_chart with watch = 'columns', with reference reference_level or reference_chart; else page_hinkley",
     )
     false_alarms: str | None = Field(
         default=None,
         description="most alarms of a key while nothing changes, on average: '1 per 10000 rows', or with [window] '1/day', "
-        "'6/h'; detectors conformal and column_chart keep it; absent: as the detector's settings say",
+        "'6/h'; detectors conformal and column_chart, and those of reference keep it; absent: as the detector's "
+        "settings say",
+    )
+    reference: FirstRows | None = Field(
+        default=None,
+        description="which rows of each key are normal, such as 'first 400 rows' or 'first 2h' of event time: after them "
+        "extractor and detector learn nothing, and an alarm lasts until the values are back; needs false_alarms; absent: "
+        "they go on learning",
     )
     watch: WatchName | list[WatchName] = Field(
         default="ls_error",

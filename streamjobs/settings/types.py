@@ -27,6 +27,27 @@ def seconds(value: Any) -> Any:
     return value
 
 
+def reference(text: str) -> tuple[int, float]:
+    """Rows, or seconds, of a reference: "first 400 rows" or "first 2h"; the other is 0. Raises ValueError.
+
+    >>> reference("first 400 rows"), reference("first 2h")
+    ((400, 0.0), (0, 7200.0))
+    """
+    if of_rows := re.fullmatch(r"first ([0-9]{1,9}) rows", text):
+        return int(of_rows[1]), 0.0
+    if of_time := re.fullmatch(rf"first{DURATION}", text):
+        return 0, float(of_time[1]) * _DURATIONS[of_time[2]]
+    raise ValueError("such as 'first 400 rows' or 'first 2h'")
+
+
+def first_rows(value: str) -> str:
+    """Checks that a text says how long a reference is."""
+    rows, span = reference(value)
+    if not rows and not span:
+        raise ValueError("longer than nothing, such as 'first 400 rows' or 'first 2h'")
+    return value
+
+
 def size(value: Any) -> Any:
     """Bytes of a size: "64MB" -> 67108864. Other values pass: pydantic checks that they are numbers, in bytes."""
     if isinstance(value, str):
@@ -95,6 +116,7 @@ Bytes = Annotated[
 ]
 Side = Annotated[str | int | float | bool, BeforeValidator(plain)]
 FieldName = Annotated[str, AfterValidator(path)]
+FirstRows = Annotated[str, AfterValidator(first_rows)]
 Zone = Annotated[str, AfterValidator(zone)]
 Categories = Annotated[list[str | int | bool], Field(min_length=1, max_length=MOST_NUMBERS)]
 Missing = Annotated[

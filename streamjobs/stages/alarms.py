@@ -19,6 +19,7 @@ from algorithms.drift.report import (
     LONG_COLUMNS,
     OF_COLUMN,
     OPEN,
+    READY,
     SINCE,
     STATISTIC,
     WIDE_COLUMNS,
@@ -137,7 +138,9 @@ class Alarms(JobStage):
         for place in np.flatnonzero(alarm | (was_open & ~stays)).tolist():
             row, slot = int(seen.at[place]), seen.slots[place]
             if opened[slot] and (alarm[place] or not stays[place]):
-                outcome = LEARNED_ANEW if of_rows[place, STATISTIC] > 0 else RECOVERED
+                begins = verdict.shape[1] >= LONG_COLUMNS and of_rows[place, READY] == 0  # 'drift relearn' emptied it
+                anew = begins or of_rows[place, STATISTIC] > 0
+                outcome = LEARNED_ANEW if anew else RECOVERED
                 events.append(Event(row, watch, int(opened[slot]), outcome, told[slot].copy()))
                 opened[slot], told[slot] = 0, np.nan
             if not alarm[place]:

@@ -35,6 +35,10 @@ class LearnerStage(JobStage):
         return self.shared
 
     @property
+    def knows_normal(self) -> bool:
+        return self.watches
+
+    @property
     def codec(self) -> Stage:
         return self.learner
 

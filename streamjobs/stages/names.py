@@ -8,3 +8,4 @@ BOOKS = "books"  # rows, and labels of each class
 IDLE = "idle"
 FILL, CLIP, ALARMS = "fill", "clip", "alarms"  # states are read whether or not they have them
 SENSORS = "sensors"
+REFERENCE, REFERENCE_SCALING = "reference", "drift_scaling"  # with [drift] reference

@@ -48,6 +48,11 @@ class JobStage(Stage, abstract=True):
         return None
 
     @property
+    def knows_normal(self) -> bool:
+        """It holds what drift detection takes for normal: 'drift relearn' lets it begin again."""
+        return False
+
+    @property
     def codec(self) -> Stage:
         """What moves the state into workspaces and out of them."""
         return self

@@ -1,7 +1,7 @@
 """State operations and dead letters on a real broker: what commands change between two workers, the second one applies.
 
 One scenario per store: a worker learns, stops, and its commits are set back as a crash leaves them; then keys are reset,
-forgotten and given another's model, dead letters are sent back, and a second worker goes on.
+forgotten, relearned and given another's model, dead letters are sent back, and a second worker goes on.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from streamjobs.kafka import client
 from streamjobs.kafka.devbroker.broker import Broker
 from streamjobs.maintenance import changelog_edit
 from streamjobs.maintenance.copies import Entry
-from streamjobs.maintenance.renew import exported_model, reset_snapshot, snapshot_from_model
+from streamjobs.maintenance.renew import exported_model, relearned_snapshot, reset_snapshot, snapshot_from_model
 from streamjobs.worker.changelog import Changelog
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent
@@ -32,6 +32,10 @@ from tests.cli.jobs import command
 KEYS, FIRST, SECOND, BACK = 6, 30, 10, 3
 START = 1_700_000_000_000
 LONG = 50 * 365 * 86_400_000  # retention of the features, milliseconds
+WATCHED = {  # of the rows that a key has had when the commands come, all are its reference
+    "drift": {"watch": "columns", "reference": "first 60 rows", "false_alarms": "1 per 1000 rows"},
+    "sinks": {"drift": "", "alarms": ""},
+}
 HEADERS = (("trace", b"\x00\xff"),)
 
 
@@ -58,7 +62,7 @@ class Scenario(NamedTuple):
 @pytest.fixture(scope="module")
 def fork_server(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
     folder = tmp_path_factory.mktemp("fork_server")
-    job = KafkaJob(broker.bootstrap, folder, "ops", make=False, source={"dim": 3})
+    job = KafkaJob(broker.bootstrap, folder, "ops", make=False, source={"dim": 3}, **WATCHED)
     with ForkServer(folder, job.path) as started:
         yield started
 
@@ -68,7 +72,8 @@ def scenario(
     request: pytest.FixtureRequest, broker: Broker, fork_server: ForkServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Scenario:
     folder = tmp_path_factory.mktemp(request.param)
-    job = KafkaJob(broker.bootstrap, folder, f"ops-{request.param}", source={"dim": 3}, state={"store": request.param})
+    name, state = f"ops-{request.param}", {"store": request.param}
+    job = KafkaJob(broker.bootstrap, folder, name, source={"dim": 3}, state=state, **WATCHED)
     job.alter(job.core.sinks["features"], "retention.ms", str(LONG))
     job.produce([*records(0, FIRST), *bad(2)])
     with running_worker(job, fork_server=fork_server) as worker:
@@ -109,6 +114,9 @@ def _operate(job: KafkaJob, folder: Path) -> dict[str, Any]:
         "export": ("state", "export", job.path, "--all", "-o", copy),
         "reset": ("state", "reset", job.path, "k0"),
         "forget": ("state", "forget", job.path, "k1", "--json"),
+        "relearn": ("drift", "relearn", job.path, "k4", "k5"),
+        "neither": ("drift", "relearn", job.path),
+        "nobody": ("drift", "relearn", job.path, "k5", "k99"),
         "model": ("state", "export", job.path, "k3", "-o", model),
         "import": ("state", "import", job.path, model, "--key", "k2"),
         "foreign": ("state", "import", job.path, job.path, "--key", "k2"),
@@ -128,7 +136,8 @@ def _operate(job: KafkaJob, folder: Path) -> dict[str, Any]:
 def _while_running(job: KafkaJob, worker: Worker) -> dict[str, Any]:
     job.wait_until_done([worker])  # with the input that is read again, and the dead letters
     held = job.ends(job.changelog, committed_only=False)
-    refused = [_output_of("state", *words) for words in (("reset", job.path, "k3"), ("forget", job.path, "k3"))]
+    commands = ("state", "reset"), ("state", "forget"), ("drift", "relearn")
+    refused = [_output_of(*words, job.path, "k3") for words in commands]
     assert job.ends(job.changelog, committed_only=False) == held
     worker.assert_running()
     return {"refused": refused, "beside": _output_of("state", "list", job.path, "--json")}
@@ -166,6 +175,20 @@ def test_reset_forget_and_import_are_applied_by_the_next_worker(scenario: Scenar
     assert rows["twin"] == (FIRST, FIRST) and all(rows[key] == (FIRST + SECOND,) * 2 for key in ("k3", "k4", "k5"))
 
 
+def test_relearned_keys_begin_their_reference_again_and_keep_everything_else(scenario: Scenario) -> None:
+    code, text = scenario.found["relearn"]
+    assert code == 0, text
+    assert "2 keys: drift detection begins again; the first 60 rows to come are normal" in text
+    core = scenario.job.core
+    of_reference = {
+        key.decode(): core.decode_snapshot(data)[0]["reference"].rows for (_, key), data in scenario.after.items()
+    }
+    assert (of_reference["k3"], of_reference["k4"], of_reference["k5"]) == (FIRST + SECOND, SECOND, SECOND)
+    assert [scenario.found[name][0] for name in ("neither", "nobody")] == [2, 2]
+    assert "give either KEY, one or more, or --all" in scenario.found["neither"][1]
+    assert "key 'k99': no state" in scenario.found["nobody"][1]
+
+
 def test_the_states_are_to_the_bit_what_the_core_makes_of_the_changed_ones(scenario: Scenario) -> None:
     job, core = scenario.job, scenario.job.core
 
@@ -175,6 +198,8 @@ def test_the_states_are_to_the_bit_what_the_core_makes_of_the_changed_ones(scena
     changed = dict(scenario.before)
     del changed[1, b"k1"]
     changed[0, b"k0"] = reset_snapshot(core, entry(b"k0", 0)) or b""
+    for key, partition in ((b"k4", 0), (b"k5", 1)):
+        changed[partition, key] = relearned_snapshot(core, entry(key, partition))
     changed[2, b"k2"] = snapshot_from_model(core, exported_model(core, entry(b"k3", 3)), b"k2", entry(b"k2", 2))
     for number in range(PARTITIONS):
         live = Live(core, lambda key, number=number: changed.get((number, key)))  # type: ignore[misc]

@@ -166,6 +166,8 @@ EXAMPLES: dict[str, list[Example]] = {
     "random_prototypes": [Example({"budget": 6}), Example({"budget": 5, "kernel": POLYNOMIAL})],
     "rbp": [Example({"budget": 20}), Example({"budget": 40}, targets=3)],
     "rff": [Example({"features": 33, "variant": "phase"})],
+    "reference_chart": [Example({"rows": 60, "rows_between": 300.0}, dim=4)],
+    "reference_level": [Example({"rows": 60, "rows_between": 300.0})],
     "rls": [Example({"forgetting": 0.98, "intercept": True}, targets=2)],
     "running_mean": [Example({"decay": 0.98, "kernel": LAPLACIAN}), Example({"kernel": POLYNOMIAL})],
     "scaling": [Example({"unit_norm": True, "clip": 2.0}), Example({"freeze_after": 20})],

@@ -259,7 +259,7 @@ BASE = {"topic": TOPIC, "time": "t", "sensors": {**PLAIN, "rate": 10}}
     ("source", "window", "words"),
     [
         ({"time": None}, None, "time must name the field with a sample's event time"),
-        ({"format": "raw"}, None, "format must be json or msgpack with sensors"),
+        ({"format": "raw"}, None, "format must be one of json, msgpack, avro, protobuf with sensors"),
         ({"fields": ["x"]}, None, "fields has no meaning with sensors"),
         ({"missing": "hold"}, None, "missing must be 'dlq' or 'skip' with sensors"),
         ({"duplicates": "learn"}, None, "duplicates must be 'drop' with sensors"),

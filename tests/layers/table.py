@@ -159,7 +159,11 @@ LAYERS = (
     ),
     _layer("scikit-learn", ("streamjobs.sklearn",), {"numpy", "sklearn", "algorithms", *_OF_ESTIMATORS}),
     _layer("river", ("streamjobs.river",), {"numpy", "pandas", "river", "algorithms", *_OF_ESTIMATORS}),
-    _layer("maintenance", ("streamjobs.maintenance",), {*CLIENTS, "numpy", "streamjobs.worker", *_KAFKA, *_CORE}),
+    _layer(
+        "maintenance",
+        ("streamjobs.maintenance",),
+        {*CLIENTS, "numpy", "streamjobs.worker", "streamjobs.schema_registry", *_KAFKA, *_CORE},
+    ),
     _layer(
         "fit",
         ("streamjobs.fit",),

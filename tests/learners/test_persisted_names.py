@@ -19,6 +19,7 @@ from streamjobs.stages.idle import Idle
 from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.order import Order
+from streamjobs.stages.reference import Reference
 from streamjobs.stages.sensors import Sensors
 from streamjobs.stages.smoothing import Smoothing
 from streamjobs.stages.windows import Windows
@@ -68,6 +69,8 @@ LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of stat
     "qklms": "Qklms",
     "random_prototypes": "RandomPrototypes",
     "rbp": "Rbp",
+    "reference_chart": "ReferenceChart",
+    "reference_level": "ReferenceLevel",
     "rff": "Rff",
     "rls": "Rls",
     "running_mean": "RunningMean",
@@ -96,6 +99,7 @@ STAGE_NAMES = {
     Listening: "Listening",
     Alarms: "Alarms",
     Fill: "Fill",
+    Reference: "Reference",
     Kernel: "Kernel",
     BandwidthChoice: "BandwidthChoice",
 }

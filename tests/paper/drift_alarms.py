@@ -56,16 +56,18 @@ class Way(NamedTuple):
     @property
     def states(self) -> bool:
         """It keeps a stated number of alarms."""
-        return self.detector in ("conformal", "column_chart")
+        return self.detector in ("conformal", "column_chart", "reference_chart")
 
     def made(self) -> Learner:
-        return learner_from(self.detector, {"rows_between": STATED} if self.states else dict(self.settings))
+        return learner_from(self.detector, dict(self.settings) | ({"rows_between": STATED} if self.states else {}))
 
 
 MOA = {"standardise": True, "min_rows": 30, "min_between": 30, "delta": 0.005, "threshold": 50.0}
 CHART = Way("column_chart", "column_chart")
+STANDING = Way("reference_chart, first 2000 rows", "reference_chart", settings={"rows": 2000})
 WAYS = (
     CHART,
+    STANDING,
     Way("okfeb, conformal", "conformal", "okfeb"),
     Way("running_mean, conformal", "conformal", "running_mean"),
     Way("last_points, conformal", "conformal", "last_points"),

@@ -20,6 +20,7 @@ from tests.reference import (
     scaling,
     selection,
     slow_reference,
+    standing,
 )
 from tests.reference.okfe import PlainOkfe
 from tests.reference.okfeb import PlainOkfeb
@@ -259,6 +260,16 @@ def window_ratio(X: Array, Y: Array, **settings: Any) -> Outputs:
 @slow_reference("conformal", rows_between=100.0, reference=50, least=10, hold=20)
 def conformal(X: Array, Y: Array, **settings: Any) -> Outputs:
     return {"features": ranked.conformal(X[:, 0], **settings)}
+
+
+@slow_reference("reference_level", rows=60, rows_between=100.0, smoothing=0.1, ends=0.7)
+def reference_level(X: Array, Y: Array, **settings: Any) -> Outputs:
+    return {"features": standing.reference_level(X[:, 0], **settings)}
+
+
+@slow_reference("reference_chart", rows=60, rows_between=100.0, smoothing=0.1, shrink=0.1, ends=0.7)
+def reference_chart(X: Array, Y: Array, **settings: Any) -> Outputs:
+    return {"features": standing.reference_chart(X, **settings)}
 
 
 @slow_reference("column_chart", rows_between=100.0, learn=30, smoothing=0.1, shrink=0.1, reference=50, least=10, hold=20)

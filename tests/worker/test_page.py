@@ -224,7 +224,9 @@ def test_the_rings_of_the_page_are_bounded_and_hold_only_what_json_has() -> None
     for number in range(POINTS + 5):
         keys = [f"key-{number}"]
         rows = BatchRows(keys, np.array([math.inf]), np.array([math.nan]), [f"class-{number}"], [f"label-{number}"])
-        alarm = ShownAlarm(keys[0], math.nan, "conformal", "ls_error", math.nan, math.inf, -math.inf, {"x": math.nan})
+        alarm = ShownAlarm(
+            keys[0], math.nan, "conformal", "ls_error", math.nan, math.inf, -math.inf, [("x", *[math.nan] * 3)]
+        )
         box.take(Report(rows=1, batches=[rows], alarms=[alarm], letters=[Letter("k", 0, number, "malformed", "text")]))
         figures.look(float(number))
     full = json.loads(figures.full().partition(b"data: ")[2], parse_constant=pytest.fail)
@@ -232,6 +234,25 @@ def test_the_rings_of_the_page_are_bounded_and_hold_only_what_json_has() -> None
     assert len(full["people"]) <= MOST_PEOPLE and len(full["classes"]) == MOST_CLASSES + 1 and full["classes"][-1] == OTHER
     assert len(full["confusion"]["pairs"]) <= (MOST_CLASSES + 1) ** 2
     assert full["alarms"][0]["value"] is None and full["letters"][0]["offset"] == POINTS + 4
+
+
+def test_an_alarm_that_ends_says_so_where_it_stands_and_marks_no_row() -> None:
+    box = Feed()
+    figures = Figures(box, Health(Metrics("in", "okfeb")), {"job": "j"})
+    first, second = (
+        ShownAlarm("k", time, "column_chart", "columns", math.nan, 1.0, 5.0, [("ax", -3.0, 2.0, 1.0)], name, time - 5.0)
+        for time, name in ((100.0, "a1"), (200.0, "b2"))
+    )
+    over = first._replace(end=160.0, outcome="recovered")
+    for number, some in enumerate(([first], [second], [over, over._replace(id="long forgotten")])):
+        box.take(Report(rows=1, batches=[_rows("k")], alarms=some))
+        figures.look(float(number))
+    told = json.loads(figures.full().partition(b"data: ")[2])["alarms"]
+    assert [(one["id"], one["time"], one["since"], one["end"], one["outcome"]) for one in told] == [
+        ("b2", 200.0, 195.0, None, None),
+        ("a1", 100.0, 95.0, 160.0, "recovered"),
+    ]
+    assert told[0]["columns"] == [["ax", -3.0, 2.0, 1.0]]
 
 
 def _rows(*keys: str) -> BatchRows:

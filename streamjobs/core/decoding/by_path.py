@@ -138,7 +138,7 @@ def path_parser(
     """
     paths = Paths.of(source, mirror)
     read = _Reader(source, dim, mirror, paths, late).read
-    return parser_of(loader(source, paths), read, source.format) if load is None else _parser_with(load, read)
+    return parser_of(loader(source, paths), read, source.format) if load is None else loading_parser(load, read)
 
 
 def parser_of(load: Callable[[bytes], Message], read: Reads, form: str) -> Parse:
@@ -157,7 +157,9 @@ def parser_of(load: Callable[[bytes], Message], read: Reads, form: str) -> Parse
     return parse
 
 
-def _parser_with(load: Load, read: Reads) -> Parse:
+def loading_parser(load: Load, read: Reads) -> Parse:
+    """As `parser_of`; load: decodes a record, or raises Problem."""
+
     def parse(record: Record) -> Sample | Frame | LabelsAlone:
         message = load(record)
         try:

@@ -15,6 +15,7 @@ from hashlib import blake2b
 from streamjobs.core.decoding.by_path import kind_of
 from streamjobs.core.decoding.one_field import field_reader
 from streamjobs.core.decoding.samples import Problem
+from streamjobs.core.decoding.schemas import Schemas
 from streamjobs.core.messages import Keyed, Record, Unread
 from streamjobs.core.partitioners import PARTITIONERS
 from streamjobs.errors import SetupError
@@ -44,15 +45,15 @@ def key_bytes(value: object) -> bytes | None:
     return None
 
 
-def keyed(source: SourceSection, partitions: int = 1) -> KeyAll:
+def keyed(source: SourceSection, partitions: int = 1, schemas: Schemas | None = None) -> KeyAll:
     """A function that gives records the keys inside their values; without [source] key it gives them back as they are.
 
     partitions: of the topic; with more than one, the function raises SetupError at a record that is not on the partition of
-    its key.
+    its key. schemas: those of [source] format, as `formats.parser` takes them.
     """
     if not source.key_in_value:
         return lambda records: records
-    key_of, place = key_reader(source), _placing(source, partitions)
+    key_of, place = key_reader(source, schemas), _placing(source, partitions)
 
     def all_keyed(records: Sequence[Record]) -> Sequence[Record]:
         given = [key_of(record) for record in records]
@@ -70,10 +71,13 @@ def each_keyed(source: SourceSection, records: Iterable[Record]) -> Iterator[Rec
     return map(key_reader(source), records) if source.key_in_value else iter(records)
 
 
-def key_reader(source: SourceSection) -> Callable[[Record], Record]:
-    """A function that gives a record the key inside its value; one without a key there says why in `problem`."""
+def key_reader(source: SourceSection, schemas: Schemas | None = None) -> Callable[[Record], Record]:
+    """A function that gives a record the key inside its value; one without a key there says why in `problem`.
+
+    schemas: see `keyed`; without them it raises SetupError for a value in a format that has schemas.
+    """
     assert source.key is not None
-    name, field_of = source.key, field_reader(source, source.key)
+    name, field_of = source.key, field_reader(source, source.key, schemas)
 
     def read(record: Record) -> bytes:
         found = field_of(record)

@@ -13,9 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.core.decoding.by_path import Message, kind_of, message_decoder, message_reader, parser_of
+from streamjobs.core.decoding.by_path import (
+    Load,
+    Message,
+    kind_of,
+    loading_parser,
+    message_decoder,
+    message_reader,
+    parser_of,
+)
 from streamjobs.core.decoding.samples import Frame, LabelsAlone, Parse, Problem, Sample, label_of
-from streamjobs.settings.paths import ABSENT, path_of
+from streamjobs.settings.paths import ABSENT, FieldPath, event_path, path_of
 from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import TIME_UNITS
@@ -45,32 +53,51 @@ class Samples(NamedTuple):
     skipped: Counter[str]
 
 
-def sensor_parser(source: SourceSection, dim: int, late: bool = False) -> Parse:
-    """A function that parses one record's value; it raises Problem and nothing else. late: as for `formats.parser`."""
-    reader = _Reader(source, dim, late)
-    return parser_of(message_decoder(source.format, reader.shape), reader.read, source.format)
+def sensor_parser(source: SourceSection, dim: int, late: bool = False, load: Load | None = None) -> Parse:
+    """A function that parses one record's value; it raises Problem and nothing else. late, load: as for `path_parser`."""
+    read = _Reader(source, dim, late).read
+    if load is not None:
+        return loading_parser(load, read)
+    return parser_of(message_decoder(source.format, sensor_fields(source)), read, source.format)
+
+
+def sensor_fields(source: SourceSection) -> dict[str, Any]:
+    """The fields of a record itself that are read; empty without [source.sensors]. The others are skipped."""
+    section, find = source.sensors, _finding(source)
+    if section is None:
+        return {}
+    fields = (field for one in section.each.values() for field in one.fields)
+    names = filter(None, (section.samples, section.name, source.time, source.label, *fields))
+    return {name: Any for path in map(find, names) for name in (path.top, path.literal) if name is not None}
+
+
+def _finding(source: SourceSection) -> Callable[[str], FieldPath]:
+    """Samples in a list have no attributes of the event."""
+    enveloped = source.envelope == "cloudevents" and (source.sensors is None or source.sensors.samples is None)
+    return event_path if enveloped else path_of
 
 
 class _Reader:
     """Samples of a decoded record."""
 
     def __init__(self, source: SourceSection, dim: int, late: bool) -> None:
-        section = source.sensors
+        section, find = source.sensors, _finding(source)
         assert section is not None and source.time is not None
         self.source, self.dim, self.skips_others = source, dim, section.other == "skip"
         self.scale = TIME_UNITS[source.time_unit]
-        self.name, self.find_name = section.name, path_of(section.name).getter
+        self.name, self.find_name = section.name, find(section.name).getter
         self.list = None if section.samples is None else path_of(section.samples)
-        self.find_time = path_of(source.time).getter
-        self.find_label = None if source.label is None else path_of(source.label).getter
+        self.find_time = find(source.time).getter
+        self.find_label = None if source.label is None else find(source.label).getter
         self.sensors: dict[str, _Sensor] = {}
         sensors = sensors_of(section)
+        of_one: dict[str, Any] = {"sensors": None, "dim": None, **({} if find is event_path else {"envelope": "none"})}
         for one in sensors:
             fields, width = one.section.fields, len(one.columns)
-            own = source.model_copy(update={"sensors": None, "fields": fields, "dim": None})
+            own = source.model_copy(update={**of_one, "fields": fields})
             self.sensors[one.name] = _Sensor(
                 one.name,
-                [path_of(field).getter for field in fields],
+                [find(field).getter for field in fields],
                 struct.Struct(f"{width}d").pack,
                 message_reader(own, width),
                 _NAN * one.first,
@@ -78,19 +105,10 @@ class _Reader:
                 slice(one.first, one.first + width),
                 fields,
             )
-        self.checks_numbers = source.may_miss or source.format == "msgpack"  # JSON has no NaN
+        self.checks_numbers = source.may_miss or source.format != "json"  # JSON has no NaN
         every = list(dict.fromkeys(field for one in sensors for field in one.section.fields))
-        alone = source.model_copy(update={"sensors": None, "fields": every, "dim": None})
+        alone = source.model_copy(update={**of_one, "fields": every})
         self.read_label = message_reader(alone, len(every), late=True) if late else None
-        self.shape = self._shape(source, every)
-
-    def _shape(self, source: SourceSection, fields: list[str]) -> Any:
-        """The fields that records are decoded to; the others are skipped as they are read."""
-        of_sample = [path_of(field) for field in (self.name, source.time or "", *filter(None, [source.label]), *fields)]
-        tops = {name: Any for path in of_sample for name in (path.top, path.literal) if name is not None}
-        if self.list is None:
-            return tops
-        return tops | {name: Any for name in (self.list.top, self.list.literal) if name is not None}
 
     def read(self, message: Message) -> Sample | Frame | LabelsAlone:
         """Raises Problem, and OverflowError or struct.error for a whole number that no float can hold."""

@@ -7,14 +7,15 @@ Rows of files are none of this: they are read as [source] has them without it.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from streamjobs.core.decoding.by_path import Load, Message, Paths, loader, path_parser
+from streamjobs.core.decoding.by_path import Load, Message, Paths, loader, message_decoder, path_parser
 from streamjobs.core.decoding.cloud_events import event_of
 from streamjobs.core.decoding.gunzip import GzipError, GzipTooLarge, gunzip
 from streamjobs.core.decoding.samples import UNDECODABLE, Frame, LabelsAlone, Parse, Problem, Sample
 from streamjobs.core.decoding.schemas import Schemas
+from streamjobs.core.decoding.sensors import sensor_fields, sensor_parser
 from streamjobs.core.decoding.wire_format import Definition, SchemaId, id_of
 from streamjobs.core.messages import Headers, Keyed, PlainRow, Record, Refused, Stored, Unread
-from streamjobs.settings.paths import ATTRIBUTES
+from streamjobs.settings.paths import ATTRIBUTES, event_path, path_of
 from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
 
@@ -63,7 +64,11 @@ def unwrapping(
     """A function that parses one record's value, as `formats.parser`. make: parser of plain values."""
     plain, opened = make(source.unwrapped, dim, mirror, late), opener(source)
     paths = Paths.of(source, mirror)
-    if source.has_schema or any(path.top == ATTRIBUTES for path in paths.all):
+    if source.sensors is not None and source.has_schema:
+        parse_wrapped = sensor_parser(source, dim, late, _load(source, paths, opened, schemas))
+    elif source.sensors is not None and source.envelope != "none":
+        parse_wrapped = sensor_parser(source, dim, late, _load(source, paths, opened, None))
+    elif source.has_schema or any(path.top == ATTRIBUTES for path in paths.all):
         parse_wrapped = path_parser(source, dim, mirror, late, _load(source, paths, opened, schemas))
     else:
 
@@ -83,7 +88,7 @@ def unwrapping(
 
 
 def _load(source: SourceSection, paths: Paths, opened: Callable[[bytes, Headers], Opened], schemas: Schemas | None) -> Load:
-    decode = _plain_decoder(source, paths) if schemas is None else schemas.message
+    decode = plain_decoder(source, paths) if schemas is None else schemas.message
     if source.envelope == "none" and source.compression == "none":
         return lambda record: decode(record.value or b"", record.headers)
 
@@ -97,8 +102,8 @@ def _load(source: SourceSection, paths: Paths, opened: Callable[[bytes, Headers]
     return load
 
 
-def _plain_decoder(source: SourceSection, paths: Paths) -> Callable[[bytes, Headers], Message]:
-    load = loader(source, paths)
+def plain_decoder(source: SourceSection, paths: Paths) -> Callable[[bytes, Headers], Message]:
+    load = loader(source, paths) if source.sensors is None else message_decoder(source.format, sensor_fields(source))
 
     def decode(data: bytes, headers: Headers) -> Message:
         try:
@@ -113,7 +118,10 @@ def make_schemas(source: SourceSection, mirror: MirrorSection | None, fixed: Def
     """What decodes the values of a format with schemas; None for other formats. Raises ConfigError."""
     if not source.has_schema:
         return None
-    return Schemas(source, (path.top for path in Paths.of(source, mirror).all), fixed)
+    tops = {path.top for path in Paths.of(source, mirror).all} | set(sensor_fields(source))
+    if source.key is not None:
+        tops.add((event_path if source.envelope == "cloudevents" else path_of)(source.key).top)
+    return Schemas(source, tops, fixed)
 
 
 def schema_ids(records: Sequence[Record], source: SourceSection) -> list[SchemaId | None]:

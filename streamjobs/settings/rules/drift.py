@@ -4,8 +4,10 @@ from collections.abc import Iterator, Mapping
 
 from algorithms import Learner
 from algorithms.drift.report import watches_columns
+from algorithms.drift.standing import LEAST_ROWS
 from streamjobs.settings.learners import PREDICTING, is_bounded, with_name
 from streamjobs.settings.sections import DriftSection, HeadSection
+from streamjobs.settings.types import reference
 
 SECTION = "drift"
 
@@ -29,6 +31,8 @@ def drift_contradictions(
                     (SECTION, setting),
                     f"watch = 'columns' has no LS error; remove {setting}, or watch 'ls_error'.",
                 )
+    if drift.reference is not None:
+        yield from _reference(drift)
     several, loss = isinstance(drift.watch, list), "loss" in drift.watch_names
     if loss and not several and drift.extractor is not None:
         yield (
@@ -67,6 +71,27 @@ def _several(drift: DriftSection) -> Iterator[tuple[tuple[str, str], str]]:
         yield (
             (SECTION, "extractor"),
             "extractor has an LS error that nobody watches; add 'ls_error' to watch, or remove it.",
+        )
+
+
+def _reference(drift: DriftSection) -> Iterator[tuple[tuple[str, str], str]]:
+    """Rows that are normal."""
+    rows, _ = reference(drift.reference or "")
+    one_number = drift.watch_names != ["columns"]
+    least = 2 * LEAST_ROWS if one_number else LEAST_ROWS
+    if 0 < rows < least:
+        halves = ", half of them for the extractor" if one_number else ""
+        yield (SECTION, "reference"), f"reference must have {least} rows or more{halves}; got {drift.reference!r}."
+    if drift.false_alarms is None:
+        yield (
+            (SECTION, "reference"),
+            "reference needs false_alarms, such as '1 per 10000 rows': how far from normal is an alarm. Add it.",
+        )
+    if drift.extractor is None and "ls_error" in drift.watch_names:
+        yield (
+            (SECTION, "reference"),
+            "reference with watch = 'ls_error' needs an extractor, which stands still after it; the [learner] goes on "
+            "learning. Add one, or watch 'columns'.",
         )
 
 

@@ -19,11 +19,6 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 
 def format_contradictions(source: SourceSection, registry: RegistrySection | None, refused: bool) -> Problems:
     """refused: there is a [registry], but it has mistakes of its own."""
-    if source.sensors is not None and source.envelope != "none":
-        yield (
-            ("source", "envelope"),
-            "envelope has no meaning with sensors: their samples say themselves when they were; remove it.",
-        )
     file, place = source.schema_file, ("source", "schema_file")
     if not source.has_schema:
         for name in ("schema_file", "message"):
@@ -35,11 +30,6 @@ def format_contradictions(source: SourceSection, registry: RegistrySection | Non
                 f"format = '{source.format}' has no schemas; set 'avro' or 'protobuf', or remove [registry].",
             )
         return
-    if source.key is not None:
-        yield (
-            ("source", "key"),
-            f"key cannot be read from format = '{source.format}': records need keys of their own; remove it.",
-        )
     if source.time_unit == AUTO:
         yield (
             ("source", "time_unit"),

@@ -8,7 +8,7 @@ from streamjobs.settings.sensors import SensorsSection, most_waiting, sensors_of
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import MOST_NUMBERS, TIME_UNITS
 
-FORMATS = ("json", "msgpack")  # that the parser of sensors reads
+FORMATS = ("json", "msgpack", "avro", "protobuf")  # that the parser of sensors reads
 MOST_SAMPLES = 100_000  # of a key that may wait
 Problems = Iterator[tuple[tuple[str, str], str]]
 
@@ -17,7 +17,7 @@ def sensor_contradictions(source: SourceSection, sensors: SensorsSection, window
     """Each contradiction with its setting."""
     place = ("source", "sensors")
     if source.format not in FORMATS:
-        yield ("source", "format"), f"format must be {' or '.join(FORMATS)} with sensors; got {source.format!r}."
+        yield ("source", "format"), f"format must be one of {', '.join(FORMATS)} with sensors; got {source.format!r}."
     if source.time_unit not in TIME_UNITS:
         yield ("source", "time_unit"), f"time_unit must be one of {', '.join(TIME_UNITS)} with sensors."
     if source.time is None:

@@ -4,7 +4,7 @@ import json
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -49,16 +49,25 @@ class Figures:
         taken = self._feed.look(moment)
         self.number += 1
         self._fresh = set()
-        self.people.take(taken.batches, ((alarm.key, alarm.time) for _, alarm in taken.alarms), self.number)
+        self.people.take(taken.batches, _raised(taken), self.number)
         if taken.batches:
             self._fresh.add("confusion")
         for at, alarm in taken.alarms:
-            self._alarms.appendleft(_alarm(at or moment, alarm))
+            self._tell(_alarm(at or moment, alarm))
             self._fresh.add("alarms")
         for at, letter in taken.letters:
             self._letters.appendleft(_letter(at or moment, letter))
             self._fresh.add("letters")
         self._points.append(self._point(moment, taken))
+
+    def _tell(self, alarm: dict[str, Any]) -> None:
+        """An alarm that is raised comes first; one that ends stays where it is, or is forgotten already."""
+        if alarm["outcome"] is None:
+            self._alarms.appendleft(alarm)
+            return
+        for one in self._alarms:
+            if one["id"] == alarm["id"]:
+                one |= {"end": alarm["end"], "outcome": alarm["outcome"]}
 
     def _point(self, moment: float, taken: Taken) -> list[float | None]:
         metrics = self._health.metrics
@@ -156,12 +165,18 @@ class Figures:
         }
 
 
+def _raised(taken: Taken) -> Iterator[tuple[str, float]]:
+    """Key and event time of each alarm that was raised."""
+    return ((alarm.key, alarm.time) for _, alarm in taken.alarms if alarm.outcome is None)
+
+
 def _alarm(at: float, alarm: ShownAlarm) -> dict[str, Any]:
     """What the table of alarms shows; the one place that knows what an alarm is."""
     figures = {name: _short(getattr(alarm, name)) for name in ("value", "before", "after")}
-    columns = [[name, _short(shift)] for name, shift in alarm.columns.items()]
-    names = {"detector": alarm.detector, "watch": alarm.watch}
-    return {"at": round(at, 1), "key": alarm.key, "time": _short_time(alarm.time), **names, **figures, "columns": columns}
+    times = {name: _short_time(getattr(alarm, name)) for name in ("time", "since", "end")}
+    columns = [[name, *map(_short, moved)] for name, *moved in alarm.columns]
+    names = {name: getattr(alarm, name) for name in ("key", "id", "detector", "watch", "outcome")}
+    return {"at": round(at, 1), **names, **times, **figures, "columns": columns}
 
 
 def _letter(at: float, letter: Letter) -> dict[str, Any]:

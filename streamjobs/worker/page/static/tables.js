@@ -1,5 +1,5 @@
 // Tables: label and prediction, worst keys, alarms, dead letters, and what a key's state says. Keys are text, never HTML.
-import { bytes, clock, count, moment, percent, ratio } from "./format.js";
+import { bytes, clock, count, moment, percent, ratio, seconds } from "./format.js";
 
 export function make(tag, about = {}, ...children) {
   const made = document.createElement(tag);
@@ -65,12 +65,21 @@ export function worst(place, keys, choose) {
 export function alarms(place, told, watched, choose) {
   if (!told.length) return empty(place, watched ? "No alarm yet." : "The job has no [drift].");
   place.replaceChildren(table("Newest drift alarms", [["time"], ["key"], ["what changed"]], told.map((one) => {
-    const columns = one.columns.map(([name, shift]) => `${name} ${shift > 0 ? "+" : "−"}${ratio(Math.abs(shift))} sd`).join(", ");
+    const columns = one.columns.filter((moved) => !moved.includes(null)).map(([name, shift, before, after]) =>
+      `${name} ${shift > 0 ? "+" : "−"}${ratio(Math.abs(shift))} sd (${ratio(before)} → ${ratio(after)})`).join(", ");
     const moved = one.before == null || one.after == null ? `${one.watch} ${one.value == null ? "" : ratio(one.value)}`
       : `${one.watch} ${ratio(one.before)} → ${ratio(one.after)}`;
-    const what = make("td", {}, columns || moved, make("small", {}, one.detector + (columns ? `, ${moved}` : "")));
-    return make("tr", {}, make("td", { class: "time" }, clock(one.at)), make("td", {}, keyButton(one.key, choose)), what);
+    const since = one.since == null ? "" : `, since ${moment(one.since)}`;
+    const what = make("td", {}, columns || moved, make("small", {}, one.detector + (columns ? `, ${moved}` : "") + since));
+    const who = make("td", {}, keyButton(one.key, choose), make("small", { class: "id" }, one.id));
+    return make("tr", {}, make("td", { class: "time" }, clock(one.at), ...ended(one)), who, what);
   })));
+}
+
+function ended(one) {
+  if (!one.id || one.outcome === "at once") return [];
+  if (one.outcome == null) return [make("strong", { class: "open" }, "open")];
+  return [make("small", {}, `ended after ${seconds(Math.max(0, one.end - one.time))}`), make("small", {}, one.outcome)];
 }
 
 export function letters(place, told, topic) {

@@ -1,0 +1,89 @@
+"""`drift relearn`, which gives keys of a job a new reference; `drift tune` stands in `commands.tune`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamjobs.commands.console import JobFile, counted, note, say
+from streamjobs.commands.state_read import entries_of, read_copy
+from streamjobs.commands.tune import drift_tune
+
+if TYPE_CHECKING:
+    from streamjobs.core.job import Job
+    from streamjobs.maintenance.copies import Entry
+
+EXAMPLES = 3  # keys that a note names
+
+
+def add_to(app: typer.Typer) -> None:
+    group = typer.Typer(no_args_is_help=True, help="Detectors on recordings, and new references.")
+    group.command("tune")(drift_tune)
+    group.command("relearn")(relearn)
+    app.add_typer(group, name="drift")
+
+
+def relearn(
+    job_file: JobFile,
+    keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY]...", help="Keys, as 'state list' shows them.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All keys of the job.")] = False,
+) -> None:
+    """Take the rows that come next for normal: drift detection of these keys begins again, as after maintenance.
+
+    No worker may run. Models, offsets and everything else stay. An alarm that is open ends with the key's next row, as
+    'learned anew'. Repeating the command before a worker has run changes nothing more.
+    """
+    from streamjobs.errors import ConfigError
+    from streamjobs.job_files import job_of
+    from streamjobs.kafka import topics
+    from streamjobs.maintenance import changelog_edit
+
+    if bool(keys) == every:
+        raise ConfigError("drift relearn: give either KEY, one or more, or --all.")
+    job = job_of(job_file)
+    if not job.watches:
+        raise ConfigError(f"{job_file}: no [drift], so there is nothing to learn anew.")
+    changelog_edit.require_changeable(job.settings)
+    read_at = changelog_edit.end_offsets(job.settings, topics.changelog(job.settings), committed_only=False)
+    chosen = _chosen(job, keys, every)
+    changes, unread = _changes(job, chosen, every)
+    changelog_edit.write(job.settings, changes, read_at)
+    done = sum(map(len, changes.values()))
+    who = f"key {keys[0]}" if keys and len(keys) == 1 else f"{done:,} keys"
+    reference = job.settings.drift.reference if job.settings.drift else None
+    normal = f"the {reference}" if reference else "the rows"
+    say(f"{who}: drift detection begins again; {normal} to come are normal, an open alarm ends with the first of them")
+    if unread:
+        names = ", ".join(unread[:EXAMPLES])
+        note(f"{len(unread):,} states cannot be read by this job and stay as they are ({names})")
+
+
+def _chosen(job: "Job", keys: list[str] | None, every: bool) -> "list[Entry]":
+    """Raises ConfigError for a key without a state."""
+    if keys and len(keys) == 1:
+        return entries_of(read_copy(job, None, keys[0]), keys[0])
+    copy = read_copy(job, None)
+    if every:
+        return list(copy.entries.values())
+    return [entry for key in dict.fromkeys(keys or ()) for entry in entries_of(copy, key)]
+
+
+def _changes(
+    job: "Job", entries: "list[Entry]", every: bool
+) -> "tuple[dict[int, list[tuple[bytes, bytes | None]]], list[str]]":
+    """New snapshots by partition; and the keys whose states cannot be read. Raises SnapshotError for one that was named."""
+    from streamjobs.errors import SnapshotError
+    from streamjobs.maintenance.copies import printable
+    from streamjobs.maintenance.renew import relearned_snapshot
+
+    changes: dict[int, list[tuple[bytes, bytes | None]]] = {}
+    unread = []
+    for entry in counted(entries, "states"):
+        try:
+            changed = relearned_snapshot(job, entry)
+        except SnapshotError:
+            if not every:
+                raise
+            unread.append(repr(printable(entry.key)))
+            continue
+        changes.setdefault(entry.partition, []).append((entry.key, changed))
+    return changes, unread

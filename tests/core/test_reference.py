@@ -1,0 +1,172 @@
+"""[drift] reference: the first rows are normal for good, until somebody says that others are."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from algorithms import learner_from
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Output, Stored
+from streamjobs.errors import ConfigError
+from streamjobs.maintenance.copies import Entry
+from streamjobs.maintenance.renew import relearned_snapshot
+from streamjobs.settings.rules.drift import drift_contradictions
+from streamjobs.settings.sections import DriftSection
+from tests.core.streams import START, Worker, record, settings, values
+
+PLAIN: dict[str, Any] = {"window": None, "head": None, "learner": {"name": "okfeb", "rank": 3, "budget": 5}}
+BOTH = {"features": "", "drift": "rows", "alarms": "alarms"}
+STATED = {"false_alarms": "1 per 5000 rows"}
+COLUMNS = {**STATED, "watch": "columns", "reference": "first 400 rows"}
+OKFEB = {"name": "okfeb", "role": "track", "rank": 10, "budget": 15}
+ERRORS = {**STATED, "extractor": OKFEB, "reference": "first 400 rows"}
+
+
+def job(drift: dict, **sections) -> Job:
+    return Job.from_settings(settings(drift=drift, sinks=BOTH, **{**PLAIN, **sections}))
+
+
+def stream(n: int, moved: np.ndarray | None = None, seed: int = 0) -> list[Stored]:
+    """n rows of a key at 10 Hz; moved (n,) is added to `ay`, whose deviation is 1."""
+    x = np.random.default_rng(seed).normal(size=(n, 3))
+    if moved is not None:
+        x[:, 1] += moved
+    names = ("ax", "ay", "az")
+    return [
+        record(step, b"pump", {**dict(zip(names, row, strict=True)), "ts": START + step * 0.1})
+        for step, row in enumerate(x.tolist())
+    ]
+
+
+def alarms(outputs: list[Output]) -> list[dict]:
+    return [json.loads(one.value) for one in outputs if one.sink == "alarms"]
+
+
+def rows(outputs: list[Output]) -> list[dict]:
+    return [json.loads(one.value) for one in outputs if one.sink == "drift"]
+
+
+@pytest.mark.parametrize("drift", [COLUMNS, ERRORS], ids=["columns", "ls_error"])
+def test_an_alarm_lasts_as_long_as_the_change_and_ends_when_the_values_are_back(drift: dict) -> None:
+    at = np.arange(2600)
+    outputs = Worker(job(drift)).apply(stream(2600, 5.0 * ((at >= 600) & (at < 2400))))
+    raised, ended = alarms(outputs)
+    assert (raised["id"], raised["end"], ended["outcome"]) == (ended["id"], "open", "recovered")
+    assert START + 60 <= raised["start"] < START + 64
+    assert START + 240 < ended["end"] < START + 244
+    assert raised["reference"] == (400 if drift is COLUMNS else 200), "the extractor had the first half"
+    warming = [one.get("warming_up", False) for one in rows(outputs)]
+    assert all(warming[20:400]), "before that some rows have no LS error yet"
+    assert not any(warming[400:])
+    if drift is COLUMNS:
+        assert [moved["column"] for moved in raised["columns"]] == ["ay"]
+        assert raised["columns"][0]["deviations"] == pytest.approx(5.0, abs=2.5)
+
+
+def test_a_slow_fault_is_found_with_a_reference_and_swallowed_without() -> None:
+    slow = stream(21_000, 3.0 * np.clip((np.arange(21_000) - 1000) / 20_000, 0, 1))
+    without = {name: value for name, value in ERRORS.items() if name != "reference"}
+    said: dict[str, float] = {}
+    longer = {"reference": "first 1000 rows"}
+    for name, drift in (("errors", ERRORS | longer), ("without", without), ("columns", COLUMNS | longer)):
+        outputs = Worker(job(drift)).apply(slow)
+        said[name] = float(np.mean([one.get("open", False) for one in rows(outputs)[-4000:]]))
+        assert name == "without" or all(alarm["start"] > START + 100 for alarm in alarms(outputs)), "before the fault"
+    print(said)
+    assert said["errors"] > 0.95
+    assert said["columns"] == 1.0
+    assert said["without"] < 0.1
+
+
+@pytest.mark.parametrize("drift", [COLUMNS, ERRORS], ids=["columns", "ls_error"])
+def test_any_batches_and_restarts_give_the_same(drift: dict) -> None:
+    one, records = job(drift), stream(700, 5.0 * (np.arange(700) >= 600))
+    expected = sorted(values(Worker(one).apply(records)))
+    assert any(sink == "alarms" for sink, *_ in expected)
+    parts, got = Worker(one), []
+    for begin in range(0, len(records), 93):
+        got += values(parts.apply(records[begin : begin + 93]))
+        parts.checkpoint()
+        parts = Worker(one, parts.store)
+    assert sorted(got) == expected
+
+
+def test_what_an_extractor_has_learned_stands_still_after_the_first_half() -> None:
+    one, records = job(ERRORS), stream(900)
+    worker, held = Worker(one), []
+    for part in (records[:200], records[200:201], records[201:]):
+        worker.apply(part)
+        worker.checkpoint()
+        held.append(one.decode_snapshot(worker.store[b"pump"])[0])
+    for stage in ("drift_extractor", "drift_scaling"):
+        first, second, third = (one.own[stage].bytes_of(states[stage]) and repr(states[stage]) for states in held)
+        assert first == second == third
+    assert repr(held[0]["learner"]) != repr(held[2]["learner"]), "the job's own learner goes on"
+
+
+def test_a_reference_in_event_time_ends_by_it() -> None:
+    outputs = Worker(job({**COLUMNS, "reference": "first 30s"})).apply(stream(500))
+    assert sum(one.get("warming_up", False) for one in rows(outputs)) == pytest.approx(300, abs=1)
+
+
+def test_too_few_rows_for_the_stated_number_are_told() -> None:
+    few = {**COLUMNS, "reference": "first 60 rows"}
+    raised, *_ = alarms(Worker(job(few)).apply(stream(400, 8.0 * (np.arange(400) >= 300))))
+    assert (raised["false_alarms"], raised["reference"]) == (None, 60)
+
+
+def test_relearned_keys_take_what_comes_for_normal_and_end_their_alarm_under_its_id() -> None:
+    one, records = job(COLUMNS), stream(2000, 5.0 * (np.arange(2000) >= 600))
+    worker = Worker(one)
+    (raised,) = alarms(worker.apply(records[:700]))
+    worker.checkpoint()
+    before = one.decode_snapshot(worker.store[b"pump"])
+    data = relearned_snapshot(one, Entry(0, b"pump", worker.store[b"pump"], 0, 0))
+    assert relearned_snapshot(one, Entry(0, b"pump", data, 0, 0)) == data
+    after = one.decode_snapshot(data)
+    assert after[1:] == before[1:]
+    changed = {name for name in one.own if repr(before[0][name]) != repr(after[0][name])}
+    assert changed == {"reference", "drift"}
+    again = Worker(one, {b"pump": data})
+    assert again.apply(records[:700]) == [], "offsets went back"
+    (ended,) = alarms(again.apply(records[700:]))
+    assert (ended["id"], ended["outcome"], ended["end"]) == (raised["id"], "learned anew", START + 70.0)
+
+
+@pytest.mark.parametrize(
+    ("drift", "sentence"),
+    [
+        ({"reference": "first 50 rows"}, "reference must have 60 rows or more; got 'first 50 rows'."),
+        ({"watch": "loss", "reference": "first 60 rows"}, "must have 120 rows or more, half of them for the extractor"),
+        ({"false_alarms": None}, "reference needs false_alarms, such as '1 per 10000 rows'"),
+        ({"watch": "ls_error"}, "reference with watch = 'ls_error' needs an extractor, which stands still after it"),
+    ],
+)
+def test_a_reference_that_cannot_be_is_refused_with_one_sentence(drift: dict, sentence: str) -> None:
+    section = DriftSection(**{**COLUMNS, **drift})
+    found = [problem for _, problem in drift_contradictions(section, None, {"learner": learner_from("okfeb", {})})]
+    assert any(sentence in one for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("detector", "sentence"),
+    [
+        (
+            "column_chart",
+            "reference needs the detector 'reference_level' or 'reference_chart'; column_chart goes on learning.",
+        ),
+        ({"name": "reference_chart", "rows": 400}, "reference and the detector's rows say the same; remove one of them."),
+    ],
+)
+def test_a_detector_that_does_not_stand_still_is_refused(detector: Any, sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        job({**COLUMNS, "detector": detector})
+    assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["400 rows", "first rows", "first 0 rows", "first 2 weeks"])
+def test_a_text_that_says_no_rows_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="first 400 rows"):
+        DriftSection(**{**COLUMNS, "reference": text})
