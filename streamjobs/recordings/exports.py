@@ -173,7 +173,7 @@ def _samples(one: Exported, sensor: Sensor, own: Sequence[str], since: Callable[
     export, scale = one.export, SECOND // int(TIME_UNITS[one.export.time_unit])
     for number, row in enumerate(sensor.part.rows(), 1):
         time = row.get(export.time)
-        if isinstance(time, bool) or not isinstance(time, (int, float)):
+        if isinstance(time, bool) or not isinstance(time, (int, float)) or not math.isfinite(time):
             raise ConfigError(
                 f"{sensor.part.where} row {number}: expected a number in the column {export.time!r}, got "
                 f"{'nothing' if time is None else repr(time)[:40]}."
