@@ -49,6 +49,9 @@ def check(
     separator: Separator = None,
     decimal: Decimal = None,
     start: Start = None,
+    time_column: Annotated[
+        str | None, typer.Option("--time", help="Column of --sample with the records' timestamps; absent: event time.")
+    ] = None,
     keys: Annotated[int, typer.Option(min=1, help="Number of keys to predict sizes for.")] = 1000,
     compile_now: Annotated[
         bool, typer.Option("--compile", help="Compile the job's loops into the cache, so that its workers start at once.")
@@ -74,7 +77,12 @@ def check(
     advice = [*notes(job.settings), *readable, *exposed(broker, metrics, registry)]
     result: dict[str, Any] = {"job": str(job_file), "advice": advice, **_predicted(job, keys)}
     if sample is not None:
-        result["sample"] = _sampled(job, sample, key, how_of(separator, decimal, key_from, key_is, start))
+        result["sample"] = _sampled(job, sample, key, time_column, how_of(separator, decimal, key_from, key_is, start))
+        if job.settings.window is not None and job.settings.source.time is None and time_column is None:
+            advice.append(
+                f"{sample}: [source] time is not set, so its rows stand 1 ms apart here, and windows of them mean nothing; "
+                "name the column with their times with --time."
+            )
     if online:
         from streamjobs.kafka.preflight import expiring_certificates, obstacles, unsent_outputs
 
@@ -114,7 +122,7 @@ def _predicted(job: "Job", keys: int) -> dict[str, Any]:
     }
 
 
-def _sampled(job: "Job", path: Path, key: str | None, how: "How") -> dict[str, Any]:
+def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "How") -> dict[str, Any]:
     from streamjobs.errors import ConfigError
     from streamjobs.recordings.files import records_of
     from streamjobs.replay.first_rows import first_rows
@@ -122,7 +130,7 @@ def _sampled(job: "Job", path: Path, key: str | None, how: "How") -> dict[str, A
     how, settings = with_rate(how, job.settings), job.settings
     if key is None and settings.source.key is None and how.key_from is None and how.key_is is None:
         raise ConfigError("--sample needs --key, the name of the column with the key (or --key-from, --key-is).")
-    records = list(islice(records_of(path, settings.source, key, side=settings.side, how=how), SAMPLED))
+    records = list(islice(records_of(path, settings.source, key, time, settings.side, how=how), SAMPLED))
     decoded = job.decode(records)
     first = first_rows(job, records, SHOWN) if len(decoded.owner) else None
     reasons: dict[str, int] = {}

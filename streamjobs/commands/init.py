@@ -212,13 +212,22 @@ def _next(guessed: "Guess | None", file: Path, sample: Path | None) -> str:
     if guessed is not None and guessed.key is None and guessed.preset is not None and guessed.preset.export is not None:
         replay += ["--key-from", "file"]
     else:
-        replay += ["--key", guessed.key if guessed is not None and guessed.key else "KEY_COLUMN"]
+        replay += _key_words(guessed)
     if guessed is not None and guessed.start_time is not None and guessed.rate is not None:
         replay += ["--time", guessed.start_time]
     first = "Next"
     if guessed is not None and "fields" in guessed.choose:
         first = "[source] still needs fields, or x and dim: look for 'choose' in it. Then"
     return f"wrote {file}. {first}: streamjobs check {shlex.quote(str(file))}; {shlex.join(replay)}"
+
+
+def _key_words(guessed: "Guess | None") -> list[str]:
+    """Whose the rows are: the key, or the first candidate; a recording without any is of one device."""
+    if guessed is None:
+        return ["--key", "KEY_COLUMN"]
+    if (key := guessed.key or next(iter(guessed.candidates.get("key", ())), None)) is not None:
+        return ["--key", key]
+    return ["--key-is", "me"] if "key" in guessed.choose else ["--key", "KEY_COLUMN"]
 
 
 def filled(guessed: "Guess | None", file: Path, written: Written) -> str:

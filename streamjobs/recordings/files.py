@@ -166,6 +166,12 @@ def records_of(
     how = dataclasses.replace(how, preset=how.preset or source.preset)
     found = recordings_of(path, how)
     first = _Records(found[0], source, key, time, side, recording, how, by_file)
+    if how.start is not None and len(found) > 1 and how.key_from is None and recording is None and not by_file:
+        how.tell(
+            str(path),
+            f"--start: all {len(found):,} recordings begin then, so samples of one key stand at the same times; "
+            "--key-from file gives each recording a key of its own",
+        )
 
     def stored() -> Generator[Stored, None, None]:
         offset, at_first = 0, [first]

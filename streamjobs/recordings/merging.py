@@ -5,6 +5,7 @@ sensor pauses for much longer than it usually does, its columns are empty, and w
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -116,6 +117,11 @@ def merge(tracks: Sequence[Track], rate: float, told: Merged) -> Iterator[tuple[
             return
         if all(values is None for values in found):
             told.gaps += 1
+            # A clock that jumped by years leaves more times without values than anybody waits for.
+            ahead = min(track.after.time for track in tracks if track.after is not None)
+            none = math.floor((ahead - start) / SECOND * rate) - 1
+            if none > number:
+                told.gaps, number = told.gaps + none - number, none
             continue
         row: dict[str, Any] = {}
         for track, values in zip(tracks, found, strict=True):

@@ -22,6 +22,12 @@ def _sentences(settings: Settings) -> Iterator[str]:
         yield "[source]: label is not set, so predictions are never learned and stay null; set it if records have labels."
     if not predicts and source.label is not None:
         yield f"[source]: label {source.label!r} is read, but nothing learns it; add a [head]."
+    sinks = settings.sinks
+    if not predicts and (sinks.features == "" or (sinks.version > 1 and sinks.features is None)):
+        yield (
+            "[sinks]: without a [head] there are no predictions, and features are off; name a topic as features if you want "
+            "them."
+        )
     if source.preset is not None:
         preset = preset_of(source.preset)
         same = sorted(name for name, value in preset.source.items() if _stated(source, name) == value)

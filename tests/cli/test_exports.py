@@ -86,6 +86,23 @@ def test_a_gap_of_all_sensors_gives_no_rows():
     assert all(row["a"] == row["b"] == time * 10 / SECOND for time, row in found) and told.gaps == 100
 
 
+def test_a_clock_that_jumps_by_years_is_one_gap():
+    """Each time of the grid in between would take an hour."""
+    years = 30 * 365 * 86400
+
+    def track(name: str) -> Track:
+        times = [*range(0, 20), *range(10 * years, 10 * years + 20)]
+        made = Track(name, [name], iter([Sample(t * SECOND // 10, [float(t)]) for t in times]))
+        assert made.begin()
+        return made
+
+    told = Merged()
+    found = list(merge([track("a"), track("b")], 10.0, told))
+    tenths = [round(time * 10 / SECOND) for time, _ in found]  # far out, to the precision of a float
+    assert tenths == [*range(0, 20), *range(10 * years, 10 * years + 20)]
+    assert told.gaps == 10 * years - 20
+
+
 def test_samples_that_go_back_in_time_are_left_out_and_counted(tmp_path):
     folder = sensor_logger(tmp_path / "walk-1")
     lines = (folder / "Gyroscope.csv").read_text().splitlines()

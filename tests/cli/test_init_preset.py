@@ -65,3 +65,29 @@ def test_what_cannot_be_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFi
     assert "--sample and --from-topic tell the tool themselves" in capsys.readouterr().err
     (one,) = problems({"source": {"topic": "a", "preset": "sensorlogger_live"}, "learner": {"name": "okfeb"}})
     assert "rate" in one
+
+
+def test_a_newcomers_next_command_runs_as_it_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """Times that count from 0, no key and no label: what init prints next is taken by replay, and check says what is off."""
+    (tmp_path / "noise.csv").write_text("t,a,b\n" + "".join(f"{n / 50},{n * 7 % 11},{n * 5 % 13}\n" for n in range(600)))
+    job = tmp_path / "job.toml"
+    assert command("init", job, "--sample", tmp_path / "noise.csv") == 0
+    (_, words) = capsys.readouterr().out.strip().rsplit("streamjobs ", 1)
+    assert words.endswith("--key-is me --time t")
+    assert command(*words.split()) == 0
+    assert command("check", job, "--sample", tmp_path / "noise.csv", "--key-is", "me") == 0
+    told = capsys.readouterr().err
+    assert (
+        "its rows stand 1 ms apart here" in told
+        and "without a [head] there are no predictions, and features are off" in told
+    )
+    assert command("check", job, "--sample", tmp_path / "noise.csv", "--key-is", "me", "--time", "t") == 0
+    assert "1 ms apart" not in capsys.readouterr().err
+    (tmp_path / "two").mkdir()
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / "two" / name).write_bytes((tmp_path / "noise.csv").read_bytes())
+    asked = "replay", job, "--input", tmp_path / "two", "--time", "t", "--start", "2026-11-21T12:00"
+    assert command(*asked, "--key-is", "me") == 0
+    assert "--start: all 2 recordings begin then" in capsys.readouterr().err
+    assert command(*asked, "--key-from", "file") == 0
+    assert "begin then" not in capsys.readouterr().err

@@ -106,6 +106,12 @@ def test_odd_names_and_values_of_a_database_are_read_as_they_are(tmp_path: Path)
     assert isinstance(found[0]['a "b"; drop_note'], str)
 
 
+def test_a_time_without_end_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"sensor": "Accelerometer", "time": "1e999", "x": "1"}]')
+    with pytest.raises(ConfigError, match="expected a number in the column 'time', got inf"):
+        read(tmp_path / "a.json")
+
+
 def test_a_list_of_other_objects_is_a_table_as_before(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[{"sensors": "x", "ts": 1.5}, {"ts": 2}]')
     assert read(tmp_path / "a.json")[0] == [{"sensors": "x", "ts": 1.5}, {"ts": 2}]

@@ -8,13 +8,17 @@ import struct
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from algorithms import LEARNERS
 from streamjobs.core.job import Job
-from streamjobs.core.state.population import begin_head, decode, encode
+from streamjobs.core.state.population import Population, begin_head, decode, encode
 from streamjobs.core.state.snapshot import Snapshot
 from streamjobs.core.state.snapshot import decode as decode_snapshot
 from streamjobs.errors import ConfigError, SnapshotError
+from streamjobs.fit.measures import factor_of
 from streamjobs.settings.composition import composition_of
+from streamjobs.stages.reject import MEASURES, Measures, Rejection
 from tests.core.people import FILE, of_people, population_of
 from tests.fuzz.bytes import EDGES, REALS, bent
 from tests.fuzz.case import Case, Family, chance, must
@@ -39,10 +43,15 @@ class Populations(Family):
         ]
         self.parts = [composition_of(one) for one in self.settings]
         self.valid = [encode(population_of(one)) for one in self.settings]
-        self.after = [good(Job.from_settings(self.settings[0], population=self.valid[0]), 0, 14)] * 2
+        head = {"name": "rls", "boost": 10.0}
+        rejecting = of_people(head={**head, "reject": 0.05})
+        self.settings.append(rejecting)
+        self.parts.append(composition_of(rejecting))
+        self.valid.append(encode(_with_measures(population_of(of_people(head=head)))))
+        self.after = [good(Job.from_settings(self.settings[0], population=self.valid[0]), 0, 14)] * len(self.settings)
 
     def draw(self, rnd: Random) -> Case:
-        which = rnd.randrange(2)
+        which = rnd.randrange(len(self.settings))
         data = self.valid[which]
         kind = rnd.random()
         if kind < 0.05:
@@ -76,6 +85,14 @@ class Populations(Family):
             if picked % LEARNED == 0:
                 go_on(LivePool(), job, None, self.after[case.which])
         return "decoded"
+
+
+def _with_measures(population: Population) -> Population:
+    """With those of [head] reject."""
+    random, classes = np.random.default_rng(0), len(population.names)
+    usual, taught = np.ones((len(MEASURES), classes)), random.normal(size=(200, population.width))
+    measures = Measures(np.eye(classes), np.eye(classes), factor_of(taught), usual)
+    return population._replace(reject=Rejection(0.05, 1.0, measures))
 
 
 def _said(table: dict[str, Any], rnd: Random) -> bytes:

@@ -10,7 +10,14 @@ from algorithms.common.protocol import Array
 
 
 def options(
-    name: str, told: str | None, arguments: list[str] | None, *, trials: int = 0, quick: str = "", pamap2: bool = False
+    name: str,
+    told: str | None,
+    arguments: list[str] | None,
+    *,
+    trials: int = 0,
+    quick: str = "",
+    pamap2: bool = False,
+    third: str = "",
 ) -> argparse.Namespace:
     """--out, and where the script has them --trials, --quick and --pamap2; `told` is the script's docstring."""
     parser = argparse.ArgumentParser(prog=f"python -m tests.paper {name}", description=(told or "").partition("\n")[0])
@@ -20,6 +27,8 @@ def options(
         parser.add_argument("--trials", type=int, default=trials, help="random draws behind a figure; default: %(default)s")
     if quick:
         parser.add_argument("--quick", action="store_true", help=quick)
+    if third:
+        parser.add_argument("--third", action="store_true", help=third)
     if pamap2:
         parser.add_argument(
             "--pamap2", type=Path, help="the folder that PAMAP2_Dataset.zip unpacks to; default: the excerpt"

@@ -1,9 +1,9 @@
 """Windows of activities nobody taught that [head] reject finds, and of known ones that it rejects: `fit`'s own figures.
 
-python -m tests.paper reject [--quick]
+python -m tests.paper reject [--quick] [--third]
 
 Beside them the control of few lines: the largest probability of a random forest on the same windows, with a threshold by the
-same rule. --quick: a linear head alone, no forest.
+same rule. --quick: a linear head alone, no forest. --third: the set that nothing was chosen on alone, a linear head.
 """
 
 import time
@@ -17,14 +17,16 @@ from streamjobs.stages.reject import measured
 from tests.paper.activity_population import SETS
 from tests.paper.common import options
 from tests.paper.gated_streams import way
+from tests.paper.recordings import daily
 
 SHARE = 0.05
 TREES = 100
 
 
 def main(arguments: list[str] | None = None) -> int:
-    quick = options("reject", __doc__, arguments, quick="a linear head alone").quick
-    for title, read in SETS.items():
+    given = options("reject", __doc__, arguments, quick="a linear head alone", third="the set that chose nothing")
+    quick = given.quick or given.third
+    for title, read in {"daily": daily}.items() if given.third else SETS.items():
         data = read()
         for name in ("linear",) if quick else ("linear", "ald 300"):
             judged = learn_rejection(data, way(name, name).recipe, SHARE)
