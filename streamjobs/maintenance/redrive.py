@@ -19,7 +19,8 @@ SEND_WITHIN = 60.0  # seconds
 def read_letters(settings: Settings, topic: str) -> tuple[list[Letter], int]:
     """All dead letters in order, and the number of other records in the topic. Raises SetupError."""
     letters, others = [], 0
-    key_of = key_reader(settings.source) if settings.source.key is not None else None
+    source = settings.source  # without their schemas, letters in a format that has them keep the records' own keys
+    key_of = key_reader(source) if source.key is not None and not source.has_schema else None
     for record in records_of(settings.broker, topic, "[sinks] dlq"):
         letter = parse_letter(record)
         if letter is None:
