@@ -205,7 +205,7 @@ def _clock(one: Exported, how: How) -> Callable[[float], float]:
 
 def _is_start(row: Row) -> bool:
     numbers = (row.get("experiment time"), row.get("system time"))
-    return row.get("event") == "START" and all(isinstance(one, (int, float)) for one in numbers)
+    return row.get("event") == "START" and all(isinstance(one, (int, float)) and abs(one) < LARGEST_TIME for one in numbers)
 
 
 def _events(one: Exported, how: How) -> Callable[[int], Mapping[str, Any]]:

@@ -162,6 +162,14 @@ def test_without_its_clock_phyphox_counts_from_0_and_says_so(tmp_path):
     assert first.timestamp == 1_700_000_000_020
 
 
+@pytest.mark.parametrize("start", ["1E999", "NaN", "-1E300"])
+def test_a_clock_without_a_time_is_no_clock_of_phyphox(tmp_path, start):
+    folder = phyphox(tmp_path / "raw")
+    (folder / "meta" / "time.csv").write_text(f'"event","experiment time","system time"\n"START",0.0E0,{start}\n')
+    found, told = read(folder)
+    assert found[0]["time"] == pytest.approx(0.02) and "so its times count from 0" in told[0]
+
+
 def edge_impulse(**payload: Any) -> dict[str, Any]:
     """As docs.edgeimpulse.com has it, "Data acquisition format": its example."""
     usual = {

@@ -54,6 +54,14 @@ def test_poison_in_a_list_is_a_dead_letter_that_names_the_field(body, reason, wo
     assert got == reason and words in message
 
 
+def test_samples_of_a_record_that_is_a_dead_letter_are_not_counted_as_left_out():
+    far = reading("gyroscope", 0)
+    far["values"]["x"] = 1e12
+    other = {"name": "magnetometer", "time": far["time"], "values": {}}
+    made, _ = run(job(), [record(0, {"payload": [other, far]}), record(1, {"payload": [other, reading("gyroscope", 0)]})])
+    assert made.report.dead_lettered == {"out_of_range": 1} and made.report.skipped == {"other_sensor": 1}
+
+
 def test_nan_in_msgpack_names_the_field_too():
     made = plain({"format": "msgpack"})
     got, message = letter(made, {**ACC, "y": float("nan")}, "msgpack")

@@ -319,7 +319,7 @@ def test_key_answers_come_from_the_thread_of_the_job() -> None:
     asker = Asker(settings_from(JOB | {"broker": {"url": "kafka://127.0.0.1:1"}}), States())
 
     async def connected() -> None:
-        asker.connect(lambda: {3: SimpleNamespace(live=Live())}, 4)  # type: ignore[dict-item]
+        asker.connect(lambda: {3: SimpleNamespace(live=Live(), expect_questions=lambda: None)}, 4)  # type: ignore[dict-item]
 
     asyncio.run_coroutine_threadsafe(connected(), loop).result()
     try:

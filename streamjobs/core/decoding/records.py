@@ -94,7 +94,11 @@ def decoder(
                 errors[index] = _located(record, problem)
         checked = _checked(samples.joined(dim), records, errors, source, may_miss)
         if samples.skipped:
-            checked = checked._replace(skipped=samples.skipped)
+            letters, skipped = {index for index, _ in checked.errors}, Counter[str]()
+            for index, of_record in samples.skipped.items():
+                if index not in letters:
+                    skipped.update(of_record)
+            checked = checked._replace(skipped=skipped)
         if not samples.alone:
             return checked
         return checked._replace(alone=np.isin(checked.owner, np.array(samples.alone, np.int64)))
@@ -131,7 +135,7 @@ class _Samples:
         self.index: list[int] = []  # indices of the records of `single`
         self.parts: list[tuple[Array, Array, Array, Array]] = []  # owner, times, X, stamps
         self.labels: list[object] = []
-        self.skipped: Counter[str] = Counter()
+        self.skipped: dict[int, Mapping[str, int]] = {}  # samples left out by reason, by index of their record
 
     def frame(self, index: int, frame: Frame) -> None:
         self.close()
@@ -141,7 +145,8 @@ class _Samples:
         n = len(frame.X)
         self.parts.append((np.full(n, index, np.int64), times, frame.X, np.full(n, 0.0 if own else stamp)))
         self.labels.extend(frame.labels)
-        self.skipped.update(frame.skipped)
+        if frame.skipped:
+            self.skipped[index] = frame.skipped
 
     def close(self) -> None:
         """Turn the single samples so far into arrays."""
