@@ -1,6 +1,6 @@
 """`python -m tests`: format, lint, types, layers, doctests, every test, real brokers; ends with one total.
 
-    python -m tests                       everything; the parts on brokers run in parallel with the others
+    python -m tests                       everything; the parts on brokers run in parallel with each other and the rest
     python -m tests --fast                what to run before every commit: no brokers, no tests marked slow
     python -m tests checks core           these parts
     python -m tests tests/core/test_x.py  this file
@@ -19,7 +19,7 @@ from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.data import NO_RECORDINGS
-from tests.parts import CHECKOUT, PARTS, REQUIRED, Part, together
+from tests.parts import CHECKOUT, LANES, PARTS, REQUIRED, Part, together
 from tests.running import Result, run_part, stopping
 
 
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     absent = [part.name for part in parts if not part.command and not part.there and part.name not in REQUIRED]
     there = [part for part in parts if part.name not in absent]
-    lanes = [deque(part for part in there if not part.either and part.brokers == brokers) for brokers in (False, True)]
+    lanes = [deque(part for part in there if not part.either and part.lane == lane) for lane in range(LANES)]
     last = deque(part for part in there if part.either)
 
     def run(lane: deque[Part]) -> list[Result]:

@@ -16,8 +16,8 @@ class Part:
     command: tuple[str, ...] = ()
     options: tuple[str, ...] = ()  # for pytest
     fast: bool = True  # in the run before every commit
-    brokers: bool = False  # mostly waits for brokers and workers: runs beside the parts without
-    either: bool = False  # begun last, by whichever of the two sides is done first
+    lane: int = 0  # parts of a lane run one after another, lanes beside each other; 1 and 2 mostly wait for brokers
+    either: bool = False  # begun last, by whichever lane is done first
     within_seconds: int = 600  # a part that takes longer hangs: it is killed and has failed
     members: tuple["Part", ...] = ()  # parts that run together in this one
 
@@ -34,6 +34,12 @@ class Part:
 
 def _tool(*words: str) -> tuple[str, ...]:
     return (sys.executable, "-m", *words)
+
+
+def _files(folder: str, letters: str) -> tuple[str, ...]:
+    """The folder's test files with such a first letter after test_, whatever there are."""
+    found = sorted((CHECKOUT / folder).glob(f"test_[{letters}]*.py"))
+    return tuple(path.relative_to(CHECKOUT).as_posix() for path in found)
 
 
 PARTS = (
@@ -57,7 +63,8 @@ PARTS = (
     Part("deploy", ("tests/deploy",), fast=False, either=True),
     Part("paper", ("tests/paper",), fast=False, either=True),
     Part("bench", ("tests/bench",), fast=False, either=True),
-    Part("brokers", ("tests/brokers",), fast=False, brokers=True, within_seconds=1500),
+    Part("brokers", _files("tests/brokers", "a-q"), fast=False, lane=1, within_seconds=1200),
+    Part("brokers2", _files("tests/brokers", "r-z"), fast=False, lane=2, within_seconds=1200),
     Part("faults", ("tests/faults",), fast=False, either=True, within_seconds=900),
 )
 
@@ -71,6 +78,8 @@ def together(parts: list[Part]) -> list[Part]:
     one = Part("tests", folders, within_seconds=sum(part.within_seconds for part in members), members=members)
     return [part for part in parts if part not in members] + [one]
 
+
+LANES = 1 + max(part.lane for part in PARTS)
 
 # Parts without a single test fail the run.
 REQUIRED = frozenset(part.name for part in PARTS if part.folders)
