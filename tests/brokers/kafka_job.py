@@ -30,6 +30,11 @@ STALE = (  # answers of a moment, after a leader or a topic's partitions have ch
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.NOT_LEADER_FOR_PARTITION,
 )
+NO_COORDINATOR = (  # of a group, a moment after the broker has started
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
 
 
 class Sent(NamedTuple):
@@ -119,7 +124,7 @@ class KafkaJob:
             quiet = {"log_level": 0, "enable.auto.commit": False}
             quiet["isolation.level"] = "read_uncommitted"  # else it waits while a dead worker's transaction is open
             self._asking = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.name, **quiet})
-        return {tp.partition: max(tp.offset, 0) for tp in self._asking.committed(partitions, timeout=ANSWER)}
+        return {tp.partition: max(tp.offset, 0) for tp in committed_by(self._asking, partitions)}
 
     def alter(self, topic: str, setting: str, value: str) -> None:
         """Change a setting of a topic and wait until the broker applies it."""
@@ -247,6 +252,19 @@ def send(producer: Producer, topic: str, record: Sent, acknowledged: Callable[[A
         else:
             producer.poll(0)
             return
+
+
+def committed_by(consumer: Consumer, places: list[TopicPartition]) -> list[TopicPartition]:
+    """The committed offsets of the consumer's group; waits while a broker that has just started chooses its coordinator."""
+    giving_up = time.monotonic() + ANSWER
+    while True:
+        try:
+            found: list[TopicPartition] = consumer.committed(places, timeout=ANSWER)
+            return found
+        except KafkaException as error:
+            if error.args[0].code() not in NO_COORDINATOR or time.monotonic() > giving_up:
+                raise
+        time.sleep(0.05)
 
 
 def until(holds: Callable[[], Any], what: str | Callable[[], str], within: float = 30.0, every: float = 0.05) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from tests.brokers.kafka_job import ANSWER, PARTITIONS, KafkaJob, Sent, new_producer, send, until
+from tests.brokers.kafka_job import ANSWER, PARTITIONS, KafkaJob, Sent, committed_by, new_producer, send, until
 from tests.brokers.load import SOURCE, START
 from tests.brokers.workers import CHECKOUT, Worker
 from tests.running import with_bytecode
@@ -74,7 +74,7 @@ def copied(job: KafkaJob) -> int:
     consumer = Consumer({"bootstrap.servers": job.bootstrap, "group.id": job.input, "log_level": 0, **UNSETTLED})
     try:
         places = [TopicPartition(job.settings.source.base_topic, number) for number in range(PARTITIONS)]
-        return sum(max(0, one.offset) for one in consumer.committed(places, timeout=ANSWER))
+        return sum(max(0, one.offset) for one in committed_by(consumer, places))
     finally:
         consumer.close()
 
