@@ -59,15 +59,16 @@ def test_states_are_those_of_keyed_records_through_two_kills_inside_transactions
 
 @pytest.mark.long
 def test_states_are_those_of_keyed_records_through_ten_kills_under_a_long_stream(make_job: MakeJob) -> None:
-    run_through_kills(make_job, records=30_000, kills=10)
+    run_through_kills(make_job, records=30_000, kills=10, keys=100)
 
 
-def run_through_kills(make_job: MakeJob, *, records: int, kills: int) -> None:
+def run_through_kills(make_job: MakeJob, *, records: int, kills: int, keys: int = KEYS) -> None:
+    """keys: so many that all samples of a key may wait to be put in order (`max_held`)."""
     head = {"name": "rls", "classes": ["down", "up"]}  # else they are numbered as they come, before samples are sorted
     sections = LEARNING | {"source": {**BY_KEY, "lateness": LATENESS}, "head": head}
     job = make_job("rekeyed", make=False, **sections)
     base = create_base(job)
-    sent = list(samples(records, keys=KEYS))
+    sent = list(samples(records, keys=keys))
     inside = list(keyed_inside(iter(sent)))
     bad = [Sent(None, b'{"x": [1, 2, 3, 4], "ts": 1700000000, "device": {}}', 1, 5), Sent(b"own", b"{", 2, 6)]
     produce(job, [*inside[: records // 2], *bad, *inside[records // 2 :]])
@@ -76,10 +77,10 @@ def run_through_kills(make_job: MakeJob, *, records: int, kills: int) -> None:
     left = records - sum(1 for _ in job.read(job.input, committed_only=True))
     assert min(lost) > 0 and left > 0, "every kill fell into a transaction, with records still to copy"
     assert rekey(job, "--once")[0] == 0
-    flush = list(flushing(KEYS))
+    flush = list(flushing(keys))
     produce(job, list(keyed_inside(iter(flush))))  # only now: it is later than everything in other partitions
     code, said = rekey(job, "--once")
-    assert code == 0 and f"{KEYS} records rekeyed, 0 dead letters" in said, said
+    assert code == 0 and f"{keys} records rekeyed, 0 dead letters" in said, said
 
     copies, originals = job.inputs(), list(job.read(base))
     assert Counter((one.value, one.timestamp, one.headers) for one in copies) == Counter(
