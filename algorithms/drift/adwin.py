@@ -100,13 +100,11 @@ class Adwin(Learner):
         return mean, f"the {int(rows.sum())} rows of its window"
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        if not self.standardise:
-            _loop(tuple(work), slots, X, learn, out.features, self.confidence, self.min_rows)
-            return
-        *own, scales, counts = work
-        scaled, back = UNIT.standardised(scales, slots, X, learn)
-        _loop((*own, counts), slots, scaled, learn, out.features, self.confidence, self.min_rows)
-        standardised.put_back(out.features, back)
+        settings = (self.confidence, self.min_rows)
+        if self.standardise:
+            UNIT.run(_loop, work, slots, X, learn, out.features, *settings)
+        else:
+            _loop(tuple(work), slots, X, learn, out.features, *settings)
 
 
 @compiled

@@ -101,13 +101,10 @@ class PageHinkley(Learner):
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         settings = (self.delta, self.threshold, self.forget, self.min_between, self.min_rows)
-        if not self.standardise:
+        if self.standardise:
+            UNIT.run(_loop, work, slots, X, learn, out.features, *settings)
+        else:
             _loop(tuple(work), slots, X, learn, out.features, *settings)
-            return
-        *own, scales, counts = work
-        scaled, back = UNIT.standardised(scales, slots, X, learn)
-        _loop((*own, counts), slots, scaled, learn, out.features, *settings)
-        standardised.put_back(out.features, back)
 
 
 @compiled

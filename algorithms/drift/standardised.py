@@ -4,7 +4,8 @@ A detector then has one more state field, `scale`, behind its others; without th
 are those of the rows before this one. After MEMORY rows old ones fade, so a level that lasts becomes the usual one.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,7 +38,16 @@ class Unit(NamedTuple):
     deviations: float = 1.0
     centred: bool = True
 
-    def standardised(self, scales: Array, slots: Array, X: Array, learn: Array) -> tuple[Array, Array]:
+    def run(
+        self, loop: Callable[..., None], work: Any, slots: Array, X: Array, learn: Array, features: Array, *settings: Any
+    ) -> None:
+        """The detector's loop on X (n, 1) in this unit. The workspace has the scales before its counts."""
+        *own, scales, counts = work
+        scaled, back = self._standardised(scales, slots, X, learn)
+        loop((*own, counts), slots, scaled, learn, features, *settings)
+        _put_back(features, back)
+
+    def _standardised(self, scales: Array, slots: Array, X: Array, learn: Array) -> tuple[Array, Array]:
         """X (n, 1) in this unit, and by row (n, 2) what leads back: its zero and its size. Learns what `learn` allows.
 
         Values without a scale yet are 0.
@@ -52,7 +62,7 @@ class Unit(NamedTuple):
         return float(zero + mean * self.deviations * np.sqrt(scale[VARIANCE]))
 
 
-def put_back(features: Array, back: Array) -> None:
+def _put_back(features: Array, back: Array) -> None:
     """The means that a detector reports, back in units of the watched number, in place."""
     for column in (BEFORE, AFTER):
         features[:, column] = back[:, 0] + back[:, 1] * features[:, column]

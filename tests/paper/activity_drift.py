@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms import learner_from
+from algorithms import Learner, learner_from
 from algorithms.drift.report import ALARM
 from streamjobs.fit.recordings import Recordings, Stream, shuffled
 from tests.paper import recordings
@@ -56,7 +56,13 @@ class Found(NamedTuple):
 def alarms(values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
     """Rows where Page-Hinkley alarms, its delta in proportion to the threshold."""
     detector = learner_from("page_hinkley", {"delta": DELTA * threshold / THRESHOLD, "threshold": threshold})
-    return np.flatnonzero(detector.run(detector.init(dim=1, targets=0, seed=0), values[:, None])[1].features[:, ALARM] == 1)
+    return alarm_rows(detector, values[:, None])
+
+
+def alarm_rows(detector: Learner, X: np.ndarray) -> np.ndarray:
+    """Rows of X (n, d) where the detector alarms."""
+    _, out = detector.run(detector.init(dim=X.shape[1], targets=0, seed=0), X)
+    return np.flatnonzero(out.features[:, ALARM] == 1)
 
 
 def judged(at: np.ndarray, stream: Stream, within: int = WITHIN) -> Found:

@@ -16,9 +16,19 @@ import numpy as np
 
 from algorithms import learner_from
 from algorithms.common.protocol import Array
-from algorithms.drift.report import ALARM
 from streamjobs.fit.recordings import Recordings, Stream, shuffled
-from tests.paper.activity_drift import FALSE_AN_HOUR, OKFEB, SETS, SHUFFLES, Found, alarms, followed, judged, scaled
+from tests.paper.activity_drift import (
+    FALSE_AN_HOUR,
+    OKFEB,
+    SETS,
+    SHUFFLES,
+    Found,
+    alarm_rows,
+    alarms,
+    followed,
+    judged,
+    scaled,
+)
 from tests.paper.common import line, options
 
 STATED = 3600.0 / FALSE_AN_HOUR  # windows, one a second
@@ -59,9 +69,7 @@ class Watched(NamedTuple):
 
 def at_stated(detector: str, settings: dict[str, Any], X: Array, share: float) -> Array:
     """Rows of alarms of a detector that gets this share of the stated number."""
-    made = learner_from(detector, {**settings, "rows_between": STATED / share})
-    out = made.run(made.init(dim=X.shape[1], targets=0, seed=0), X)[1]
-    return np.flatnonzero(out.features[:, ALARM] == 1)
+    return alarm_rows(learner_from(detector, {**settings, "rows_between": STATED / share}), X)
 
 
 def of_columns(one: Watched, setting: int, share: float = 1.0) -> Array:
@@ -120,9 +128,7 @@ def chosen(way: Callable[[Watched, int], Array], choosing: list[list[Watched]]) 
 
 
 def by_threshold(values: Array, settings: dict[str, Any]) -> Array:
-    detector = learner_from("page_hinkley", settings)
-    out = detector.run(detector.init(dim=1, targets=0, seed=0), values[:, None])[1]
-    return np.flatnonzero(out.features[:, ALARM] == 1)
+    return alarm_rows(learner_from("page_hinkley", settings), values[:, None])
 
 
 def best_threshold(watched: list[Watched]) -> tuple[str, dict[str, Any]]:
