@@ -14,7 +14,7 @@ import numpy as np
 
 from streamjobs.core.decoding.records import decoder
 from streamjobs.core.decoding.unwrap import make_schemas, schema_ids
-from streamjobs.core.decoding.wire_format import Definition
+from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.core.messages import Stored
 from streamjobs.errors import REASONS, SetupError
 from streamjobs.settings.source import SourceSection

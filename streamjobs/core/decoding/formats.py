@@ -44,9 +44,9 @@ from streamjobs.core.decoding.samples import (
     rows_of,
     times_of,
 )
-from streamjobs.core.decoding.schemas import Schemas
 from streamjobs.core.decoding.sensors import sensor_parser
 from streamjobs.core.decoding.unwrap import unwrapping
+from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.messages import Record
 from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import path_of

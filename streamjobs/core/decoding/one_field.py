@@ -5,8 +5,8 @@ from typing import Any
 
 from streamjobs.core.decoding.by_path import Message, Paths, loader
 from streamjobs.core.decoding.samples import UNDECODABLE, Problem
-from streamjobs.core.decoding.schemas import Schemas
 from streamjobs.core.decoding.unwrap import opener, plain_decoder
+from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.messages import Headers, Keyed, PlainRow, Record, Refused
 from streamjobs.errors import SetupError
 from streamjobs.settings.paths import ATTRIBUTES, FieldPath, event_path, path_of

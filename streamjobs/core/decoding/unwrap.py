@@ -11,9 +11,9 @@ from streamjobs.core.decoding.by_path import Load, Message, Paths, loader, messa
 from streamjobs.core.decoding.cloud_events import Event, event_of
 from streamjobs.core.decoding.gunzip import GzipError, GzipTooLarge, gunzip
 from streamjobs.core.decoding.samples import UNDECODABLE, Frame, LabelsAlone, Parse, Problem, Sample
-from streamjobs.core.decoding.schemas import Schemas
 from streamjobs.core.decoding.sensors import sensor_fields, sensor_parser
-from streamjobs.core.decoding.wire_format import Definition, SchemaId, id_of
+from streamjobs.core.decoding.with_schema.schemas import Schemas
+from streamjobs.core.decoding.with_schema.wire_format import Definition, SchemaId, id_of
 from streamjobs.core.messages import Headers, Keyed, PlainRow, Record, Refused, Stored, Unread
 from streamjobs.settings.paths import ATTRIBUTES, event_path, path_of
 from streamjobs.settings.sections import MirrorSection
