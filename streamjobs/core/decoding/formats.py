@@ -25,7 +25,8 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from streamjobs.core.decoding.by_path import Paths, needs_paths, path_parser
+from streamjobs.core.decoding.by_path import needs_paths, path_parser
+from streamjobs.core.decoding.loading import Paths
 from streamjobs.core.decoding.raw import raw_singles, read_raw
 from streamjobs.core.decoding.samples import (
     MAX_LABEL,
