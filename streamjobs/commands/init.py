@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from streamjobs.commands.console import note, say
-from streamjobs.commands.recordings.job_template import MOST_LEFT_OUT, Answers, job_file_text, one_line
+from streamjobs.commands.recordings.job_template import MOST_LEFT_OUT, Written, job_file_text, one_line
 from streamjobs.commands.recordings.options import FILES, Decimal, Separator, how_of
 from streamjobs.settings.types import UNIT_NAMES
 
@@ -67,11 +67,11 @@ def init(
     if preset is not None and (sample is not None or from_topic is not None):
         raise ConfigError("--preset is for a job without data: --sample and --from-topic tell the tool themselves.")
     asks = not yes and questions.at_a_terminal()
-    answers = Answers(topic or from_topic or "imu", broker or BROKER, "json", time_zone, missing)
+    written = Written(topic or from_topic or "imu", broker or BROKER, "json", time_zone, missing)
     guessed, chosen = None, Chosen(key=key, label=label)
     if from_topic is not None:
         found = _topic(from_topic, broker, records, seconds)
-        answers = answers._replace(format=found.format)
+        written = written._replace(format=found.format)
         guess_with = found.guess
     elif sample is not None:
         guess_with = _file(sample, how_of(separator, decimal))
@@ -79,12 +79,12 @@ def init(
         guess_with = _of_preset(preset)
     if sample is not None or from_topic is not None or preset is not None:
         guessed = questions.asked(guess_with, chosen)[0] if asks else guess_with(chosen)
-        answers = _completed(answers, guessed, asks)
+        written = _completed(written, guessed, asks)
     try:
-        file.write_text(job_file_text(guessed, file, answers), encoding="utf-8")
+        file.write_text(job_file_text(guessed, file, written), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written ({error.strerror}).") from None
-    for line in _said(guessed, answers) if guessed is not None else ():
+    for line in _said(guessed, written) if guessed is not None else ():
         note(line)
     say(_next(guessed, file, sample))
 
@@ -124,16 +124,16 @@ def _topic(topic: str, url: str | None, records: int, seconds: float) -> _Topic:
     return _Topic(sample.format, lambda chosen: guess_rows(sample.rows, f"topic {topic}", chosen, owners=owners))
 
 
-def _completed(answers: Answers, guessed: "Guess", asks: bool) -> Answers:
+def _completed(written: Written, guessed: "Guess", asks: bool) -> Written:
     """With what is asked, or proposed, beside the columns."""
     from streamjobs.commands.recordings import questions
 
-    zone, missing = answers.time_zone, answers.missing
+    zone, missing = written.time_zone, written.missing
     if zone is None and asks and "time_zone" in guessed.choose:
         zone = questions.zone_asked(guessed.choose["time_zone"])
     if missing is None and guessed.lacking:
         missing = questions.missing_asked(guessed.lacking, guessed.rows) if asks else questions.LACKING
-    return answers._replace(time_zone=zone, missing=missing)
+    return written._replace(time_zone=zone, missing=missing)
 
 
 def _next(guessed: "Guess | None", file: Path, sample: Path | None) -> str:
@@ -162,7 +162,7 @@ def _key_words(guessed: "Guess | None") -> list[str]:
     return ["--key-is", "me"] if "key" in guessed.choose else ["--key", "KEY_COLUMN"]
 
 
-def _said(guessed: "Guess", answers: Answers) -> Iterator[str]:
+def _said(guessed: "Guess", written: Written) -> Iterator[str]:
     """The guess for people, a line for each thing they should look at."""
     found = []
     if "fields" not in guessed.choose:
@@ -179,13 +179,13 @@ def _said(guessed: "Guess", answers: Answers) -> Iterator[str]:
         yield f"{of} of {guessed.preset.tool}: preset {guessed.preset.name!r}"
         yield from guessed.preset.notes
     for what, why in guessed.choose.items():
-        if what == "time_zone" and answers.time_zone is not None:
+        if what == "time_zone" and written.time_zone is not None:
             continue
         yield one_line(f"not guessed, choose: {what}: {why}")
     for remark in guessed.remarks:
         yield one_line(remark)
-    if guessed.lacking and answers.missing is not None:
-        yield f"proposed: missing = {answers.missing!r}"
+    if guessed.lacking and written.missing is not None:
+        yield f"proposed: missing = {written.missing!r}"
     for name, why in list(guessed.left_out.items())[:MOST_LEFT_OUT]:
         yield one_line(f"left out of x: {name}: {why}")
     if len(guessed.left_out) > MOST_LEFT_OUT:

@@ -14,8 +14,8 @@ MOST_LEFT_OUT = 40  # columns that are listed with the reason why they are no pa
 _NO_CONTROLS = {code: "?" for code in (*range(32), 127, 0x85, 0x2028, 0x2029)}  # of a text that stays in one line
 
 
-class Answers(NamedTuple):
-    """What is in the job file beside the guess: of options, of questions, or as usual."""
+class Written(NamedTuple):
+    """What the job file has beside the guess: of options, of questions, or as usual."""
 
     topic: str
     broker: str
@@ -78,7 +78,7 @@ port = 9108  # /metrics and /health on 127.0.0.1
 """
 
 
-def job_file_text(guessed: "Guess | None", file: Path, answers: Answers) -> str:
+def job_file_text(guessed: "Guess | None", file: Path, written: Written) -> str:
     """The template, filled with what was guessed from a sample, or with an accelerometer's columns as an example."""
     dim, x = _x(guessed)
     rate = guessed.rate if guessed is not None else None
@@ -91,16 +91,16 @@ def job_file_text(guessed: "Guess | None", file: Path, answers: Answers) -> str:
     return TEMPLATE.format(
         file=one_line(file.name),
         name=name[:100].strip(".") or "job",
-        broker=_quoted(answers.broker),
-        topic=_quoted(answers.topic),
-        features=_quoted(f"{answers.topic}.features"),
-        format=answers.format,
+        broker=_quoted(written.broker),
+        topic=_quoted(written.topic),
+        features=_quoted(f"{written.topic}.features"),
+        format=written.format,
         key=_key_comment(guessed),
         preset=_preset(guessed),
         x=x,
-        time=_time(guessed, answers.time_zone),
+        time=_time(guessed, written.time_zone),
         label=_label(guessed),
-        missing=_missing(guessed, answers.missing),
+        missing=_missing(guessed, written.missing),
         left_out=_left_out(guessed),
         window=_window(rate or 50.0, windowed, guessed),
         per_time='; or by time, such as "1/day"' if windowed else "",
