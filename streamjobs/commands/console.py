@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 WIDTH_ELSEWHERE = 10_000  # columns, if standard output is not a terminal: rows stay whole
-PROGRESS_EVERY = 5.0  # seconds
+PROGRESS_EVERY = 5.0  # seconds between two lines
 
 T = TypeVar("T")
 JobFile = Annotated[Path, typer.Argument(metavar="JOB", help="The job file, such as job.toml.")]
@@ -31,13 +31,28 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+class Pace:
+    """Tells when the next line of progress is due: not more often than every few seconds."""
+
+    def __init__(self, seconds: float, *, at_once: bool = False) -> None:
+        """at_once: the first line is due when somebody first asks."""
+        self.seconds, self.last = seconds, -math.inf if at_once else time.monotonic()
+
+    def due(self) -> bool:
+        """Whether a line is due; who hears True prints it."""
+        now = time.monotonic()
+        if now - self.last < self.seconds:
+            return False
+        self.last = now
+        return True
+
+
 def counted(items: Iterable[T], what: str) -> Iterator[T]:
     """The items, with a line of progress every few seconds: "120,000 records read ..."."""
-    told = time.monotonic()
+    pace = Pace(PROGRESS_EVERY)
     for number, item in enumerate(items, 1):
         yield item
-        if time.monotonic() - told > PROGRESS_EVERY:
-            told = time.monotonic()
+        if pace.due():
             note(f"{number:,} {what} ...")
 
 

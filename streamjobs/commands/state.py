@@ -4,7 +4,6 @@ This file has `state migrate`, `state repartition` and `state restore`; the othe
 Only `state restore` reads local stores.
 """
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamjobs.commands import state_change, state_read
-from streamjobs.commands.console import AsJson, JobFile, note, say, show
+from streamjobs.commands.console import AsJson, JobFile, Pace, note, say, show
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.maintenance.repartition import Plan
     from streamjobs.maintenance.restore import Restored
 
-PROGRESS_EVERY = 10.0  # seconds
+PROGRESS_EVERY = 10.0  # seconds between two lines
 
 
 def add_to(app: typer.Typer) -> None:
@@ -221,12 +220,10 @@ def restore(
 
 def _progress() -> "Callable[[str, int, int], None]":
     """Print a line every few seconds."""
-    told = time.monotonic()
+    pace = Pace(PROGRESS_EVERY)
 
     def tell(done: str, partition: int, states: int) -> None:
-        nonlocal told
-        if time.monotonic() - told > PROGRESS_EVERY:
-            told = time.monotonic()
+        if pace.due():
             note(f"partition {partition}: {states:,} states {done} ...")
 
     return tell

@@ -1,21 +1,22 @@
 """`tune` and `drift tune`: tries settings of a job's learner and head, and detectors, on recordings."""
 
 import os
-import time
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, note, say, show, table, write_private
+from streamjobs.commands.console import AsJson, JobFile, Pace, note, say, show, table, write_private
 from streamjobs.settings.toml import toml
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from streamjobs.replay.alarm_rates import Judged
     from streamjobs.replay.tuning import Trial, Tuned
 
-TOLD_EVERY = 2.0  # seconds between two lines of progress
+PROGRESS_EVERY = 2.0  # seconds between two lines
 NAMES = {"own": "job", "linear": "linear head"}
 
 
@@ -64,7 +65,6 @@ def tune(
     found, more = tuning.first_records(read, records)
     if more:
         note(f"warning: only the first {records:,} records are used; --records takes more.")
-    progress = _Progress()
     tuned = tuning.tune(
         contents,
         lambda given: composition_from(given, os.environ, str(job_file)),
@@ -72,7 +72,7 @@ def tune(
         share=share,
         most=candidates,
         seconds=seconds,
-        tell=progress.tell,
+        tell=_progress(),
     )
     best = tuned.best(tuning.OWN)
     assert best is not None
@@ -149,16 +149,15 @@ def _told_of(one: "Judged") -> dict[str, Any]:
     return {"watch": one.way.name, "drift": one.way.drift.model_dump(exclude_defaults=True), **told}
 
 
-class _Progress:
-    """A line for a trial that begins, not more often than every few seconds."""
+def _progress() -> "Callable[[int, str], None]":
+    """Print a line for a trial that begins, not more often than every few seconds."""
+    pace = Pace(PROGRESS_EVERY, at_once=True)
 
-    def __init__(self) -> None:
-        self.told = time.monotonic() - TOLD_EVERY
-
-    def tell(self, number: int, what: str) -> None:
-        if time.monotonic() - self.told >= TOLD_EVERY:
-            self.told = time.monotonic()
+    def tell(number: int, what: str) -> None:
+        if pace.due():
             note(f"trial {number}: {what} ...")
+
+    return tell
 
 
 def _print(tuned: "Tuned", best: "Trial", snippet: str, candidates: int) -> None:

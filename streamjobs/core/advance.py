@@ -14,6 +14,7 @@ from streamjobs.core.alarms import events_of
 from streamjobs.core.careful import Guarded, careful
 from streamjobs.core.decoding.records import untimed
 from streamjobs.core.encode import Encoder
+from streamjobs.core.identities import identities
 from streamjobs.core.job import Job
 from streamjobs.core.messages import MOST_SHOWN, Advanced, Output, Record, Report, dead_letter, letter_shown
 from streamjobs.core.model import choose, error_of, place_in_reference, remember_choices, run_learners, watch_drift
@@ -234,4 +235,5 @@ def _run_model(
     standing = place_in_reference(job, live, slots, scaled, came)
     drift = [watch_drift(job, live, watch, slots, scaled, came, error_of(out, watch), standing) for watch in job.watches]
     seq, seen = job.stage(BOOKS, ClassCounts).number(live.work[BOOKS], slots)
-    return Modelled(out, drift, share, said, seq, seen, events_of(job, live, records, slots, came, drift))
+    ids = identities(records, came.owner)
+    return Modelled(out, drift, share, said, seq, seen, ids, events_of(job, live, records, slots, came, drift, ids))

@@ -6,7 +6,6 @@ again raises the same alarm, and no other one.
 
 import math
 from collections.abc import Sequence
-from functools import cache
 from hashlib import blake2b
 from typing import Any
 
@@ -31,7 +30,6 @@ from algorithms.drift.report import (
     USUAL,
     WIDE_COLUMNS,
 )
-from streamjobs.core.identities import identities
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record, ShownAlarm
 from streamjobs.core.output_records import Alarm, Moved, TypedAlarm, output_headers
@@ -45,36 +43,37 @@ OPEN = "open"
 
 
 def events_of(
-    job: Job, live: Live, records: Sequence[Record], slots: Array, rows: Rows, watched: Sequence[Watched]
+    job: Job,
+    live: Live,
+    records: Sequence[Record],
+    slots: Array,
+    rows: Rows,
+    watched: Sequence[Watched],
+    ids: Sequence[bytes],
 ) -> list[Event]:
-    """Alarms that the rows raise or end; none where the job has no topic of them."""
+    """Alarms that the rows of these ids raise or end; none where the job has no topic of them."""
     stage = job.optional_stage(ALARMS, Alarms)
     if stage is None:
         return []
 
-    @cache
-    def of_rows() -> list[bytes]:
-        return identities(records, rows.owner)
-
     def identify(row: int, watch: int) -> int:
         key = records[int(rows.owner[row])].key or b""
-        text = b"%s %s" % (_of_watch(of_rows()[row], job, watch), key)
+        text = b"%s %s" % (_of_watch(ids[row], job, watch), key)
         return int.from_bytes(blake2b(text, digest_size=ID_BYTES).digest()) or 1
 
     verdicts = [one.verdict for one in watched[: stage.watches]]
     return stage.advance(live.work[ALARMS], slots, rows.times, verdicts, rows.learn, identify)
 
 
-def encoded(job: Job, live: Live, records: Sequence[Record], rows: Rows, events: Sequence[Event]) -> list[Output]:
-    """A record for each event."""
-    if not events:
-        return []
-    of_rows = identities(records, rows.owner)
+def encoded(
+    job: Job, live: Live, records: Sequence[Record], rows: Rows, ids: Sequence[bytes], events: Sequence[Event]
+) -> list[Output]:
+    """A record for each event of the rows of these ids."""
     outputs = []
     for event in events:
         text, time = live.text_of[rows.slots[event.row]], float(rows.times[event.row])
         value = msgspec.json.encode(_alarm(job, text, time, event))
-        identity = _of_watch(of_rows[event.row], job, event.watch) + (b"-end" if event.outcome else b"")
+        identity = _of_watch(ids[event.row], job, event.watch) + (b"-end" if event.outcome else b"")
         (headers,) = output_headers("alarms", job.settings.sinks.version, [identity])
         key = records[int(rows.owner[event.row])].key
         outputs.append(Output("alarms", key, value, int(np.rint(time * 1000.0)), headers))

@@ -30,7 +30,6 @@ from algorithms.drift.report import (
     WIDE_COLUMNS,
 )
 from streamjobs.core import alarms
-from streamjobs.core.identities import identities
 from streamjobs.core.job import Job
 from streamjobs.core.messages import MOST_SHOWN, BatchRows, Output, Record, Report, ShownAlarm, Worst
 from streamjobs.core.output_records import Beside, Drift, Features, encoded, output_headers
@@ -68,11 +67,11 @@ class Encoder:
             sinks.append(("drift", self._drift(texts, rows, made)))
         stamps = np.rint(rows.times * 1000.0).astype(np.int64).tolist()
         keys = [self.records[owner].key for owner in owners]
-        ids, version = identities(self.records, rows.owner), self.job.settings.sinks.version
+        version = self.job.settings.sinks.version
         for sink, values in sinks:
-            headers = output_headers(sink, version, ids)
+            headers = output_headers(sink, version, made.ids)
             outputs += map(_made, zip(repeat(sink), keys, values, stamps, headers, strict=False))
-        outputs += alarms.encoded(self.job, self.live, self.records, rows, made.events)
+        outputs += alarms.encoded(self.job, self.live, self.records, rows, made.ids, made.events)
         self._count(rows, made, report)
         if self.job.optional_stage(ALARMS, Alarms) is not None:
             report.alarms += alarms.shown(self.job, texts, rows, made.drift, made.events, MOST_SHOWN)

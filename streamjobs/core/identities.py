@@ -11,9 +11,11 @@ from streamjobs.core.messages import Record
 def identities(records: Sequence[Record], owner: Array) -> list[bytes]:
     """Topic-partition-offset of records[owner[n]]; where it gave several rows, with -i behind it, the place among them.
 
-    owner (n,) with n of 1 or more; records are of one topic and partition.
+    owner (n,); records are of one topic and partition.
     """
     owners = owner.tolist()
+    if not owners:
+        return []
     base = f"{records[owners[0]].topic}-{records[owners[0]].partition}-".encode()
     times = np.bincount(owner)
     if times.max() == 1:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any, NamedTuple, Protocol
 
-from streamjobs.core.decoding.schemas import Schemas
+from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.messages import Advanced, Record
 from streamjobs.core.state.live_stats import LiveStats
 from streamjobs.core.state.snapshot import Offsets

@@ -11,10 +11,10 @@ from algorithms import Learner
 from algorithms.common.protocol import State
 from streamjobs.core.decoding.keys import KeyAll, keyed
 from streamjobs.core.decoding.records import Decoded
-from streamjobs.core.decoding.schemas import Schemas
 from streamjobs.core.decoding.time_units import job_decoder, time_judge
 from streamjobs.core.decoding.unwrap import make_schemas
-from streamjobs.core.decoding.wire_format import Definition
+from streamjobs.core.decoding.with_schema.schemas import Schemas
+from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.core.job_stages import described_by, stages_of
 from streamjobs.core.messages import Record
 from streamjobs.core.state import held_stages, migration, snapshot

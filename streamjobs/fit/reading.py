@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.core.decoding.wire_format import Definition
+from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record
 from streamjobs.errors import ConfigError

@@ -28,7 +28,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from streamjobs.core.decoding.keys import key_reader
 from streamjobs.core.decoding.records import refusal
-from streamjobs.core.decoding.schemas import Schemas
+from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.messages import Record, dead_letter
 from streamjobs.errors import ConfigError, SetupError
 from streamjobs.kafka import client, groups, patches, reader, timeouts, topics

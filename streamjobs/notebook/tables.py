@@ -17,7 +17,6 @@ VALUES: Mapping[str, Sequence[type[msgspec.Struct]]] = {  # by version of [sinks
     "drift": (Drift, Drift),
     "alarms": (Alarm, TypedAlarm),
 }
-PLACES = ("key", "id", "timestamp")  # of every line; a dead letter has reason, message and value beside them
 LETTER = ("key", "row", "timestamp", "reason", "message", "value")
 NEEDS_PANDAS = "tables need pandas; install it with: pip install 'streamjobs[pandas]', or use rows() instead"
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 import aiohttp
 import msgspec
 
-from streamjobs.core.decoding.wire_format import Definition, SchemaId
+from streamjobs.core.decoding.with_schema.wire_format import Definition, SchemaId
 from streamjobs.errors import ConfigError
 from streamjobs.kafka.certificates import context_of
 from streamjobs.kafka.secrets import secret_of

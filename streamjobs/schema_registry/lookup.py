@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from streamjobs.core.decoding.schemas import Schemas
 from streamjobs.core.decoding.unwrap import schema_ids
-from streamjobs.core.decoding.wire_format import SchemaId
+from streamjobs.core.decoding.with_schema.schemas import Schemas
+from streamjobs.core.decoding.with_schema.wire_format import SchemaId
 from streamjobs.core.messages import Record, Refused
 from streamjobs.errors import SetupError
 from streamjobs.schema_registry.client import Client, NotFoundError, RegistryError

@@ -14,7 +14,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, detector_roles, read_learners, with_name
 from streamjobs.settings.rules.whole import check_sections
-from streamjobs.settings.sections import MOST_WAITING, HeadSection, MirrorSection, ScalingSection, Settings
+from streamjobs.settings.sections import MOST_WAITING, HeadSection, MirrorSection, Settings
 from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.sentences import Places
 from streamjobs.settings.types import reference
@@ -164,13 +164,6 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         ),
         columns=_columns(settings, dim, windows),
     )
-
-
-def without_population(settings: Settings) -> Settings:
-    """The job before anything was fitted: every key learns its own scale and map."""
-    scaling = ScalingSection(**{**settings.scaling.model_dump(), "from": None})
-    learner = settings.learner.model_copy(update={"freeze": None})
-    return settings.model_copy(update={"population": None, "scaling": scaling, "learner": learner})
 
 
 def _map_and_learner(settings: Settings, learners: Mapping[str, Learner]) -> tuple[Learner | None, Learner]:

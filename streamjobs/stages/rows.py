@@ -55,5 +55,6 @@ class Modelled(NamedTuple):
     said: Choice | None  # of a classification
     seq: Array  # (n,)
     seen: Array  # (n,)
+    ids: list[bytes]  # n, of the rows: `core.identities`
     events: list[Event]  # alarms that are raised, or end
     filled: Array | None = None  # (n,) missing numbers filled since the key's row before; None where none may be

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from streamjobs.core.decoding.wire_format import Definition
+from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.core.messages import Stored
 
 ID = b"\0" + (7).to_bytes(4)

@@ -8,8 +8,8 @@ from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 from streamjobs.core.state.live import Live
 from streamjobs.core.state.population import Population, encode
-from streamjobs.settings.composition import composition_of, without_population
-from streamjobs.settings.sections import Settings
+from streamjobs.settings.composition import composition_of
+from streamjobs.settings.sections import ScalingSection, Settings
 from streamjobs.stages.class_counts import targets_of
 from tests.core.streams import START, record, samples, settings
 
@@ -47,6 +47,13 @@ def late_labels(records: list[Stored], after: float = 3.0) -> list[Stored]:
     return stream
 
 
+def _without_population(settings: Settings) -> Settings:
+    """The job before anything was fitted: every key learns its own scale and map."""
+    scaling = ScalingSection(**{**settings.scaling.model_dump(), "from": None})
+    learner = settings.learner.model_copy(update={"freeze": None})
+    return settings.model_copy(update={"population": None, "scaling": scaling, "learner": learner})
+
+
 def windows_of(job: Job, records: list[Stored]) -> tuple[np.ndarray, list[object]]:
     """The rows of width `job.width` of the records' keys, in order, and the label codes by sample's first appearance."""
     live = Live(job, lambda key: None)
@@ -61,7 +68,7 @@ def windows_of(job: Job, records: list[Stored]) -> tuple[np.ndarray, list[object
 def population_of(job_settings: Settings, records: list[Stored] = OTHERS) -> Population:
     """Scale, map and head of all these records, each in one pass."""
     parts = composition_of(job_settings)
-    X, codes = windows_of(Job.from_settings(without_population(job_settings)), records)
+    X, codes = windows_of(Job.from_settings(_without_population(job_settings)), records)
     known = np.isfinite(codes)
     X, codes = X[known], codes[known]
     scaling = mapping = None

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 import fastavro
 import pytest
 
-from streamjobs.core.decoding.wire_format import Definition
+from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.errors import ConfigError, SetupError
 from tests.core.values import ID, NOW, avro, avro_definition, avro_record, decoded, prefixed, reason, record
 

@@ -112,6 +112,13 @@ def test_an_attribute_of_the_event_may_name_the_sensor(tmp_path: Path, name: str
     assert sampled(name, tmp_path, name="ce.type", each=each).X[0] == [20.5, 1500.0, 0.0]
 
 
+@pytest.mark.parametrize("name", ["msgpack", "gzip of json", "CloudEvents, structured"])
+def test_a_key_that_is_no_field_of_a_sensor_is_found_beside_the_samples(tmp_path: Path, name: str) -> None:
+    job = job_of(FORMATS[name], tmp_path, key="person", fields=None, label=None, sensors=SENSORS)
+    keyed = job.keyed(records_of(FORMATS[name]))
+    assert [record.key for record in keyed] == [row["person"].encode() for row in ROWS]
+
+
 def test_what_has_no_names_has_no_sensors_and_schemas_say_what_times_are() -> None:
     sensors = {"topic": "t", "time": "t", "format": "raw", "sensors": SENSORS}
     assert any(

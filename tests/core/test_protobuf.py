@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from streamjobs.core.decoding.wire_format import Definition
+from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.errors import ConfigError
 from streamjobs.schema_registry.protoc import descriptors_of
 from tests.core.values import ID, NOW, decoded, prefixed, reason, record

@@ -9,7 +9,7 @@ import fastavro
 
 from streamjobs.core.decoding.records import Decoded, decoder
 from streamjobs.core.decoding.unwrap import make_schemas
-from streamjobs.core.decoding.wire_format import Definition, SchemaId
+from streamjobs.core.decoding.with_schema.wire_format import Definition, SchemaId
 from streamjobs.core.messages import Stored
 from streamjobs.settings.source import SourceSection
 

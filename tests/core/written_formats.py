@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from streamjobs.core.decoding.wire_format import Definition
+from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.core.messages import Headers
 from tests.core import values
 from tests.schema_registry import writers

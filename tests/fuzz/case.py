@@ -2,8 +2,11 @@
 
 import zlib
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from random import Random
 from typing import Any, NamedTuple
+
+from streamjobs.errors import REASONS, RecordError
 
 
 class Case(NamedTuple):
@@ -39,3 +42,13 @@ class Finding(AssertionError):
 def must(holds: bool, what: str) -> None:
     if not holds:
         raise Finding(what)
+
+
+def outcome_of(errors: Sequence[tuple[int, RecordError]]) -> str:
+    """The outcome of a record that was decoded; raises Finding for a reason that nobody declared."""
+    if not errors:
+        return "decoded"
+    error = errors[0][1]
+    must(error.reason in REASONS, f"unknown reason {error.reason}")
+    str(error).encode()
+    return f"RecordError {error.reason}"

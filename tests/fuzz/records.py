@@ -13,10 +13,9 @@ from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 from streamjobs.core.state.live import Live
 from streamjobs.core.state.population import flatten
-from streamjobs.errors import REASONS
 from tests.core.streams import START
 from tests.fuzz.bytes import EDGES, REALS, bent
-from tests.fuzz.case import Case, Family, chance, must
+from tests.fuzz.case import Case, Family, chance, must, outcome_of
 from tests.fuzz.grammar import TEXTS, as_json, as_msgpack, near
 from tests.fuzz.jobs import OF_RECORDS, body_of, good, job_for, moments, record, value_of
 from tests.fuzz.live_pool import LivePool, applied
@@ -84,12 +83,7 @@ class Records(Family):
             _same(decoded, job.decode([before, one, after]))
         if picked % (REFUSED if decoded.errors else LEARNED) == 0:
             self._learned(case.which, job, one)
-        if not decoded.errors:
-            return "decoded"
-        error = decoded.errors[0][1]
-        must(error.reason in REASONS, f"unknown reason {error.reason}")
-        str(error).encode()
-        return f"RecordError {error.reason}"
+        return outcome_of(decoded.errors)
 
     def _learned(self, which: int, job: Job, one: Stored) -> None:
         """Between good records: their outputs come, and the key's numbers stay finite."""

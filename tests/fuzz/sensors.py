@@ -11,12 +11,11 @@ import numpy as np
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 from streamjobs.core.state.live import Live
-from streamjobs.errors import REASONS
 from streamjobs.settings.load import settings_from
 from tests.core import phones
 from tests.core.streams import START, TOPIC
 from tests.fuzz.bytes import bent
-from tests.fuzz.case import Case, Family, chance, must
+from tests.fuzz.case import Case, Family, chance, must, outcome_of
 from tests.fuzz.grammar import as_json, as_msgpack, near
 from tests.fuzz.live_pool import LivePool, applied
 
@@ -89,10 +88,7 @@ class SensorRecords(Family):
         must(bool(decoded.errors) == (n == 0 and not decoded.skipped), "neither samples nor an error")
         if chance(case.data) % LEARNED == 0:
             self._learned(case.which, job, one)
-        if not decoded.errors:
-            return "decoded"
-        must(decoded.errors[0][1].reason in REASONS, f"unknown reason {decoded.errors[0][1].reason}")
-        return f"RecordError {decoded.errors[0][1].reason}"
+        return outcome_of(decoded.errors)
 
     def _learned(self, which: int, job: Job, one: Stored) -> None:
         """Between good records; the key's state is one that a restart takes."""

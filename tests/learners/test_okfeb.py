@@ -110,9 +110,6 @@ def test_a_new_place_is_planted_after_a_budget_of_rows():
     assert (moved.support > 40).all()
 
 
-TROUBLES = ("40 in a row, together", "one outlier at 10 sd", "one outlier at 100 sd", "40 in a row, apart", "500 equal rows")
-
-
 @pytest.mark.parametrize("role", first_fast(("track", "head")))
 @pytest.mark.parametrize(
     "trouble",

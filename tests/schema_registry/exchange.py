@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamjobs.core.decoding.records import Decoded, decoder
-from streamjobs.core.decoding.schemas import Schemas
 from streamjobs.core.decoding.unwrap import make_schemas
+from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.messages import PlainRow, Stored
 from streamjobs.schema_registry.lookup import Lookup
 from streamjobs.settings.load import settings_from

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from streamjobs.commands.console import PROGRESS_EVERY, AsJson, JobFile, note, say, show
+from streamjobs.commands.console import PROGRESS_EVERY, AsJson, JobFile, Pace, note, say, show
 from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, KeyIs, Separator, Start, how_of, with_rate
 
 
@@ -63,12 +63,10 @@ def produce(
         raise ConfigError("--speed needs times; name the column with --time, or in the job file as [source] time.")
     how = with_rate(how_of(separator, decimal, key_from, key_is, start), settings)
     readers = [records_of(path, source, key, time_column, settings.side, how=how) for path in files]
-    sender, began, told = Sender(settings.broker, source.topic, partitioner), time.monotonic(), time.monotonic()
+    sender, began, pace = Sender(settings.broker, source.topic, partitioner), time.monotonic(), Pace(PROGRESS_EVERY)
 
     def progress(sent: int, acknowledged: int) -> None:
-        nonlocal told
-        if time.monotonic() - told > PROGRESS_EVERY:
-            told = time.monotonic()
+        if pace.due():
             note(f"{sent:,} records sent, {acknowledged:,} acknowledged ...")
 
     for records in readers:

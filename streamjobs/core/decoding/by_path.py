@@ -4,19 +4,16 @@ text, categories, texts that are numbers, and numbers that may be missing, which
 What a record of plain fields gives is what `formats` makes of it, to the bit.
 """
 
-import math
 import operator
-import re
 import struct
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypedDict
+from collections.abc import Sequence
+from typing import Any
 
-import msgspec
 import numpy as np
 
 from algorithms.common.protocol import Array
+from streamjobs.core.decoding.loading import Decode, Message, Paths, Read, decoder_of_paths, parser_of
 from streamjobs.core.decoding.samples import (
-    UNDECODABLE,
     Frame,
     LabelsAlone,
     Parse,
@@ -30,50 +27,15 @@ from streamjobs.core.decoding.samples import (
     rows_of,
     times_of,
 )
-from streamjobs.core.messages import Record
-from streamjobs.settings.paths import ABSENT, FieldPath, event_path, path_of
+from streamjobs.core.decoding.values import NAN, FieldValues, kind_of, number_in
+from streamjobs.settings.paths import ABSENT
 from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.times import NoZone, seconds_since_1970, zone_of
 from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
-Message = dict[str, Any]
-Load = Callable[[Record], Message]
-TOO_LARGE = (OverflowError, struct.error, RecursionError, MemoryError)
-Reads = Callable[[Message], Sample | Frame | LabelsAlone]
-NAN = float("nan")
-MOST_DIGITS = 64  # of a number that is a text
 _NUMBERS = {float, int}
-_TEXTS = {"": NAN, "nan": NAN, "true": 1.0, "false": 0.0}
-_NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*")
 _LABELS = {type(None), str, int, float, bool, list}
-_KINDS = ((bool, "true or false"), (int, "a number"), (float, "a number"), (str, "a text"), (bytes, "bytes"))
-
-
-class Paths(NamedTuple):
-    """Where the job's fields are in a record."""
-
-    x: list[FieldPath]  # [source] fields, or the one that holds x as a list
-    time: FieldPath | None
-    label: FieldPath | None
-    side: FieldPath | None  # of [window] mirror
-
-    @classmethod
-    def of(cls, source: SourceSection, mirror: MirrorSection | None) -> "Paths":
-        x = [source.x] if source.fields is None else source.fields
-        others = [source.time, source.label, None if mirror is None else mirror.field]
-        find = event_path if source.envelope == "cloudevents" else path_of
-        time, label, side = (None if text is None else find(text) for text in others)
-        return cls([find(text) for text in x], time, label, side)
-
-    @property
-    def all(self) -> list[FieldPath]:
-        return [*self.x, *(path for path in (self.time, self.label, self.side) if path is not None)]
-
-    @property
-    def flat(self) -> bool:
-        """Whether every field is one of the record itself: then typed structs read it."""
-        return all(path.flat for path in self.all)
 
 
 def needs_paths(source: SourceSection, mirror: MirrorSection | None) -> bool:
@@ -81,139 +43,24 @@ def needs_paths(source: SourceSection, mirror: MirrorSection | None) -> bool:
     return not Paths.of(source, mirror).flat or source.may_miss or bool(source.categories_of) or source.numbers == "lenient"
 
 
-class _Field:
-    """One of [source] fields, or the one that holds x: its values to numbers."""
-
-    __slots__ = ("categories", "lenient", "listed", "may_miss", "name", "unseen", "width")
-
-    def __init__(self, name: str, source: SourceSection, policy: str) -> None:
-        self.name, self.may_miss, self.lenient = name, policy != "dlq", source.numbers == "lenient"
-        listed = source.categories_of.get(name)
-        self.listed, one_hot = listed is not None, source.categories_as == "one_hot"
-        self.width = len(listed) if listed is not None and one_hot else 1
-        self.categories: dict[tuple[bool, str | int | bool], list[float]] = {}
-        for place, one in enumerate(listed or ()):
-            row = [float(place == other) for other in range(len(listed or ()))] if one_hot else [float(place)]
-            self.categories[type(one) is bool, one] = row  # true is not 1
-        other = [0.0] * self.width if one_hot else [float(len(listed or ()))]
-        self.unseen = {"other": other, "missing": [NAN] * self.width}.get(source.unseen)
-
-    def numbers(self, value: Any) -> list[float]:
-        """The columns of one value; raises Problem."""
-        kind = type(value)
-        if self.may_miss and (value is None or value is ABSENT):
-            return [NAN] * self.width
-        if not self.listed:
-            return [self.number(value)]
-        row = self.categories.get((kind is bool, value)) if kind in (str, int, bool) else None
-        if row is None and kind in (str, int, bool):
-            row = self.unseen
-        if row is None:
-            got = "another" if kind in (str, int, bool) else kind_of(value)
-            raise Problem(
-                "missing_field", f"expected one of the {len(self.categories)} categories in field {self.name!r}, got {got}"
-            )
-        return row
-
-    def number(self, value: Any) -> float:
-        """Raises Problem."""
-        kind = type(value)
-        if kind is float or kind is int or kind is bool:
-            return float(value)
-        if self.may_miss and (value is None or value is ABSENT):
-            return NAN
-        if kind is str and self.lenient and (number := _number_in(value)) is not None:
-            if self.may_miss or not math.isnan(number):
-                return number
-            raise Problem("missing_field", f"expected a number in field {self.name!r}, got an empty text or NaN")
-        raise Problem("missing_field", f"expected a number in field {self.name!r}, got {kind_of(value)}")
-
-
 def path_parser(
-    source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False, load: Load | None = None
+    source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False, decode: Decode | None = None
 ) -> Parse:
     """A function that parses one record's value; it raises Problem and nothing else. late: as for `formats.parser`.
 
-    load: decodes a record, or raises Problem; None: its value is in [source] format.
+    decode: None: values are in [source] format.
     """
     paths = Paths.of(source, mirror)
-    read = _Reader(source, dim, mirror, paths, late).read
-    return parser_of(loader(source, paths), read, source.format) if load is None else loading_parser(load, read)
+    return parser_of(decode or decoder_of_paths(source, paths), _Reader(source, dim, mirror, paths, late).read)
 
 
-def parser_of(load: Callable[[bytes], Message], read: Reads, form: str) -> Parse:
-    """A function that loads a record's value and reads it."""
-
-    def parse(record: Record) -> Sample | Frame | LabelsAlone:
-        try:
-            message = load(record.value or b"")
-        except UNDECODABLE:
-            raise Problem("malformed", f"expected {form}, got bytes that are not") from None
-        try:
-            return read(message)
-        except TOO_LARGE:
-            raise _too_large() from None
-
-    return parse
-
-
-def loading_parser(load: Load, read: Reads) -> Parse:
-    """As `parser_of`; load: decodes a record, or raises Problem."""
-
-    def parse(record: Record) -> Sample | Frame | LabelsAlone:
-        message = load(record)
-        try:
-            return read(message)
-        except TOO_LARGE:
-            raise _too_large() from None
-
-    return parse
-
-
-def _too_large() -> Problem:
-    return Problem("malformed", "expected numbers that a float can hold, got larger ones")
-
-
-def message_reader(source: SourceSection, dim: int, late: bool = False) -> Reads:
-    """Samples of what is decoded already; raises as `parser_of` expects it."""
+def message_reader(source: SourceSection, dim: int, late: bool = False) -> Read:
+    """Samples of what is decoded already."""
     return _Reader(source, dim, None, Paths.of(source, None), late).read
-
-
-def loader(source: SourceSection, paths: Paths) -> Callable[[bytes], Message]:
-    """Decodes a record to the fields of its own that the paths begin with; the others are skipped as they are read."""
-    tops = {name: Any for path in paths.all for name in (path.top, path.literal) if name is not None}
-    if source.format == "msgpack" and source.fields is None:
-        tops["dtype"] = Any
-    return message_decoder(source.format, tops)
-
-
-def message_decoder(form: str, tops: dict[str, Any]) -> Callable[[bytes], Message]:
-    """Decodes a record to these fields of its own, of these types."""
-    shape: Any = TypedDict("Message", tops, total=False)  # type: ignore[misc]
-    module = msgspec.msgpack if form == "msgpack" else msgspec.json
-    return module.Decoder(shape).decode  # type: ignore[no-any-return]
 
 
 class _Reader:
     """Samples of a decoded record."""
-
-    __slots__ = (
-        *(
-            "columns",
-            "dim",
-            "fields",
-            "find",
-            "find_all",
-            "find_label",
-            "find_time",
-            "label",
-            "late",
-            "mirror",
-            "named",
-            "names",
-        ),
-        *("pack", "plain", "side", "signs", "source", "time", "zone"),
-    )
 
     def __init__(self, source: SourceSection, dim: int, mirror: MirrorSection | None, paths: Paths, late: bool) -> None:
         self.source, self.dim, self.late, self.mirror = source, dim, late, mirror
@@ -229,7 +76,7 @@ class _Reader:
         self.side = paths.side
         policies = dict(zip([field for _, field in source.columns], source.policies(dim), strict=False))
         usual = source.missing if isinstance(source.missing, str) else "dlq"
-        self.fields = [_Field(name, source, policies.get(name, usual)) for name in self.names]
+        self.fields = [FieldValues(name, source, policies.get(name, usual)) for name in self.names]
         self.plain = not source.categories_of
         self.zone = None if source.time_zone is None else zone_of(source.time_zone)
         mirrored = mirror.columns if mirror is not None else []
@@ -347,7 +194,7 @@ class _Reader:
 
     def _written(self, text: str, name: str) -> float:
         """A time that is a text, in [source] time_unit."""
-        if self.source.numbers == "lenient" and (number := _number_in(text)) is not None:
+        if self.source.numbers == "lenient" and (number := number_in(text)) is not None:
             return number
         try:
             return seconds_since_1970(text, self.zone) * TIME_UNITS[self.source.time_unit]
@@ -383,26 +230,6 @@ class _Reader:
         return is_side(value, self.mirror.when)
 
 
-def _number_in(text: str) -> float | None:
-    """The number that a text states, NaN for one that states none is there; None where it is something else."""
-    if len(text) > MOST_DIGITS:
-        return None
-    return float(text) if _NUMBER.fullmatch(text) else _TEXTS.get(text.strip().lower())
-
-
 def _dtype(message: Message) -> str:
     dtype = message.get("dtype", "f4")
     return dtype if isinstance(dtype, str) else ""
-
-
-def kind_of(value: Any) -> str:
-    """What a value is, for a message that must not show it."""
-    if value is ABSENT:
-        return "nothing"
-    if value is None:
-        return "null"
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list):
-        return "a list"
-    return next((words for kind, words in _KINDS if isinstance(value, kind)), "something else")

@@ -25,7 +25,8 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from streamjobs.core.decoding.by_path import Paths, needs_paths, path_parser
+from streamjobs.core.decoding.by_path import needs_paths, path_parser
+from streamjobs.core.decoding.loading import Paths
 from streamjobs.core.decoding.raw import raw_singles, read_raw
 from streamjobs.core.decoding.samples import (
     MAX_LABEL,
@@ -44,9 +45,9 @@ from streamjobs.core.decoding.samples import (
     rows_of,
     times_of,
 )
-from streamjobs.core.decoding.schemas import Schemas
 from streamjobs.core.decoding.sensors import sensor_parser
 from streamjobs.core.decoding.unwrap import unwrapping
+from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.messages import Record
 from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import path_of

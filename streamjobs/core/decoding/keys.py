@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 
-from streamjobs.core.decoding.by_path import kind_of
 from streamjobs.core.decoding.one_field import field_reader
 from streamjobs.core.decoding.samples import Problem
-from streamjobs.core.decoding.schemas import Schemas
+from streamjobs.core.decoding.values import kind_of
+from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.messages import Keyed, Record, Unread
 from streamjobs.core.partitioners import PARTITIONERS
 from streamjobs.errors import SetupError

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from streamjobs.core.decoding.by_path import Message, Paths, loader
-from streamjobs.core.decoding.samples import UNDECODABLE, Problem
-from streamjobs.core.decoding.schemas import Schemas
-from streamjobs.core.decoding.unwrap import opener, plain_decoder
+from streamjobs.core.decoding.loading import Decode, Message, Paths, decoder_of_paths
+from streamjobs.core.decoding.samples import Problem
+from streamjobs.core.decoding.unwrap import opener
+from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.messages import Headers, Keyed, PlainRow, Record, Refused
 from streamjobs.errors import SetupError
 from streamjobs.settings.paths import ATTRIBUTES, FieldPath, event_path, path_of
@@ -21,27 +21,11 @@ def field_reader(source: SourceSection, name: str, schemas: Schemas | None = Non
     It raises Problem for a value that is missing, larger than [source] max_bytes, or not in the format.
     schemas: those of the format, as `formats.parser` takes them; without them a value that needs one raises SetupError.
     """
-    if source.wrapped:
-        return _wrapped_reader(source, name, schemas)
-    path = path_of(name)
-    load, find, most = loader(source, Paths([path], None, None, None)), path.getter, source.max_bytes
-
-    def field_of(record: Record) -> Any:
-        value = _value(record, most)
-        try:
-            return find(load(value))
-        except UNDECODABLE:
-            raise Problem("malformed", f"expected {source.format}, got bytes that are not") from None
-
-    return field_of
-
-
-def _wrapped_reader(source: SourceSection, name: str, schemas: Schemas | None) -> FieldOf:
-    """Of values that are compressed, in an envelope or with a schema; rows of files are none of this."""
-    plain, opened, most = field_reader(source.unwrapped, name), opener(source), source.max_bytes
-    path = event_path(name) if source.envelope == "cloudevents" else path_of(name)
-    decode = _decoder(source, path, schemas)
-    find = path.getter
+    path = (event_path if source.envelope == "cloudevents" else path_of)(name)
+    decode, find, most = _decoder(source, path, schemas), path.getter, source.max_bytes
+    if not source.wrapped:
+        return lambda record: find(decode(_value(record, most), record.headers))
+    plain, opened = field_reader(source.unwrapped, name), opener(source)
 
     def field_of(record: Record) -> Any:
         itself = record.origin if type(record) is Keyed else record
@@ -57,9 +41,9 @@ def _wrapped_reader(source: SourceSection, name: str, schemas: Schemas | None) -
     return field_of
 
 
-def _decoder(source: SourceSection, path: FieldPath, schemas: Schemas | None) -> Callable[[bytes, Headers], Message]:
+def _decoder(source: SourceSection, path: FieldPath, schemas: Schemas | None) -> Decode:
     if not source.has_schema:
-        return plain_decoder(source, Paths([path], None, None, None))
+        return decoder_of_paths(source, Paths([path], None, None, None))
     if schemas is not None:
         return schemas.message
 

@@ -16,7 +16,7 @@ from algorithms.common.protocol import Array
 from streamjobs.core.decoding import raw
 from streamjobs.core.decoding.formats import batch_parser, parser
 from streamjobs.core.decoding.samples import MAX_LABEL, Frame, LabelsAlone, Problem, Sample, Singles, label_of
-from streamjobs.core.decoding.schemas import Schemas
+from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.messages import Headers, Keyed, Record, Unread
 from streamjobs.errors import RecordError
 from streamjobs.settings.sections import MirrorSection

@@ -13,16 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.core.decoding.by_path import (
-    Load,
-    Message,
-    kind_of,
-    loading_parser,
-    message_decoder,
-    message_reader,
-    parser_of,
-)
+from streamjobs.core.decoding.by_path import message_reader
+from streamjobs.core.decoding.loading import Decode, Message, Read, decoder_of_fields, parser_of
 from streamjobs.core.decoding.samples import Frame, LabelsAlone, Parse, Problem, Sample, label_of
+from streamjobs.core.decoding.values import kind_of
 from streamjobs.settings.paths import ABSENT, FieldPath, event_path, path_of
 from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.source import SourceSection
@@ -37,7 +31,7 @@ class _Sensor(NamedTuple):
     name: str
     find: list[Callable[[Message], Any]]  # its numbers
     pack: Callable[..., bytes]
-    read: Callable[[Message], Sample | Frame | LabelsAlone]  # anything but plain numbers
+    read: Read  # anything but plain numbers
     before: bytes  # the columns of the sensors before it, all NaN
     after: bytes
     columns: slice
@@ -53,12 +47,9 @@ class Samples(NamedTuple):
     skipped: Counter[str]
 
 
-def sensor_parser(source: SourceSection, dim: int, late: bool = False, load: Load | None = None) -> Parse:
-    """A function that parses one record's value; it raises Problem and nothing else. late, load: as for `path_parser`."""
-    read = _Reader(source, dim, late).read
-    if load is not None:
-        return loading_parser(load, read)
-    return parser_of(message_decoder(source.format, sensor_fields(source)), read, source.format)
+def sensor_parser(source: SourceSection, dim: int, late: bool = False, decode: Decode | None = None) -> Parse:
+    """A function that parses one record's value; it raises Problem and nothing else. late, decode: as for `path_parser`."""
+    return parser_of(decode or decoder_of_fields(source.format, sensor_fields(source)), _Reader(source, dim, late).read)
 
 
 def sensor_fields(source: SourceSection) -> dict[str, Any]:

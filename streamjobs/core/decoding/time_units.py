@@ -13,7 +13,7 @@ import numpy as np
 from streamjobs.core.decoding.one_field import field_reader
 from streamjobs.core.decoding.records import Decoded, decoder
 from streamjobs.core.decoding.samples import Problem
-from streamjobs.core.decoding.schemas import Schemas
+from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.messages import Record, Unread
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.source import SourceSection

@@ -7,13 +7,14 @@ Rows of files are none of this: they are read as [source] has them without it.
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from streamjobs.core.decoding.by_path import Load, Message, Paths, loader, message_decoder, path_parser
+from streamjobs.core.decoding.by_path import path_parser
 from streamjobs.core.decoding.cloud_events import Event, event_of
 from streamjobs.core.decoding.gunzip import GzipError, GzipTooLarge, gunzip
-from streamjobs.core.decoding.samples import UNDECODABLE, Frame, LabelsAlone, Parse, Problem, Sample
-from streamjobs.core.decoding.schemas import Schemas
+from streamjobs.core.decoding.loading import Decode, Message, Paths, decoder_of_fields, decoder_of_paths
+from streamjobs.core.decoding.samples import Frame, LabelsAlone, Parse, Problem, Sample
 from streamjobs.core.decoding.sensors import sensor_fields, sensor_parser
-from streamjobs.core.decoding.wire_format import Definition, SchemaId, id_of
+from streamjobs.core.decoding.with_schema.schemas import Schemas
+from streamjobs.core.decoding.with_schema.wire_format import Definition, SchemaId, id_of
 from streamjobs.core.messages import Headers, Keyed, PlainRow, Record, Refused, Stored, Unread
 from streamjobs.settings.paths import ATTRIBUTES, event_path, path_of
 from streamjobs.settings.sections import MirrorSection
@@ -59,12 +60,11 @@ def unwrapping(
     """A function that parses one record's value, as `formats.parser`. make: parser of plain values."""
     plain, opened = make(source.unwrapped, dim, mirror, late), opener(source)
     paths = Paths.of(source, mirror)
-    if source.sensors is not None and source.has_schema:
-        parse_wrapped = sensor_parser(source, dim, late, _load(source, paths, opened, schemas))
-    elif source.sensors is not None and source.envelope != "none":
-        parse_wrapped = sensor_parser(source, dim, late, _load(source, paths, opened, None))
+    decode = _decoder(source, paths, opened, schemas)
+    if source.sensors is not None and (source.has_schema or source.envelope != "none"):
+        parse_wrapped = sensor_parser(source, dim, late, decode)
     elif source.has_schema or any(path.top == ATTRIBUTES for path in paths.all):
-        parse_wrapped = path_parser(source, dim, mirror, late, _load(source, paths, opened, schemas))
+        parse_wrapped = path_parser(source, dim, mirror, late, decode)
     else:
 
         def parse_wrapped(record: Record) -> Sample | Frame | LabelsAlone:
@@ -82,31 +82,27 @@ def unwrapping(
     return parse
 
 
-def _load(source: SourceSection, paths: Paths, opened: Callable[[bytes, Headers], Event], schemas: Schemas | None) -> Load:
-    decode = plain_decoder(source, paths) if schemas is None else schemas.message
+def _decoder(
+    source: SourceSection, paths: Paths, opened: Callable[[bytes, Headers], Event], schemas: Schemas | None
+) -> Decode:
+    """Decodes values as they come to messages, with the attributes of their events."""
+    if schemas is not None:
+        decode: Decode = schemas.message
+    elif source.sensors is not None:
+        decode = decoder_of_fields(source.format, sensor_fields(source))
+    else:
+        decode = decoder_of_paths(source, paths)
     if source.envelope == "none" and source.compression == "none":
-        return lambda record: decode(record.value or b"", record.headers)
+        return decode
 
-    def load(record: Record) -> Message:
-        data, attributes = opened(record.value or b"", record.headers)
-        message = decode(data, record.headers)
+    def decode_wrapped(value: bytes, headers: Headers) -> Message:
+        data, attributes = opened(value, headers)
+        message = decode(data, headers)
         if attributes:
             message[ATTRIBUTES] = attributes
         return message
 
-    return load
-
-
-def plain_decoder(source: SourceSection, paths: Paths) -> Callable[[bytes, Headers], Message]:
-    load = loader(source, paths) if source.sensors is None else message_decoder(source.format, sensor_fields(source))
-
-    def decode(data: bytes, headers: Headers) -> Message:
-        try:
-            return load(data)
-        except UNDECODABLE:
-            raise Problem("malformed", f"expected {source.format}, got bytes that are not") from None
-
-    return decode
+    return decode_wrapped
 
 
 def make_schemas(source: SourceSection, mirror: MirrorSection | None, fixed: Definition | None = None) -> Schemas | None:

@@ -16,7 +16,7 @@ import fastavro.read
 from fastavro.schema import SchemaParseException, UnknownType
 
 from streamjobs.core.decoding.samples import UNDECODABLE, Problem
-from streamjobs.core.decoding.wire_format import Definition, Read, SchemaError
+from streamjobs.core.decoding.with_schema.wire_format import Definition, Read, SchemaError
 from streamjobs.settings.types import TIME_UNITS
 
 DEEPEST = 32  # types within types

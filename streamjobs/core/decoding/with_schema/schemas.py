@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from streamjobs.core.decoding.samples import Problem
-from streamjobs.core.decoding.wire_format import KINDS, Definition, Read, SchemaError, SchemaId, id_of
+from streamjobs.core.decoding.with_schema.wire_format import KINDS, Definition, Read, SchemaError, SchemaId, id_of
 from streamjobs.core.messages import Headers
 from streamjobs.errors import ConfigError, SetupError
 from streamjobs.settings.source import SourceSection
@@ -66,10 +66,10 @@ def _loader_of(source: SourceSection, tops: frozenset[str]) -> Callable[[Definit
     """A function from a definition, and whether it is that of all values, to its decoder. Raises ConfigError."""
     try:
         if source.format == "avro":
-            from streamjobs.core.decoding.avro import avro_reader
+            from streamjobs.core.decoding.with_schema.avro import avro_reader
 
             return lambda definition, fixed: avro_reader(definition, source.time_unit)
-        from streamjobs.core.decoding.protobuf import protobuf_reader
+        from streamjobs.core.decoding.with_schema.protobuf import protobuf_reader
 
         return lambda definition, fixed: protobuf_reader(definition, source.time_unit, tops, fixed)
     except ImportError:

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from streamjobs.core.decoding.samples import UNDECODABLE, Problem
-from streamjobs.core.decoding.wire_format import Definition, Read, SchemaError
+from streamjobs.core.decoding.with_schema.wire_format import Definition, Read, SchemaError
 from streamjobs.settings.types import TIME_UNITS
 
 MOST_INDEXES = 32  # message types within message types

@@ -1,0 +1,224 @@
+"""The job file that `init` writes: a commented template, filled with what was guessed from a recording."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from streamjobs.settings.types import UNIT_NAMES
+
+if TYPE_CHECKING:
+    from streamjobs.recordings.guess import Guess
+
+USUAL_CLASSES = 16  # [head] max_classes without the setting
+MOST_LEFT_OUT = 40  # columns that are listed with the reason why they are no part of x
+_NO_CONTROLS = {code: "?" for code in (*range(32), 127, 0x85, 0x2028, 0x2029)}  # of a text that stays in one line
+
+
+class Written(NamedTuple):
+    """What the job file has beside the guess: of options, of questions, or as usual."""
+
+    topic: str
+    broker: str
+    format: str
+    time_zone: str | None
+    missing: str | None
+
+
+TEMPLATE = """\
+# A streamjobs job: records of a Kafka topic in; one learner per key; features, predictions and drift out.
+# 'streamjobs check {file}' lists all mistakes, 'streamjobs schema' describes every setting.
+# Any setting can come from the environment: STREAMJOBS_BROKER__URL=kafka://broker:9092
+
+[job]
+name = "{name}"  # consumer group, and prefix of the state's topic
+
+[broker]
+url = {broker}
+
+[source]
+topic = {topic}  # records are keyed by person, device or machine{key}
+format = "{format}"  # json | msgpack | raw
+{preset}{x}
+{time}
+{label}
+{missing}late = "learn"  # learn | predict_only | drop | dlq; of samples with a time
+{left_out}
+{window}
+
+[scaling]
+method = "standard"  # running mean and variance of every key
+{clip}
+
+[learner]
+name = "okfeb"  # a subspace of the kernel's feature space, followed on a budget
+role = "{role}"  # head: stops changing, so that a head can learn on it | track: keeps following, for features and drift
+rank = {rank}
+budget = {budget}  # most samples that a key stores
+kernel = {{ name = "gaussian", bandwidth = {bandwidth} }}  # about the square root of the number of features
+
+{head}
+
+[drift]
+watch = "columns"  # columns | ls_error | loss; the numbers of a row as they come, or an error of the learner
+false_alarms = "1 per 10000 rows"  # most that a key may have while nothing changes{per_time}
+# reference = "first 2h"  # normal for good, such as of a machine; absent: what lasts becomes normal
+
+[sinks]  # absent: <topic>.predictions, .alarms, .dlq; "" turns one off (never dlq)
+version = 2  # of the records: one type a field; 'streamjobs schema JOB --outputs' describes them
+# features = {features}  # costs most of what a worker writes; off unless named
+# scores = true  # predictions with the scores of all classes
+
+[state]
+directory = "state"
+checkpoint = "1s"  # a crash repeats at most this much input
+# start_from = "population.state"  # new keys start from it; written by 'streamjobs replay --pool --export'
+
+[metrics]
+port = 9108  # /metrics and /health on 127.0.0.1
+"""
+
+
+def job_file_text(guessed: "Guess | None", file: Path, written: Written) -> str:
+    """The template, filled with what was guessed from a sample, or with an accelerometer's columns as an example."""
+    dim, x = _x(guessed)
+    rate = guessed.rate if guessed is not None else None
+    # At lower rates rows are whole events, and windows would mix them.
+    windowed = guessed is None or (rate is not None and rate >= 5)
+    width = 8 * dim if windowed else dim
+    labelled = guessed is None or guessed.label is not None
+    rank = max(2, min(20, width))
+    name = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in file.stem)
+    return TEMPLATE.format(
+        file=one_line(file.name),
+        name=name[:100].strip(".") or "job",
+        broker=_quoted(written.broker),
+        topic=_quoted(written.topic),
+        features=_quoted(f"{written.topic}.features"),
+        format=written.format,
+        key=_key_comment(guessed),
+        preset=_preset(guessed),
+        x=x,
+        time=_time(guessed, written.time_zone),
+        label=_label(guessed),
+        missing=_missing(guessed, written.missing),
+        left_out=_left_out(guessed),
+        window=_window(rate or 50.0, windowed, guessed),
+        per_time='; or by time, such as "1/day"' if windowed else "",
+        clip="clip = 5.0  # a single outlier does not move the model",
+        role="head" if labelled else "track",
+        rank=rank,
+        budget=rank + max(5, rank // 2),
+        bandwidth=round(width**0.5, 1),
+        head=_head(guessed) if labelled else '# [head]\n# name = "rls"  # learns labels on the features',
+    )
+
+
+def _preset(guessed: "Guess | None") -> str:
+    if guessed is None or guessed.preset is None:
+        return ""
+    notes = "".join(f"# {one_line(note)}\n" for note in guessed.preset.notes)
+    return f"preset = {_quoted(guessed.preset.name)}  # {guessed.preset.tool}\n{notes}"
+
+
+def _missing(guessed: "Guess | None", policy: str | None) -> str:
+    if policy is None:
+        return ""
+    why = f"; {guessed.lacking:,} of {guessed.rows:,} rows lack a number" if guessed is not None and guessed.lacking else ""
+    return f'missing = "{policy}"  # dlq | skip | hold | mean{why}\n'
+
+
+def _x(guessed: "Guess | None") -> tuple[int, str]:
+    """Numbers of x, and the lines that name them; commented out where the user has to choose."""
+    fields = guessed.fields if guessed is not None else ["ax", "ay", "az"]
+    listed = "fields = [" + ", ".join(map(_quoted, fields)) + "]"
+    if guessed is not None and "fields" in guessed.choose:
+        return len(fields) or 3, f"# {listed}  # choose: {one_line(guessed.choose['fields'])}"
+    if guessed is not None and guessed.x is not None:
+        assert guessed.dim is not None
+        return guessed.dim, f"x = {_quoted(guessed.x)}  # the field that holds x as a list\ndim = {guessed.dim}"
+    why = "the numbers that make x, in this order"
+    if guessed is not None and guessed.preset is not None and "sensors" in guessed.preset.source:
+        each = ", ".join(guessed.preset.source["sensors"]["each"])
+        return len(fields), f"# [source.sensors]: {each}, as the preset sets them: {', '.join(fields)}"
+    if guessed is not None and guessed.preset is not None and fields == guessed.preset.source["fields"]:
+        return len(fields), f"# {listed}  # as the preset sets them"
+    if guessed is not None:
+        why += f": {one_line(guessed.because['fields'])}"
+    return len(fields), f"{listed}  # {why}"
+
+
+def _key_comment(guessed: "Guess | None") -> str:
+    if guessed is None:
+        return ""
+    if guessed.key is not None:
+        return f"; in the sample: column {_quoted(guessed.key)} ({one_line(guessed.because['key'])})"
+    if "key" not in guessed.choose:
+        return ""
+    return f"\n# key: choose the column to send as the key of records: {one_line(guessed.choose['key'])}"
+
+
+def _time(guessed: "Guess | None", zone: str | None) -> str:
+    why = f": {one_line(guessed.because['time'])}" if guessed is not None and "time" in guessed.because else ""
+    if guessed is not None and guessed.preset is not None and guessed.time == guessed.preset.source["time"]:
+        return f"# time = {_quoted(guessed.time or '')}  # event time, as the preset sets it"
+    if guessed is not None and guessed.written:
+        line = f"time = {_quoted(guessed.time or '')}  # event time, ISO 8601{why}"
+        if zone is not None:
+            line += f"\ntime_zone = {_quoted(zone)}  # of times that name none"
+        elif "time_zone" in guessed.choose:
+            line += f'\n# time_zone = "UTC"  # choose: {one_line(guessed.choose["time_zone"])}'
+        return line
+    if guessed is None or guessed.time is not None:
+        time, unit = (guessed.time, guessed.time_unit) if guessed is not None else ("ts", "s")
+        return f'time = {_quoted(time or "ts")}  # event time{why}\ntime_unit = "{unit}"  # {UNIT_NAMES[unit]} since 1970'
+    line = f'# time = "ts"  # choose: {one_line(guessed.choose["time"])}'
+    if guessed.start_time is not None and guessed.time_unit != "s":
+        line += f'\ntime_unit = "{guessed.time_unit}"  # of {_quoted(guessed.start_time)}, for replay --time'
+    return line
+
+
+def _label(guessed: "Guess | None") -> str:
+    if guessed is None or guessed.label is not None:
+        label = guessed.label if guessed is not None and guessed.label is not None else "activity"
+        why = f": {one_line(guessed.because['label'])}" if guessed is not None else ""
+        return f"label = {_quoted(label)}  # may be absent or null in a record{why}"
+    return f'# label = "activity"  # needed by a [head]; choose: {one_line(guessed.choose["label"])}'
+
+
+def _left_out(guessed: "Guess | None") -> str:
+    """Comments with the columns that are no part of x, and what else should be known."""
+    if guessed is None:
+        return ""
+    lines = [one_line(remark) for remark in guessed.remarks]
+    if guessed.left_out:
+        lines.append("left out of x:")
+        lines += [f"  {_quoted(name)}: {one_line(why)}" for name, why in list(guessed.left_out.items())[:MOST_LEFT_OUT]]
+        if len(guessed.left_out) > MOST_LEFT_OUT:
+            lines.append(f"  and {len(guessed.left_out) - MOST_LEFT_OUT} more")
+    return "".join(f"# {line}\n" for line in lines)
+
+
+def _window(rate: float, windowed: bool, guessed: "Guess | None") -> str:
+    lines = ["[window]  # statistics of raw signals; without it every sample is a row of its own"]
+    why = f"; choose: {one_line(guessed.choose['rate'])}" if guessed is not None and "rate" in guessed.choose else ""
+    if guessed is not None and "rate" in guessed.because:
+        why = f": {one_line(guessed.because['rate'])}"
+    lines += ['length = "2s"', 'hop = "1s"', f"rate = {rate:g}  # Hz, of the sensor{why}"]
+    return "\n".join(lines if windowed else [f"# {line}" for line in lines])
+
+
+def _head(guessed: "Guess | None") -> str:
+    task = guessed.task if guessed is not None else "classification"
+    lines = ["[head]", 'name = "rls"', f'task = "{task}"  # classification | regression']
+    if guessed is not None and guessed.classes > USUAL_CLASSES:
+        lines.append(f"max_classes = {guessed.classes}  # as many as in the sample")
+    return "\n".join(lines)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # the one character TOML does not take from JSON
+
+
+def one_line(text: str) -> str:
+    """Text that stays in its line."""
+    return text.translate(_NO_CONTROLS)

@@ -1,0 +1,80 @@
+"""Decodes a value to a message: a dict of the fields of its own that are read, which a reader makes samples of."""
+
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypedDict
+
+import msgspec
+
+from streamjobs.core.decoding.samples import UNDECODABLE, Frame, LabelsAlone, Parse, Problem, Sample
+from streamjobs.core.messages import Headers, Record
+from streamjobs.settings.paths import FieldPath, event_path, path_of
+from streamjobs.settings.sections import MirrorSection
+from streamjobs.settings.source import SourceSection
+
+Message = dict[str, Any]
+Decode = Callable[[bytes, Headers], Message]  # a value with its record's headers; raises Problem
+Read = Callable[[Message], Sample | Frame | LabelsAlone]  # raises Problem, or one of TOO_LARGE
+TOO_LARGE = (OverflowError, struct.error, RecursionError, MemoryError)
+
+
+class Paths(NamedTuple):
+    """Where the job's fields are in a record."""
+
+    x: list[FieldPath]  # [source] fields, or the one that holds x as a list
+    time: FieldPath | None
+    label: FieldPath | None
+    side: FieldPath | None  # of [window] mirror
+
+    @classmethod
+    def of(cls, source: SourceSection, mirror: MirrorSection | None) -> "Paths":
+        x = [source.x] if source.fields is None else source.fields
+        others = [source.time, source.label, None if mirror is None else mirror.field]
+        find = event_path if source.envelope == "cloudevents" else path_of
+        time, label, side = (None if text is None else find(text) for text in others)
+        return cls([find(text) for text in x], time, label, side)
+
+    @property
+    def all(self) -> list[FieldPath]:
+        return [*self.x, *(path for path in (self.time, self.label, self.side) if path is not None)]
+
+    @property
+    def flat(self) -> bool:
+        """Whether every field is one of the record itself: then typed structs read it."""
+        return all(path.flat for path in self.all)
+
+
+def parser_of(decode: Decode, read: Read) -> Parse:
+    """A function that decodes a record's value and reads it; it raises Problem and nothing else."""
+
+    def parse(record: Record) -> Sample | Frame | LabelsAlone:
+        message = decode(record.value or b"", record.headers)
+        try:
+            return read(message)
+        except TOO_LARGE:
+            raise Problem("malformed", "expected numbers that a float can hold, got larger ones") from None
+
+    return parse
+
+
+def decoder_of_paths(source: SourceSection, paths: Paths) -> Decode:
+    """Decodes to the fields of a value's own that the paths begin with; the others are skipped as they are read."""
+    tops = {name: Any for path in paths.all for name in (path.top, path.literal) if name is not None}
+    if source.format == "msgpack" and source.fields is None:
+        tops["dtype"] = Any
+    return decoder_of_fields(source.format, tops)
+
+
+def decoder_of_fields(form: str, tops: dict[str, Any]) -> Decode:
+    """Decodes to these fields of a value's own, of these types. form: json or msgpack."""
+    shape: Any = TypedDict("Message", tops, total=False)  # type: ignore[misc]
+    module = msgspec.msgpack if form == "msgpack" else msgspec.json
+    load = module.Decoder(shape).decode
+
+    def decode(value: bytes, headers: Headers) -> Message:
+        try:
+            return load(value)  # type: ignore[no-any-return]
+        except UNDECODABLE:
+            raise Problem("malformed", f"expected {form}, got bytes that are not") from None
+
+    return decode

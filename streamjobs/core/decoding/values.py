@@ -1,0 +1,83 @@
+"""One value of a field to numbers: categories, texts that are numbers, and numbers that may be missing, which are NaN."""
+
+import math
+import re
+from typing import Any
+
+from streamjobs.core.decoding.samples import Problem
+from streamjobs.settings.paths import ABSENT
+from streamjobs.settings.source import SourceSection
+
+NAN = float("nan")
+MOST_DIGITS = 64  # of a number that is a text
+_TEXTS = {"": NAN, "nan": NAN, "true": 1.0, "false": 0.0}
+_NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*")
+_KINDS = ((bool, "true or false"), (int, "a number"), (float, "a number"), (str, "a text"), (bytes, "bytes"))
+
+
+class FieldValues:
+    """One of [source] fields, or the one that holds x: its values to numbers."""
+
+    __slots__ = ("categories", "lenient", "listed", "may_miss", "name", "unseen", "width")
+
+    def __init__(self, name: str, source: SourceSection, policy: str) -> None:
+        self.name, self.may_miss, self.lenient = name, policy != "dlq", source.numbers == "lenient"
+        listed = source.categories_of.get(name)
+        self.listed, one_hot = listed is not None, source.categories_as == "one_hot"
+        self.width = len(listed) if listed is not None and one_hot else 1
+        self.categories: dict[tuple[bool, str | int | bool], list[float]] = {}
+        for place, one in enumerate(listed or ()):
+            row = [float(place == other) for other in range(len(listed or ()))] if one_hot else [float(place)]
+            self.categories[type(one) is bool, one] = row  # true is not 1
+        other = [0.0] * self.width if one_hot else [float(len(listed or ()))]
+        self.unseen = {"other": other, "missing": [NAN] * self.width}.get(source.unseen)
+
+    def numbers(self, value: Any) -> list[float]:
+        """The columns of one value; raises Problem."""
+        kind = type(value)
+        if self.may_miss and (value is None or value is ABSENT):
+            return [NAN] * self.width
+        if not self.listed:
+            return [self.number(value)]
+        row = self.categories.get((kind is bool, value)) if kind in (str, int, bool) else None
+        if row is None and kind in (str, int, bool):
+            row = self.unseen
+        if row is None:
+            got = "another" if kind in (str, int, bool) else kind_of(value)
+            raise Problem(
+                "missing_field", f"expected one of the {len(self.categories)} categories in field {self.name!r}, got {got}"
+            )
+        return row
+
+    def number(self, value: Any) -> float:
+        """Raises Problem."""
+        kind = type(value)
+        if kind is float or kind is int or kind is bool:
+            return float(value)
+        if self.may_miss and (value is None or value is ABSENT):
+            return NAN
+        if kind is str and self.lenient and (number := number_in(value)) is not None:
+            if self.may_miss or not math.isnan(number):
+                return number
+            raise Problem("missing_field", f"expected a number in field {self.name!r}, got an empty text or NaN")
+        raise Problem("missing_field", f"expected a number in field {self.name!r}, got {kind_of(value)}")
+
+
+def number_in(text: str) -> float | None:
+    """The number that a text states, NaN for one that states none is there; None where it is something else."""
+    if len(text) > MOST_DIGITS:
+        return None
+    return float(text) if _NUMBER.fullmatch(text) else _TEXTS.get(text.strip().lower())
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, for a message that must not show it."""
+    if value is ABSENT:
+        return "nothing"
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    return next((words for kind, words in _KINDS if isinstance(value, kind)), "something else")
