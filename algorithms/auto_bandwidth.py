@@ -176,7 +176,7 @@ class AutoBandwidth(Learner):
     def recent_error(self, state: AutoBandwidthState) -> tuple[float, str] | None:
         return self.learner.recent_error(state.learner)
 
-    def budget_used(self, work: AutoBandwidthWork, like: AutoBandwidthState, slots: list[int]) -> float:
+    def budget_used(self, work: AutoBandwidthWork, like: AutoBandwidthState, slots: Array) -> float:
         return self.learner.budget_used(work.learner, like.learner, slots)
 
     def loop(

@@ -113,7 +113,7 @@ class Chain(Learner):
     def recent_error(self, state: ChainState) -> tuple[float, str] | None:
         return self.extractor.recent_error(state.extractor)
 
-    def budget_used(self, work: ChainWork, like: ChainState, slots: list[int]) -> float:
+    def budget_used(self, work: ChainWork, like: ChainState, slots: Array) -> float:
         return self.extractor.budget_used(work.extractor, like.extractor, slots)
 
     def bytes_of(self, state: ChainState) -> int:

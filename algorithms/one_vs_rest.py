@@ -178,7 +178,7 @@ class OneVsRest(Learner):
     def bytes_of(self, state: State) -> int:
         return sum(self.learner.bytes_of(own) for own in state)
 
-    def budget_used(self, work: Any, like: State, slots: list[int]) -> float:
+    def budget_used(self, work: Any, like: State, slots: Array) -> float:
         parts = zip(_parts(work), like, strict=True)
         return float(np.mean([self.learner.budget_used(part, own, slots) for part, own in parts]))
 

@@ -18,18 +18,33 @@ LOST = 1e-12  # a pivot this small beside its diagonal entry is rounding noise: 
 def whiten(U: Array, count: int, k: Array) -> None:
     """k = U'^-1 k in place over the first `count`; by rows of U, four at a time, which vector instructions like."""
     whole = count - count % 4
-    for j in range(0, count, 4):
-        last = min(j + 4, count)
-        for i in range(j, last):  # the corner of these four
-            row = U[i]
-            k[i] = k[i] / row[i] if row[i] != 0.0 else 0.0
-            for t in range(i + 1, last):
-                k[t] -= row[t] * k[i]
-        if j < whole:
-            k1, k2, k3, k4 = k[j], k[j + 1], k[j + 2], k[j + 3]
-            row1, row2, row3, row4 = U[j], U[j + 1], U[j + 2], U[j + 3]
-            for t in range(np.uint64(last), np.uint64(count)):  # of signed ones numba looks for negative indices
-                k[t] -= row1[t] * k1 + row2[t] * k2 + row3[t] * k3 + row4[t] * k4
+    for j in range(0, whole, 4):
+        k1, k2, k3, k4 = _corner(U, j, k)
+        row1, row2, row3, row4 = U[j], U[j + 1], U[j + 2], U[j + 3]
+        for t in range(np.uint64(j + 4), np.uint64(count)):  # of signed ones numba looks for negative indices
+            k[t] -= row1[t] * k1 + row2[t] * k2 + row3[t] * k3 + row4[t] * k4
+    for i in range(whole, count):
+        row = U[i]
+        k[i] = _over(k[i], row[i])
+        for t in range(i + 1, count):
+            k[t] -= row[t] * k[i]
+
+
+@compiled
+def _corner(U: Array, j: int, k: Array) -> tuple[float, float, float, float]:
+    """k[j : j + 4] solved by their own corner of U: written out, for loops this short cost more than what they compute."""
+    row1, row2, row3 = U[j], U[j + 1], U[j + 2]
+    k1 = _over(k[j], row1[j])
+    k2 = _over(k[j + 1] - row1[j + 1] * k1, row2[j + 1])
+    k3 = _over(k[j + 2] - row1[j + 2] * k1 - row2[j + 2] * k2, row3[j + 2])
+    k4 = _over(k[j + 3] - row1[j + 3] * k1 - row2[j + 3] * k2 - row3[j + 3] * k3, U[j + 3, j + 3])
+    k[j], k[j + 1], k[j + 2], k[j + 3] = k1, k2, k3, k4
+    return k1, k2, k3, k4
+
+
+@compiled
+def _over(value: float, pivot: float) -> float:
+    return value / pivot if pivot != 0.0 else 0.0
 
 
 @compiled
@@ -40,7 +55,7 @@ def unwhiten(U: Array, count: int, k: Array) -> None:
         total = k[i]
         for t in range(i + 1, count):
             total -= row[t] * k[t]
-        k[i] = total / row[i] if row[i] != 0.0 else 0.0
+        k[i] = _over(total, row[i])
 
 
 @compiled

@@ -307,9 +307,9 @@ class Learner(Stage, abstract=True):
         """Weight (n,) of the adapted head in each row's scores; None where there is one head."""
         return None
 
-    def budget_used(self, work: Any, like: State, slots: list[int]) -> float:
+    def budget_used(self, work: Any, like: State, slots: Array) -> float:
         """Stored samples to their limit, mean over the slots; NaN without samples or slots."""
-        if not self.stored or not slots:
+        if not self.stored or not len(slots):
             return float("nan")
         limit = getattr(self, "budget", 0) or self.room(self.stored[0])
         return float(work.arrays[len(like)][slots, 0].mean() / limit) if limit else float("nan")

@@ -26,6 +26,7 @@ from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import Outbox
 from streamjobs.worker.partition import Bounds, FetchedRecords, Partition, Ready
 from streamjobs.worker.store import Store
+from streamjobs.worker.turns import Turns
 
 log = structlog.get_logger("streamjobs")
 
@@ -86,7 +87,7 @@ class Delivery:
         self._changelogs: dict[int, ChangelogLike] = {}
         self.prepared: frozenset[int] = frozenset()  # fenced, and their stores restored
         self._revoking = asyncio.Lock()
-        self._turn = asyncio.Lock()
+        self._turns = Turns()
         self._misses = CacheMisses(state.cache)
 
     @property
@@ -170,7 +171,7 @@ class Delivery:
             on_advance=self._on_advance(number),
             expiry=self._expiry(number),
             on_expired=partial(self._count_expired, number),
-            turn=self._turn,
+            turns=self._turns,
             ready=self.ready,
         )
         outbox.on_refused = partition.due.set

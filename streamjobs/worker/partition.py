@@ -12,13 +12,11 @@ from streamjobs.core.state.live_stats import LiveStats
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.worker.backpressure import Backpressure
 from streamjobs.worker.idle_keys import Expiry, RecentBatches
+from streamjobs.worker.turns import Turns
 
 MAX_AT_ONCE = 5_000  # records taken from the queue together
 SLICE = 500  # most records of one call of `advance`: larger calls cost more per record
 LEAST_SLICE = 16
-TURN = 0.02  # seconds a call of `advance` may take: the event loop waits for it. The number of its records follows
-ASKED_TURN = 0.003  # the same while somebody asks for keys: smaller calls cost more per record
-ASKED_FOR = 5.0  # seconds after a question in which another one is expected
 HOLD = 0.25  # seconds of applying after which a waiting checkpoint gets its turn
 OVERDUE = 3  # times the checkpoint's bounds: applying waits for the checkpoint
 OVERDUE_AFTER = 5.0  # seconds a checkpoint may take: then applying waits for it, and leaves it the event loop
@@ -62,7 +60,7 @@ class Bounds(NamedTuple):
 class Partition:
     """start: the first input offset to apply; read_many: gives keys' snapshots from the local store.
 
-    turn: what partitions hold while they call `advance`; with one for all of them, the event loop turns between two calls.
+    turns: those of all partitions of the worker, which share its event loop.
     ready: has what records need to be decoded, such as their schemas, and gives them back; it may take its time.
     """
 
@@ -80,7 +78,7 @@ class Partition:
         on_advance: Callable[[Report, float], None] = lambda report, seconds: None,
         expiry: Expiry | None = None,
         on_expired: Callable[[int], None] = lambda keys: None,
-        turn: asyncio.Lock | None = None,
+        turns: Turns | None = None,
         ready: Ready | None = None,
     ) -> None:
         self.number, self.core, self.outbox = number, core, outbox
@@ -98,11 +96,10 @@ class Partition:
         self._recent = RecentBatches()
         self._queue: deque[FetchedRecords] = deque()
         self._wake, self._stored, self._closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._turn = turn or asyncio.Lock()
+        self.turns = turns or Turns()
         self._ready = ready
         self._taken: list[Record] = []  # from the queue, not applied yet
         self._slice = SLICE
-        self._asked = float("-inf")  # time.monotonic() of the newest question, see `expect_questions`
         self._cut_at = start  # `next` at the last cut
         self._cut_since: float | None = None  # time.monotonic() of a cut that is not stored yet
         self._sending = False
@@ -121,10 +118,6 @@ class Partition:
     def worst(self, most: int) -> list[tuple[str, float]]:
         """Its active keys with the largest newest LS errors; safe to call from another thread."""
         return self.live.worst(self._recent.count_before(time.perf_counter()), most)
-
-    def expect_questions(self) -> None:
-        """Keep calls of `advance` short for a while: somebody waits for the event loop."""
-        self._asked = time.monotonic()
 
     def offer(self, records: FetchedRecords) -> None:
         """Queue a fetched batch."""
@@ -186,31 +179,30 @@ class Partition:
     async def _apply(self, records: list[Record]) -> int:
         """Apply records until a checkpoint is due or has waited for HOLD, and send the outputs. Gives how many were applied.
 
-        The first call of `advance` always happens, so that records move on however often checkpoints are due.
+        Unless closed, the first call of `advance` always happens: records move on however often checkpoints are due.
         """
         self._sending = True  # stays set when this fails or is cancelled: no checkpoint may follow
         outputs: list[Output] = []
         at, began = 0, time.perf_counter()
         while at < len(records):
             if at:
-                if self.due.is_set() or self.closing or time.perf_counter() - began > HOLD:
-                    break
                 await asyncio.sleep(0)
-            async with self._turn:
+            async with self.turns:
+                if self.closing or (at and (self.due.is_set() or time.perf_counter() - began > HOLD)):
+                    break
                 part = records[at : at + self._slice]
                 started = time.perf_counter()
                 made, report = self.core.advance(self.core.job, self.live, part)
                 ended = time.perf_counter()
-            outputs += made
-            at += len(part)
-            turn = TURN if time.monotonic() - self._asked > ASKED_FOR else ASKED_TURN
-            self._slice = min(SLICE, max(LEAST_SLICE, int(turn * len(part) / max(ended - started, 1e-9))))
-            self._recent.add(ended, self.live.now)
-            self._on_advance(report, ended - started)
-            self.newest = max(self.newest, report.newest_event or self.newest)
-            self.next = max(self.next, part[-1].offset + 1)
-            if self.next - self._cut_at >= self.bounds.records or self.live.dirty_bytes >= self.bounds.bytes:
-                self.due.set()
+                outputs += made
+                at += len(part)
+                self._slice = min(SLICE, max(LEAST_SLICE, int(self.turns.seconds * len(part) / max(ended - started, 1e-9))))
+                self._recent.add(ended, self.live.now)
+                self._on_advance(report, ended - started)
+                self.newest = max(self.newest, report.newest_event or self.newest)
+                self.next = max(self.next, part[-1].offset + 1)
+                if self.next - self._cut_at >= self.bounds.records or self.live.dirty_bytes >= self.bounds.bytes:
+                    self.due.set()
         if outputs:
             await self.outbox.send(outputs)
         self._sending = False

@@ -243,11 +243,11 @@ def _backlog(job: KafkaJob, worker: Worker, keys: int, records: int) -> str:
     until(done, lambda: f"{job.lag()} records wait", 3600, every=0.5)
     seconds, used = time.perf_counter() - began, worker.cpu() - cpu
     said = Figures(worker)
-    live = said["keys"]
+    live, slot = said["keys"], Live(job.core, read_many=lambda wanted: [None] * len(wanted)).slot_bytes
     return (
         f"{keys:>9,} keys: {records / seconds:,.0f} records/s, {1e6 * used / records:.0f} us CPU a record, "
-        f"{most / 1e6:.0f} MB resident ({(most - idle) / max(live, 1):,.0f} bytes more for each of {live:,.0f} live keys, "
-        f"state_bytes {job.core.state_bytes:,}), "
+        f"{most / 1e6:.0f} MB resident, {(most - idle) / 1e6:.0f} more than at rest, of which {live * slot / 1e6:.0f} for "
+        f"{live:,.0f} live keys of {slot:,} bytes, {slot / job.core.state_bytes:.2f} times their state_bytes; "
         f"{said['state_reads_total']:,.0f} states read, {said['keys_evicted_total']:,.0f} left the cache "
         f"({surroundings()})"
     )

@@ -25,6 +25,7 @@ from streamjobs.worker.page.access import Access, is_loopback
 from streamjobs.worker.page.feed import Feed
 from streamjobs.worker.page.figures import NEWEST_EVENTS, POINTS, Figures
 from streamjobs.worker.page.people import MOST_CLASSES, MOST_PEOPLE, OTHER, People
+from streamjobs.worker.turns import Turns
 
 JOB: dict[str, Any] = {"source": {"topic": "in", "dim": 2}, "learner": {"name": "okfeb", "rank": 3, "budget": 5}}
 TOKEN = "0123456789abcdef0123"
@@ -319,7 +320,7 @@ def test_key_answers_come_from_the_thread_of_the_job() -> None:
     asker = Asker(settings_from(JOB | {"broker": {"url": "kafka://127.0.0.1:1"}}), States())
 
     async def connected() -> None:
-        asker.connect(lambda: {3: SimpleNamespace(live=Live(), expect_questions=lambda: None)}, 4)  # type: ignore[dict-item]
+        asker.connect(lambda: {3: SimpleNamespace(live=Live(), turns=Turns())}, 4)  # type: ignore[dict-item]
 
     asyncio.run_coroutine_threadsafe(connected(), loop).result()
     try:

@@ -4,6 +4,7 @@ import asyncio
 import time
 
 from streamjobs.worker import partition as partition_module
+from streamjobs.worker import turns as turns_module
 from streamjobs.worker.partition import LEAST_SLICE, SLICE
 from tests.worker.fake_core import hash_core
 from tests.worker.fakes import Worker, stream, until
@@ -35,14 +36,14 @@ def test_calls_of_advance_get_shorter_where_a_record_takes_long():
 
 
 def test_calls_of_advance_are_short_while_somebody_asks_and_long_again_later(monkeypatch):
-    monkeypatch.setattr(partition_module, "ASKED_FOR", 0.5)
+    monkeypatch.setattr(turns_module, "ASKED_FOR", 0.5)
     calls: list[int] = []
 
     async def body():
         worker = Worker(core=slow_core(calls, 0.0002))
         await worker.begin(0)
         partition = worker.delivery.partitions[0]
-        partition.expect_questions()
+        partition.turns.expect_questions()
         worker.fetch(0, stream(1000))
         await until(lambda: partition.next == 1000)
         asked, calls[:] = calls[:], []
@@ -54,6 +55,26 @@ def test_calls_of_advance_are_short_while_somebody_asks_and_long_again_later(mon
     asked = asyncio.run(body())
     assert asked[0] == SLICE and max(asked[1:]) < SLICE / 10
     assert max(calls) > 2 * max(asked[1:]) and sum(asked) == sum(calls) == 1000
+
+
+def test_other_tasks_wait_for_one_call_of_advance_not_for_one_of_every_partition():
+    calls: list[int] = []
+
+    async def body():
+        worker = Worker(core=slow_core(calls, 0.001))
+        await worker.begin(*range(4))
+        partitions = worker.delivery.partitions
+        for number in partitions:
+            worker.fetch(number, stream(1000))
+        between = []  # calls of `advance` between two turns of this task
+        while any(one.next < 1000 for one in partitions.values()):
+            before = len(calls)
+            await asyncio.sleep(0)
+            between.append(len(calls) - before)
+        return between
+
+    between = asyncio.run(body())
+    assert sum(between) == len(calls) > 4 * 10 and max(between) <= 2  # the last one is short: two of them
 
 
 def test_a_waiting_checkpoint_gets_its_turn_before_all_that_queued_up_is_applied(monkeypatch):

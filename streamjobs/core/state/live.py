@@ -125,10 +125,9 @@ class Live:
         """How the live keys stand, those with a record in a batch after the `since`-th; for metrics."""
         mapping = self.job.composition.map
         if mapping is not None:
-            share = mapping.budget_used(self.shared[MAP], self.job.shared[MAP], [0])
+            share = mapping.budget_used(self.shared[MAP], self.job.shared[MAP], np.zeros(1, np.int64))
         else:
-            slots = [0] if self.pooled else list(self.slot_of.values())
-            share = self.job.learner.budget_used(self.work[LEARNER], self.templates[LEARNER], slots)
+            share = self.job.learner.budget_used(self.work[LEARNER], self.templates[LEARNER], self._live_slots())
         return stats_of(self.latest, self.used, self.keys, since, share, self._in_alarm())
 
     def _in_alarm(self) -> int:
@@ -136,8 +135,16 @@ class Live:
         if ALARMS not in self.work:
             return 0
         opened = self.work[ALARMS]["opened"]
-        slots = [slot for slot in ([0] if self.pooled else list(self.slot_of.values())) if slot < len(opened)]
-        return int((opened[slots] > 0).any(axis=1).sum())
+        slots = self._live_slots()
+        return int((opened[slots[slots < len(opened)]] > 0).any(axis=1).sum())
+
+    def _live_slots(self) -> Array:
+        """Slots of live keys, ascending; as an array, since a scrape looks through all of them."""
+        if self.pooled:
+            return np.zeros(1, np.int64)
+        taken = np.ones(len(self.key_of), np.bool_)
+        taken[self.free] = False
+        return np.flatnonzero(taken)
 
     def worst(self, since: int, most: int) -> list[tuple[str, float]]:
         """Keys with the largest newest LS errors, of those with a record in a batch after the `since`-th, largest first."""

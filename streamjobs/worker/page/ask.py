@@ -73,7 +73,7 @@ class Asker:
         try:
             held, written, states = self._held(), round(time.time() * 1000), []
             for number, one in sorted(held.items()):
-                one.expect_questions()
+                one.turns.expect_questions()
                 known = one.live.look_up(key)
                 if known is not None:
                     states.append(self._states.details(number, key, *known, written))
