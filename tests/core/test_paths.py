@@ -1,6 +1,7 @@
 """Fields deep in a record: the same samples as from a flat one, wherever they are, and reasons that name them."""
 
 import json
+from functools import cache
 
 import msgspec
 import numpy as np
@@ -137,13 +138,18 @@ def outcome(parse, value: bytes):
     return made[0], None if made[1] is None else float(made[1]), repr(made[2])
 
 
+@cache
+def both_parsers(form: str, named: bool, late: bool):
+    source = SourceSection(topic="imu", format=form, fields=NAMES if named else None, time="ts", label="activity")
+    mirror = MirrorSection(field="side", when=1, columns=["ax"]) if named else None
+    return [make(source, 3, mirror, late) for make in (parser, path_parser)]
+
+
 @settings(derandomize=True, deadline=None, max_examples=examples(600))
 @given(message=messages | good | framed, form=st.sampled_from(list(ENCODE)), named=st.booleans(), late=st.booleans())
 def test_both_parsers_tell_the_same_of_plain_fields(message, form, named, late):
-    source = SourceSection(topic="imu", format=form, fields=NAMES if named else None, time="ts", label="activity")
-    mirror = MirrorSection(field="side", when=1, columns=["ax"]) if named else None
     value = ENCODE[form](message)
-    typed, by_path = (outcome(make(source, 3, mirror, late), value) for make in (parser, path_parser))
+    typed, by_path = (outcome(parse, value) for parse in both_parsers(form, named, late))
     if isinstance(typed, str) and isinstance(by_path, str):
         return  # of a record with two mistakes either may be told
     assert typed == by_path

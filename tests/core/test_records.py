@@ -1,6 +1,7 @@
 """Decoding: every format gives the same samples, every limit its reason, and no bytes whatever an exception."""
 
 import json
+from functools import cache
 
 import msgspec
 import numpy as np
@@ -27,6 +28,11 @@ def source(**changes):
 def record(value, *, key=b"p1", headers=(), timestamp=int(NOW * 1000), offset=1041):
     value = json.dumps(value).encode() if isinstance(value, dict) else value
     return Stored("imu", 3, offset, timestamp, key, value, headers)
+
+
+@cache
+def decoder_of(fmt, named=False, timed=True):
+    return decoder(source(format=fmt, fields=NAMES if named else None, time="ts" if timed else None), 3)
 
 
 def decode(value, *, dim=3, changes=None, **how):
@@ -289,8 +295,7 @@ def test_no_bytes_make_the_decoder_raise_and_every_record_is_samples_or_an_error
         record(one, headers=data.draw(headers) if fmt == "raw" else ())
         for one in data.draw(st.lists(value, min_size=1, max_size=3))
     ]
-    changes = {"format": fmt, "fields": NAMES if named else None, "time": "ts" if timed else None}
-    decoded = decoder(source(**changes), 3)(records)
+    decoded = decoder_of(fmt, named, timed)(records)
     n = len(decoded.times)
     assert decoded.X.shape == (n, 3) and len(decoded.labels) == len(decoded.owner) == n
     assert np.isfinite(decoded.X).all() and (np.abs(decoded.X) <= 1e9).all() and (decoded.times >= 0).all()
@@ -309,7 +314,7 @@ def test_a_damaged_record_never_raises_and_leaves_its_neighbours_alone(flips, da
     for place, byte in flips:
         damaged[place % len(damaged)] = byte
     good = record(encode(GOOD))
-    decoded = decoder(source(format=fmt), 3)([good, record(bytes(damaged)), good])
+    decoded = decoder_of(fmt)([good, record(bytes(damaged)), good])
     assert {0, 2} <= set(decoded.owner.tolist())
     assert [index for index, _ in decoded.errors] in ([], [1])
 
