@@ -35,11 +35,11 @@ class Pace:
     """Tells when the next line of progress is due: not more often than every few seconds."""
 
     def __init__(self, seconds: float, *, at_once: bool = False) -> None:
-        """at_once: the first line is due when somebody first asks."""
+        """at_once: the first line is due at the first question."""
         self.seconds, self.last = seconds, -math.inf if at_once else time.monotonic()
 
     def due(self) -> bool:
-        """Whether a line is due; who hears True prints it."""
+        """Whether a line is due; whoever gets True prints it."""
         now = time.monotonic()
         if now - self.last < self.seconds:
             return False

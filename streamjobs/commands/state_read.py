@@ -90,9 +90,11 @@ def read_copy(job: "Job", copy: Path | None, key: str | None = None) -> "Copy":
     if copy is not None:
         return load_copy(copy)
     if key is None:
-        return newest_snapshots(job.settings, job.fingerprint, told=counted)
+        return newest_snapshots(job.settings, job.fingerprint, counted=counted)
     exact = key.encode("utf-8", "surrogateescape")
-    return newest_snapshots(job.settings, job.fingerprint, lambda one: one == exact or printable(one) == key, told=counted)
+    return newest_snapshots(
+        job.settings, job.fingerprint, lambda one: one == exact or printable(one) == key, counted=counted
+    )
 
 
 def load_copy(path: Path) -> "Copy":

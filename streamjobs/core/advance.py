@@ -25,7 +25,7 @@ from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import SKIPPED, TAKEN, UNFILLED, Fill
 from streamjobs.stages.idle import AWAKE, Idle
 from streamjobs.stages.late_labels import LateLabels, Matched
-from streamjobs.stages.names import BOOKS, CLIP, FILL, IDLE, ORDER, SENSORS
+from streamjobs.stages.names import CLASS_COUNTS, CLIP, FILL, IDLE, ORDER, SENSORS
 from streamjobs.stages.order import DUPLICATE, LATE, Order
 from streamjobs.stages.rows import Modelled, Rows, picked
 from streamjobs.stages.sensors import LATE as TOO_LATE
@@ -71,8 +71,8 @@ def _apply(job: Job, live: Live, records: Sequence[Record], left_out: bool = Fal
                 now = now._replace(X=unknown(now.X.shape))
             made = _run_model(job, live, records, came, now, met, report) if len(now.slots) else None
             if total is not None and made is not None and len(came.slots) and not left_out:
-                told = job.stage(FILL, Fill).tell(live.work[FILL], came.slots, total[came.owner])
-                made = made._replace(filled=told)
+                filled = job.stage(FILL, Fill).tell(live.work[FILL], came.slots, total[came.owner])
+                made = made._replace(filled=filled)
         if made is not None and len(came.slots) and not left_out:
             with Guarded(job, "encode"):
                 Encoder(job, live, records).add(came, made, outputs, report)
@@ -218,7 +218,7 @@ def _unmatched(record: Record, waiting: LateLabels) -> str:
 def _run_model(
     job: Job, live: Live, records: Sequence[Record], came: Rows, now: Rows, met: Matched | None, report: Report
 ) -> Modelled:
-    """Scaling, learner, drift, alarms and books over the rows `now`; gives what was made of those that `came` among them."""
+    """Scaling, learner, drift, alarms and class counts over the rows `now`; gives what was made of those that `came`."""
     slots = np.zeros(len(now.slots), np.int64) if live.pooled else now.slots
     clip = job.optional_stage(CLIP, ClipTargets)
     if clip is not None:
@@ -226,14 +226,14 @@ def _run_model(
         now = now._replace(L=learned)
         report.targets_clipped += clipped
     scaled, out, share = run_learners(job, live, slots, now)
-    said = choose(job, live, slots, now, scaled, out.prediction) if job.task == "classification" else None
+    choice = choose(job, live, slots, now, scaled, out.prediction) if job.task == "classification" else None
     if met is not None:
-        remember_choices(job, live, now, met, said, report)
+        remember_choices(job, live, now, met, choice, report)
         own = met.source >= 0
         slots, scaled, out = slots[own], scaled[own], Outputs(*(array[own] for array in out))
-        share, said = None if share is None else share[own], None if said is None else said.of(own)
+        share, choice = None if share is None else share[own], None if choice is None else choice.of(own)
     standing = place_in_reference(job, live, slots, scaled, came)
     drift = [watch_drift(job, live, watch, slots, scaled, came, error_of(out, watch), standing) for watch in job.watches]
-    seq, seen = job.stage(BOOKS, ClassCounts).number(live.work[BOOKS], slots)
+    seq, seen = job.stage(CLASS_COUNTS, ClassCounts).number(live.work[CLASS_COUNTS], slots)
     ids = identities(records, came.owner)
-    return Modelled(out, drift, share, said, seq, seen, ids, events_of(job, live, records, slots, came, drift, ids))
+    return Modelled(out, drift, share, choice, seq, seen, ids, events_of(job, live, records, slots, came, drift, ids))

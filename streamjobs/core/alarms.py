@@ -85,10 +85,10 @@ def shown(
 ) -> list[ShownAlarm]:
     """For the worker's page: the first `most` alarms that are raised, and the newest `most` that end."""
     raised = [event for event in events if event.outcome is None][:most]
-    told = []
+    made = []
     for event in [*raised, *[event for event in events if event.outcome is not None][-most:]]:
         watch, verdict, ends = job.watches[event.watch], event.told[VERDICT:], event.outcome is not None
-        told.append(
+        made.append(
             ShownAlarm(
                 texts[event.row],
                 float(event.told[START]),
@@ -104,7 +104,7 @@ def shown(
                 event.outcome,
             )
         )
-    return told
+    return made
 
 
 def shown_columns(job: Job, verdict: Array) -> list[tuple[str, float, float, float]]:

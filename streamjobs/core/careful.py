@@ -19,7 +19,7 @@ from streamjobs.core.messages import Advanced, Failure, Output, Record, Report, 
 from streamjobs.core.state.live import Live
 from streamjobs.core.state.undo import Kept, counts_of, keep, put_back, rewind
 from streamjobs.errors import RecordError, StreamjobsError
-from streamjobs.stages.names import BOOKS, ORDER, SENSORS
+from streamjobs.stages.names import CLASS_COUNTS, ORDER, SENSORS
 from streamjobs.stages.order import Order
 
 REASON = "learner_failed"
@@ -127,7 +127,7 @@ def _next_row(job: Job, live: Live, record: Record) -> int:
         return 0
     live.tick()
     slot = 0 if live.pooled else live.slot(record.key)
-    return int(live.work[BOOKS]["rows"][slot])
+    return int(live.work[CLASS_COUNTS]["rows"][slot])
 
 
 def _holds_samples(job: Job) -> bool:

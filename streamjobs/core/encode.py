@@ -61,8 +61,8 @@ class Encoder:
         if "features" in self.job.sinks:
             sinks.append(("features", self._features(texts, rows, made)))
         if "predictions" in self.job.sinks:
-            told = encoded_predictions(self.job, self.live, self.records, texts, rows, made, report)
-            sinks.append(("predictions", told))
+            predictions = encoded_predictions(self.job, self.live, self.records, texts, rows, made, report)
+            sinks.append(("predictions", predictions))
         if "drift" in self.job.sinks:
             sinks.append(("drift", self._drift(texts, rows, made)))
         stamps = np.rint(rows.times * 1000.0).astype(np.int64).tolist()
@@ -82,13 +82,13 @@ class Encoder:
 
     def _alarms(self, texts: list[str], rows: Rows, watch: Watch, seen: Watched) -> list[ShownAlarm]:
         """The first alarms of a watch, for the worker's page."""
-        names, told = (type(watch.detector).name, watch.watch), []
+        names, shown = (type(watch.detector).name, watch.watch), []
         for row in np.flatnonzero(seen.verdict[:, ALARM] > 0)[:MOST_SHOWN].tolist():
             verdict = seen.verdict[row]
             figures = float(seen.value[row]), float(verdict[BEFORE]), float(verdict[AFTER])
             columns = alarms.shown_columns(self.job, verdict)
-            told.append(ShownAlarm(texts[row], float(rows.times[row]), *names, *figures, columns))
-        return told
+            shown.append(ShownAlarm(texts[row], float(rows.times[row]), *names, *figures, columns))
+        return shown
 
     def _features(self, texts: list[str], rows: Rows, made: Modelled) -> list[bytes]:
         places = texts, rows.times.tolist(), made.seq.tolist(), repeat(self.job.model)

@@ -13,7 +13,7 @@ from streamjobs.stages.idle import Idle
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.names import (
     ALARMS,
-    BOOKS,
+    CLASS_COUNTS,
     CLIP,
     FILL,
     IDLE,
@@ -53,7 +53,7 @@ def stages_of(composition: Composition, population: Population | None, targets: 
         ALARMS: _alarms(composition) if "alarms" in composition.sinks else None,
         "smoothing": composition.smoothing,
         "fallback": Fallback() if composition.falls_back else None,
-        BOOKS: ClassCounts(classes=targets if composition.task == "classification" else 0, given=known),
+        CLASS_COUNTS: ClassCounts(classes=targets if composition.task == "classification" else 0, given=known),
     }
     return {name: stage for name, stage in in_order.items() if stage is not None}
 

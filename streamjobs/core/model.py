@@ -21,7 +21,7 @@ from streamjobs.stages.class_counts import ClassCounts, targets_of
 from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.late_labels import LateLabels, Matched
 from streamjobs.stages.learner import LearnerStage
-from streamjobs.stages.names import BOOKS, LEARNER, MAP, REFERENCE, REFERENCE_SCALING, SCALING
+from streamjobs.stages.names import CLASS_COUNTS, LEARNER, MAP, REFERENCE, REFERENCE_SCALING, SCALING
 from streamjobs.stages.reference import FIRST_HALF, Reference
 from streamjobs.stages.reject import Rejection
 from streamjobs.stages.rows import Choice, Rows, Watched
@@ -70,7 +70,7 @@ class Choosing(NamedTuple):
 
     @classmethod
     def of(cls, job: Job) -> "Choosing":
-        counts = job.stage(BOOKS, ClassCounts)
+        counts = job.stage(CLASS_COUNTS, ClassCounts)
         fallback = job.optional_stage("fallback", Fallback)
         return cls(job.optional_stage("smoothing", Smoothing), counts, fallback, job.rejection)
 
@@ -85,7 +85,7 @@ class Choosing(NamedTuple):
         if self.smoothing is not None:
             scores = smoothed = self.smoothing.advance(work["smoothing"], slots, scores, learn)
         labelled = np.empty(scores.shape, np.int8)
-        chosen, known = self.counts.decide(work[BOOKS], slots, scores, codes, learn, labelled)
+        chosen, known = self.counts.decide(work[CLASS_COUNTS], slots, scores, codes, learn, labelled)
         if self.fallback is not None:
             self.fallback.advance(work["fallback"], slots, chosen, codes, learn)
         unknown = None
@@ -102,12 +102,12 @@ def choose(job: Job, live: Live, slots: Array, rows: Rows, scaled: Array, scores
     return Choosing.of(job).advance(live.work, slots, scores, codes, rows.learn, scaled)
 
 
-def remember_choices(job: Job, live: Live, now: Rows, met: Matched, said: Choice | None, report: Report) -> None:
+def remember_choices(job: Job, live: Live, now: Rows, met: Matched, choice: Choice | None, report: Report) -> None:
     """Count late labels against the class chosen at the time, and keep the classes chosen for rows that wait."""
-    chosen = np.full(len(now.slots), -1) if said is None else said.chosen
+    chosen = np.full(len(now.slots), -1) if choice is None else choice.chosen
     job.stage("waiting", LateLabels).remember(live.work["waiting"], now.slots, chosen)
     report.labels += int(met.late.sum())
-    if said is not None:
+    if choice is not None:
         then = np.where(met.origin >= 0, chosen[met.origin], met.said)
         report.wrong += int(((then >= 0) & (then != now.L[:, 0]) & met.late).sum())
 

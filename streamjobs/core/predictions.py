@@ -14,7 +14,7 @@ from streamjobs.core.messages import Record, Report
 from streamjobs.core.output_records import Prediction, TypedPrediction, encoded
 from streamjobs.core.state.live import Live
 from streamjobs.stages.class_counts import ClassCounts
-from streamjobs.stages.names import BOOKS
+from streamjobs.stages.names import CLASS_COUNTS
 from streamjobs.stages.rows import Choice, Modelled, Rows
 
 Column = Iterable[Any]  # a field's value of each row
@@ -27,16 +27,16 @@ def encoded_predictions(
 ) -> list[bytes]:
     """A record for each row; counts labels and errors in the report."""
     _count_labels(records, rows, report)
-    said = made.said
-    if said is None:
+    choice = made.choice
+    if choice is None:
         y_hats, ys = _numbers(made.out.prediction), _numbers(rows.L)
         _count_regression(made, rows, report)
     else:
         slots = rows.slots.tolist()
         truth = np.where(np.isfinite(rows.L[:, 0]), rows.L[:, 0], -1.0).astype(np.int64)
-        y_hats, ys = _named(live, slots, said.chosen), _named(live, slots, truth)
-        report.wrong += int(((truth >= 0) & (said.chosen >= 0) & (truth != said.chosen)).sum())
-        report.unknown += 0 if said.unknown is None else int(said.unknown.sum())
+        y_hats, ys = _named(live, slots, choice.chosen), _named(live, slots, truth)
+        report.wrong += int(((truth >= 0) & (choice.chosen >= 0) & (truth != choice.chosen)).sum())
+        report.unknown += 0 if choice.unknown is None else int(choice.unknown.sum())
     report.batches[-1] = report.batches[-1]._replace(predicted=y_hats, labels=ys)
     own = [seen.verdict[:, 1] > 0 for watch, seen in zip(job.watches, made.drift, strict=True) if not watch.control]
     alarmed: Column = np.logical_or.reduce(own).tolist() if own else _NOTHING
@@ -48,7 +48,7 @@ def encoded_predictions(
         scored = y_hats, score, smoothed, ys, errors, alarmed, seen
         return encoded(Prediction, *place, *scored, known, labelled, head, share, *more)
     absent = [_ABSENT]
-    if said is not None:
+    if choice is not None:
         answer = [y_hats, ys, *of_class, *absent * 4]
     elif rows.L.shape[1] == 1:
         answer = [*absent * 8, y_hats, ys, *absent * 2]
@@ -78,32 +78,32 @@ def _of_class(live: Live, rows: Rows, made: Modelled) -> tuple[Column, ...]:
     """Score, smoothed score, known classes, labelled classes, head and its share; of a regression nothing."""
     shares: Column = _NOTHING if made.share is None else made.share.tolist()
     heads: Column = _NOTHING if made.share is None else map(_head, made.share.tolist())
-    said = made.said
-    if said is None:
+    choice = made.choice
+    if choice is None:
         return _NOTHING, _NOTHING, repeat(0), _NOTHING, heads, shares
-    smoothed = _NOTHING if said.smoothed is None else _of_column(said.smoothed, said.chosen)
-    labelled = _labelled(live, rows.slots, said.labelled)
-    return _of_column(made.out.prediction, said.chosen), smoothed, said.known.tolist(), labelled, heads, shares
+    smoothed = _NOTHING if choice.smoothed is None else _of_column(choice.smoothed, choice.chosen)
+    labelled = _labelled(live, rows.slots, choice.labelled)
+    return _of_column(made.out.prediction, choice.chosen), smoothed, choice.known.tolist(), labelled, heads, shares
 
 
 def _optional(job: Job, live: Live, rows: Rows, made: Modelled) -> list[Column]:
     """What is filled, unknown, and the scores, as far as the job asks for any of them."""
     filled: Column = _ABSENT if made.filled is None else made.filled.tolist()
-    said = made.said
-    with_scores = job.settings.sinks.scores and said is not None
-    unknown: Column = _ABSENT if said is None or said.unknown is None else said.unknown.tolist()
+    choice = made.choice
+    with_scores = job.settings.sinks.scores and choice is not None
+    unknown: Column = _ABSENT if choice is None or choice.unknown is None else choice.unknown.tolist()
     if not with_scores:
         return [] if filled is _ABSENT and unknown is _ABSENT else [filled, unknown]
-    assert said is not None
-    return [filled, unknown, *_scores(job, live, rows.slots, made, said)]
+    assert choice is not None
+    return [filled, unknown, *_scores(job, live, rows.slots, made, choice)]
 
 
-def _scores(job: Job, live: Live, slots: Array, made: Modelled, said: Choice) -> list[Column]:
+def _scores(job: Job, live: Live, slots: Array, made: Modelled, choice: Choice) -> list[Column]:
     """Of each row the scores that decided, by class, and its two best; null without scores or without a class."""
-    scores = made.out.prediction if said.smoothed is None else said.smoothed
-    given = job.stage(BOOKS, ClassCounts).given
+    scores = made.out.prediction if choice.smoothed is None else choice.smoothed
+    given = job.stage(CLASS_COUNTS, ClassCounts).given
     scored = np.isfinite(scores).all(axis=1).reshape(-1, 1)
-    may_be = ((said.labelled > 0) | (np.arange(scores.shape[1]) < given)) & scored
+    may_be = ((choice.labelled > 0) | (np.arange(scores.shape[1]) < given)) & scored
     names, pooled = live.names, live.pooled
     by_class: list[dict[str, float] | None] = []
     best: list[list[Any]] = [[], [], [], []]

@@ -12,7 +12,7 @@ from algorithms.heads.rls import Rls, RlsState
 from streamjobs.core.model import Choosing
 from streamjobs.fit.recordings import Stream, arriving
 from streamjobs.stages.class_counts import ClassCounts, targets_of
-from streamjobs.stages.names import BOOKS
+from streamjobs.stages.names import CLASS_COUNTS
 from streamjobs.stages.smoothing import Smoothing
 from streamjobs.stages.stage import Shape
 
@@ -124,8 +124,8 @@ def decided(
         known = known._replace(labelled=np.ones(classes, np.int64))
     work: dict[str, Any] = {}
     work["smoothing"] = smoothing.workspace(smoothing.begin(shape, 0))
-    work[BOOKS] = choosing.counts.workspace(known)
-    choosing.counts.load(work[BOOKS], 0, known)
+    work[CLASS_COUNTS] = choosing.counts.workspace(known)
+    choosing.counts.load(work[CLASS_COUNTS], 0, known)
     said = choosing.advance(work, slots, out.prediction, codes, learn)
     assert said.smoothed is not None
     return Decided(said.chosen[~label], said.smoothed[~label], Outputs(*(array[~label] for array in out)))

@@ -104,8 +104,8 @@ async def _mark(settings: Settings, before: int, partitions: int) -> None:
 
 async def commit_marked(settings: Settings, writer: Changelog, commit: layout.Commit, partitions: int) -> None:
     """End the writer's transaction with the offset of a commit and a new mark; what it says of the changelog stays."""
-    told = commit.metadata
-    writer.origin = Origin(settings.source.topic, "", changelog_of(told), partitions, time_unit_of(told))
+    metadata = commit.metadata
+    writer.origin = Origin(settings.source.topic, "", changelog_of(metadata), partitions, time_unit_of(metadata))
     await writer.join(commit.offset)
     await writer.commit()
 

@@ -16,7 +16,7 @@ from streamjobs.maintenance.renew import offsets_of, restored_snapshot
 
 KEEP = "keep"  # instead of a partitioner: the partitions of the copy
 
-Told = Callable[[Iterable[Entry], str], Iterable[Entry]]
+Counted = Callable[[Iterable[Entry], str], Iterable[Entry]]
 
 
 class Placed(NamedTuple):
@@ -36,11 +36,11 @@ def place_all(
     present: Copy,
     partitions: int,
     partitioner: str | None = None,
-    told: Told = lambda entries, what: entries,
+    counted: Counted = lambda entries, what: entries,
 ) -> Placed:
     """The states of a copy as they go into a changelog with so many partitions.
 
-    present: its states now; offsets that it has are kept where they are higher. told: passes entries on and tells somebody
+    present: its states now; offsets that it has are kept where they are higher. counted: passes entries on, and may print
     how many these are. Raises ConfigError where it is not clear which partition a key belongs to, and SnapshotError for a
     state that is damaged or another job's.
     """
@@ -59,7 +59,7 @@ def place_all(
         held.setdefault(key, set()).add(number)
     changes: dict[int, list[tuple[bytes, bytes | None]]] = {}
     beginning = elsewhere = 0
-    for entry in told(newest.values(), "states checked"):
+    for entry in counted(newest.values(), "states checked"):
         number = choose(entry)
         data = restored_snapshot(job, entry, entry.key, present.entries.get((number, entry.key)), number)
         changes.setdefault(number, []).append((entry.key, data))

@@ -74,20 +74,20 @@ def newest_snapshots(
     settings: Settings,
     fingerprint: bytes,
     wanted: Callable[[bytes], bool] = lambda key: True,
-    told: Callable[[Iterable[Stored], str], Iterable[Stored]] = lambda records, what: records,
+    counted: Callable[[Iterable[Stored], str], Iterable[Stored]] = lambda records, what: records,
 ) -> Copy:
     """The newest snapshot of every wanted key, from the changelog. Raises SetupError and SnapshotError.
 
-    told: passes records on and tells somebody how many these are.
+    counted: passes records on, and may print how many these are.
     """
     ends = dict.fromkeys(numbers_of(settings.broker, topics.changelog(settings), "[job] name"), 0)
 
-    def counted() -> Iterator[Stored]:
-        for record in told(changelog_records(settings), "records of the changelog read"):
+    def noted() -> Iterator[Stored]:
+        for record in counted(changelog_records(settings), "records of the changelog read"):
             ends[record.partition] = record.offset + 1
             yield record
 
-    entries = newest_by_key(counted(), _entry, wanted)
+    entries = newest_by_key(noted(), _entry, wanted)
     taken, topic = round(time.time() * 1000), topics.changelog(settings)
     return Copy(settings.job.name, topic, fingerprint.hex(), taken, ends, dict(sorted(entries.items())))
 

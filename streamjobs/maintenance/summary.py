@@ -10,7 +10,7 @@ from streamjobs.core.job import Job
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
 from streamjobs.maintenance.copies import Entry, printable
-from streamjobs.stages.names import BOOKS, LEARNER
+from streamjobs.stages.names import CLASS_COUNTS, LEARNER
 
 CHOSEN = "choice.bandwidth"  # field of a learner whose bandwidth is "auto"
 FEW = 8  # an array of at most so many numbers is shown whole
@@ -65,13 +65,13 @@ def _without_figures(entry: Entry) -> Summary:
 
 
 def _figures(job: Job, entry: Entry, states: dict[str, Any], offsets: Offsets) -> Summary:
-    books = states[BOOKS]
+    counts = states[CLASS_COUNTS]
     newest = float(states["order"].newest)
     mean = ls_error(job, states)
     return _without_figures(entry)._replace(
-        rows=books.rows,
-        seen=books.seen + books.rows,
-        labels=int(books.labelled.sum()) if len(books.labelled) else None,
+        rows=counts.rows,
+        seen=counts.seen + counts.rows,
+        labels=int(counts.labelled.sum()) if len(counts.labelled) else None,
         offset=offsets.get((job.settings.source.topic, entry.partition)),
         event_time=newest if math.isfinite(newest) else None,
         ls_error=mean[0] if mean is not None else None,
@@ -88,7 +88,7 @@ def details_of(job: Job, entry: Entry, states: dict[str, Any], names: list[str],
     line = _figures(job, entry, states, offsets)._asdict()
     del line["problem"]
     mean = ls_error(job, states)
-    labelled = states[BOOKS].labelled
+    labelled = states[CLASS_COUNTS].labelled
     return {
         **line,
         "offsets": {f"{topic}[{partition}]": offset for (topic, partition), offset in offsets.items()},

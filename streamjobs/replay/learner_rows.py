@@ -27,25 +27,25 @@ class Listening(LearnerStage):
 
     persisted_name: ClassVar[str] = "Listening"  # never stored
 
-    heard: list[tuple[Array, Array]] = field(default_factory=list, compare=False)
+    kept: list[tuple[Array, Array]] = field(default_factory=list, compare=False)
 
     def advance(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array) -> Outputs:
-        self.heard.append((X.copy(), learn.copy()))
+        self.kept.append((X.copy(), learn.copy()))
         return LearnerStage.advance(self, work, slots, X, Y, learn)
 
 
 def learner_rows(job: Job, records: Iterable[Record]) -> KeyRows:
     """The rows that the records of one key teach, as a worker would have them."""
     names = {MAP if MAP in job.stages else LEARNER} | ({SCALING} & job.stages.keys())
-    ears = {name: _listening(job.stage(name, LearnerStage)) for name in names}
-    Replay(job._replace(stages={**job.stages, **ears})).run(records, lambda output: None, lambda tally: None)
-    before = ears.pop(SCALING, None)
-    (last,) = ears.values()
+    listening = {name: _listening(job.stage(name, LearnerStage)) for name in names}
+    Replay(job._replace(stages={**job.stages, **listening})).run(records, lambda output: None, lambda tally: None)
+    before = listening.pop(SCALING, None)
+    (last,) = listening.values()
     nothing = np.empty((0, job.width))
-    scaled = np.concatenate([nothing, *(X for X, _ in last.heard)])
-    unscaled = scaled if before is None else np.concatenate([nothing, *(X for X, _ in before.heard)])
+    scaled = np.concatenate([nothing, *(X for X, _ in last.kept)])
+    unscaled = scaled if before is None else np.concatenate([nothing, *(X for X, _ in before.kept)])
     if job.shared.get(MAP) is None:
-        learn = np.concatenate([np.empty(0, np.int64), *(learn for _, learn in last.heard)])
+        learn = np.concatenate([np.empty(0, np.int64), *(learn for _, learn in last.kept)])
     else:
         learn = np.full(len(scaled), LEARN)  # it stands still, and sees every row
     taken = np.isfinite(scaled).all(axis=1) & (learn & LEARN_EXTRACTOR > 0)

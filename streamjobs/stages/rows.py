@@ -52,7 +52,7 @@ class Modelled(NamedTuple):
     out: Outputs
     drift: list[Watched]  # first what the job goes by, then the controls; none without a detector
     share: Array | None  # (n,) of the adapted head in the scores, where a frozen one stands beside it
-    said: Choice | None  # of a classification
+    choice: Choice | None  # of a classification
     seq: Array  # (n,)
     seen: Array  # (n,)
     ids: list[bytes]  # n, of the rows: `core.identities`

@@ -1,6 +1,6 @@
 """How a worker ends: on request, having caught up, and on everything that stands in its way, each in one clear line.
 
-The tiny hash core runs in the real shell here; `endings` of the real core are in the other files.
+The tiny hash core runs in the real worker here; `endings` of the real core are in the other files.
 """
 
 import json

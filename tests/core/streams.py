@@ -48,7 +48,7 @@ def record(offset: int, key: bytes | None, body: object, partition: int = 0) -> 
 
 
 class Worker:
-    """What the shell does with the core, without Kafka: a store of snapshots, checkpoints, and crashes."""
+    """What a worker does with the core, without Kafka: a store of snapshots, checkpoints, and crashes."""
 
     def __init__(self, job: Job, store: dict[bytes, bytes] | None = None, **live) -> None:
         self.job, self.store, self.how = job, {} if store is None else store, live

@@ -67,12 +67,12 @@ def test_the_stream_gives_all_three_kinds_of_output(uninterrupted):
 
 def test_replay_after_a_crash_at_any_record_repeats_outputs_exactly(job, records, uninterrupted):
     wanted, states = uninterrupted
+    worker, safe = Worker(job), Worker(job)  # the one that crashes, and one that is as far as the checkpoint before it
+    before, reached, stored = [], 0, 0
     for crash in range(0, len(records), 7):
-        worker = Worker(job)
-        before = values(worker.apply(records[:crash]))
-        stored = crash // 2  # the checkpoint before it: a fresh worker at that point
-        safe = Worker(job)
-        safe.apply(records[:stored])
+        before += values(worker.apply(records[reached:crash]))
+        safe.apply(records[stored : crash // 2])
+        reached, stored = crash, crash // 2
         safe.checkpoint()
         again = Worker(job, dict(safe.store))
         after = values(again.apply(records[stored:]))

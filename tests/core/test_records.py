@@ -257,7 +257,7 @@ def test_a_field_named_twice_in_the_job_file_is_a_config_error():
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=9),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["x", "ts", "activity", "ax"]), inner),
-    max_leaves=12,
+    max_leaves=6,
 )
 messages = st.fixed_dictionaries(
     {},
@@ -287,7 +287,7 @@ def test_no_bytes_make_the_decoder_raise_and_every_record_is_samples_or_an_error
     value = st.binary(max_size=60) | messages.map(encoded)
     records = [
         record(one, headers=data.draw(headers) if fmt == "raw" else ())
-        for one in data.draw(st.lists(value, min_size=1, max_size=6))
+        for one in data.draw(st.lists(value, min_size=1, max_size=3))
     ]
     changes = {"format": fmt, "fields": NAMES if named else None, "time": "ts" if timed else None}
     decoded = decoder(source(**changes), 3)(records)

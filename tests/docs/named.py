@@ -3,7 +3,8 @@
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from streamjobs.settings.sections import Settings
@@ -28,9 +29,14 @@ def wrong_commands(text: str) -> list[str]:
     return [problem for call in calls if (problem := _wrong_call(call.strip()))]
 
 
+@cache
+def _commands() -> Mapping[tuple[str, ...], Any]:
+    """Made once: the pages have hundreds of calls."""
+    return {tuple(words): command for words, command in leaf_commands()}
+
+
 def _wrong_call(call: str) -> str:
-    known = {tuple(words): command for words, command in leaf_commands()}
-    words = shlex.split(call)
+    known, words = _commands(), shlex.split(call)
     if any(tuple(words) == command[: len(words)] for command in known):
         return ""  # a group of commands, or a command alone
     command = known.get(tuple(words[:2])) or known.get(tuple(words[:1]))

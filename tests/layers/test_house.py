@@ -14,7 +14,7 @@ from tests.layers.imports import CHECKOUT, modules
 
 MODULES = {name: path for name, path in modules().items() if name.startswith("streamjobs")}
 MOST_MODULES = 18  # of a folder
-WHERE_STAGES_STAND = "streamjobs.core.job"  # the stages' own order
+WHERE_STAGES_STAND = "streamjobs.core.job_stages"  # the stages' own order
 EVERYTHING = {
     "source": {"topic": "in", "fields": ["x", "y", "z"], "time": "ts", "label": "activity"},
     "window": {"length": "2s", "hop": "1s", "rate": 50},

@@ -51,14 +51,14 @@ def raw_singles(records: Sequence[Record], dim: int) -> Singles | None:
 
     None where they are not that, or a label is no text.
     """
-    told = [dict(record.headers) for record in records]
-    kinds = {(headers.get("streamjobs-dtype"), headers.get("streamjobs-shape")) for headers in told}
+    of_records = [dict(record.headers) for record in records]
+    kinds = {(headers.get("streamjobs-dtype"), headers.get("streamjobs-shape")) for headers in of_records}
     dtype = next(iter(kinds))[0]
     if dtype not in (b"f4", b"f8") or not all(kind == dtype and _is_one(dim, shape) for kind, shape in kinds):
         return None
     item, values = int(dtype[1:]), [record.value or b"" for record in records]
-    labels = [_usual_label(headers.get("streamjobs-label")) for headers in told]
-    times: list[Any] = [headers.get(TIME, ...) for headers in told]
+    labels = [_usual_label(headers.get("streamjobs-label")) for headers in of_records]
+    times: list[Any] = [headers.get(TIME, ...) for headers in of_records]
     if set(map(len, values)) != {dim * item} or ... in labels or 0 < times.count(...) < len(times):
         return None
     X = doubles(np.frombuffer(b"".join(values), f"<f{item}").reshape(len(records), dim))
