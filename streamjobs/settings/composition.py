@@ -205,8 +205,8 @@ def _columns(settings: Settings, dim: int, windows: Windows | None) -> tuple[str
 def not_sent(sink: str, sinks: Mapping[str, str], doing: str) -> str:
     """What to tell who wants to read outputs that the job does not send; doing: what they want, such as "export"."""
     return (
-        f"{doing}: this job sends no {sink}; it has {', '.join(sinks)}. To {doing} what it could send, name a topic in [sinks] "
-        f"{sink}, or in the environment: STREAMJOBS_SINKS__{sink.upper()}=NAME."
+        f"{doing}: this job sends no {sink}; it has {', '.join(sinks)}. To {doing} what it could send, name a topic in "
+        f"[sinks] {sink}, or in the environment: STREAMJOBS_SINKS__{sink.upper()}=NAME."
     )
 
 

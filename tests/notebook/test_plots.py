@@ -83,8 +83,8 @@ def test_outputs_that_a_job_does_not_send_say_how_it_would(folder: Path) -> None
         with pytest.raises(ConfigError) as told:
             rows_of("drift")
         assert str(told.value) == (
-            "plot: this job sends no drift; it has predictions, dlq. To plot what it could send, name a topic in [sinks] drift, "
-            "or in the environment: STREAMJOBS_SINKS__DRIFT=NAME."
+            "plot: this job sends no drift; it has predictions, dlq. To plot what it could send, name a topic in [sinks] "
+            "drift, or in the environment: STREAMJOBS_SINKS__DRIFT=NAME."
         )
 
 
