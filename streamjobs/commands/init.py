@@ -1,6 +1,5 @@
 """`init`: writes a commented job file to start from."""
 
-import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -10,6 +9,7 @@ import typer
 from streamjobs.commands.console import note, say
 from streamjobs.commands.recordings.job_template import MOST_LEFT_OUT, Written, job_file_text, one_line
 from streamjobs.commands.recordings.options import FILES, Decimal, Separator, how_of
+from streamjobs.commands.recordings.what_next import what_next
 from streamjobs.settings.types import UNIT_NAMES
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def init(
         raise ConfigError(f"{file}: cannot be written ({error.strerror}).") from None
     for line in _said(guessed, written) if guessed is not None else ():
         note(line)
-    say(_next(guessed, file, sample))
+    say(what_next(guessed, file, sample, written.time_zone))
 
 
 def _file(sample: Path, how: "How") -> "Callable[[Chosen], Guess]":
@@ -134,32 +134,6 @@ def _completed(written: Written, guessed: "Guess", asks: bool) -> Written:
     if missing is None and guessed.lacking:
         missing = questions.missing_asked(guessed.lacking, guessed.rows) if asks else questions.LACKING
     return written._replace(time_zone=zone, missing=missing)
-
-
-def _next(guessed: "Guess | None", file: Path, sample: Path | None) -> str:
-    if guessed is not None and guessed.preset is not None and "sensors" in guessed.preset.source:
-        name = shlex.quote(str(file))
-        return f"wrote {file}. Next: streamjobs check {name}; streamjobs topics create {name}; streamjobs run {name}"
-    replay = ["streamjobs", "replay", str(file), "--input", str(sample) if sample is not None else "recording.csv"]
-    if guessed is not None and guessed.key is None and guessed.preset is not None and guessed.preset.export is not None:
-        replay += ["--key-from", "file"]
-    else:
-        replay += _key_words(guessed)
-    if guessed is not None and guessed.start_time is not None and guessed.rate is not None:
-        replay += ["--time", guessed.start_time]
-    first = "Next"
-    if guessed is not None and "fields" in guessed.choose:
-        first = "[source] still needs fields, or x and dim: look for 'choose' in it. Then"
-    return f"wrote {file}. {first}: streamjobs check {shlex.quote(str(file))}; {shlex.join(replay)}"
-
-
-def _key_words(guessed: "Guess | None") -> list[str]:
-    """Whose the rows are: the key, or the first candidate; a recording without any is of one device."""
-    if guessed is None:
-        return ["--key", "KEY_COLUMN"]
-    if (key := guessed.key or next(iter(guessed.candidates.get("key", ())), None)) is not None:
-        return ["--key", key]
-    return ["--key-is", "me"] if "key" in guessed.choose else ["--key", "KEY_COLUMN"]
 
 
 def _said(guessed: "Guess", written: Written) -> Iterator[str]:

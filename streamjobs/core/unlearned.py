@@ -99,7 +99,9 @@ class Taken:
         return 2 * self.dead_lettered.total() > self.records - self.redelivered
 
     def nothing_learned(self, first_letter: str = "") -> str | None:
-        """A sentence where no record could be used, or no sample of them; None otherwise, as where no record came.
+        """A sentence where no record could be used, no sample of them, or less than half without any window that was full.
+
+        None otherwise, as where no record came.
 
         Samples that wait in an unfinished window have been learned, and so have redelivered records, once before.
         first_letter: what to say of the first dead letter; "": its reason and place.
@@ -120,7 +122,8 @@ class Taken:
             what = f"{REASONS['unpaired']}{self._lacking}"
             return f"nothing was learned: {unpaired:,} of {self.samples:,} samples are skipped as unpaired: {what}."
         left_out = Counter({reason: self.skipped[reason] for reason in REASONS if reason not in (*WINDOWS, *WANTED)})
-        if self.samples and left_out.total() >= self.samples:
+        no_window = any(self.skipped[reason] for reason in WINDOWS) and 2 * left_out.total() > self.samples
+        if self.samples and (no_window or left_out.total() >= self.samples):
             reason, count = left_out.most_common(1)[0]
             return f"nothing was learned: {count:,} of {self.samples:,} samples are skipped as {reason}: {REASONS[reason]}."
         return None

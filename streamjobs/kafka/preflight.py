@@ -152,8 +152,9 @@ def changelog_problems(settings: Settings, present: Origin, commits: Commits | N
     for (topic, _), changelog in changelogs.items():
         if topic == present.topic and changelog not in ("", present.changelog_id):
             return [recreated_changelog(topics.changelog(settings), changelog, present.changelog_id)]
-    for (topic, _), changelog in changelogs.items():
-        if topic != present.topic and changelog == present.changelog_id:
+    for (topic, number), changelog in changelogs.items():
+        # A commit of offset 0 is that of a start which learned nothing; states that it left all the same name their input.
+        if topic != present.topic and changelog == present.changelog_id and known[topic, number].offset > 0:
             return [another_input(settings.job.name, topic, present.topic)]
     return []
 

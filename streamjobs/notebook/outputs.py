@@ -8,16 +8,22 @@ import msgspec
 
 from streamjobs.errors import ConfigError
 from streamjobs.settings.broker import BrokerSection
+from streamjobs.settings.composition import not_sent
 
 RowsOf = Callable[[str], list[Mapping[str, Any]]]  # sink -> its outputs, in order
 
 
-def of_folder(folder: Path) -> RowsOf:
-    """Outputs of `<folder>/<sink>.jsonl`. Raises ConfigError for a file that is not there or is something else."""
+def of_folder(folder: Path, sinks: Mapping[str, str]) -> RowsOf:
+    """Outputs of `<folder>/<sink>.jsonl`. Raises ConfigError for a file that is not there or is something else.
+
+    sinks: those of the job, by name, which a replay writes.
+    """
 
     def rows(sink: str) -> list[Mapping[str, Any]]:
         path = folder / f"{sink}.jsonl"
         if not path.is_file():
+            if sink not in sinks:
+                raise ConfigError(not_sent(sink, sinks, "plot"))
             raise ConfigError(f"{path}: no such file; 'streamjobs replay --output-dir {folder}' writes what the job gives.")
         try:
             return [msgspec.json.decode(line)["value"] for line in path.read_bytes().splitlines()]
@@ -33,7 +39,7 @@ def of_topics(broker: BrokerSection, topics: Mapping[str, str]) -> RowsOf:
 
     def rows(sink: str) -> list[Mapping[str, Any]]:
         if sink not in topics:
-            raise ConfigError(f"this job sends no {sink}; its topics are {', '.join(topics.values())}.")
+            raise ConfigError(not_sent(sink, topics, "plot"))
         found, seen = [], set()
         for record in topic_records(broker, topics[sink]):
             identity = dict(record.headers)["streamjobs-id"]

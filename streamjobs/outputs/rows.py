@@ -11,6 +11,7 @@ from streamjobs.core.messages import LETTER_HEADERS, Headers
 from streamjobs.core.output_records import ID, SCHEMA, schema_name
 from streamjobs.errors import ConfigError
 from streamjobs.outputs.schema import JsonSchema, output_schemas
+from streamjobs.settings.composition import not_sent
 
 MOST_RECENT = 200_000  # ids of a partition that are kept: more than a checkpoint repeats
 ADDED = {  # columns before those of the record
@@ -58,10 +59,7 @@ class Table:
     def __init__(self, job: Job, sink: str) -> None:
         """Raises ConfigError where the job sends nothing there."""
         if sink not in job.sinks:
-            raise ConfigError(
-                f"export: this job sends no {sink}; it has {', '.join(job.sinks)}. To export what it could send, name a "
-                f"topic in [sinks] {sink}, or in the environment: STREAMJOBS_SINKS__{sink.upper()}=NAME."
-            )
+            raise ConfigError(not_sent(sink, job.sinks, "export"))
         self.sink, self.version = sink, job.settings.sinks.version
         self.repeats = Repeats(job.settings.source.topic)
         self.count = 0

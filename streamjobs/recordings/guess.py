@@ -371,8 +371,8 @@ class _Reader:
         count = sum(any(absent(row.get(name)) for name in gaps) for row in self.rows)
         if gaps:
             self.remarks.append(
-                f"{count:,} of {len(self.rows):,} rows lack a number in {quoted_names(list(gaps))}; such a record becomes a "
-                "dead letter (missing_field) unless [source] missing says otherwise"
+                f"{count:,} of {len(self.rows):,} rows lack a number in {quoted_names(list(gaps))}; [source] missing "
+                "says what becomes of such a record"
             )
         return count
 

@@ -112,8 +112,8 @@ def places(path: Path) -> list[Place]:
     """
     if path.is_dir():
         return sorted(_of_folder(path), key=_order)
-    if not path.is_file() and path.suffix.lower() in (*KINDS, PACKED, ARCHIVE):
-        raise ConfigError(f"{path}: no such file.")
+    if not path.exists():
+        raise ConfigError(f"{path}: no such file or folder.")
     if path.suffix.lower() == ARCHIVE:
         return sorted(_of_archive(path, ()), key=_order)
     place = Place(path, None, (path.name,))

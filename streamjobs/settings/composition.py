@@ -195,6 +195,14 @@ def _columns(settings: Settings, dim: int, windows: Windows | None) -> tuple[str
     return tuple(fields if windows is None else statistic_names(fields, windows.statistics))
 
 
+def not_sent(sink: str, sinks: Mapping[str, str], doing: str) -> str:
+    """What to tell who wants to read outputs that the job does not send; doing: what they want, such as "export"."""
+    return (
+        f"{doing}: this job sends no {sink}; it has {', '.join(sinks)}. To {doing} what it could send, name a topic in "
+        f"[sinks] {sink}, or in the environment: STREAMJOBS_SINKS__{sink.upper()}=NAME."
+    )
+
+
 def _sinks(settings: Settings, *, gives_features: bool, predicts: bool) -> dict[str, str]:
     base, chosen = settings.source.base_topic, settings.sinks
     alarms = tells_alarms(settings.drift, chosen)

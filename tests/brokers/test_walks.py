@@ -24,10 +24,10 @@ WITHIN = 300  # seconds; a cold compile cache on a busy machine included
 PAGE = "streamjobs/recordings/README.md"
 
 
-def walk(title: str) -> list[list[str]]:
-    """The commands below a heading of the page: every line is a call of streamjobs."""
+def walk(title: str, which: int = 0) -> list[list[str]]:
+    """The commands of a block below a heading of the page: every line is a call of streamjobs."""
     text = (CHECKOUT / PAGE).read_text(encoding="utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    contents = next(contents for language, contents in blocks(text) if language == "sh")
+    contents = [contents for language, contents in blocks(text) if language == "sh"][which]
     lines = [line.partition("  #")[0].strip() for line in contents.replace("\\\n", " ").splitlines() if line.strip()]
     calls = [shlex.split(line) for line in lines]
     assert len(calls) <= MOST and all(call[0] == "streamjobs" for call in calls)
@@ -70,6 +70,10 @@ def test_a_phones_folder_becomes_a_running_activity_job(broker: Broker, tmp_path
     assert len(predictions) >= 15 and {one["key"] for one in predictions} == {"walk-1"}
     assert {"walk", "stand"} <= {one["true_class"] for one in predictions}
     assert not read(broker, "phone.dlq")
+    exported, drawn, states = typed(walk("A phone's recording", 1), tmp_path, broker)
+    assert exported.startswith(f"predictions.csv: {len(predictions):,} rows") and "drawn: confusion.png" in drawn
+    assert (tmp_path / "confusion.png").read_bytes().startswith(b"\x89PNG") and "walk-1" in states
+    assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 1 + len(predictions)
 
 
 @pytest.mark.long  # the same commands on another kind of file

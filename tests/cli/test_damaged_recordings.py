@@ -87,6 +87,14 @@ def test_a_small_file_reserves_little_memory(tmp_path: Path) -> None:
     assert rows == [{"x": 1}] and most < 32 << 20
 
 
+@pytest.mark.parametrize("kind", [pyarrow.timestamp("us"), pyarrow.duration("s"), pyarrow.date32()])
+def test_times_of_parquet_that_no_calendar_has_are_one_sentence(tmp_path: Path, kind: pyarrow.DataType) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"t": pyarrow.array([2**31 - 1 if kind == pyarrow.date32() else 2**62], kind)}), path)
+    with pytest.raises(ConfigError, match="expected Parquet; it is damaged, or something else"):
+        list(rows_of(path))
+
+
 def test_a_damaged_parquet_file_is_one_sentence_without_pyarrows_own(tmp_path: Path) -> None:
     stream = io.BytesIO()
     parquet.write_table(pyarrow.table({"x": [1.0, 2.0]}), stream)

@@ -87,8 +87,7 @@ def test_of_gaps_it_is_told_how_many_records_they_cost(tmp_path, told):
             row["spo2"] = None
     found = told(as_csv(tmp_path / "gaps.csv", made))
     assert found.source["fields"] == ["ax", "ay", "heart"]
-    sentence = "9 of 60 rows lack a number in 'ay', 'heart'; such a record becomes a dead letter (missing_field) "
-    sentence += "unless [source] missing says otherwise"
+    sentence = "9 of 60 rows lack a number in 'ay', 'heart'; [source] missing says what becomes of such a record"
     assert found.says(sentence) and f"# {sentence}" in found.text
     assert found.says("left out of x: spo2: empty in 45 of 60 rows")
     assert command("check", found.file, "--sample", tmp_path / "gaps.csv", "--key", "person") == 0
@@ -186,6 +185,7 @@ def test_of_iso_times_without_a_zone_the_zone_is_to_be_chosen(tmp_path, told):
         found.says("choose: time_zone: the times in 'at.ts' name no zone")
         and '# time_zone = "UTC"  # choose: ' in found.text
     )
+    assert "[source] still needs time_zone: look for 'choose' in it. Then: streamjobs check" in found.out
 
 
 def test_other_texts_are_no_times(tmp_path, told):
@@ -260,6 +260,7 @@ def test_three_rows_are_too_few_to_tell_a_rate(tmp_path, told):
             "expected a recording that ends in .jsonl, .ndjson, .csv, .tsv, .parquet, .npz, .json, .cbor, .sqlite (each may "
             "be packed as .gz), a .zip or a folder of them; got '.txt'.",
         ),
+        ("a", b"", "got 'no ending'."),
         ("a.csv", b"a,b,a\n1,2,3\n", "column 'a' is there twice; give every column a name of its own."),
     ],
 )
@@ -268,6 +269,11 @@ def test_a_file_that_gives_no_rows_is_one_sentence(tmp_path, told, name, content
     found = told(tmp_path / name)
     assert found.code == 2 and len(found.lines) == 1 and not found.file.exists()
     assert found.lines[0].startswith(f"{tmp_path}/{name}") and found.lines[0].endswith(said)
+
+
+@pytest.mark.parametrize("name", ["walk-1", "walk.csv", "walk.zip"])
+def test_what_is_not_there_is_said_to_be_missing_whatever_its_name(tmp_path, told, name):
+    assert told(tmp_path / name).lines == [f"{tmp_path}/{name}: no such file or folder."]
 
 
 def test_a_folder_without_recordings_is_one_sentence(tmp_path, told):

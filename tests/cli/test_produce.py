@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from streamjobs.demo.mock import MockBroker
 from streamjobs.job_files import broker_of, load_job
@@ -28,9 +28,10 @@ def mock(broker, monkeypatch):
     return broker
 
 
-def job_on(mock, folder, topic):
+def job_on(mock, folder, topic, source=""):
+    """source: more lines of [source]."""
     mock.create([topic])
-    return job_file(folder, JOB.replace('topic = "imu"', f'topic = "{topic}"') + f'[broker]\nurl = "{mock.url}"\n')
+    return job_file(folder, JOB.replace('topic = "imu"', f'topic = "{topic}"\n{source}') + f'[broker]\nurl = "{mock.url}"\n')
 
 
 def read(mock, topic):
@@ -115,6 +116,29 @@ def test_init_reads_a_live_topic_and_leaves_no_trace(mock, tmp_path, capsys):
     finally:
         consumer.close()
     assert all(one.offset < 0 for one in committed)
+
+
+def test_records_that_the_job_cannot_use_are_sent_with_a_warning(mock, tmp_path, capsys):
+    job = job_on(mock, tmp_path, "zoneless")
+    table = [{**row, "ts": f"2026-11-23T10:00:{number:02}"} for number, row in enumerate(rows(30))]
+    assert command("produce", job, jsonl(tmp_path / "a.jsonl", table), "--key", "person") == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("30 records in zoneless, all acknowledged")
+    assert err.startswith("warning: the job would make the first 30 records dead letters: topic zoneless[0] offset 0: ")
+    assert "or set time_zone" in err
+    mended = job_on(mock, tmp_path, "zoned", 'time_zone = "UTC"\n')
+    assert command("produce", mended, tmp_path / "a.jsonl", "--key", "person") == 0 and not capsys.readouterr().err
+
+
+def test_values_with_schema_ids_are_told_as_such(mock, tmp_path, capsys):
+    mock.create(["schemas"])
+    producer = Producer({"bootstrap.servers": mock.url.removeprefix("kafka://"), "log_level": 0})
+    for _ in range(3):
+        producer.produce("schemas", b"\0\0\0\0\x07\x02a")
+    assert producer.flush(20) == 0
+    words = ("--from-topic", "schemas", "--broker", mock.url, "--seconds", "1", "--yes")
+    assert command("init", tmp_path / "a.toml", *words) == 2
+    assert "most of 3 values begin as those with a schema id do" in capsys.readouterr().err
 
 
 def test_an_empty_topic_is_waited_for_and_then_one_sentence(mock, tmp_path, capsys):

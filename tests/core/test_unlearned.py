@@ -28,6 +28,12 @@ def taken(**counts) -> Taken:
         ({"records": 9, "dead_lettered": {"bad_time": 9}}, "all 9 records became dead letters. The first: here"),
         ({"records": 9, "samples": 8, "skipped": {"duplicate": 8}, "dead_lettered": {"no_key": 1}}, "8 of 8 samples"),
         ({"records": 9, "samples": 9, "skipped": {"sparse": 9}}, None),
+        (
+            {"records": 9, "samples": 9, "skipped": {"sparse": 2, "late": 5}},
+            "5 of 9 samples are skipped as late: older than",
+        ),
+        ({"records": 9, "samples": 9, "skipped": {"sparse": 2, "late": 4}}, None),
+        ({"records": 9, "samples": 9, "skipped": {"late": 5}}, None),  # the others wait in an unfinished window
     ],
 )
 def test_nothing_learned_is_where_records_came_and_none_could_be_used(counts, said):

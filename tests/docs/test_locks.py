@@ -3,12 +3,14 @@
 import re
 import tomllib
 from importlib.metadata import PackageNotFoundError, requires
+from typing import get_args
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from streamjobs.settings.source import SourceSection
 from tests.parts import CHECKOUT
 from tests.sizes import first_fast
 
@@ -35,6 +37,16 @@ def test_every_dependency_is_pinned_within_its_range() -> None:
         assert _fits(text, DEPLOYMENT), f"requirements-deploy.lock does not fit {text}"
     for text in PROJECT["optional-dependencies"]["dev"]:
         assert _fits(text, DEVELOPMENT), f"requirements.lock does not fit {text}"
+
+
+def test_the_image_has_every_extra_that_its_page_promises_and_so_every_format() -> None:
+    page = (CHECKOUT / "deploy" / "README.md").read_text(encoding="utf-8").partition("\n### The image\n")[2]
+    promised = re.findall(r"`(\w+)`", re.findall(r"It has the extras ([^,]+),", page)[0])
+    formats = {*get_args(SourceSection.model_fields["format"].annotation)} & {*PROJECT["optional-dependencies"]}
+    assert {"avro", "protobuf"} <= formats <= set(promised)
+    for extra in promised:
+        for text in PROJECT["optional-dependencies"][extra]:
+            assert _fits(text, DEPLOYMENT), f"requirements-deploy.lock does not fit {text}"
 
 
 @pytest.mark.parametrize("machine", first_fast(["x86_64", "aarch64"]))

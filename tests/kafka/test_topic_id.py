@@ -1,8 +1,10 @@
 """Which topics states belong to: what is kept with them, and the sentences where they differ."""
 
 import pytest
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from streamjobs.errors import SetupError
+from streamjobs.kafka.preflight import changelog_problems
 from streamjobs.kafka.topic_id import (
     MISSING,
     Origin,
@@ -11,6 +13,7 @@ from streamjobs.kafka.topic_id import (
     require_same_changelog,
     require_same_input,
 )
+from streamjobs.settings.load import settings_from
 
 
 def test_an_offsets_metadata_gives_the_changelogs_id_back() -> None:
@@ -43,6 +46,17 @@ def test_another_inputs_sentence_never_advises_to_forget_offsets() -> None:
         "job wrist: its states have learned from topic in, but [source] topic is in2, and states must not mix two topics. "
         "Give this job another [job] name, or set [source] topic back to in."
     )
+
+
+@pytest.mark.parametrize(("offset", "refused"), [(0, False), (1, True)])
+def test_a_start_that_learned_nothing_leaves_the_job_free_to_read_a_rekeyed_topic(offset: int, refused: bool) -> None:
+    settings = settings_from(
+        {"source": {"topic": "in", "fields": ["x"], "key": "id", "rekeyed": True}, "learner": {"name": "lms"}}
+    )
+    present = Origin("in.by-key", "i2", "c1")
+    commits = {TopicPartition("in", 0): OffsetAndMetadata(offset, Origin("in", "i1", "c1").metadata)}
+    problems = changelog_problems(settings, present, commits)
+    assert bool(problems) == refused and all("have learned from topic in, but" in one for one in problems)
 
 
 @pytest.mark.parametrize(("known", "present"), [("", "c1"), ("c1", ""), ("c1", "c1"), ("", MISSING)])

@@ -7,7 +7,9 @@ from matplotlib.figure import Figure
 
 from streamjobs import Job
 from streamjobs.errors import ConfigError
+from streamjobs.notebook.outputs import of_folder, of_topics
 from streamjobs.notebook.plots import KINDS, save
+from streamjobs.settings.broker import BrokerSection
 from tests.cli.jobs import command, job_file, jsonl, rows
 
 
@@ -73,6 +75,17 @@ def test_what_cannot_be_drawn_is_one_sentence(
 ) -> None:
     assert command("plot", words[0], folder / "job.toml", *words[1:]) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_outputs_that_a_job_does_not_send_say_how_it_would(folder: Path) -> None:
+    sinks = {"predictions": "imu.predictions", "dlq": "imu.dlq"}
+    for rows_of in (of_folder(folder / "out2", sinks), of_topics(BrokerSection(url="kafka://localhost:1"), sinks)):
+        with pytest.raises(ConfigError) as told:
+            rows_of("drift")
+        assert str(told.value) == (
+            "plot: this job sends no drift; it has predictions, dlq. To plot what it could send, name a topic in [sinks] "
+            "drift, or in the environment: STREAMJOBS_SINKS__DRIFT=NAME."
+        )
 
 
 def test_nothing_is_drawn_before_a_replay(folder: Path) -> None:

@@ -37,7 +37,7 @@ url = {broker}
 
 [source]
 topic = {topic}  # records are keyed by person, device or machine{key}
-format = "{format}"  # json | msgpack | raw
+format = "{format}"  # json | msgpack | raw | avro | protobuf
 {preset}{x}
 {time}
 {label}

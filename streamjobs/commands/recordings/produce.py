@@ -1,14 +1,22 @@
 """`produce`: sends recordings to the job's input topic."""
 
 import contextlib
+import itertools
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streamjobs.commands.console import PROGRESS_EVERY, AsJson, JobFile, Pace, note, say, show
 from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, KeyIs, Separator, Start, how_of, with_rate
+
+if TYPE_CHECKING:
+    from streamjobs.core.messages import Stored
+    from streamjobs.settings.composition import Composition
+
+LOOKED_AT = 100  # records of each recording, before the first is sent
 
 
 def add_to(app: typer.Typer) -> None:
@@ -45,12 +53,12 @@ def produce(
     again, samples that a key has had are skipped as duplicates by their event times.
     """
     from streamjobs.errors import ConfigError
-    from streamjobs.job_files import load_job
+    from streamjobs.job_files import read_job
     from streamjobs.kafka.send import PARTITIONERS, Sender
     from streamjobs.recordings.files import records_of
 
-    settings = load_job(job_file)
-    source = settings.source
+    composition = read_job(job_file)
+    settings, source = composition.settings, composition.settings.source
     if timestamps not in ("event", "now"):
         raise ConfigError(f"--timestamps must be 'event' or 'now'; got {timestamps!r}.")
     if partitioner not in PARTITIONERS:
@@ -71,7 +79,11 @@ def produce(
 
     for records in readers:
         with contextlib.closing(records):
-            sender.send(records, stamped=timed and timestamps == "event", speed=times, progress=progress)
+            first = list(itertools.islice(records, LOOKED_AT))
+            if (reason := _unusable(composition, first)) is not None:
+                note(f"warning: the job would make the first {len(first):,} records dead letters: {reason}")
+            everything = itertools.chain(first, records)
+            sender.send(everything, stamped=timed and timestamps == "event", speed=times, progress=progress)
     seconds = time.monotonic() - began
     if as_json:
         show(
@@ -86,6 +98,21 @@ def produce(
     say(f"{sender.acknowledged:,} records in {source.topic}, all acknowledged, in {seconds:.1f} s")
     if not sender.sent:
         note("no records: the files are empty")
+
+
+def _unusable(composition: "Composition", records: "Sequence[Stored]") -> str | None:
+    """Why the job can use none of them; None where it can use some, or where that cannot be told here."""
+    from streamjobs.core.decoding.time_units import job_decoder
+    from streamjobs.errors import SetupError
+
+    source = composition.settings.source
+    if not records or source.format in ("avro", "protobuf"):
+        return None
+    try:
+        decoded = job_decoder(composition, source, None)(records)
+    except SetupError:  # of keys on several partitions: what a worker finds in the topic
+        return None
+    return str(decoded.errors[0][1]) if len(decoded.errors) == len(records) else None
 
 
 def _speed(text: str) -> float | None:

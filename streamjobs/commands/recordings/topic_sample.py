@@ -36,10 +36,21 @@ def sample_of(broker: BrokerSection, topic: str, records: int, seconds: float) -
         rows = [(record, row) for record in found if isinstance(row := _decoded(decode, record.value), dict)]
         if 2 * len(rows) > len(found):
             return TopicSample([row for _, row in rows], name, [record.key for record, _ in rows], len(found) - len(rows))
+    if 2 * sum(_names_schema(record.value) for record in found) > len(found):
+        raise ConfigError(
+            f"topic {topic}: most of {len(found):,} values begin as those with a schema id do, and init reads JSON and "
+            "MessagePack; without --from-topic, init writes a job file in which [source] format = 'avro' or 'protobuf', "
+            "fields, time and [registry] url are then yours to set."
+        )
     raise ConfigError(
         f"topic {topic}: expected records that are objects in JSON or MessagePack, got others in most of {len(found):,} "
         "records; see [source] format for what else can be read."
     )
+
+
+def _names_schema(value: bytes | None) -> bool:
+    """Whether it begins with a byte 0 and an id in four bytes, as Confluent's serializers write it."""
+    return value is not None and len(value) > 5 and value[0] == 0 and value[1] == 0  # ids count from 1: the first byte is 0
 
 
 def _decoded(decode: Any, value: bytes | None) -> Any:

@@ -34,6 +34,6 @@ def plot(
     if source == "topics":
         rows = of_topics(composition.settings.broker, composition.sinks)
     else:
-        rows = of_folder(Path(source))
+        rows = of_folder(Path(source), composition.sinks)
     save(getattr(Plot(rows), what)(), output, "--output")
     note(f"drawn: {output}")

@@ -1,0 +1,37 @@
+"""What to type after `init`."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from streamjobs.recordings.guess import Guess
+
+
+def what_next(guessed: "Guess | None", file: Path, sample: Path | None, zone: str | None) -> str:
+    """The line that ends `init`; zone: of times that name none, where it is known."""
+    if guessed is not None and guessed.preset is not None and "sensors" in guessed.preset.source:
+        name = shlex.quote(str(file))
+        return f"wrote {file}. Next: streamjobs check {name}; streamjobs topics create {name}; streamjobs run {name}"
+    replay = ["streamjobs", "replay", str(file), "--input", str(sample) if sample is not None else "recording.csv"]
+    if guessed is not None and guessed.key is None and guessed.preset is not None and guessed.preset.export is not None:
+        replay += ["--key-from", "file"]
+    else:
+        replay += _key_words(guessed)
+    if guessed is not None and guessed.start_time is not None and guessed.rate is not None:
+        replay += ["--time", guessed.start_time]
+    first = "Next"
+    if guessed is not None and "fields" in guessed.choose:
+        first = "[source] still needs fields, or x and dim: look for 'choose' in it. Then"
+    elif guessed is not None and zone is None and "time_zone" in guessed.choose:
+        first = "[source] still needs time_zone: look for 'choose' in it. Then"
+    return f"wrote {file}. {first}: streamjobs check {shlex.quote(str(file))}; {shlex.join(replay)}"
+
+
+def _key_words(guessed: "Guess | None") -> list[str]:
+    """Whose the rows are: the key, or the first candidate; a recording without any is of one device."""
+    if guessed is None:
+        return ["--key", "KEY_COLUMN"]
+    if (key := guessed.key or next(iter(guessed.candidates.get("key", ())), None)) is not None:
+        return ["--key", key]
+    return ["--key-is", "me"] if "key" in guessed.choose else ["--key", "KEY_COLUMN"]
