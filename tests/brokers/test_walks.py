@@ -61,7 +61,7 @@ def read(broker: Broker, topic: str) -> list[Stored]:
 
 
 def test_a_phones_folder_becomes_a_running_activity_job(broker: Broker, tmp_path: Path) -> None:
-    sensor_logger(tmp_path / "walk-1", seconds=24)
+    sensor_logger(tmp_path / "walk-1", seconds=60)  # the head predicts when the learner has as many rows as it stores
     said = typed(walk("A phone's recording"), tmp_path, broker)
     settings = load_job(tmp_path / "walk.toml", {})
     assert settings.source.preset == "sensorlogger" and settings.source.label == "annotation"
