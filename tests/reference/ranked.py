@@ -52,7 +52,7 @@ class Chart:
         return np.array(self.cut[: blocks * length]).reshape(blocks, length).mean(axis=1)
 
     def shares(self) -> Array:
-        """For each power, variance of the mean of 2^k independent blocks to the largest of any number up to that."""
+        """For each power, by how much more the mean of its blocks varies than one of independent blocks."""
         found, v = np.ones(len(POWERS)), 1.0
         if self.of_errors and len(self.cut) // self.length:
             alone = np.var(self.means(self.length))
@@ -60,7 +60,7 @@ class Chart:
                 length = self.length << k
                 if length <= 512 and alone > 0 and len(self.cut) // length >= 32:
                     v = max(v, float(np.var(self.means(length)) / alone * 2**k))
-                found[k == REACH] = 1 / v
+                found[k == REACH] = 1 / (1 + 0.5 * (v - 1))
         return found
 
     @property
