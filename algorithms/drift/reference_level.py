@@ -33,7 +33,7 @@ class ReferenceLevelState(NamedTuple):
     step: int  # rows from one kept average to the next
     learned: int  # rows in the reference
     opened: int  # rows since an alarm that is open; 0: none is
-    since: int  # rows since the average was last about as usual; of an open alarm, below 0: rows that it is below `ends`
+    since: int  # rows since the average was last about as usual; while an alarm is open, rows that it has been below `ends`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +137,9 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, ends, rows):
         statistic = max(0.0, (now - mean[key]) / spread / limits[key, 0])
         is_open = opened[key] > 0
         alarm = not is_open and statistic >= 1.0
-        back = 1 - min(since[key], 0) if is_open and statistic < ends else 0  # rows in a row, with this one
+        back = since[key] + 1 if is_open and statistic < ends else 0
         still_open = alarm or (is_open and back * smoothing < BACK)
-        lasts = max(since[key], 0) + 1 if statistic > standing.STARTED else 0
+        lasts = (0 if is_open else since[key]) + 1 if statistic > standing.STARTED else 0
         before, after, changed, of_rows = np.nan, np.nan, np.nan, np.nan
         if alarm:
             before, changed = mean[key], float(lasts)
@@ -148,5 +148,5 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, ends, rows):
         report(features[n], 0.0 if is_open and not still_open else statistic, alarm, before, after)
         report_more(features[n], changed, still_open, True, 1.0, of_rows)
         if learn[n] & 1:
-            smooth[key], since[key] = now, -back if still_open and back > 0 else lasts
+            smooth[key], since[key] = now, back if still_open else lasts
             opened[key] = opened[key] + 1 if still_open else 0
