@@ -134,7 +134,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
     dim = X.shape[1]
     scaled, smoothed, white_row, white_smooth = np.empty(dim), np.empty(dim), np.empty(dim), np.empty(dim)
     values, raised, weighed = np.empty(CHARTS), np.empty((CHARTS, len(ranked.POWERS))), np.empty((CHARTS, ranked.WEIGHED))
-    room, factor = np.empty((dim, dim)), np.empty((dim, dim))
+    room, factor, whole = np.empty((dim, dim)), np.empty((dim, dim)), np.ones(len(ranked.POWERS))
     for n in range(len(X)):
         key, x = slots[n], X[n]
         if missing(x):
@@ -163,7 +163,8 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
         is_open, total, strongest, top, climbed = opened[key] > 0, 0.0, 0, -1.0, 0.0
         for k in range(CHARTS):
             draw = uniform(seeds[key], ranked.TIES + k, seen[key])
-            ranked.weigh(reference[k], marks[k], sums[k], scores[k], values[k], least, is_open, draw, raised[k], weighed[k])
+            of_chart = reference[k], marks[k], sums[k], scores[k]
+            ranked.weigh(*of_chart, values[k], least, is_open, draw, whole, raised[k], weighed[k])
             total += weighed[k, ranked.EVIDENCE] / CHARTS
             climbed = max(climbed, weighed[k, ranked.CLIMBED])
             if weighed[k, ranked.EVIDENCE] > top:
@@ -188,17 +189,19 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
         if not learn[n] & 1:
             continue
         seen[key] += 1
-        watched[key] += 1
+        keep = not (is_open or alarm)
+        watched[key] += keep
         begins_anew = (alarm and hold == 0) or (is_open and opened[key] >= most_open)
         for k in range(CHARTS):
-            ranked.push(levels[k], watched[key], values[k])
-            keep = not (is_open or alarm)
+            if keep:
+                ranked.push(levels[k], watched[key], values[k], ranked.FAR)
             ended = ranked.take(reference[k], marks[k], sums[k], scores[k], values[k], keep, raised[k], weighed[k])
             _follow(moved[k], scaled, ended)
             if begins_anew:
                 ranked.begin(marks[k], sums[k], scores[k], levels[k])
             elif alarm:
                 ranked.open_alarm(marks[k], sums[k], scores[k], k == strongest)
+                ranked.forget_levels(levels[k])
             elif is_open and not still_open:
                 ranked.forget(marks[k], sums[k], scores[k])
             elif not is_open:
@@ -213,7 +216,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
                 for j in range(dim):
                     moments[i, j] = 0.0
         elif alarm:
-            opened[key] = 1
+            opened[key], watched[key] = 1, 0
         elif is_open:
             opened[key] = opened[key] + 1 if still_open else 0
 

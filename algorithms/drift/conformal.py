@@ -1,9 +1,9 @@
 """Conformal Shiryaev-Roberts: alarms that keep a stated number of rows between false ones, whatever the distribution.
 
 Source: `ranked.py` says which; on one watched number.
-Symbols: p = p, f(p) = bet, R = scores, L = marks[BLOCK], c = rows_between.
+Symbols: p = p, f(p) = bet, R = scores, L = marks[BLOCK], s = shares, c = rows_between.
 Cost of a row: O(reference / L).  State: reference float32, and 47 numbers.
-Departs from the source: the reference is a window, L is estimated, and an alarm is not raised again while it is open.
+Departs from the source: the reference is a window, L and s are estimated, and an alarm is not raised again while it is open.
 One-sided: a rise of the watched number is drift, a fall is not.
 """
 
@@ -82,7 +82,7 @@ class Conformal(Learner):
 @compiled
 def _loop(work, slots, X, learn, features, rows_between, least, hold):
     all_reference, all_marks, all_sums, all_scores, all_levels, watched, opened, seeds, seen, _ = work
-    raised, weighed = np.empty(len(ranked.POWERS)), np.empty(ranked.WEIGHED)
+    raised, shares, weighed = np.empty(len(ranked.POWERS)), np.ones(len(ranked.POWERS)), np.empty(ranked.WEIGHED)
     for n in range(len(X)):
         key = slots[n]
         if not np.isfinite(X[n, 0]):
@@ -94,7 +94,9 @@ def _loop(work, slots, X, learn, features, rows_between, least, hold):
         # Judge the block that the row ends, if it does.
         is_open = opened[key] > 0
         draw = uniform(seeds[key], ranked.TIES, seen[key])
-        ranked.weigh(reference, marks, sums, scores, x, least, is_open, draw, raised, weighed)
+        if marks[ranked.ROWS] + 1 >= marks[ranked.BLOCK]:
+            ranked.share_out(levels, marks, watched[key], shares)
+        ranked.weigh(reference, marks, sums, scores, x, least, is_open, draw, shares, raised, weighed)
         statistic = weighed[ranked.CLIMBED] / ranked.CERTAIN if is_open else weighed[ranked.EVIDENCE] / rows_between
         alarm = not is_open and statistic >= 1.0
         before, after, since, ranked_among = np.nan, np.nan, np.nan, np.nan
@@ -111,11 +113,13 @@ def _loop(work, slots, X, learn, features, rows_between, least, hold):
         if not learn[n] & 1:
             continue
         seen[key] += 1
-        watched[key] += 1
-        ranked.push(levels, watched[key], x)
+        if not (is_open or alarm):
+            watched[key] += 1
+            ranked.push(levels, watched[key], x, ranked.NEAR)
         ranked.take(reference, marks, sums, scores, x, not (is_open or alarm), raised, weighed)
         if alarm and hold > 0:
-            opened[key] = 1
+            opened[key], watched[key] = 1, 0
+            ranked.forget_levels(levels)
             ranked.open_alarm(marks, sums, scores, True)
         elif alarm or (is_open and opened[key] >= most_open):  # what came is the new reference
             opened[key], watched[key] = 0, 0

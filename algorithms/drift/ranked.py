@@ -1,14 +1,21 @@
 """Shiryaev-Roberts on conformal p-values of block means: what the detectors that keep a stated number of alarms share.
 
 Source: Vovk, Gammerman, Shafer (2022), Algorithmic learning in a random world, ch. 8 (Shiryaev-Roberts of a conformal test
-martingale); Shin, Ramdas, Rinaldo (2022), E-detectors (the mean of several); blocks for autocorrelated values: ours.
-Symbols: p = p, f(p) = mean over POWERS of e p^(e-1), R <- (1 + R) e p^(e-1) = scores (one for each power), c = rows_between.
+martingale); Shin, Ramdas, Rinaldo (2022), E-detectors (the mean of several); blocks and shares, for correlated values: ours.
+Symbols: p = p, f(p) = mean over POWERS of e p^(e-1), R <- (1 + R) (e p^(e-1))^s = scores (one for each power), s = shares,
+c = rows_between.
 
 A chart is one row of each array below; a detector has one chart or several. Its values are averaged over blocks of L rows.
 The p-value of a block is its rank among the reference (the block means before it), ties broken by a draw that a replay
 repeats. L R grows by at most 1 a row on average while block means are exchangeable, so the mean over charts of L R comes to
 c only once in c rows. L is the least power of two from which on the means of neighbouring blocks are about uncorrelated.
 While an alarm is open the reference stands still, and the alarm ends when a CUSUM of log f(p) is back at 0.
+
+What is left of correlation is too weak from block to block to be seen, but a level that wanders slowly adds up, as the LS
+error's does of an extractor that goes on learning. Over the blocks in which a power collects its evidence the variance of
+the mean is then v times that of independent blocks. A sum of logarithms with v times the variance comes to v log c as often
+as an independent one comes to log c, so a power's bets count with a share, 1 / v at the least: the variances of bets rise by
+less than those of values, COUNTED (v - 1), as streams showed. s <= 1 keeps the bound on R.
 """
 
 import numpy as np
@@ -29,7 +36,10 @@ FIRST_LOOK, EVERY = 128, 256  # rows of the first estimate of L, and from one to
 MEMORY = 16_384  # rows that the variances go back
 CORRELATED = 0.15  # of neighbours, that is let pass
 LEAST_P, LARGEST = 1e-6, 3e38  # p-values are no less; block means are float32
-FAR, FARTHEST = 10.0, 1e150  # deviations at which values are cut for the estimate of L; and all values
+FAR, NEAR = 10.0, 3.0  # deviations at which values are cut for the levels, of charts and of errors
+FARTHEST = 1e150  # of all values
+REACH = (1, 2, 4, 5, 7, 9)  # 2^k blocks in which each power comes from nothing to about 10,000, where p-values are its own
+COUNTED = 0.5  # of v - 1; chosen on seeds 0 to 9 of `tests.paper drift_alarms`
 TIES = 1  # purpose of the draws; of chart k TIES + k
 CERTAIN = 1.5  # most that an open alarm's CUSUM remembers: 4.5 to 1
 HELD_OPEN = 16  # blocks, that an alarm may stay open at least
@@ -79,12 +89,12 @@ def p_value(reference: Array, held: int, value: float, draw: float) -> float:
 
 
 @compiled
-def bet(p: float, scores: Array, raised: Array) -> float:
+def bet(p: float, scores: Array, shares: Array, raised: Array) -> float:
     """raised = the scores after a block of this p-value; gives f(p)."""
     log_p, mean = np.log(p), 0.0
     for j in range(scores.size):
         gain = POWERS[j] * np.exp((POWERS[j] - 1.0) * log_p)
-        raised[j] = (1.0 + scores[j]) * gain
+        raised[j] = (1.0 + scores[j]) * (gain if shares[j] == 1.0 else gain ** shares[j])
         mean += gain / scores.size
     return mean
 
@@ -99,6 +109,7 @@ def weigh(
     least: int,
     is_open: bool,
     draw: float,
+    shares: Array,
     raised: Array,
     weighed: Array,
 ) -> None:
@@ -108,7 +119,7 @@ def weigh(
     weighed[P], weighed[CLIMBED] = 1.0, sums[CLIMB]
     if marks[ROWS] + 1 >= marks[BLOCK] and ready(marks, least):
         weighed[P] = p_value(reference, marks[HELD], block_mean(marks, sums, value), draw)
-        climbed = max(0.0, sums[CLIMB] + np.log(bet(weighed[P], scores, raised)))
+        climbed = max(0.0, sums[CLIMB] + np.log(bet(weighed[P], scores, shares, raised)))
         if is_open:  # a chart that did not alarm, or is back at 0, stays there
             climbed = min(climbed, CERTAIN) if sums[CLIMB] > 0.0 else 0.0
         weighed[CLIMBED] = climbed
@@ -164,10 +175,10 @@ def remember(reference: Array, marks: Array, value: float) -> None:
 
 
 @compiled
-def push(levels: Array, rows: int, value: float) -> None:
-    """The row's value into the variances of the means of 1, 2, 4 .. rows; `rows` counts it."""
+def push(levels: Array, rows: int, value: float, deviations: float) -> None:
+    """The row's value, cut at so many deviations, into the variances of the means of 1, 2, 4 .. rows; `rows` counts it."""
     if rows > LEAST_BLOCKS:
-        far = FAR * np.sqrt(levels[0, VARIANCE])
+        far = deviations * np.sqrt(levels[0, VARIANCE])
         value = min(max(value, levels[0, MEAN] - far), levels[0, MEAN] + far)
     count = rows
     for k in range(LEVELS):
@@ -181,6 +192,22 @@ def push(levels: Array, rows: int, value: float) -> None:
             return
         value = 0.5 * (value + level[PENDING])
         count //= 2
+
+
+@compiled
+def share_out(levels: Array, marks: Array, rows: int, shares: Array) -> None:
+    """The share of each power, by the levels that have LEAST_BLOCKS means; longer ones count as the last of these."""
+    first, v = 0, 1.0
+    while 1 << first < marks[BLOCK]:
+        first += 1
+    alone = levels[first, VARIANCE]
+    for k in range(1, LEVELS):
+        at = first + k
+        if at < LEVELS and alone > 0.0 and min(rows >> at, max(2 * LEAST_BLOCKS, MEMORY >> at)) >= LEAST_BLOCKS:
+            v = max(v, levels[at, VARIANCE] / alone * (1 << k))
+        for j in range(shares.size):
+            if REACH[j] == k:
+                shares[j] = 1.0 / (1.0 + COUNTED * (v - 1.0))
 
 
 @compiled
@@ -257,6 +284,12 @@ def begin(marks: Array, sums: Array, scores: Array, levels: Array) -> None:
     """A chart that knows nothing but its L."""
     marks[HELD], marks[OLDEST] = 0, 0
     forget(marks, sums, scores)
+    forget_levels(levels)
+
+
+@compiled
+def forget_levels(levels: Array) -> None:
+    """The variances begin anew: those before and after a change would tell of one value that wanders."""
     for k in range(LEVELS):
         for j in range(3):
             levels[k, j] = 0.0

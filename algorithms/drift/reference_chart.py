@@ -43,6 +43,7 @@ QUARTERS = 4
 GROWS = 1.5  # rows of a whitener to those of the next, while the reference lasts
 MOST_MEANS, MOST_ROWS = 25.0, 3.0  # limits are no further above what is usual, no more times it; so far off always alarms
 HEAVY = (6, 4)  # exceedances that count at most: lengths of rows have heavier tails than averages
+MANY, HEAVY_OF_MANY = 16, 3  # columns from which on any may be far, which few hundred averages show too late; and of those
 LEAST_SHARE = 0.92  # of the first column's shift, for another to be named
 
 
@@ -317,7 +318,8 @@ def _limit(kept, held, mean, moments, learned, used, whitener, numbers, limits, 
             else:
                 series[m] = kept[m, dim]
             total += series[m] / (held - begin)
-        limit, known = standing.limit_of(series[begin:held], each, of_average, charts * rows_between, HEAVY[k], room)
+        heavy = HEAVY_OF_MANY if k == MEANS and columns >= MANY else HEAVY[k]
+        limit, known = standing.limit_of(series[begin:held], each, of_average, charts * rows_between, heavy, room)
         if k == MEANS:
             limit *= standing.widened(independent, columns)
         most = total + MOST_MEANS if k == MEANS else total * MOST_ROWS

@@ -19,6 +19,7 @@ from algorithms.drift import standing
 from algorithms.drift.report import LONG_COLUMNS, report, report_more, watches_one
 
 MOST = 4.0  # deviations: a level so much higher alarms, also after a reference too short to say how rare that is
+BACK = 5.0  # times the average's memory: rows below `ends` in a row that end an alarm, so that a slow rise is one alarm
 HEAVY = 5  # exceedances that count at most: errors have heavier tails than averages of columns
 
 
@@ -32,14 +33,15 @@ class ReferenceLevelState(NamedTuple):
     step: int  # rows from one kept average to the next
     learned: int  # rows in the reference
     opened: int  # rows since an alarm that is open; 0: none is
-    since: int  # rows since the average was last about as usual
+    since: int  # rows since the average was last about as usual; while an alarm is open, rows that it has been below `ends`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceLevel(Learner):
     """Finds that values are higher than in the first `rows`, and goes on saying so until they are back.
 
-    statistic: the average above the mean, from 1 on an alarm, which ends below `ends`. 0 while the reference lasts.
+    statistic: the average above the mean, from 1 on an alarm, which ends after 5 / smoothing rows below `ends`. 0 while the
+    reference lasts.
 
     >>> detector, random = ReferenceLevel(rows=400), np.random.default_rng(0)
     >>> values = random.normal(size=(2000, 1)) + 2.0 * (np.arange(2000) >= 1000)[:, None]
@@ -56,7 +58,7 @@ class ReferenceLevel(Learner):
     rows_between: float = 10_000.0  # from one false alarm to the next, on average at least
     rows: int = 400  # of the reference; 0: as long as rows teach the head's bit, as [drift] reference says
     smoothing: float = 0.1  # in (0, 1]; weight of a row in the moving average
-    ends: float = 0.2  # of the limit, below which an alarm is over
+    ends: float = 0.2  # of the limit; an alarm is over after 5 / smoothing rows in a row below it
 
     def __post_init__(self) -> None:
         standing.check_settings(self, self.rows_between, self.rows, self.smoothing, self.ends)
@@ -135,8 +137,9 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, ends, rows):
         statistic = max(0.0, (now - mean[key]) / spread / limits[key, 0])
         is_open = opened[key] > 0
         alarm = not is_open and statistic >= 1.0
-        still_open = alarm or (is_open and statistic >= ends)
-        lasts = since[key] + 1 if statistic > standing.STARTED else 0
+        back = since[key] + 1 if is_open and statistic < ends else 0
+        still_open = alarm or (is_open and back * smoothing < BACK)
+        lasts = (0 if is_open else since[key]) + 1 if statistic > standing.STARTED else 0
         before, after, changed, of_rows = np.nan, np.nan, np.nan, np.nan
         if alarm:
             before, changed = mean[key], float(lasts)
@@ -145,5 +148,5 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, ends, rows):
         report(features[n], 0.0 if is_open and not still_open else statistic, alarm, before, after)
         report_more(features[n], changed, still_open, True, 1.0, of_rows)
         if learn[n] & 1:
-            smooth[key], since[key] = now, lasts
+            smooth[key], since[key] = now, back if still_open else lasts
             opened[key] = opened[key] + 1 if still_open else 0

@@ -30,6 +30,7 @@ MIRROR = {"field": "side", "when": 1, "columns": ["ax"]}
 PAGE_HINKLEY = {"detector": "page_hinkley"}
 SMALL = {"rank": 3, "seed_size": 6, "budget": 8}
 MOMENTS = (2, 7, 25, 60)  # records of a key after which its state is kept
+OF_REFERENCE = (7, 80, 120, 190)  # of one with a reference: in both halves of it, at its end, after it
 
 # What a decoder of records must do: named fields, x as a list, labels that come late, paths into a record.
 OF_RECORDS: tuple[dict[str, Any], ...] = (
@@ -60,6 +61,17 @@ OF_STATES: tuple[dict[str, Any], ...] = (
         "learner": {"name": "klms", "budget": 8},
         "head": None,
         "drift": {"watch": "loss", "detector": {"name": "conformal", "least": 2, "reference": 20}},
+    },
+    {
+        "window": None,
+        "head": None,
+        "drift": {
+            "watch": ["columns", "ls_error"],
+            "reference": "first 120 rows",
+            "false_alarms": "1 per 20 rows",
+            "extractor": {"name": "last_points", "rank": 3},
+        },
+        "sinks": {"drift": "rows", "alarms": "alarms"},
     },
     {"window": None, "learner": {"name": "exkrls", "budget": 8, "transition": 0.9999}, "head": None, "drift": None},
     {"learner": {"name": "ald", "budget": 8}, "head": {"name": "gated_rls"}, "scaling": {"unit_norm": True}},
@@ -183,14 +195,15 @@ def moments(form: str, which: int) -> tuple[bytes, ...]:
     if form == "state" and which == REPLACES:
         return moments(form, STANDS_ON)
     job = stateful(which) if form == "state" else job_for(form, which)
-    live = Live(job, lambda key: None)
+    live, drift = Live(job, lambda key: None), job.settings.drift
+    at = MOMENTS if drift is None or drift.reference is None else OF_REFERENCE
     if form == "state" and which == STANDS_ON:
         records = [one for one in late_labels(samples(300)) if one.key == b"p1"]
     else:
-        records = good(job, 0, MOMENTS[-1])
+        records = good(job, 0, at[-1])
     kept, begin = [], 0
-    for moment in MOMENTS:
-        end = len(records) * moment // MOMENTS[-1]
+    for moment in at:
+        end = len(records) * moment // at[-1]
         applied(job, live, records[begin:end])
         kept += [data for key, data in live.snapshots() if key == records[0].key]
         begin = end

@@ -74,6 +74,28 @@ def test_no_more_false_alarms_than_stated(name: str, memory: float) -> None:
     assert alarms <= 1.3 * rows / 1000
 
 
+def test_a_level_that_wanders_too_little_for_blocks_keeps_the_stated_number() -> None:
+    """As of an extractor that goes on learning: a twelfth of the variance lasts for ten rows. What is allowed is chance."""
+    alarms = rows = 0
+    for seed in range(5):
+        levels = 0.3 * correlated(20_000, 1, seed=300 + seed, memory=0.9)
+        values = np.exp(correlated(20_000, 1, seed=200 + seed, memory=0.0) + levels)
+        alarms += int(watch(learner_from("conformal", {"rows_between": 5000.0}), values, seed)[:, ALARM].sum())
+        rows += len(values)
+    print(f"{5000 * alarms / rows:.2f} false alarms in 5000 rows")
+    assert alarms <= 1.3 * rows / 5000
+
+
+@pytest.mark.parametrize(("name", "lasts"), [("conformal", 300), ("conformal", 20_000), ("column_chart", 300)])
+def test_every_change_is_found_and_not_the_first_alone(name: str, lasts: int) -> None:
+    """Changes that were told do not count as correlation, which would make blocks, and delays, too long for the next."""
+    rows, changes = correlated(12_000, 1 if name == "conformal" else 3, seed=7, memory=0.0), (2000, 5000, 8000)
+    for at in changes:
+        rows[at : at + lasts, 0] += 1.5 if name == "conformal" else 3.0
+    alarms = np.flatnonzero(watch(learner_from(name, {}), rows)[:, ALARM])
+    assert all(((alarms >= at) & (alarms < at + 100)).any() for at in changes), alarms
+
+
 def test_an_alarm_says_since_when_and_is_not_raised_again_while_it_is_open() -> None:
     values = correlated(3000, 1, seed=0, memory=0.0)
     values[2000:2100] += 4.0

@@ -6,14 +6,15 @@ from algorithms.common.protocol import Array
 from algorithms.common.randomness import uniform
 
 POWERS = np.array([0.1, 0.2, 0.35, 0.5, 0.7, 0.9])
+REACH = np.array([1, 2, 4, 5, 7, 9])
 CERTAIN = 1.5
 
 
 class Chart:
     """One watched statistic: its blocks, the reference, the evidence."""
 
-    def __init__(self, number: int, size: int, least: int) -> None:
-        self.number, self.size, self.least = number, size, least
+    def __init__(self, number: int, size: int, least: int, of_errors: bool) -> None:
+        self.number, self.size, self.least, self.of_errors = number, size, least, of_errors
         self.length, self.known = 1, False
         self.begin()
 
@@ -41,19 +42,36 @@ class Chart:
         above, equal = (reference > mean).sum(), (reference == mean).sum()
         self.p = max(1e-6, float((above + draw * (equal + 1)) / (len(reference) + 1))) if equal < len(reference) else 1.0
         bets = POWERS * self.p ** (POWERS - 1)
-        self.raised = (1 + self.scores) * bets
+        self.raised = (1 + self.scores) * bets ** self.shares()
         self.climbed = max(0.0, self.climb + float(np.log(bets.mean())))
         if is_open:
             self.climbed = min(self.climbed, CERTAIN) if self.climb > 0 else 0.0
+
+    def means(self, length: int) -> Array:
+        blocks = len(self.cut) // length
+        return np.array(self.cut[: blocks * length]).reshape(blocks, length).mean(axis=1)
+
+    def shares(self) -> Array:
+        """For each power, by how much more the mean of its blocks varies than one of independent blocks."""
+        found, v = np.ones(len(POWERS)), 1.0
+        if self.of_errors and len(self.cut) // self.length:
+            alone = np.var(self.means(self.length))
+            for k in range(1, 10):
+                length = self.length << k
+                if length <= 512 and alone > 0 and len(self.cut) // length >= 32:
+                    v = max(v, float(np.var(self.means(length)) / alone * 2**k))
+                found[k == REACH] = 1 / (1 + 0.5 * (v - 1))
+        return found
 
     @property
     def evidence(self) -> float:
         return float(self.raised.mean() * self.length)
 
     def take(self, value: float, keep: bool) -> None:
-        far = 10 * np.std(self.cut) if len(self.cut) >= 32 else np.inf
-        middle = np.mean(self.cut) if self.cut else 0.0
-        self.cut.append(float(np.clip(value, middle - far, middle + far)))
+        if keep:
+            far = (3 if self.of_errors else 10) * np.std(self.cut) if len(self.cut) >= 32 else np.inf
+            middle = np.mean(self.cut) if self.cut else 0.0
+            self.cut.append(float(np.clip(value, middle - far, middle + far)))
         self.block.append(value)
         self.since.append(value)
         if len(self.block) < self.length:
@@ -71,8 +89,7 @@ class Chart:
             return
         length, without, looked = 1, 0, 1
         while rows // looked >= 32 and without < 2 and looked < 512:
-            one, two = ([np.mean(self.cut[i : i + m]) for i in range(0, rows - m + 1, m)] for m in (looked, 2 * looked))
-            correlation = 2 * np.var(two) / np.var(one) - 1
+            correlation = 2 * np.var(self.means(2 * looked)) / np.var(self.means(looked)) - 1
             looked, without = 2 * looked, without + 1
             if correlation > 0.15 + (3 if without > 1 else 1) / np.sqrt(rows // (looked // 2)):
                 length, without = looked, 0
@@ -95,7 +112,7 @@ class Charts:
     """Several charts with one stated number of rows between false alarms."""
 
     def __init__(self, charts: int, *, rows_between: float, reference: int, least: int, hold: int) -> None:
-        self.charts = [Chart(k, reference, least) for k in range(charts)]
+        self.charts = [Chart(k, reference, least, of_errors=charts == 1) for k in range(charts)]
         self.rows_between, self.hold = rows_between, hold
         self.opened = 0
 
@@ -127,6 +144,7 @@ class Charts:
             elif alarm:
                 chart.forget()
                 chart.climb = CERTAIN if k == strongest else 0.0
+                chart.cut = []
             elif is_open and not still_open:
                 chart.forget()
             elif not is_open:

@@ -88,19 +88,19 @@ def reference_level(values: Array, *, rows: int, rows_between: float, smoothing:
     most = max(most * np.sqrt(widened(independent, 1)), 0.1)
     promised = known > 0 and independent >= 4 and most <= 4
     most = min(most, 4.0)
-    told, now, is_open, since = (
-        [(0, 0, np.nan, np.nan, np.nan, 0, 0, 1, np.nan)] * rows,
-        averages(learned, smoothing)[-1],
-        False,
-        0,
-    )
+    told, now = [(0, 0, np.nan, np.nan, np.nan, 0, 0, 1, np.nan)] * rows, averages(learned, smoothing)[-1]
+    is_open, since, back = False, 0, 0
     for x in values[rows:]:
         now = now + smoothing * (np.clip(x, mean - CLIP * spread, mean + CLIP * spread) - now)
         statistic = max(0.0, (now - mean) / spread / most)
-        alarm, is_open, said = _row(statistic, is_open, ends)
+        back = back + 1 if is_open and statistic < ends else 0
+        alarm, was_open = not is_open and statistic >= 1, is_open
+        is_open = alarm or (is_open and back < 5 / smoothing)
+        said = 0.0 if was_open and not is_open else statistic
         since = since + 1 if statistic > 0.25 else 0
         more = (mean, mean + (now - mean) / (1 - (1 - smoothing) ** since), since) if alarm else (np.nan, np.nan, np.nan)
         told.append((said, alarm, *more, is_open, 1, 1, (rows if promised else -rows) if alarm else np.nan))
+        since = 0 if is_open else since
     return np.array(told, float)
 
 
@@ -140,9 +140,8 @@ def reference_chart(X: Array, *, rows: int, rows_between: float, smoothing: floa
     independent = rows * columns / sum(memory(kept[:, i], spread[i], rows) for i in np.flatnonzero(used))
     charts = 2 if used.all() else 1
     series = [_length(((kept - mean) / spread)[:, used], of_used, shrink), kept_rows[len(at) // 2 :]][:charts]
-    limits = [
-        limit(one, each, 1 / smoothing, charts * rows_between, most) for one, most in zip(series, (6, 4), strict=False)
-    ]
+    heavy = (3 if columns >= 16 else 6, 4)
+    limits = [limit(one, each, 1 / smoothing, charts * rows_between, most) for one, most in zip(series, heavy, strict=False)]
     wanted = [limits[0][0] * widened(independent, columns), *(value for value, _ in limits[1:])]
     usual = [one.mean() for one in series]
     most = [max(0.1, min(one, far)) for one, far in zip(wanted, (usual[0] + 25, 3 * usual[-1]), strict=False)]
