@@ -62,6 +62,12 @@ def test_an_old_java_is_refused_with_its_version(monkeypatch: pytest.MonkeyPatch
         jars.fetch_jars()
 
 
+def test_options_in_the_environment_need_no_other_class_data_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = jars.archive()
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dof.this.run=1")
+    assert jars.archive() == usual
+
+
 def _fake_java(folder: Path, version: str) -> None:
     java = folder / "java"
     java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
@@ -78,8 +84,7 @@ def test_a_detached_broker_outlives_its_starter_and_keeps_its_data(
     prepare()
     shared, own = jars.home(), tmp_path / "cache" / jars.home().name
     own.mkdir(parents=True)
-    for name in ("libs", jars.archive().name):  # neither Maven nor the archive again
-        (own / name).symlink_to(shared / name)
+    (own / "libs").symlink_to(shared / "libs")  # Maven is not needed again
     monkeypatch.setenv("STREAMJOBS_CACHE", str(own.parent))
     port = free_port()
     script = f"from streamjobs.kafka.devbroker import detached; print(detached.start({port}))"

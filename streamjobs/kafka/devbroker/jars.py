@@ -116,4 +116,6 @@ def locked() -> Iterator[None]:
 
 
 def _java_version() -> str:
-    return subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr.strip()
+    """What Java prints about itself, without the options it takes from the environment, which it names first."""
+    printed = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
+    return "\n".join(line for line in printed.strip().splitlines() if not line.startswith("Picked up "))
