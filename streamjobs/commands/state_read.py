@@ -181,7 +181,7 @@ def _print_lines(lines: "list[Summary]", keys: int, size: int, limit: int, as_js
         if line.problem is not None:
             note(line.problem)
     more = f", {len(listed):,} shown" if len(listed) < keys else ""
-    say(f"{keys:,} keys, {readable(size)}{more}")
+    say(f"{keys:,} {'key' if keys == 1 else 'keys'}, {readable(size)}{more}")
 
 
 def _row(line: "Summary") -> tuple[Any, ...]:
@@ -272,7 +272,7 @@ def _print_details(about: dict[str, Any]) -> None:
         )
         say(f"  bandwidth  of {name}: {told}")
     for name, fields in about["drift"].items():
-        text = ", ".join(f"{field} {value:.4g}" for field, value in fields.items() if value is not None)
+        text = ", ".join(f"{field} {value:.4g}" for field, value in fields.items() if value is not None and field != "seed")
         say(f"  {name:<10} {text}")
     say()
     rows = [
