@@ -3,6 +3,7 @@
 import json
 import time
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
@@ -89,6 +90,9 @@ def run_through_kills(make_job: MakeJob, *, records: int, kills: int, keys: int 
     assert {(one.key, one.partition) for one in copies} == {(one.key, murmur2(one.key or b"", PARTITIONS)) for one in sent}
     assert len(list(job.read(job.input))) > len(copies), "what the killed ones had written is there, and does not count"
     verify_order(copies, originals)
+    behind = furthest_behind((one.partition, one.timestamp) for one in copies)
+    own = furthest_behind((one.partition(), one.timestamp()[1]) for one in originals if b"key-" in one.value())
+    assert behind <= own, "partitions are copied side by side in time, however each of them is read"
     letters = job.sink("dlq", committed_only=True)
     assert sorted(dict(one.headers())["streamjobs-error-reason"] for one in letters) == [b"malformed", b"no_key"]
     assert {one.key() for one in letters} == {None, b"own"}
@@ -99,6 +103,16 @@ def run_through_kills(make_job: MakeJob, *, records: int, kills: int, keys: int 
     assert len(job.sink("dlq", committed_only=True)) == len(letters), "the worker had none"
     assert without_offsets(job.snapshots()) == keyed_from_the_start(job, [*sent, *flush])
     assert job.snapshots() == replayed(job.core, copies).snapshots
+
+
+def furthest_behind(records: Iterable[tuple[int, int]]) -> int:
+    """By how many milliseconds a record is older than one before it in its partition, at most; of (partition, timestamp)."""
+    newest: dict[int, int] = {}
+    behind = 0
+    for partition, at in records:
+        newest[partition] = max(newest.get(partition, at), at)
+        behind = max(behind, newest[partition] - at)
+    return behind
 
 
 def verify_order(copies: list[Stored], originals: list[object]) -> None:

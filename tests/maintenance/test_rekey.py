@@ -8,7 +8,7 @@ from streamjobs.errors import ConfigError, SetupError
 from streamjobs.kafka import groups, topics
 from streamjobs.kafka.acls import rights
 from streamjobs.maintenance import rekey
-from streamjobs.maintenance.rekey_writer import Topics
+from streamjobs.maintenance.rekey.writer import Topics
 from tests.core.streams import settings
 
 SOURCE = {"topic": "imu", "fields": ["ax", "ay", "az"], "time": "ts", "label": "activity", "key": "device.id"}

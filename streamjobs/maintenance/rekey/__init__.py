@@ -6,7 +6,8 @@ the transactional producer TOPIC.by-key fences whoever had it before, and ends w
 after that. Of two processes the later one goes on, the other ends.
 
 A copy is its record with another key: value, headers and timestamp are the same. Its partition is the key's by murmur2.
-Records of one key and one partition of the input keep their order.
+Records of one key and one partition of the input keep their order; those of several partitions are copied in the order of
+their timestamps. A partition that has more to read, and gives nothing for ten seconds, is not waited for any longer.
 
 Group and producer are named for the copy, not for the job: of several jobs that read it, one at a time writes it.
 
@@ -36,13 +37,17 @@ from streamjobs.kafka.authorization import missing_rights
 from streamjobs.kafka.patches import decompression
 from streamjobs.kafka.topic_id import topic_ids
 from streamjobs.maintenance import changelog_edit
-from streamjobs.maintenance.rekey_writer import METADATA_EVERY_MS, Topics, Writer
+from streamjobs.maintenance.rekey.in_time_order import InTimeOrder
+from streamjobs.maintenance.rekey.writer import METADATA_EVERY_MS, Topics, Writer
 from streamjobs.schema_registry.lookup import ready_now
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import CLOSE_WITHIN
 from streamjobs.worker.outbox import Fields
 
 TELL_EVERY = 5.0  # seconds between two lines of progress
+MOST_WAITING = 20_000  # records of all partitions that wait for older ones of another
+LEAST_WAITING = 200  # of a partition
+WAITS = 10.0  # seconds for a partition that has more to read and gives nothing
 
 
 class Progress(NamedTuple):
@@ -193,6 +198,8 @@ class _Copy:
         self.next = dict(starts)  # offset of each partition
         self.partitions = known.source_partitions
         self.copied = self.letters = 0
+        self._waiting = InTimeOrder()
+        self._gave: dict[int, float] = {}  # time.monotonic() at which each partition last gave something, or had nothing
         self._pending = 0  # records of the open transaction
         self._since = 0.0  # time.monotonic() of its first one
         self._schemas, self._keyed = schemas, key_reader(settings.source, schemas)
@@ -203,9 +210,11 @@ class _Copy:
         at_once = min(reader.MAX_AT_ONCE, self.settings.state.checkpoint_records)
         told_at, told = time.monotonic(), 0
         while not stop.is_set():
-            polled = await self.consumer.getmany(timeout_ms=reader.POLL_MS, max_records=at_once)
+            polled = await self.consumer.getmany(*self._with_room(), timeout_ms=reader.POLL_MS, max_records=at_once)
             for place, records in ((place, records) for place, records in polled.items() if records):
-                await self._take(place.partition, records)
+                await self._arrived(place.partition, records)
+            if records := self._waiting.take(self._unread(ends)):
+                await self._copy(records)
             if self._pending and self._due():
                 await self._commit()
             if once and all(self._position(place.partition) >= end for place, end in ends.items()):
@@ -228,6 +237,7 @@ class _Copy:
         """Continue behind what is committed, else at the first record. Raises SetupError for offsets behind the end."""
         places = [Place(self.known.source, number) for number in range(self.partitions)]
         self.consumer.assign(places)
+        self._waiting.clear()  # it is read again
         first, ends = await self.consumer.beginning_offsets(places), await self.consumer.end_offsets(places)
         for place in places:
             start = self.next.get(place.partition, first[place])
@@ -242,7 +252,31 @@ class _Copy:
             self.consumer.seek(place, self.next[place.partition])
 
     def _position(self, number: int) -> int:
-        return max(self.next[number], reader.position_of(self.consumer, Place(self.known.source, number)))
+        """The offset behind what was copied."""
+        first = self._waiting.first(number)
+        return max(self.next[number], self._read(number)) if first is None else first
+
+    def _read(self, number: int) -> int:
+        return reader.position_of(self.consumer, Place(self.known.source, number))
+
+    def _with_room(self) -> list[Place]:
+        """Partitions to read from; one of those that others wait for is always among them."""
+        most = max(LEAST_WAITING, MOST_WAITING // self.partitions)
+        numbers = [number for number in range(self.partitions) if self._waiting.count(number) < most]
+        return [Place(self.known.source, number) for number in numbers]
+
+    def _unread(self, ends: Mapping[Place, int]) -> list[int]:
+        """Partitions with more to read, which may be older than what the others gave; not those that give nothing."""
+        now, unread = time.monotonic(), []
+        for number in range(self.partitions):
+            place = Place(self.known.source, number)
+            stable = self.consumer.last_stable_offset(place)
+            end = max(ends.get(place, 0), self.consumer.highwater(place) or 0 if stable in (None, -1) else stable)
+            if self._read(number) >= end or self._waiting.count(number):
+                self._gave[number] = now
+            if self._read(number) < end and now - self._gave.setdefault(number, now) < WAITS:
+                unread.append(number)
+        return unread
 
     async def _take_new_partitions(self) -> None:
         there = len(self.consumer.partitions_for_topic(self.known.source) or ())
@@ -265,22 +299,26 @@ class _Copy:
                 "raise its retention.ms"
             )
 
-    async def _take(self, number: int, records: Sequence[Record]) -> None:
-        """Hand the copies, or the dead letters, to the producer."""
+    async def _arrived(self, number: int, records: Sequence[Record]) -> None:
         expected = self._expected.get(number, records[0].offset)
         if records[0].offset > expected:  # markers and compacted records leave gaps too: those are no loss
             place = Place(self.known.source, number)
             self._warn_of_deleted(number, expected, (await self.consumer.beginning_offsets([place]))[place])
         self._expected[number] = records[-1].offset + 1
+        self._waiting.add(number, records)
+
+    async def _copy(self, records: Sequence[Record]) -> None:
+        """Hand the copies, or the dead letters, to the producer."""
         if self._schemas is not None:
             records = await asyncio.to_thread(ready_now, self.settings, self._schemas, records)
         by_partition: dict[int, list[Fields]] = {}
-        letters: list[Fields] = []
+        letters: dict[int, list[Fields]] = {}
         for record in records:
             one = self._keyed(record)
             problem = refusal(one, self.settings.source)
             if problem is not None:
-                letters.append(dead_letter(one, problem))
+                place = record.partition % self.known.letters_partitions
+                letters.setdefault(place, []).append(dead_letter(one, problem))
             else:
                 assert one.key is not None
                 fields = ("", one.key, one.value, one.timestamp, list(one.headers))
@@ -289,11 +327,12 @@ class _Copy:
             self._since = time.monotonic()
         for partition, copies in by_partition.items():
             await self.writer.send(self.known.target, partition, copies)
-        if letters:
-            await self.writer.send(self.known.letters, number % self.known.letters_partitions, letters)
+        for partition, refused in letters.items():
+            await self.writer.send(self.known.letters, partition, refused)
+        count = sum(map(len, letters.values()))
         self._pending += len(records)
-        self.copied += len(records) - len(letters)
-        self.letters += len(letters)
+        self.copied += len(records) - count
+        self.letters += count
 
     async def _commit(self) -> None:
         moved = {number: self._position(number) for number in range(self.partitions)}
