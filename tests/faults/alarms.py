@@ -15,7 +15,7 @@ from tests.faults.processes import wait_for_crash
 CHART = {"name": "column_chart", "learn": 20, "least": 5, "reference": 40, "hold": 20}
 DRIFT = {"watch": "columns", "false_alarms": "1 per 200 rows", "detector": CHART}
 QUIET, LASTS = 160, 40  # rows of a key before its first change, and from one to the next
-CRASHES = 3
+CRASHES, MOST_CRASHES = 3, 12  # right after alarms, and all
 AT_STAKE = 10_000  # records that wait for the worker which crashes: each key has a change among them
 
 
@@ -39,12 +39,14 @@ def _interrupted(case: Case, fault: str = "") -> None:
     until(lambda: _sent(case, topic) > 0, "the first alarms", 180)
     case.stop_worker(worker)
     case.killed = True
-    for _ in range(CRASHES):
+    told_in = []  # of each crash: alarms that were sent before it
+    while sum(map(bool, told_in)) < CRASHES:
+        assert len(told_in) < MOST_CRASHES, f"alarms sent before each of {MOST_CRASHES} crashes: {told_in}"
         before = _sent(case, topic)
         until(lambda: job.lag() > AT_STAKE, "records with changes", 180)
         worker = case.start_worker("a", static=True, program=crash)
-        wait_for_crash(worker, "outputs")
-        assert _sent(case, topic) > before, "no alarm was sent before the crash"
+        wait_for_crash(worker, "outputs")  # on a busy machine perhaps before the first alarm
+        told_in.append(_sent(case, topic) - before)
     case.run_worker("a", static=True, program=plain)
     finish(case)
     job.wait_for_markers()
