@@ -1,66 +1,13 @@
 """`init --sample` on the files newcomers have: what it guesses, what it leaves to them to choose, what it refuses."""
 
-import csv
 import json
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 from streamjobs.errors import ConfigError
 from streamjobs.job_files import load_job, read_table
+from tests.cli.init_told import as_csv, noise, random, table
 from tests.cli.jobs import START, command, jsonl, rows
-
-N = 60  # rows; enough to tell a rate and what only rises
-
-
-def noise(*names: str, n: int = N) -> list[dict[str, Any]]:
-    X = np.random.default_rng(2).normal(size=(n, len(names)))
-    return [dict(zip(names, x, strict=True)) for x in X.round(3).tolist()]
-
-
-def table(n: int = N, **columns: Any) -> list[dict[str, Any]]:
-    """Rows with a column for each keyword: a function of the row's number, or one value for all rows."""
-    return [{name: made(i) if callable(made) else made for name, made in columns.items()} for i in range(n)]
-
-
-def random(i: int) -> float:
-    return round(float(np.random.default_rng(i + 7).normal()), 3)
-
-
-def as_csv(path: Path, made: list[dict[str, Any]], delimiter: str = ",") -> Path:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(made[0]), delimiter=delimiter)
-        writer.writeheader()
-        writer.writerows(made)
-    return path
-
-
-class Told:
-    """What `init` of a sample did: its code, its lines and the job file."""
-
-    def __init__(self, folder: Path, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.file = folder / "job.toml"
-        self.code = command("init", self.file, "--sample", sample)
-        out, err = capsys.readouterr()
-        self.out, self.lines = out, err.splitlines()
-        self.text = self.file.read_text() if self.file.exists() else ""
-
-    @property
-    def source(self) -> dict[str, Any]:
-        """[source] as it is written."""
-        source: dict[str, Any] = read_table(self.file)["source"]
-        return source
-
-    def says(self, *parts: str) -> bool:
-        """Whether one line has all of these parts."""
-        return any(all(part in line for part in parts) for line in self.lines)
-
-
-@pytest.fixture
-def told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    return lambda sample: Told(tmp_path, sample, capsys)
 
 
 def test_plain_noise_is_x_and_key_time_and_label_are_left_to_the_user(tmp_path, told):
@@ -151,27 +98,6 @@ def test_a_time_never_becomes_a_field(tmp_path, told, name):
     assert found.says(f"left out of x: {name}: a time, by its name")
 
 
-def test_semicolons_and_decimal_commas_are_read_and_told(tmp_path, told):
-    (tmp_path / "a.csv").write_text("a;b;c\n1,5;2,5;3\n")
-    found = told(tmp_path / "a.csv")
-    assert found.source["fields"] == ["a", "b", "c"]
-    assert found.lines[0] == f"{tmp_path}/a.csv: read as CSV with semicolons between cells; decimal commas"
-
-
-def test_decimal_commas_between_commas_are_refused_with_their_line(tmp_path, told):
-    (tmp_path / "a.csv").write_text("a,b\n1,2\n1,5,2,5\n")
-    assert told(tmp_path / "a.csv").lines == [
-        f"{tmp_path}/a.csv line 3: expected 2 cells as in the first line, got 4; commas stand between cells, and a decimal "
-        "comma must be a point."
-    ]
-    (tmp_path / "b.csv").write_text('a,b\n"1,5",2.5\n"2,5",3.5\n')
-    found = told(tmp_path / "b.csv")
-    assert found.says("left out of x: a: numbers with a decimal comma, such as '1,5'; write a point")
-    found.file.unlink()
-    (tmp_path / "c.csv").write_text('a,b\n"1,5",x\n"2,25",y\n')
-    assert told(tmp_path / "c.csv").says("read as CSV with commas between cells; decimal commas")
-
-
 def test_iso_times_are_times(tmp_path, told):
     found = told(as_csv(tmp_path / "a.csv", table(Time=lambda i: f"2026-01-01T00:00:{i:02}Z", pump="p1", a=random)))
     assert found.source["fields"] == ["a"] and found.source["time"] == "Time" and "time_unit" not in found.source
@@ -191,18 +117,6 @@ def test_of_iso_times_without_a_zone_the_zone_is_to_be_chosen(tmp_path, told):
 def test_other_texts_are_no_times(tmp_path, told):
     found = told(jsonl(tmp_path / "c.jsonl", table(time=lambda i: f"00:00:{i:02}", a=random)))
     assert found.says("choose: time: 'time' holds texts; time is read as ISO 8601, or a number of seconds (or ms, us, ns)")
-
-
-def test_a_file_without_a_header_is_refused(tmp_path, told):
-    (tmp_path / "a.csv").write_text("0.1,0.2,0.3,4\n0.2,0.1,0.5,5\n")
-    found = told(tmp_path / "a.csv")
-    assert found.code == 2
-    assert found.lines == [
-        f"{tmp_path}/a.csv: expected names of columns in the first line, got numbers (0.1, 0.2, 0.3 ...); "
-        "add a line with names."
-    ]
-    (tmp_path / "pandas.csv").write_text(",0,1\n" + "".join(f"{i},{random(i)},{random(-i)}\n" for i in range(6, 0, -1)))
-    assert told(tmp_path / "pandas.csv").source["fields"] == ["0", "1"]
 
 
 def test_objects_are_looked_into_and_lists_of_objects_named(tmp_path, told):
@@ -238,51 +152,6 @@ def test_three_rows_are_too_few_to_tell_a_rate(tmp_path, told):
     assert found.says("choose: rate: 3 rows are too few to tell it")
     assert "# rate = 50  # Hz, of the sensor; choose: 3 rows are too few" in found.text
     assert load_job(found.file, {}).window is None
-
-
-@pytest.mark.parametrize(
-    ("name", "contents", "said"),
-    [
-        ("a.csv", b"", "expected a few records as they will arrive, JSON objects or rows of a table; got no rows."),
-        ("a.csv", b"a,b\n", "got no rows."),
-        ("a.jsonl", b"\n\n", "got no rows."),
-        ("a.jsonl", b"not json\nneither\n", "got lines of something else."),
-        ("a.jsonl", b'{"a": "caf\xe9"}\n', "got lines of something else."),
-        ("a.jsonl", b"[1, 2]\n", "line 1: expected a JSON object, got list."),
-        (
-            "a.csv",
-            b"a,b\n1,caf\x81\n",
-            "expected CSV in UTF-8, UTF-16 or Windows-1252, got bytes of another encoding; save it as UTF-8.",
-        ),
-        (
-            "a.txt",
-            b"a,b\n1,2\n",
-            "expected a recording that ends in .jsonl, .ndjson, .csv, .tsv, .parquet, .npz, .json, .cbor, .sqlite (each may "
-            "be packed as .gz), a .zip or a folder of them; got '.txt'.",
-        ),
-        ("a", b"", "got 'no ending'."),
-        ("a.csv", b"a,b,a\n1,2,3\n", "column 'a' is there twice; give every column a name of its own."),
-    ],
-)
-def test_a_file_that_gives_no_rows_is_one_sentence(tmp_path, told, name, contents, said):
-    (tmp_path / name).write_bytes(contents)
-    found = told(tmp_path / name)
-    assert found.code == 2 and len(found.lines) == 1 and not found.file.exists()
-    assert found.lines[0].startswith(f"{tmp_path}/{name}") and found.lines[0].endswith(said)
-
-
-@pytest.mark.parametrize("name", ["walk-1", "walk.csv", "walk.zip"])
-def test_what_is_not_there_is_said_to_be_missing_whatever_its_name(tmp_path, told, name):
-    assert told(tmp_path / name).lines == [f"{tmp_path}/{name}: no such file or folder."]
-
-
-def test_a_folder_without_recordings_is_one_sentence(tmp_path, told):
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "a.txt").write_text("nothing")
-    assert told(tmp_path / "notes").lines == [
-        f"{tmp_path}/notes: expected recordings in this folder, files that end in .jsonl, .ndjson, .csv, .tsv, .parquet, "
-        ".npz, .json, .cbor, .sqlite; got none."
-    ]
 
 
 def test_y_beside_x_alone_may_be_both_and_is_left_to_the_user(tmp_path, told):
