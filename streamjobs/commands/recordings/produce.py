@@ -106,7 +106,7 @@ def _unusable(composition: "Composition", records: "Sequence[Stored]") -> str | 
     from streamjobs.errors import SetupError
 
     source = composition.settings.source
-    if not records or source.format in ("avro", "protobuf"):
+    if not records or source.has_schema:
         return None
     try:
         decoded = job_decoder(composition, source, None)(records)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from streamjobs.core.decoding.with_schema.wire_format import ID, ID_END
 from streamjobs.errors import ConfigError
 from streamjobs.kafka.reader import newest
 from streamjobs.settings.broker import BrokerSection
@@ -50,7 +51,7 @@ def sample_of(broker: BrokerSection, topic: str, records: int, seconds: float) -
 
 def _names_schema(value: bytes | None) -> bool:
     """Whether it begins with a byte 0 and an id in four bytes, as Confluent's serializers write it."""
-    return value is not None and len(value) > 5 and value[0] == 0 and value[1] == 0  # ids count from 1: the first byte is 0
+    return value is not None and len(value) > ID_END and value[0] == ID and value[1] == 0  # ids are far below 2^24
 
 
 def _decoded(decode: Any, value: bytes | None) -> Any:

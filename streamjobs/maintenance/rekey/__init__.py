@@ -272,9 +272,10 @@ class _Copy:
             place = Place(self.known.source, number)
             stable = self.consumer.last_stable_offset(place)
             end = max(ends.get(place, 0), self.consumer.highwater(place) or 0 if stable in (None, -1) else stable)
-            if self._read(number) >= end or self._waiting.count(number):
+            has_more = self._read(number) < end
+            if not has_more or self._waiting.count(number):
                 self._gave[number] = now
-            if self._read(number) < end and now - self._gave.setdefault(number, now) < WAITS:
+            if has_more and now - self._gave.setdefault(number, now) < WAITS:
                 unread.append(number)
         return unread
 
