@@ -102,7 +102,7 @@ def present_ids(broker: BrokerSection, topics: Collection[str]) -> dict[str, str
 
 def newest_input(headers: Iterable[Headers], known: Origin | None = None) -> Origin | None:
     """The input's name and id in the last of these records that has them, or else `known`."""
-    for of_record in headers:
+    for of_record in filter(None, headers):  # few records have any, and recovery reads many
         marks = {name: value for name, value in of_record if name in (HEADER, NAME_HEADER)}
         if HEADER in marks:
             input_id = marks[HEADER].decode()

@@ -71,12 +71,12 @@ class _Chunk:
 
     def add(self, records: Sequence[Any]) -> None:
         self.input = newest_input((record.headers for record in records), self.input)
-        for record in records:
-            if record.key is None:
-                readable(record)
-            self.values[record.key] = record.value
-            self.bytes += len(record.value or b"")
-            self.upto = record.offset
+        keys, values = [record.key for record in records], [record.value for record in records]
+        if None in keys:
+            readable(records[keys.index(None)])
+        self.values.update(zip(keys, values, strict=True))
+        self.bytes += sum(map(len, filter(None, values)))
+        self.upto = records[-1].offset
 
     def write(self, partition: int, store: Store, changelog_id: str) -> int:
         written = self.keys.take(self.values)
