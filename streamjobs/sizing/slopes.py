@@ -6,9 +6,11 @@ key changes for the first time in a checkpoint, and a state read when its key is
 
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from streamjobs.errors import ConfigError
@@ -48,28 +50,34 @@ class Slopes:
 
     @cached_property
     def read_and_write(self) -> float:
-        """us for a state that is read and written for a single record, as in the largest run."""
-        return float(self.told["run"][-1]["cpu_us"] - self.told["worker"]["live"])
+        """us for a state that is read and written for a single record, as in the larger runs."""
+        return fmean(run["cpu_us"] for run in self.told["run"][1:]) - float(self.told["worker"]["live"])
 
     @cached_property
     def resident(self) -> tuple[float, float]:
         """Bytes of a worker without keys, and bytes for each byte of live states."""
-        small, large = self.told["run"][0], self.told["run"][1]
-        slope = MB * (large["resident_mb"] - small["resident_mb"])
-        slope /= self.told["slot_bytes"] * (large["live_keys"] - small["live_keys"])
-        return MB * small["resident_mb"] - slope * small["live_keys"] * self.told["slot_bytes"], slope
+        slot = self.told["slot_bytes"]
+        return _line([(slot * run["live_keys"], MB * run["resident_mb"]) for run in self.told["run"]])
 
     @cached_property
     def disk(self) -> tuple[float, float]:
         """Bytes of a store without keys, and bytes for each byte of snapshots."""
-        small, *larger = self.told["run"]
-        slope = max(MB * run["disk_mb"] / (run["keys"] * run["snapshot_bytes"]) for run in larger)
-        return max(0.0, MB * small["disk_mb"] - slope * small["keys"] * small["snapshot_bytes"]), slope
+        return _line([(run["keys"] * run["snapshot_bytes"], MB * run["disk_mb"]) for run in self.told["run"]])
 
     @cached_property
     def recovered(self) -> float:
         """Bytes of snapshots a second that a worker restores from the changelog."""
         return float(min(run["recovered_keys_per_second"] * run["snapshot_bytes"] for run in self.told["run"][1:]))
+
+
+def _line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """a and b of y = a + b x, with the least squares of the relative errors over points (x, y)."""
+    weights = [1 / (y * y) for _, y in points]
+    x_mean = fmean((x for x, _ in points), weights)
+    y_mean = fmean((y for _, y in points), weights)
+    rows = list(zip(points, weights, strict=True))
+    slope = sum(w * (x - x_mean) * (y - y_mean) for (x, y), w in rows) / sum(w * (x - x_mean) ** 2 for (x, _), w in rows)
+    return y_mean - slope * x_mean, slope
 
 
 class Cost(NamedTuple):

@@ -34,7 +34,7 @@ from tests.brokers.workers import Worker
 DIM = 4
 NUMBERS = (10_000, 50_000, 200_000, 1_000_000)
 RECORDS = 1_600_000
-JOB = {  # 1.7 KB a key once its budget is full
+JOB = {  # 1.3 KB a key after its first records, 3.8 once its budget is full
     "source": {"dim": DIM, "time": "ts", "label": "label"},
     "learner": {"name": "okfeb", "rank": 10, "budget": 15},
     "head": {"name": "rls", "max_classes": 2},
