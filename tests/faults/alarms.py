@@ -1,7 +1,10 @@
 """Workers killed between an alarm and the checkpoint that keeps it open."""
 
 import json
+import zlib
 from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +17,12 @@ from tests.faults.processes import wait_for_crash
 
 CHART = {"name": "column_chart", "learn": 20, "least": 5, "reference": 40, "hold": 20}
 DRIFT = {"watch": "columns", "false_alarms": "1 per 200 rows", "detector": CHART}
+STANDS = {
+    "watch": "columns",
+    "false_alarms": "1 per 200 rows",
+    "reference": "first 100 rows",
+    "detector": "reference_chart",
+}
 QUIET, LASTS = 160, 40  # rows of a key before its first change, and from one to the next
 CRASHES, MOST_CRASHES = 3, 12  # right after alarms, and all
 AT_STAKE = 10_000  # records that wait for the worker which crashes: each key has a change among them
@@ -21,16 +30,21 @@ AT_STAKE = 10_000  # records that wait for the worker which crashes: each key ha
 
 def alarms(case: Case) -> None:
     """Three kills right after alarms were sent and before their checkpoint: none is lost, none is opened under two ids."""
-    _interrupted(case)
+    _interrupted(case, DRIFT)
+
+
+def reference(case: Case) -> None:
+    """The same with a reference that stands still, so that alarms last as long as the change."""
+    _interrupted(case, STANDS)
 
 
 def counts_ids(case: Case) -> None:
     """The same with ids from a counter that is no part of the state."""
-    _interrupted(case, "counts-ids")
+    _interrupted(case, DRIFT, "counts-ids")
 
 
-def _interrupted(case: Case, fault: str = "") -> None:
-    job = case.make_job(drift=DRIFT, sinks={"drift": ""}, state={"checkpoint": "2s"})
+def _interrupted(case: Case, drift: Mapping[str, Any], fault: str = "") -> None:
+    job = case.make_job(drift=drift, sinks={"drift": ""}, state={"checkpoint": "2s"})
     topic = job.core.sinks["alarms"]
     _let_change(case)
     case.start_load(40)
@@ -83,7 +97,8 @@ def _let_change(case: Case) -> None:
     for record in max(case.records, people(case.seed), key=len):
         step = steps[record.key]
         steps[record.key] += 1
-        high = step >= QUIET and (step - QUIET) // LASTS % 2 == 0
+        turn = zlib.crc32(record.key or b"")  # keys change at different times, so that any batch has alarms
+        high = step >= QUIET and (step - QUIET + turn) // LASTS % 2 == 0
         body = json.loads(record.value or b"")
         body["x"] = np.round(random.normal([0, 6.0 * high, 0, 0]), 4).tolist()
         records.append(record._replace(value=json.dumps(body).encode()))

@@ -50,6 +50,7 @@ CASES: dict[str, Do] = {
     "disorder": inputs.disorder,
     "retention": inputs.retention,
     "alarms": alarms.alarms,
+    "reference": alarms.reference,
     "output": refusals.output,
     "letters": refusals.letters,
     "snapshot": refusals.snapshot,
