@@ -10,14 +10,14 @@ import numpy as np
 
 from algorithms.common.protocol import LEARN, Array, Outputs, unknown
 from streamjobs.core.admit import admit
-from streamjobs.core.alarms import events_of
 from streamjobs.core.careful import Guarded, careful
 from streamjobs.core.decoding.records import untimed
+from streamjobs.core.drift import Seen, watch_drift
 from streamjobs.core.encode import Encoder
 from streamjobs.core.identities import identities
 from streamjobs.core.job import Job
 from streamjobs.core.messages import MOST_SHOWN, Advanced, Output, Record, Report, dead_letter, letter_shown
-from streamjobs.core.model import choose, error_of, place_in_reference, remember_choices, run_learners, watch_drift
+from streamjobs.core.model import choose, remember_choices, run_learners
 from streamjobs.core.state.live import Live
 from streamjobs.errors import RecordError
 from streamjobs.stages.class_counts import ClassCounts
@@ -232,8 +232,7 @@ def _run_model(
         own = met.source >= 0
         slots, scaled, out = slots[own], scaled[own], Outputs(*(array[own] for array in out))
         share, choice = None if share is None else share[own], None if choice is None else choice.of(own)
-    standing = place_in_reference(job, live, slots, scaled, came)
-    drift = [watch_drift(job, live, watch, slots, scaled, came, error_of(out, watch), standing) for watch in job.watches]
-    seq, seen = job.stage(CLASS_COUNTS, ClassCounts).number(live.work[CLASS_COUNTS], slots)
     ids = identities(records, came.owner)
-    return Modelled(out, drift, share, choice, seq, seen, ids, events_of(job, live, records, slots, came, drift, ids))
+    drift, events = watch_drift(job, live, records, Seen(slots, scaled, came, out), ids)
+    seq, seen = job.stage(CLASS_COUNTS, ClassCounts).number(live.work[CLASS_COUNTS], slots)
+    return Modelled(out, drift, share, choice, seq, seen, ids, events)

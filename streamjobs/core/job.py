@@ -25,8 +25,9 @@ from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.settings.composition import Composition, Watch, composition_of
 from streamjobs.settings.sections import Settings
 from streamjobs.stages.fill import FillState
-from streamjobs.stages.names import FILL, ORDER, SENSORS
+from streamjobs.stages.names import ALARMS, FILL, ORDER, REFERENCE, SENSORS
 from streamjobs.stages.order import OrderState
+from streamjobs.stages.reference import OVER
 from streamjobs.stages.reject import Rejection
 from streamjobs.stages.sensors import SensorsState
 from streamjobs.stages.stage import JobStage, Shape, refuse
@@ -355,7 +356,25 @@ def _population(composition: Composition, data: bytes | None) -> Population | No
 def _start(job: Job, data: bytes) -> dict[str, Any]:
     """What new keys take over from an exported state."""
     states, names, _ = job.opened(data)
-    inherited = {name: job.stages[name].inherit(state) for name, state in states.items()}
+    normal = _normal_of(job, states)
+    inherited = {name: job.stages[name].inherit(state) for name, state in states.items()} | normal
     if job.classes is not None and names != job.classes:
         raise SnapshotError(f"the exported state knows the classes {names}, this job declares {job.classes}.")
     return {"states": {name: state for name, state in inherited.items() if state is not None}, "names": names}
+
+
+def _normal_of(job: Job, states: dict[str, Any]) -> dict[str, Any]:
+    """What an exported state holds for normal, where new keys are measured against that; raises SnapshotError."""
+    drift = job.settings.drift
+    if drift is None or drift.reference_from == "own":
+        return {}
+    if states[REFERENCE].phase != OVER:
+        raise SnapshotError(
+            f"the exported state has {states[REFERENCE].rows} rows of its reference ({drift.reference}), which is not over."
+        )
+    if ALARMS in states and np.any(states[ALARMS].opened):
+        raise SnapshotError(
+            "the exported state is in alarm, which is no measure for others; export it when the alarm is over, or after "
+            "'streamjobs drift relearn' and a new reference."
+        )
+    return {name: states[name] for name, stage in job.own.items() if stage.knows_normal}

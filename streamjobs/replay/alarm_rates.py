@@ -110,7 +110,8 @@ def watching(settings: Settings, way: Way) -> Settings:
     """The job with this way alone, and the topic of rows alone."""
     sinks = SinksSection(features="", predictions="", drift="rows", alarms="")
     state = settings.state.model_copy(update={"start_from": None})  # a start has the job's own detector
-    return settings.model_copy(update={"drift": way.drift, "sinks": sinks, "state": state})
+    drift = way.drift.model_copy(update={"reference_from": "own", "relearn_after": None})  # of the start, and by open alarms
+    return settings.model_copy(update={"drift": drift, "sinks": sinks, "state": state})
 
 
 class Judge:

@@ -17,7 +17,8 @@ from streamjobs.settings.rules.whole import check_sections
 from streamjobs.settings.sections import MOST_WAITING, HeadSection, MirrorSection, Settings
 from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.sentences import Places
-from streamjobs.settings.types import reference
+from streamjobs.settings.types import reference, rows_or_time
+from streamjobs.stages.alarms import Lasting
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import Fill
 from streamjobs.stages.late_labels import LateLabels
@@ -64,6 +65,7 @@ class Composition(NamedTuple):
     smoothing: Smoothing | None
     watches: tuple[Watch, ...]  # for drift: first those the job goes by, then the controls
     reference: Reference | None  # of the watches: which rows are normal
+    relearn_after: Lasting | None  # a key whose alarm has lasted so long begins a new reference
     task: str  # classification | regression | none (the learner predicts nothing)
     classes: list[str] | None  # declared ones
     max_classes: int | None  # None: a population's
@@ -151,6 +153,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         smoothing=Smoothing(smooth=head.smooth) if classifies and head.smooth > 0 else None,
         watches=_watches(settings, learners, model),
         reference=_reference(settings, windows.width_for(dim) if windows else dim),
+        relearn_after=_relearn_after(settings),
         task=task,
         classes=list(head.classes) if head.classes and classifies else None,
         max_classes=None if own_most and not head.classes else len(head.classes or ()) or head.max_classes,
@@ -243,6 +246,12 @@ def _reference(settings: Settings, width: int) -> Reference | None:
         return None
     rows, seconds = reference(settings.drift.reference)
     return Reference(rows=rows, seconds=seconds, least=0 if rows else max(LEAST_ROWS, LEAST_ROWS_PER_COLUMN * width))
+
+
+def _relearn_after(settings: Settings) -> Lasting | None:
+    if settings.drift is None or settings.drift.relearn_after is None:
+        return None
+    return Lasting(*rows_or_time(settings.drift.relearn_after))
 
 
 def _scaling(settings: Settings) -> Learner | None:

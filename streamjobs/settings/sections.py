@@ -14,6 +14,7 @@ from streamjobs.settings.types import (
     Bytes,
     FieldName,
     FirstRows,
+    RowsOrTime,
     Seconds,
     Secret,
     Section,
@@ -214,6 +215,16 @@ class DriftSection(Section):
         description="which rows of each key are normal, such as 'first 400 rows' or 'first 2h' of event time: after them "
         "extractor and detector learn nothing, and an alarm lasts until the values are back; needs false_alarms; absent: "
         "they go on learning",
+    )
+    reference_from: Literal["own", "start_from"] = Field(
+        default="own",
+        description="whose rows are normal for a new key: its own first ones, or those of the state in [state] start_from, "
+        "so that it is watched from its first row on",
+    )
+    relearn_after: RowsOrTime | None = Field(
+        default=None,
+        description="with reference: a key whose alarm has lasted so long, such as '5000 rows' or '7d' of event time, takes "
+        "the rows that come next for its new reference; absent: never, `drift relearn` says when",
     )
     watch: WatchName | list[WatchName] = Field(
         default="ls_error",

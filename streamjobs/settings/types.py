@@ -33,18 +33,38 @@ def reference(text: str) -> tuple[int, float]:
     >>> reference("first 400 rows"), reference("first 2h")
     ((400, 0.0), (0, 7200.0))
     """
-    if of_rows := re.fullmatch(r"first ([0-9]{1,9}) rows", text):
+    try:
+        rows, span = rows_or_time(text.removeprefix("first "))
+    except ValueError:
+        rows, span = 0, 0.0
+    if not text.startswith("first ") or not (rows or span):
+        raise ValueError("such as 'first 400 rows' or 'first 2h'")
+    return rows, span
+
+
+def rows_or_time(text: str) -> tuple[int, float]:
+    """Rows, or seconds, of a text; the other is 0. Raises ValueError.
+
+    >>> rows_or_time("5000 rows"), rows_or_time("7d")
+    ((5000, 0.0), (0, 604800.0))
+    """
+    if of_rows := re.fullmatch(r"([0-9]{1,9}) rows", text):
         return int(of_rows[1]), 0.0
-    if of_time := re.fullmatch(rf"first{DURATION}", text):
+    if of_time := re.fullmatch(DURATION, text):
         return 0, float(of_time[1]) * _DURATIONS[of_time[2]]
-    raise ValueError("such as 'first 400 rows' or 'first 2h'")
+    raise ValueError("such as '5000 rows' or '7d'")
 
 
 def first_rows(value: str) -> str:
     """Checks that a text says how long a reference is."""
-    rows, span = reference(value)
-    if not rows and not span:
-        raise ValueError("longer than nothing, such as 'first 400 rows' or 'first 2h'")
+    reference(value)
+    return value
+
+
+def lasting(value: str) -> str:
+    """Checks that a text says how many rows, or how long."""
+    if not any(rows_or_time(value)):
+        raise ValueError("longer than nothing, such as '5000 rows' or '7d'")
     return value
 
 
@@ -117,6 +137,7 @@ Bytes = Annotated[
 Side = Annotated[str | int | float | bool, BeforeValidator(plain)]
 FieldName = Annotated[str, AfterValidator(path)]
 FirstRows = Annotated[str, AfterValidator(first_rows)]
+RowsOrTime = Annotated[str, AfterValidator(lasting)]
 Zone = Annotated[str, AfterValidator(zone)]
 Categories = Annotated[list[str | int | bool], Field(min_length=1, max_length=MOST_NUMBERS)]
 Missing = Annotated[

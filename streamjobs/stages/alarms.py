@@ -39,6 +39,17 @@ class AlarmsState(NamedTuple):
     rows: Array  # (watches,) int64, rows watched so far
 
 
+class Lasting(NamedTuple):
+    """How long an alarm has lasted: rows that were watched since it was raised, or seconds of event time."""
+
+    rows: int  # 0: as `seconds` say
+    seconds: float
+
+    def reached(self, rows: Array, seconds: Array) -> Array:
+        """(n,) bool: alarms of so many rows and seconds have lasted as long, or longer."""
+        return rows >= self.rows if self.rows else seconds >= self.seconds
+
+
 class Event(NamedTuple):
     """An alarm is raised, or ends."""
 
@@ -118,6 +129,16 @@ class Alarms(JobStage):
                 seen.remember(work["times"][:, watch], work["rows"][:, watch])
         events.sort(key=lambda event: (event.row, event.watch))
         return events
+
+    def lasted(self, work: Any, slots: Array, times: Array, otherwise: Array) -> tuple[Array, Array]:
+        """Rows (n,) for which the oldest open alarm of each slot has lasted, 0 without one, and seconds (n,) at these times.
+
+        otherwise: (n,) times from which seconds count where no alarm is open, or where one began later.
+        """
+        opened, told = work["opened"][slots] > 0, work["told"][slots]
+        rows = np.where(opened, work["rows"][slots] - told[:, :, WATCHED], 0.0).max(axis=1)
+        since = np.where(opened, told[:, :, START], np.inf).min(axis=1)
+        return rows, times - np.minimum(since, otherwise)
 
     def _events(
         self,

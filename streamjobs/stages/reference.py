@@ -71,6 +71,10 @@ class Reference(JobStage):
     def trusted(self, work: Any, slots: Array, classes: Array | None) -> Array:
         return np.asarray(work["phase"][slots] <= OVER)
 
+    def over(self, work: Any, slots: Array) -> Array:
+        """(n,) bool: of the key of each slot, before its next row."""
+        return np.asarray(work["phase"][slots] == OVER)
+
     def advance(self, work: Any, slots: Array, times: Array, counts: Array) -> Array:
         """The phase (n,) int8 of each row; counts (n,) bool: the row belongs to the reference, if that is not over."""
         phases = np.empty(len(slots), np.int8)

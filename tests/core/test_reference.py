@@ -10,9 +10,9 @@ from algorithms import learner_from
 from algorithms.drift.report import ALARM, OPEN
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Stored
-from streamjobs.errors import ConfigError
+from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.maintenance.copies import Entry
-from streamjobs.maintenance.renew import relearned_snapshot
+from streamjobs.maintenance.renew import exported_model, relearned_snapshot
 from streamjobs.settings.rules.drift import drift_contradictions
 from streamjobs.settings.sections import DriftSection
 from tests.core.streams import START, Worker, record, settings, values
@@ -23,6 +23,7 @@ STATED = {"false_alarms": "1 per 5000 rows"}
 COLUMNS = {**STATED, "watch": "columns", "reference": "first 400 rows"}
 OKFEB = {"name": "okfeb", "role": "track", "rank": 10, "budget": 15}
 ERRORS = {**STATED, "extractor": OKFEB, "reference": "first 400 rows"}
+BOTH_WATCHED = {**ERRORS, "watch": ["columns", "ls_error"]}
 
 
 def job(drift: dict, **sections) -> Job:
@@ -149,6 +150,99 @@ def test_relearned_keys_take_what_comes_for_normal_and_end_their_alarm_under_its
     assert again.apply(records[:700]) == [], "offsets went back"
     (ended,) = alarms(again.apply(records[700:]))
     assert (ended["id"], ended["outcome"], ended["end"]) == (raised["id"], "learned anew", START + 70.0)
+
+
+LASTING = [("300 rows", 1.0), ("30s", 1.0), ("30s", 3.0)]  # relearn_after, and how often another key has a row
+
+
+@pytest.mark.parametrize("drift", [COLUMNS, ERRORS, BOTH_WATCHED], ids=["columns", "ls_error", "both"])
+@pytest.mark.parametrize(("after", "every"), LASTING)
+def test_an_alarm_that_has_lasted_begins_a_new_reference_in_any_batches(drift: dict, after: str, every: float) -> None:
+    one = job({**drift, "relearn_after": after})
+    at = np.arange(2600)
+    records = stream(2600, 6.0 * (at >= 600) + 6.0 * (at >= 1800))
+    others = [other._replace(key=b"fan") for other in stream(2600, 6.0 * (at >= 700), seed=1) if not other.offset % every]
+    both = [
+        mine._replace(offset=offset)
+        for offset, mine in enumerate(sorted([*records, *others], key=lambda mine: (mine.timestamp, mine.key)))
+    ]
+    outputs = Worker(one).apply(both)
+    mine = [alarm for alarm in alarms(outputs) if alarm["key"] == "pump"]
+    for watch in {alarm["watch"] for alarm in mine}:
+        first, renewed, second, *_ = [alarm for alarm in mine if alarm["watch"] == watch]
+        assert (first["id"], renewed["outcome"]) == (renewed["id"], "learned anew")
+        assert START + 180 <= second["start"] < START + 184, "the second change, from the new normal"
+    lasted = [alarm["end"] - alarm["start"] for alarm in mine if alarm["end"] != "open"]
+    until = 30.01 if drift is COLUMNS else 32.0  # a new extractor's first rows have no LS error
+    assert 29.99 < max(lasted) < until, "300 rows, of which one comes every 100 ms"
+    expected = sorted(values(outputs))
+    for size in (1, 7, 450):
+        parts, got = Worker(one), []
+        for begin in range(0, len(both), size):
+            got += values(parts.apply(both[begin : begin + size]))
+            if size > 1 and begin % 3 == 0:
+                parts.checkpoint()
+                parts.crash()
+        assert sorted(got) == expected, f"in batches of {size}"
+
+
+def test_an_idle_sensor_in_alarm_learns_nothing_anew_until_it_wakes() -> None:
+    one = job({**COLUMNS, "relearn_after": "20s"})
+    records = stream(1200, 6.0 * (np.arange(1200) >= 600))
+    body = json.loads(records[699].value or b"")
+    for step in range(700, 1000):
+        records[step] = record(step, b"pump", {**body, "ts": START + step * 0.1})
+    raised, ended = alarms(Worker(one).apply(records))
+    assert ended["id"] == raised["id"]
+    assert (ended["outcome"], ended["end"]) == ("learned anew", pytest.approx(START + 100.0, abs=0.01))
+
+
+@pytest.mark.parametrize("drift", [COLUMNS, ERRORS], ids=["columns", "ls_error"])
+def test_new_keys_are_measured_against_the_reference_of_an_exported_state_from_their_first_row_on(drift: dict) -> None:
+    drift = {**drift, "reference_from": "start_from"}
+    teaches = Job.from_settings(settings(drift={**drift, "reference_from": "own"}, sinks=BOTH, **PLAIN))
+    worker = Worker(teaches)
+    worker.apply(stream(600))
+    worker.checkpoint()
+    model = exported_model(teaches, Entry(0, b"pump", worker.store[b"pump"], 0, 0))
+    one = job({**drift}, state={"start_from": "well.state"}).starting_from(model)
+    moved = [mine._replace(key=b"new") for mine in stream(300, 6.0 * (np.arange(300) >= 100), seed=3)]
+    outputs = Worker(one).apply(moved)
+    (raised,) = alarms(outputs)
+    assert START + 10 <= raised["start"] < START + 14
+    assert not any(mine.get("warming_up", False) for mine in rows(outputs))
+    own = Worker(one._replace(start=None)).apply(moved)
+    assert alarms(own) == [], "its own reference is not over"
+
+
+def test_a_state_whose_reference_is_not_over_or_which_is_in_alarm_is_no_measure_for_others() -> None:
+    one = job({**COLUMNS, "reference_from": "start_from"}, state={"start_from": "well.state"})
+    worker = Worker(one)
+    for count, sentence in ((300, "has 300 rows of its reference"), (700, "is in alarm, which is no measure for others")):
+        worker.apply(stream(count, 6.0 * (np.arange(count) >= 500)))
+        worker.checkpoint()
+        model = exported_model(one, Entry(0, b"pump", worker.store[b"pump"], 0, 0))
+        with pytest.raises(SnapshotError, match=sentence):
+            one.starting_from(model)
+
+
+@pytest.mark.parametrize(
+    ("sections", "sentence"),
+    [
+        ({"drift": {**STATED, "watch": "columns", "relearn_after": "7d"}}, "relearn_after needs a reference, such as"),
+        ({"drift": {**STATED, "reference_from": "start_from"}}, "reference_from needs a reference, such as"),
+        ({"drift": {**COLUMNS, "reference_from": "start_from"}}, "reference_from = 'start_from' needs [state] start_from"),
+        ({"drift": {**COLUMNS, "relearn_after": "0 rows"}}, "longer than nothing, such as '5000 rows' or '7d'"),
+        (
+            {"drift": {**COLUMNS, "relearn_after": "7d"}, "sinks": {"alarms": ""}},
+            "relearn_after goes by alarms that are open, which are kept with their topic",
+        ),
+    ],
+)
+def test_a_new_reference_that_cannot_be_is_refused_with_one_sentence(sections: dict, sentence: str) -> None:
+    with pytest.raises((ConfigError, ValueError)) as refused:
+        Job.from_settings(settings(**{**PLAIN, **sections}))
+    assert sentence in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from algorithms import Learner
 from algorithms.drift.report import watches_columns
 from algorithms.drift.standing import LEAST_ROWS
 from streamjobs.settings.learners import PREDICTING, is_bounded, with_name
-from streamjobs.settings.sections import DriftSection, HeadSection
+from streamjobs.settings.sections import DriftSection, HeadSection, StateSection
 from streamjobs.settings.types import reference
 
 SECTION = "drift"
@@ -33,6 +33,17 @@ def drift_contradictions(
                 )
     if drift.reference is not None:
         yield from _reference(drift)
+    elif drift.reference_from != "own":
+        yield (
+            (SECTION, "reference_from"),
+            "reference_from needs a reference, such as 'first 400 rows', as the job had that made the state. Add it.",
+        )
+    elif drift.relearn_after is not None:
+        yield (
+            (SECTION, "relearn_after"),
+            "relearn_after needs a reference, such as 'first 400 rows', to learn again; detectors without one go on "
+            "learning. Add it, or remove relearn_after.",
+        )
     several, loss = isinstance(drift.watch, list), "loss" in drift.watch_names
     if loss and not several and drift.extractor is not None:
         yield (
@@ -52,6 +63,15 @@ def drift_contradictions(
             yield from _without_ls_error("beside", name, control)
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield (SECTION, "beside"), f"beside: controls must differ; {name!r} is named {names.count(name)} times."
+
+
+def start_contradictions(drift: DriftSection, state: StateSection) -> Iterator[tuple[tuple[str, str], str]]:
+    if drift.reference_from == "start_from" and state.start_from is None:
+        yield (
+            (SECTION, "reference_from"),
+            "reference_from = 'start_from' needs [state] start_from, a file that 'streamjobs state export' or "
+            "'streamjobs replay --pool --export' writes. Add it, or remove reference_from.",
+        )
 
 
 def _several(drift: DriftSection) -> Iterator[tuple[tuple[str, str], str]]:

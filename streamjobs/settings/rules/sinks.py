@@ -53,6 +53,11 @@ def sinks_contradictions(
     for name, what in (("drift", "drift events"), ("alarms", "alarms")):
         if getattr(sinks, name) and parts.get("drift") is None:
             yield ("sinks", name), f"no {what} would be sent without a [drift] section. Add one, or remove the setting."
+    if sinks.alarms == "" and getattr(parts.get("drift"), "relearn_after", None) is not None:
+        yield (
+            ("sinks", "alarms"),
+            "relearn_after goes by alarms that are open, which are kept with their topic; remove one of the two settings.",
+        )
 
 
 def _classifies(parts: Mapping[str, Any], learner: Learner) -> bool:

@@ -1,0 +1,160 @@
+"""Rows through what watches for drift: the reference, extractors and controls, detectors, and the alarms they open and end.
+
+A detector watches an error of the job's learner, or of an extractor that only follows the stream. Each control is a
+learner with a detector too, so that every verdict can be compared with that of a few lines of code. Rows of an idle sensor
+are not watched, and extractor and controls do not learn them: when the sensor wakes up, they know what was there before. A
+gap is no row at all.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, PREDICT_ONLY, Array, Outputs, unknown
+from algorithms.drift.report import watches_columns
+from streamjobs.core.alarms import events_of
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Record
+from streamjobs.core.model import features
+from streamjobs.core.state.live import Live
+from streamjobs.settings.composition import Watch
+from streamjobs.stages.alarms import Alarms, Event
+from streamjobs.stages.learner import LearnerStage
+from streamjobs.stages.names import ALARMS, REFERENCE, REFERENCE_SCALING
+from streamjobs.stages.reference import FIRST_HALF, Reference
+from streamjobs.stages.rows import Rows, Watched, picked
+
+
+class Seen(NamedTuple):
+    """Rows as watches see them."""
+
+    slots: Array  # (n,)
+    X: Array  # (n, width) scaled
+    rows: Rows
+    out: Outputs  # of the job's own learner
+
+    def part(self, which: slice) -> "Seen":
+        return Seen(
+            self.slots[which], self.X[which], picked(self.rows, which), Outputs(*(array[which] for array in self.out))
+        )
+
+
+def watch_drift(
+    job: Job, live: Live, records: Sequence[Record], seen: Seen, ids: Sequence[bytes]
+) -> tuple[list[Watched], list[Event]]:
+    """What every watch makes of the rows (ids: of each), and the alarms that they raise and end."""
+    parts: list[list[Watched]] = []
+    events: list[Event] = []
+    for part in _parts(job, live, seen):
+        of_part = seen if part == slice(0, len(seen.slots)) else seen.part(part)
+        standing = _place_in_reference(job, live, of_part)
+        parts.append([_watched(job, live, watch, of_part, standing) for watch in job.watches])
+        made = events_of(job, live, records, of_part.slots, of_part.rows, parts[-1], ids[part])
+        events += [event._replace(row=event.row + part.start) for event in made]
+    if len(parts) == 1:
+        return parts[0], events
+    of_watches = [zip(*of_parts, strict=True) for of_parts in zip(*parts, strict=True)]
+    return [Watched(*(np.concatenate(arrays) for arrays in fields)) for fields in of_watches], events
+
+
+def _parts(job: Job, live: Live, seen: Seen) -> Iterator[slice]:
+    """The rows in parts, each up to a row at which its key's alarm may have lasted for [drift] relearn_after.
+
+    Where it has, that row is the first of the key's new reference. Whether it has is known only when the rows before it went
+    through the detectors, so a part is to be watched before the next one is asked for.
+    """
+    n, limit = len(seen.slots), job.composition.relearn_after
+    if limit is None:
+        yield slice(0, n)
+        return
+    reference, alarms = job.stage(REFERENCE, Reference), job.stage(ALARMS, Alarms)
+    begin = 0
+    while begin < n:
+        slots, times = seen.slots[begin:], seen.rows.times[begin:]
+        over = reference.over(live.work[REFERENCE], slots)
+        if over[0] and limit.reached(*alarms.lasted(live.work[ALARMS], slots[:1], times[:1], times[:1]))[0]:
+            _relearn(job, live, int(slots[0]))
+        order = np.argsort(slots, kind="stable")
+        own = slots[order]
+        starts = np.flatnonzero(np.r_[True, own[1:] != own[:-1]])
+        sizes = np.diff(starts, append=len(own))
+        before = np.empty(len(own), np.int64)  # rows of the key in this part before each
+        before[order] = np.arange(len(own)) - np.repeat(starts, sizes)
+        earliest = np.empty(len(own))
+        earliest[order] = np.repeat(np.minimum.reduceat(times[order], starts), sizes)
+        rows, seconds = alarms.lasted(live.work[ALARMS], slots, times, earliest)
+        may = limit.reached(before + np.where(over, rows, 0), np.where(over, seconds, times - earliest))
+        may[0] = False  # it was seen to
+        end = begin + (int(np.argmax(may)) if may.any() else n - begin)
+        yield slice(begin, end)
+        begin = end
+
+
+def _relearn(job: Job, live: Live, slot: int) -> None:
+    """What the key holds for normal begins again, as after 'drift relearn'."""
+    fresh = job.fresh(job.seed_of(live.key_of[slot]))
+    for name, stage in job.own.items():
+        if stage.knows_normal:
+            stage.load(live.work[name], slot, fresh[name])
+
+
+class _Standing(NamedTuple):
+    """Rows of a job with [drift] reference."""
+
+    phases: Array  # (n,) int8, see `stages.reference`
+    X: Array  # (n, width) as extractors see them, by the scale of the reference
+
+
+def _place_in_reference(job: Job, live: Live, seen: Seen) -> _Standing | None:
+    """Which of the rows teach what is normal; None where no reference stands still.
+
+    Rows of an idle sensor and rows with numbers that are not finite are no part of a reference.
+    """
+    stage, rows = job.optional_stage(REFERENCE, Reference), seen.rows
+    if stage is None:
+        return None
+    counts = np.isfinite(rows.X).all(axis=1) & (rows.learn & LEARN_EXTRACTOR > 0)
+    if rows.awake is not None:
+        counts &= rows.awake
+    phases = stage.advance(live.work[REFERENCE], seen.slots, rows.times, counts)
+    follows = np.where(counts & (phases == FIRST_HALF), LEARN, PREDICT_ONLY).astype(np.int8)
+    scaled = features(job, live, REFERENCE_SCALING, seen.slots, np.ascontiguousarray(rows.X), follows)
+    return _Standing(phases, seen.X if scaled is None else scaled.features)
+
+
+def _watched(job: Job, live: Live, watch: Watch, seen: Seen, standing: _Standing | None) -> Watched:
+    """The rows through one watch. Columns are watched as they come, but for rows that nobody else could use either."""
+    slots, rows = seen.slots, seen.rows
+    n, learn, nothing = len(slots), rows.learn, np.zeros((len(slots), 0))
+    X = seen.X if standing is None else standing.X
+    value = seen.out.loss if watch.watch == "loss" else seen.out.ls_error
+    idle = None if rows.awake is None or rows.awake.all() else ~rows.awake
+    if watch.learner is not None:
+        follows = learn if idle is None else np.where(idle, 0, learn)
+        if standing is not None:
+            follows = np.where(standing.phases == FIRST_HALF, follows, 0)
+        stage, work = job.stage(watch.learner_stage, LearnerStage), live.work[watch.learner_stage]
+        value = stage.advance(work, slots, X, nothing, follows).ls_error
+    if idle is not None:
+        value = np.where(idle, np.nan, value)
+    if standing is not None:
+        learn = _learn_of_detector(standing.phases, learn, watches_columns(watch.detector))
+    detector, work = job.stage(watch.detector_stage, LearnerStage), live.work[watch.detector_stage]
+    if watches_columns(watch.detector):
+        usable = np.isfinite(X).all(axis=1) & np.isfinite(rows.X).all(axis=1)
+        taken = (usable if idle is None else usable & ~idle).reshape(n, 1)
+        return Watched(
+            unknown((n,)), detector.advance(work, slots, np.where(taken, rows.X, np.nan), nothing, learn).features
+        )
+    return Watched(value, detector.advance(work, slots, value.reshape(n, 1).copy(), nothing, learn).features)
+
+
+def _learn_of_detector(phases: Array, learn: Array, columns: bool) -> Array:
+    """Which rows teach a detector its reference (LEARN), and which only go on (LEARN_EXTRACTOR); (n,) int8.
+
+    In the first half what is learned is not yet how large errors are, but columns are what they are.
+    """
+    of_first = LEARN if columns else PREDICT_ONLY
+    taught = np.array([of_first, LEARN, LEARN_EXTRACTOR], np.int8)[phases]
+    return np.where(learn & LEARN_EXTRACTOR > 0, taught, PREDICT_ONLY).astype(np.int8)
