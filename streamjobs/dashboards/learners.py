@@ -26,7 +26,7 @@ def learners() -> Dashboard:
         ),
         chart(
             "Worst keys",
-            "The largest newest LS errors of active keys: streamjobs state top job.toml names them.",
+            "The largest newest LS errors of active keys. The live page of their worker names them.",
             "short",
             [Query(f"max by (rank) ({of('worst_ls_error_ratio')})", "rank {{rank}}")],
         ),

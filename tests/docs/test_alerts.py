@@ -84,21 +84,46 @@ def test_promtool_takes_the_configuration_of_compose_with_the_same_rules(tmp_pat
     assert f"{len(ALERTS)} rules found" in done.stdout and f"{len(RECORDED)} rules found" in done.stdout
 
 
-@pytest.mark.slow
-def test_a_rule_that_is_changed_fails_its_test(tmp_path: Path) -> None:
-    """Each of these changes makes an alert silent, or fire where it must not."""
-    wrong = {"StreamjobsFallingBehind", "StreamjobsPopulationDrift", "StreamjobsDiskFilling"}
-    cases = _read("alerts_test.yml")
-    cases["tests"] = [one for one in cases["tests"] if wrong & {check["alertname"] for check in one["alert_rule_test"]}]
-    (tmp_path / "alerts_test.yml").write_text(yaml.safe_dump(cases), encoding="utf-8")
-    (tmp_path / "recording.yml").write_bytes((RULES / "recording.yml").read_bytes())
-    text = (RULES / "alerts.yml").read_text(encoding="utf-8")
-    changed = text.replace("> 14.4 * 0.01", "> 9 * 0.01").replace(">= 20", ">= 2").replace(" < 0.5\n", " < 1.5\n")
-    (tmp_path / "alerts.yml").write_text(changed, encoding="utf-8")
+GUARDS = {  # what keeps an alert silent in the harmless situation that is nearest to its own
+    "StreamjobsFallingBehind": ("and job_name:streamjobs_late_batches:increase1h >= 10", ""),
+    "StreamjobsFallingBehindSlowly": ("and job_name:streamjobs_late_batches:increase6h >= 10", ""),
+    "StreamjobsManyDeadLetters": ("and job_name:streamjobs_records_dead_lettered:increase1h >= 10", ""),
+    "StreamjobsRecoveryStuck": ("and streamjobs_recovery_remaining_records > 0", ""),
+    "StreamjobsStateMisses": ("and on (job, instance) rate(streamjobs_keys_evicted_total[5m]) > 0", ""),
+    "StreamjobsPopulationDrift": (">= 20", ">= 2"),
+    "StreamjobsDiskFilling": ("and predict_linear(streamjobs_state_disk_free_bytes[1h], 24 * 3600) < 0", ""),
+    "StreamjobsRestarting": ("> 2", "> 1"),
+    "StreamjobsNotReady": ("and streamjobs_recovery_remaining_records == 0", ""),
+}
+OF_ANY_LENGTH = {"StreamjobsStateMisses", "StreamjobsPopulationDrift"}  # their `for` is patience, and no test needs it
+
+
+def _failing(folder: Path, changed: str) -> set[str]:
+    """The alerts whose tests fail with these rules."""
+    for name in ("alerts_test.yml", "recording.yml"):
+        (folder / name).write_bytes((RULES / name).read_bytes())
+    (folder / "alerts.yml").write_text(changed, encoding="utf-8")
     command = [tool("promtool"), "test", "rules", "alerts_test.yml"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
-    failed = set(re.findall(r"alertname: (\w+), time", done.stdout + done.stderr))
-    assert failed == wrong
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    return set(re.findall(r"alertname: (\w+), time", done.stdout + done.stderr))
+
+
+@pytest.mark.slow
+def test_an_alert_without_its_guard_fires_where_nothing_is_wrong(tmp_path: Path) -> None:
+    rules = _read("alerts.yml")
+    for rule in rules["groups"][0]["rules"]:
+        guard, instead = GUARDS.get(rule["alert"], ("", ""))
+        assert guard in rule["expr"], rule["alert"]
+        rule["expr"] = rule["expr"].replace(guard, instead) if guard else rule["expr"]
+    assert _failing(tmp_path, yaml.safe_dump(rules)) == GUARDS.keys()
+
+
+@pytest.mark.slow
+def test_an_alert_that_does_not_wait_fires_too_early(tmp_path: Path) -> None:
+    rules = _read("alerts.yml")
+    waiting = {rule["alert"] for rule in rules["groups"][0]["rules"] if rule.pop("for", None)} - OF_ANY_LENGTH
+    assert len(waiting) > 10
+    assert _failing(tmp_path, yaml.safe_dump(rules)) >= waiting
 
 
 def test_every_alert_has_a_test_in_which_it_fires_and_one_in_which_it_is_silent() -> None:
