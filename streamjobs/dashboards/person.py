@@ -9,8 +9,8 @@ Metrics never name a key: with 50,000 keys a scrape would have 54 MB, and names 
 
 1. Enter a key above. `streamjobs state show job.toml ${key:text}` prints its state, its LS error and its alarms from the
    changelog; the worker that has the key answers the same from memory: `curl http://WORKER/api/keys/${key:percentencode}`
-   (from another machine with the header `Authorization: Bearer TOKEN`). `streamjobs state top job.toml` lists the keys that
-   are worst now.
+   (from another machine with the header `Authorization: Bearer TOKEN`). The live page of a worker, at `/`, lists the keys
+   that are worst now.
 2. Points on the chart below are exemplars: a single row with the hash of its key (Prometheus keeps them with
    `--enable-feature=exemplar-storage`). The hash of the key you look for:
    `python3 -c 'import hashlib; print(hashlib.blake2b(b"${key:text}", digest_size=8).hexdigest())'`.

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,6 +36,10 @@ INK = """[...document.querySelectorAll("canvas")].map((one) => {
   for (let at = 0; at < data.length; at += 4) if (data[at + 3] === 255) colors.add(data.slice(at, at + 3).join());
   return colors.size;
 })"""
+TILE = """((name) => {{
+  const one = [...document.querySelectorAll("#tiles .tile")].find((tile) => tile.firstChild.textContent === name);
+  return [...one.querySelectorAll("p")].map((part) => part.textContent);
+}})("{}")"""
 FOCUS = """(() => {
   const one = document.activeElement;
   return one === document.body ? "" : one.id || one.textContent.trim() || one.tagName;
@@ -195,6 +200,13 @@ def test_nothing_was_complained_of_and_nothing_asked_for_elsewhere(page: Page) -
     assert page.tab.errors == []
     assert len(page.tab.requests) > 8
     assert [url for url in page.tab.requests if not url.startswith(page.demo.url + "/")] == []
+
+
+def test_figures_of_rows_that_came_long_ago_say_so_and_are_no_figures_of_now(page: Page) -> None:
+    old = page.until(f"(([value, note]) => value === '–' && note)({TILE.format('LS error')})")
+    assert re.fullmatch(r"[\d.e-]+ \d+ s ago", old)
+    assert page.ask(TILE.format("Event delay"))[0] == "–"
+    assert page.ask(TILE.format("Lag"))[0] == "0"  # the broker answers: this one is of now
 
 
 def test_a_worker_that_has_ended_is_told(page: Page) -> None:

@@ -237,6 +237,15 @@ def test_the_rings_of_the_page_are_bounded_and_hold_only_what_json_has() -> None
     assert full["alarms"][0]["value"] is None and full["letters"][0]["offset"] == POINTS + 4
 
 
+def test_viewers_are_told_for_how_long_no_broker_has_answered() -> None:
+    health = Health(Metrics("in", "okfeb"))
+    figures = Figures(Feed(), health, {"job": "j"})
+    for last, silent in ((0.0, 0), (time.monotonic() - 40.0, 40)):
+        health.last_answer = last
+        figures.look()
+        assert json.loads(figures.full().partition(b"data: ")[2])["totals"]["silent"] == silent
+
+
 def test_an_alarm_that_ends_says_so_where_it_stands_and_marks_no_row() -> None:
     box = Feed()
     figures = Figures(box, Health(Metrics("in", "okfeb")), {"job": "j"})

@@ -160,6 +160,7 @@ class Figures:
                 "skipped": {reason: count for reason, count in skipped.items() if count},
                 "keys": sum(one.live.keys for one in metrics.partitions()),
                 "uptime": round(time.time() - metrics.started),
+                "silent": round(time.monotonic() - self._health.last_answer) if self._health.last_answer else 0,
                 "recovery_seconds": metrics.recovery_seconds,
             },
         }

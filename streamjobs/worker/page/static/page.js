@@ -5,6 +5,7 @@ import { People } from "./people.js";
 import * as tables from "./tables.js";
 
 const CELLS = 120, POINTS = 900;
+const OLD = 15; // seconds without rows, or an answer of a broker, after which the last figures are not those of now
 const place = (id) => document.getElementById(id);
 const store = { about: {}, columns: {}, people: new Map(), classes: [], chosen: "" };
 const charts = new Charts(place("charts"));
@@ -99,18 +100,25 @@ function header() {
 
 function figures() {
   const newest = Object.fromEntries(Object.entries(store.columns).map(([name, values]) => [name, values.at(-1)]));
-  const latest = (name) => store.columns[name].findLast((value) => value != null);
   const { totals, health, confusion } = store, optional = (value, show) => (value == null ? "–" : show(value));
+  const tile = (name, show, what) => {
+    const at = store.columns[`${name}_p50`].findLastIndex((value) => value != null);
+    if (at < 0) return ["–", `${what}p99 –`];
+    const [middle, tail] = ["p50", "p99"].map((part) => optional(store.columns[`${name}_${part}`][at], show));
+    const age = newest.time - store.columns.time[at];
+    return age > OLD ? ["–", `${middle} ${seconds(Math.round(age))} ago`] : [middle, `${what}p99 ${tail}`];
+  };
   const right = confusion?.pairs.reduce((sum, [label, predicted, rows]) => sum + (label === predicted ? rows : 0), 0);
   const commit = health.last_commit_age_seconds;
   const reasons = Object.entries(totals.reasons).map(([reason, letters]) => `${count(letters)} ${reason}`).join(", ");
   [
     [count(newest.records), `${count(newest.rows)} rows per second`],
-    [optional(latest("delay_p50"), seconds), `p99 ${optional(latest("delay_p99"), seconds)}`],
-    [optional(latest("error_p50"), ratio), `median; p99 ${optional(latest("error_p99"), ratio)}`],
+    tile("delay", seconds, ""),
+    tile("error", ratio, "median; "),
     confusion?.rmse != null ? [ratio(confusion.rmse), "root mean squared error"]
       : [confusion?.counted ? percent(right, confusion.counted) : "–", `${count(confusion?.labels ?? 0)} labels so far`],
-    [count(newest.lag), newest.recovery ? `${count(newest.recovery)} to recover` : `committed ${optional(commit, (age) => seconds(Math.max(0.1, age)))} ago`],
+    [count(newest.lag), totals.silent > OLD ? `as of ${seconds(Math.round(totals.silent))} ago: no broker answers`
+      : newest.recovery ? `${count(newest.recovery)} to recover` : `committed ${optional(commit, (age) => seconds(Math.max(0.1, age)))} ago`],
     [count(totals.alarms), `in ${count(totals.rows)} rows`],
     [count(totals.letters), reasons || `of ${count(totals.records)} records`, totals.letters ? "bad" : ""],
     [count(totals.keys), `live here; cpu ${Math.round(100 * (newest.cpu ?? 0))} %`],
