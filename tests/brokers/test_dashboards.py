@@ -7,12 +7,11 @@ real Chromium, its runbook leads to it, and a second worker joins and is killed.
 import asyncio
 import json
 import math
-import os
 import re
-import subprocess
-import sys
+import shlex
 import time
 import tomllib
+import urllib.request
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from streamjobs.demo.player import Player
 from tests.brokers.kafka_job import KafkaJob, Sent, until
 from tests.brokers.verification import verify
 from tests.brokers.workers import Worker, running_worker
+from tests.cli.jobs import command
 from tests.page.chromium import Browser, chromium
 from tests.parts import CHECKOUT
 from tests.prometheus import Prometheus, tool
@@ -150,26 +150,47 @@ def test_the_page_shows_the_broken_record_and_the_alarms(watched: Watched) -> No
     assert alarms and all(re.search(r"person-\d\d", row) for row in alarms), alarms
 
 
-def test_the_alerts_runbook_leads_to_the_broken_record(watched: Watched) -> None:
+def test_the_alerts_runbook_leads_to_the_broken_record(watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
     (alert,) = [one for one in watched.prometheus.ask("alerts")["alerts"] if one["state"] == "firing"]
     page, _, anchor = alert["annotations"]["runbook_url"].partition("#")
     text = (CHECKOUT / page).read_text(encoding="utf-8")
     (section,) = [one for one in re.split(r"^### ", text, flags=re.MULTILINE) if one.partition("\n")[0].lower() == anchor]
-    command = section.split("```sh\n")[1].partition("\n")[0]
-    listed = _typed(watched, command)
+    assert _typed(watched, section.split("```sh\n")[1].partition("\n")[0]) == 0
+    listed = capsys.readouterr().out
     (place,) = re.findall(r"\b\d:\d+\b", listed)
     assert "malformed" in listed
     (shown,) = re.findall(r"`(streamjobs dlq show\sjob.toml PARTITION:OFFSET)`", section)
-    assert BROKEN.decode() in _typed(watched, shown.replace("\n", " ").replace("PARTITION:OFFSET", place))
+    assert _typed(watched, shown.replace("PARTITION:OFFSET", place)) == 0
+    assert BROKEN.decode() in capsys.readouterr().out
 
 
-def _typed(watched: Watched, command: str) -> str:
-    """What a command of the page prints, for this job."""
-    words = [str(watched.job.path) if word == "job.toml" else word for word in command.split()]
+def test_the_first_command_of_every_runbook_works_beside_a_worker(watched: Watched) -> None:
+    page = (CHECKOUT / "deploy" / "README.md").read_text(encoding="utf-8")
+    commands = set(re.findall(r"^### Streamjobs\w+\n\n```sh\n(.+)\n```$", page, re.MULTILINE))
+    elsewhere = {one for one in commands if one.split()[0] in ("journalctl", "df")}  # of the machine, not of the product
+    typed = commands - elsewhere
+    assert len(elsewhere) == 2 and len(typed) > 7
+    for line in typed:
+        if line.startswith("curl "):
+            _asked(watched, line)
+        else:
+            assert _typed(watched, line) == 0, line
+
+
+def _asked(watched: Watched, line: str) -> None:
+    """A call of curl, perhaps with a grep behind it: each name of its pattern is in what it shows."""
+    (path, pattern), at = re.findall(r"127\.0\.0\.1:9108(/\w+)(?: \| grep -E '(.+)')?$", line)[0], watched.instance
+    with urllib.request.urlopen(f"http://{at}{path}", timeout=20) as answer:
+        shown = [text for text in answer.read().decode().splitlines() if re.search(pattern, text)]
+    names = re.findall(r"[a-z_]{3,}", pattern)
+    assert shown and [name for name in names if not any(name in text for text in shown)] == [], line
+
+
+def _typed(watched: Watched, line: str) -> int:
+    """The exit code of a command of the page, for this job."""
+    words = [str(watched.job.path) if word == "job.toml" else word for word in shlex.split(line)]
     assert words[0] == "streamjobs"
-    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=False, env=os.environ)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return command(*words[1:])
 
 
 def test_a_second_worker_joins_and_is_killed_and_nothing_is_lost(watched: Watched) -> None:
