@@ -84,19 +84,20 @@ def _raw(one: dict[str, Any]) -> Value:
 
 
 def _avro(one: dict[str, Any]) -> bytes:
-    return values.avro(SCHEMA, writers.row(_number_of(one)))
+    return values.avro(SCHEMA, _own(one))
 
 
 def _protobuf(one: dict[str, Any]) -> bytes:
     kind: Any = writers.message_class()
-    told = writers.row(_number_of(one))
+    told = _own(one)
     message = kind(**{name: value for name, value in told.items() if name != "at" and value is not None})
     message.at.FromMilliseconds(told["at"])
     return bytes(message.SerializeToString())
 
 
-def _number_of(one: dict[str, Any]) -> int:
-    return int(one["at"] - writers.NOW) // 20
+def _own(one: dict[str, Any]) -> dict[str, Any]:
+    """What of a reading the schema has."""
+    return {name: one[name] for name in ("temp", "rpm", "place", "at", "doing")}
 
 
 IN_REGISTRY = b"\x04\x02\x02"  # place of the message type in its schema
