@@ -15,7 +15,8 @@ from tests.core import values
 from tests.schema_registry import writers
 
 KEYS = 7
-POLICIES = ("dlq", "skip", "hold", "mean")
+POLICIES = ("dlq", "skip", "hold", "mean", "of each field")
+OF_EACH = {"temp": "skip", "rpm": "hold", "place.floor": "mean"}
 SECTIONS: dict[str, Any] = {
     "learner": {"name": "okfeb", "rank": 3, "budget": 5},
     "head": {"name": "rls"},
@@ -51,7 +52,7 @@ class Format(NamedTuple):
         for file, text in self.files.items():
             (folder / file).write_text(text)
         named = [("schema_file", str(folder / file)) for file in self.files]
-        return {**writers.SETTINGS, "missing": missing, **self.own, **dict(named)}
+        return {**writers.SETTINGS, "missing": OF_EACH if missing == "of each field" else missing, **self.own, **dict(named)}
 
     def sections(self) -> dict[str, Any]:
         """The others of the job; without labels there is nothing to predict."""
