@@ -75,6 +75,18 @@ def test_a_pooled_reference_is_that_of_new_keys_and_an_alarm_that_lasts_begins_a
     assert (own["found"], own["false_alarms"]) == (1, 0), "each key by its own first rows"
 
 
+def test_dead_letters_and_files_without_times_have_no_hours(tmp_path: Path, capsys) -> None:
+    job, recording = written(tmp_path)
+    rows = recording.read_text().splitlines(keepends=True)
+    far = [json.dumps(json.loads(row) | {"t": 1000 * START}) + "\n" for row in rows[-2:]]
+    recording.write_text("".join(rows[:200] + far))
+    assert command("replay", job, "--input", recording, "--key", "pump") == 0
+    assert "0 alarms in 0.1 hours of 2 keys" in capsys.readouterr().out
+    job.write_text(JOB.replace('time = "t"\n', ""))
+    assert command("replay", job, "--input", recording, "--key-is", "a") == 0
+    assert "alarms in 202 rows of 1 key\n" in capsys.readouterr().out
+
+
 def test_drift_tune_judges_each_way_before_and_after_the_quiet_time(tmp_path: Path, capsys) -> None:
     job, recording = written(tmp_path)
     drawn, until = tmp_path / "alarms.svg", START + CHANGE - 1
