@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 
 MOST_ALARMED = 5  # keys whose alarms are told
+MOST_NAMED = 10  # numbers that were missing
+SHORTEST = 0.05  # hours of alarms that are told as such
 
 
 def add_to(app: typer.Typer) -> None:
@@ -178,8 +180,9 @@ def records_to_replay(
 
 
 def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Path | None) -> None:
+    keys = f"{summary['keys']:,} {'key' if summary['keys'] == 1 else 'keys'}"
     say(
-        f"{summary['records']:,} records of {summary['keys']:,} keys, {summary['samples']:,} samples, "
+        f"{summary['records']:,} records of {keys}, {summary['samples']:,} samples, "
         f"{summary['rows']:,} rows in {summary['seconds']:.1f} s ({summary['samples_per_second']:,} samples/s)"
     )
     if not summary["records"]:
@@ -192,7 +195,8 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
     if summary["unknown"]:
         say(f"{summary['unknown']:,} rows are unknown, as [head] reject says; their labels count as neither right nor wrong")
     if summary["numbers_filled"]:
-        note(f"{summary['numbers_filled']:,} missing numbers were filled in, as [source] missing says")
+        which = ", ".join(f"{name} {count:,}" for name, count in list(summary["lacking"].items())[:MOST_NAMED])
+        note(f"{summary['numbers_filled']:,} missing numbers were filled in, as [source] missing says ({which})")
     if summary["targets_clipped"]:
         note(f"{summary['targets_clipped']:,} labels were learned as [head] clip_target clips them")
     for what in ("dead_lettered", "skipped"):
@@ -204,7 +208,10 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
     if alarms := summary.get("alarms"):
         rate = "" if alarms["per_key_hour"] is None else f", {alarms['per_key_hour']:.3g} a key and hour"
         most = ", ".join(f"{key} {count:,}" for key, count in list(alarms["by_key"].items())[:MOST_ALARMED])
-        say(f"{alarms['total']:,} alarms in {alarms['key_hours']:,.1f} hours of {summary['keys']:,} keys{rate}")
+        span = f"{alarms['key_hours']:,.1f} hours"
+        if alarms["key_hours"] < SHORTEST:  # such as of a file without times
+            span, rate = f"{summary['rows']:,} rows", ""
+        say(f"{alarms['total']:,} alarms in {span} of {keys}{rate}")
         if most:
             say(f"most alarms: {most}")
     if output_dir is not None:

@@ -103,7 +103,11 @@ def _fill(job: Job, live: Live, rows: Rows, report: Report) -> tuple[Rows, Array
     total = np.zeros(int(rows.owner.max(initial=-1)) + 1, np.int64)
     total[rows.owner] = made.total  # of a record's samples the last one stays
     taken = made.verdict == TAKEN
-    report.filled += int(np.isnan(rows.X[taken]).sum())
+    lacking = np.isnan(rows.X)
+    report.filled += int(lacking[taken].sum())
+    if lacking.any():
+        names = job.composition.settings.source.column_names(job.dim)
+        report.lacking = {names[column]: int(lacking[:, column].sum()) for column in np.flatnonzero(lacking.any(axis=0))}
     _count(report, "missing", int((made.verdict == SKIPPED).sum()))
     _count(report, "unfilled", int((made.verdict == UNFILLED).sum()))
     return picked(rows._replace(X=made.X), taken), total

@@ -156,6 +156,7 @@ class Report:
     samples: int = 0  # samples taken (a frame holds many)
     rows: int = 0  # rows the learner advanced by (windows, or samples without windows)
     filled: int = 0  # missing numbers of samples that were filled
+    lacking: dict[str, int] = field(default_factory=dict)  # samples that lacked a number, by the number's name
     sensor_samples: dict[str, int] = field(default_factory=dict)  # samples by sensor, where there are several
     sensor_gaps: dict[str, int] = field(default_factory=dict)  # how often rows were left out for want of its samples
     redelivered: int = 0  # records at or below a key's last applied offset: skipped

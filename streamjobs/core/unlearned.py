@@ -21,6 +21,7 @@ REASONS = {  # of samples and windows that are skipped: what to do about them
 }
 WANTED = ("other_sensor",)  # as the job states: no reason for a warning
 WINDOWS = ("sparse", "gap")  # reasons that count windows; the others count samples
+ENOUGH = 20  # samples, to say that a number is not there any more
 
 
 class Skipped(NamedTuple):
@@ -52,6 +53,7 @@ class Taken:
     dead_lettered: Counter[str] = field(default_factory=Counter)  # records by reason
     skipped: Counter[str] = field(default_factory=Counter)  # samples, windows and labels by reason
     sensor_gaps: Counter[str] = field(default_factory=Counter)  # by sensor
+    lacking: Counter[str] = field(default_factory=Counter)  # samples that lacked a number, by its name
     first_letter: str = ""  # reason and place of the first dead letter
     latest_letter: str = ""  # of one of the newest
 
@@ -63,6 +65,7 @@ class Taken:
         self.dead_lettered.update(report.dead_lettered)
         self.skipped.update(report.skipped)
         self.sensor_gaps.update(report.sensor_gaps)
+        self.lacking.update(report.lacking)
         self.first_letter = self.first_letter or report.first_letter
         self.latest_letter = report.first_letter or self.latest_letter
 
@@ -76,6 +79,7 @@ class Taken:
             self.dead_lettered - before.dead_lettered,
             self.skipped - before.skipped,
             self.sensor_gaps - before.sensor_gaps,
+            self.lacking - before.lacking,
             self.first_letter,
             self.latest_letter,
         )
@@ -86,12 +90,24 @@ class Taken:
         for reason in (one for one in REASONS if one not in WANTED):
             of, unit = (windows, "windows") if reason in WINDOWS else (self.samples, "samples")
             if self.skipped[reason] > MUCH * of:
-                yield Skipped(reason, self.skipped[reason], of, unit, self._lacking if reason == "unpaired" else "")
+                yield Skipped(reason, self.skipped[reason], of, unit, self._which(reason))
 
     @property
-    def _lacking(self) -> str:
+    def absent(self) -> list[str]:
+        """Numbers that every sample lacked, and that were filled in all the same."""
+        if self.samples < ENOUGH or self.skipped["missing"] + self.skipped["unfilled"] >= self.samples:
+            return []
+        return [name for name, count in self.lacking.items() if count >= self.samples]
+
+    def _which(self, reason: str) -> str:
+        if reason in ("missing", "unfilled") and self.lacking:
+            return f" (without: {of_each(self.lacking)})"
+        return self._gaps if reason == "unpaired" else ""
+
+    @property
+    def _gaps(self) -> str:
         """The sensors that had gaps."""
-        return " (gaps: " + ", ".join(f"{name} {count:,}" for name, count in self.sensor_gaps.most_common()) + ")"
+        return f" (gaps: {of_each(self.sensor_gaps)})"
 
     @property
     def mostly_dead(self) -> bool:
@@ -119,11 +135,17 @@ class Taken:
             )
         unpaired = self.skipped["unpaired"]
         if 2 * unpaired > self.samples:
-            what = f"{REASONS['unpaired']}{self._lacking}"
+            what = f"{REASONS['unpaired']}{self._gaps}"
             return f"nothing was learned: {unpaired:,} of {self.samples:,} samples are skipped as unpaired: {what}."
         left_out = Counter({reason: self.skipped[reason] for reason in REASONS if reason not in (*WINDOWS, *WANTED)})
         no_window = any(self.skipped[reason] for reason in WINDOWS) and 2 * left_out.total() > self.samples
         if self.samples and (no_window or left_out.total() >= self.samples):
             reason, count = left_out.most_common(1)[0]
-            return f"nothing was learned: {count:,} of {self.samples:,} samples are skipped as {reason}: {REASONS[reason]}."
+            what = f"{REASONS[reason]}{self._which(reason)}"
+            return f"nothing was learned: {count:,} of {self.samples:,} samples are skipped as {reason}: {what}."
         return None
+
+
+def of_each(counts: Counter[str], most: int = 10) -> str:
+    """The largest counts with their names."""
+    return ", ".join(f"{name} {count:,}" for name, count in counts.most_common(most))

@@ -17,6 +17,7 @@ from typing import IO, Any
 
 import msgspec
 
+from streamjobs.core.decoding.loading import without_nan
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.dialect import HEAD, Dialect, dialect_of
 from streamjobs.recordings.places import COPIED, KINDS, Place
@@ -101,12 +102,22 @@ def _lines(place: Place) -> Iterator[tuple[bytes, Row]]:
             if not text:
                 continue
             try:
-                row = msgspec.json.decode(text)
+                row = _object(text)
             except (msgspec.DecodeError, ValueError, RecursionError):  # also bytes that are not UTF-8
                 row = None  # not skipped: a broken line is a broken record, and becomes a dead letter
             if row is not None and not isinstance(row, dict):
                 raise ConfigError(f"{place} line {number}: expected a JSON object, got {type(row).__name__}.")
             yield text, row or {}
+
+
+def _object(text: bytes) -> Any:
+    """A line's row, with None for NaN, which [source] missing may allow; the line itself stays as it is."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        if (changed := without_nan(text)) == text:
+            raise
+    return msgspec.json.decode(changed)
 
 
 def _csv(place: Place, how: How) -> Iterator[Row]:

@@ -12,6 +12,7 @@ import msgspec
 from streamjobs.core.messages import Output, Record
 from streamjobs.settings.false_alarms import THRESHOLDS
 from streamjobs.settings.sections import DriftSection, Settings, SinksSection
+from streamjobs.stages.event_time import END_OF_TIME
 
 HOUR = 3600.0
 STATED = "1 per 10000 rows"  # where the job states nothing
@@ -30,8 +31,9 @@ class Rates:
     def spanning(self, records: Iterable[Record]) -> Iterator[Record]:
         """The records as they come."""
         for record in records:
-            self.first.setdefault(record.key, record.timestamp)
-            self.last[record.key] = record.timestamp
+            if record.timestamp < END_OF_TIME * 1000:  # others are dead letters
+                self.first.setdefault(record.key, record.timestamp)
+                self.last[record.key] = record.timestamp
             yield record
 
     def take(self, output: Output) -> None:

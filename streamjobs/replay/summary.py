@@ -24,6 +24,7 @@ def summary_of(task: str, tally: Tally, seconds: float) -> dict[str, Any]:
         "rmse": rmse(tally.squared, tally.measured) if regression and tally.measured else None,
         "unknown": None if regression else tally.unknown,
         "numbers_filled": tally.filled,
+        "lacking": dict(tally.taken.lacking.most_common()),
         "targets_clipped": tally.targets_clipped if regression else None,
         "drift_events": tally.drift_events,
         "dead_lettered": dict(tally.dead_lettered),

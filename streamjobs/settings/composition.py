@@ -194,7 +194,7 @@ def _task_of(settings: Settings, learner: Learner) -> dict[str, Any]:
 
 
 def _columns(settings: Settings, dim: int, windows: Windows | None) -> tuple[str, ...]:
-    fields = [name for name, _ in settings.source.columns] or [f"{settings.source.x}[{n}]" for n in range(dim)]
+    fields = settings.source.column_names(dim)
     return tuple(fields if windows is None else statistic_names(fields, windows.statistics))
 
 

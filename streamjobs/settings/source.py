@@ -214,6 +214,10 @@ class SourceSection(Section):
             for column in ([f"{field}={one}" for one in one_hot[field]] if field in one_hot else [field])
         ]
 
+    def column_names(self, dim: int) -> list[str]:
+        """What each number of x is called."""
+        return [column for column, _ in self.columns] or [f"{self.x}[{n}]" for n in range(dim)]
+
     @property
     def width(self) -> int | None:
         """Numbers of x; None where the job file does not say."""

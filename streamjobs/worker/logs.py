@@ -71,6 +71,14 @@ class Unlearned:
                 seconds=seconds,
                 meaning=one.advice,
             )
+        if minute.absent:
+            log.warning(
+                "a number is missing in all samples",
+                columns=minute.absent,
+                samples=minute.samples,
+                seconds=seconds,
+                meaning="it is filled in, as [source] missing says; check its sensor, and whether the field has a new name",
+            )
         if minute.mostly_dead:
             log.warning(
                 "most records became dead letters",

@@ -2,7 +2,7 @@
 
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import KafkaJob, Sent, until
-from tests.brokers.workers import running_worker
+from tests.brokers.workers import Worker, running_worker
 
 STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}  # a restart need not wait for the dead one's session to end
 PATIENCE = 180.0  # seconds; a check of what must come, not of how fast
@@ -14,10 +14,15 @@ def kill_in_the_middle(job: KafkaJob, records: list[Sent], fork_server: ForkServ
     job.produce(records[:half])
     with running_worker(job, fork_server=fork_server, **STATIC) as worker:
         job.wait_until_done([worker], PATIENCE)
-        before = sum(job.committed().values())
-        job.produce(records[half:])
-        until(lambda: sum(job.committed().values()) > before, "more is committed", PATIENCE, every=0.002)
-        assert worker.kill() == -9
+        return kill_within(job, records[half:], worker)
+
+
+def kill_within(job: KafkaJob, records: list[Sent], worker: Worker) -> int:
+    """SIGKILL once more of these is committed, of a worker that has finished what came before. Gives what was left."""
+    before = sum(job.committed().values())
+    job.produce(records)
+    until(lambda: sum(job.committed().values()) > before, "more is committed", PATIENCE, every=0.002)
+    assert worker.kill() == -9
     left = job.lag()
-    assert before >= half and left > 0, f"killed when its work was done: {before} committed before, {left} left"
+    assert before > 0 and 0 < left < len(records), f"killed when its work was done: {before} committed before, {left} left"
     return left

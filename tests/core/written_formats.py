@@ -15,7 +15,8 @@ from tests.core import values
 from tests.schema_registry import writers
 
 KEYS = 7
-POLICIES = ("dlq", "skip", "hold", "mean")
+POLICIES = ("dlq", "skip", "hold", "mean", "of each field")
+OF_EACH = {"temp": "skip", "rpm": "hold", "place.floor": "mean"}
 SECTIONS: dict[str, Any] = {
     "learner": {"name": "okfeb", "rank": 3, "budget": 5},
     "head": {"name": "rls"},
@@ -51,7 +52,7 @@ class Format(NamedTuple):
         for file, text in self.files.items():
             (folder / file).write_text(text)
         named = [("schema_file", str(folder / file)) for file in self.files]
-        return {**writers.SETTINGS, "missing": missing, **self.own, **dict(named)}
+        return {**writers.SETTINGS, "missing": OF_EACH if missing == "of each field" else missing, **self.own, **dict(named)}
 
     def sections(self) -> dict[str, Any]:
         """The others of the job; without labels there is nothing to predict."""
@@ -84,19 +85,20 @@ def _raw(one: dict[str, Any]) -> Value:
 
 
 def _avro(one: dict[str, Any]) -> bytes:
-    return values.avro(SCHEMA, writers.row(_number_of(one)))
+    return values.avro(SCHEMA, _own(one))
 
 
 def _protobuf(one: dict[str, Any]) -> bytes:
     kind: Any = writers.message_class()
-    told = writers.row(_number_of(one))
+    told = _own(one)
     message = kind(**{name: value for name, value in told.items() if name != "at" and value is not None})
     message.at.FromMilliseconds(told["at"])
     return bytes(message.SerializeToString())
 
 
-def _number_of(one: dict[str, Any]) -> int:
-    return int(one["at"] - writers.NOW) // 20
+def _own(one: dict[str, Any]) -> dict[str, Any]:
+    """What of a reading the schema has."""
+    return {name: one[name] for name in ("temp", "rpm", "place", "at", "doing")}
 
 
 IN_REGISTRY = b"\x04\x02\x02"  # place of the message type in its schema

@@ -131,7 +131,10 @@ LAYERS = (
     _layer(
         "recordings",
         ("streamjobs.recordings",),
-        {*NUMERIC, "cbor2", "msgspec", "pyarrow", "streamjobs.core.messages", "streamjobs.core.decoding.keys", *_SETTINGS},
+        {
+            *(*NUMERIC, "cbor2", "msgspec", "pyarrow", "streamjobs.core.messages", "streamjobs.core.decoding.keys"),
+            *("streamjobs.core.decoding.loading", *_SETTINGS),
+        },
     ),
     _layer("kafka", ("streamjobs.kafka",), {*CLIENTS, *_KAFKA, "pydantic"}),
     _layer("kafka client", ("streamjobs.kafka.client",), {*CLIENTS, *_KAFKA, "faust"}),

@@ -46,6 +46,24 @@ def test_a_minute_of_mostly_dead_letters_is_one_warning_with_an_example() -> Non
     ]
 
 
+def test_a_number_that_is_in_no_sample_of_a_minute_is_named_though_it_is_filled_in() -> None:
+    taken = Taken()
+    told = Unlearned(taken, now=0.0)
+    with capture_logs() as events:
+        taken.add(Report(records=1000, samples=1000, rows=1000, filled=999, lacking={"temp": 999}))
+        told.check(61.0)
+        assert not events
+        taken.add(Report(records=1000, samples=1000, rows=1000, filled=1010, lacking={"temp": 1000, "rpm": 10}))
+        told.check(122.0)
+        assert [(e["event"], e["columns"], e["samples"]) for e in events] == [
+            ("a number is missing in all samples", ["temp"], 1000)
+        ]
+        events.clear()
+        taken.add(Report(records=1000, samples=1000, skipped={"missing": 1000}, lacking={"temp": 1000}))
+        told.check(183.0)
+    assert [e["event"] for e in events] == ["samples skipped"] and events[0]["meaning"].endswith("(without: temp 1,000)")
+
+
 def test_a_worker_that_stops_within_a_minute_tells_as_well() -> None:
     taken = Taken()
     told = Unlearned(taken, now=0.0)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from streamjobs.core.decoding.loading import undecodable
 from streamjobs.core.decoding.samples import UNDECODABLE, Problem
 from streamjobs.core.messages import Headers
 
@@ -70,7 +71,7 @@ def _structured(value: bytes, content_type: str) -> Event:
         content = bytes(data) if data is not None else _from_base64(coded)
         attributes = {name: _decode_any(text) for name, text in members.items()}
     except UNDECODABLE:
-        raise Problem("malformed", "expected a CloudEvent as JSON, got bytes that are not") from None
+        raise undecodable("json", value, "a CloudEvent as JSON") from None
     return Event(content, {name: text for name, text in attributes.items() if type(text) in (str, int, float, bool)})
 
 

@@ -26,7 +26,7 @@ import msgspec
 import numpy as np
 
 from streamjobs.core.decoding.by_path import needs_paths, path_parser
-from streamjobs.core.decoding.loading import Paths
+from streamjobs.core.decoding.loading import Paths, undecodable
 from streamjobs.core.decoding.raw import raw_singles, read_raw
 from streamjobs.core.decoding.samples import (
     MAX_LABEL,
@@ -159,10 +159,10 @@ def _typed(source: SourceSection, dim: int, mirror: MirrorSection | None) -> Par
             try:
                 message = decode_many(record.value)
             except UNDECODABLE as error:
-                raise _problem(error if _is_frame(single, mirror) else single, source) from None
+                raise _problem(error if _is_frame(single, mirror) else single, source, record) from None
             return frame(message)
         except UNDECODABLE as error:
-            raise _problem(error, source) from None
+            raise _problem(error, source, record) from None
         if named:
             x = values(message)
             if when is not None and is_side(message.side, when):
@@ -255,10 +255,10 @@ def _is_frame(error: Exception, mirror: MirrorSection | None) -> bool:
     return "got `array` - at" in text and not (mirror is not None and text.endswith(f"`$.{path_of(mirror.field).top}`"))
 
 
-def _problem(error: Exception, source: SourceSection) -> Problem:
+def _problem(error: Exception, source: SourceSection, record: Record) -> Problem:
     """The reason for a decoding error. msgspec's sentence names the field and the types, never the contents."""
     if not isinstance(error, msgspec.ValidationError):
-        return Problem("malformed", f"expected {source.format}, got bytes that are not")
+        return undecodable(source.format, record.value or b"")
     text = str(error).replace("bool | float", "float")
     path = _WHERE.search(text)
     time, label = (None if name is None else path_of(name).top for name in (source.time, source.label))

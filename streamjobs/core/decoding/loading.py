@@ -1,5 +1,6 @@
 """Decodes a value to a message: a dict of the fields of its own that are read, which a reader makes samples of."""
 
+import re
 import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypedDict
@@ -16,6 +17,9 @@ Message = dict[str, Any]
 Decode = Callable[[bytes, Headers], Message]  # a value with its record's headers; raises Problem
 Read = Callable[[Message], Sample | Frame | LabelsAlone]  # raises Problem, or one of TOO_LARGE
 TOO_LARGE = (OverflowError, struct.error, RecursionError, MemoryError)
+_UP_TO_NAN = re.compile(rb'((?:[^"N]|"(?:[^"\\]|\\[\s\S])*+"|N(?!aN))*+)(NaN|[\s\S]*+)')  # outside texts; or to the end
+_BYTE = re.compile(r"\(byte ([0-9]+)\)$")
+_IS_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class Paths(NamedTuple):
@@ -62,11 +66,14 @@ def decoder_of_paths(source: SourceSection, paths: Paths) -> Decode:
     tops = {name: Any for path in paths.all for name in (path.top, path.literal) if name is not None}
     if source.format == "msgpack" and source.fields is None:
         tops["dtype"] = Any
-    return decoder_of_fields(source.format, tops)
+    return decoder_of_fields(source.format, tops, source.may_miss)
 
 
-def decoder_of_fields(form: str, tops: dict[str, Any]) -> Decode:
-    """Decodes to these fields of a value's own, of these types. form: json or msgpack."""
+def decoder_of_fields(form: str, tops: dict[str, Any], may_miss: bool) -> Decode:
+    """Decodes to these fields of a value's own, of these types. form: json or msgpack.
+
+    may_miss: numbers may be missing, and so be NaN, as many writers of JSON have it.
+    """
     shape: Any = TypedDict("Message", tops, total=False)  # type: ignore[misc]
     module = msgspec.msgpack if form == "msgpack" else msgspec.json
     load = module.Decoder(shape).decode
@@ -75,6 +82,32 @@ def decoder_of_fields(form: str, tops: dict[str, Any]) -> Decode:
         try:
             return load(value)  # type: ignore[no-any-return]
         except UNDECODABLE:
-            raise Problem("malformed", f"expected {form}, got bytes that are not") from None
+            pass
+        if may_miss and form == "json":
+            try:
+                return load(without_nan(value))  # type: ignore[no-any-return]
+            except UNDECODABLE:
+                pass
+        raise undecodable(form, value)
 
     return decode
+
+
+def without_nan(value: bytes) -> bytes:
+    """JSON with null in place of NaN, which JSON does not have. Infinity stays: it is no missing number."""
+    if b"NaN" not in value:
+        return value
+    return _UP_TO_NAN.sub(lambda found: found[1] + (b"null" if found[2] == b"NaN" else found[2]), value)
+
+
+def undecodable(form: str, value: bytes, what: str | None = None) -> Problem:
+    """Of a value that is not in the format. what: a name of what was expected."""
+    got = "bytes that are not"
+    if form == "json":
+        try:
+            _IS_OBJECT(value)
+        except UNDECODABLE as error:
+            place = _BYTE.search(str(error))
+            if place is not None and value[int(place[1]) :].startswith((b"NaN", b"Infinity")):
+                got = "NaN or infinity, which JSON does not have; write null"
+    return Problem("malformed", f"expected {what or form}, got {got}")

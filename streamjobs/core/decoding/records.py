@@ -5,6 +5,7 @@ not at all. Messages name topic, partition and offset, never the key or the cont
 """
 
 import operator
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -91,7 +92,7 @@ def decoder(
                 add(parsed)
                 add_index(index)
             except Problem as problem:
-                errors[index] = _located(record, problem)
+                errors[index] = _located(record, problem, source)
         checked = _checked(samples.joined(dim), records, errors, source, may_miss)
         if samples.skipped:
             letters, skipped = {index for index, _ in checked.errors}, Counter[str]()
@@ -207,7 +208,7 @@ def _checked(
                         f"expected an event time at most {source.future:g} s after the record's timestamp, "
                         f"got {times[row] - stamps[row]:.3f} s",
                     )
-                errors[index] = _located(records[index], problem)
+                errors[index] = _located(records[index], problem, source)
         keep = ~np.isin(owner, np.array(list(errors), np.int64))  # one bad sample drops its whole frame
         labels = [label for label, kept in zip(labels, keep, strict=True) if kept]
         owner, times, X = owner[keep], times[keep], X[keep]
@@ -272,7 +273,7 @@ def refusal(record: Record, source: SourceSection) -> RecordError | None:
     try:
         _check_limits(record, source)
     except Problem as problem:
-        return _located(record, problem)
+        return _located(record, problem, source)
     return None
 
 
@@ -286,7 +287,7 @@ def _headers_fit(headers: Headers, source: SourceSection) -> bool:
 
 
 def _bad_number(x: Array, source: SourceSection) -> Problem:
-    named = [""] * x.size if source.sensors is None else [f" ({column})" for column, _ in source.columns]
+    named = [f" ({column})" for column, _ in source.columns] or [""] * x.size
     for i in range(x.size):
         if not np.isfinite(x[i]):
             got = "NaN" if np.isnan(x[i]) else "infinity"
@@ -300,6 +301,8 @@ def _bad_time(time: float, source: SourceSection) -> Problem:
     if source.time is None and source.format != "raw":
         return Problem("bad_time", "expected a record timestamp; set [source] time or let the producer set timestamps")
     got = f"{time:g} s" if np.isfinite(time) else "NaN or infinity"
+    if source.format == "raw":
+        return Problem("bad_time", f"expected a time from 1970 to 9999 in the header {raw.TIME} or the timestamp, got {got}")
     if source.time_span == JUDGED:
         unit = UNIT_NAMES[source.time_unit]
         return Problem("bad_time", f"expected a time from 1973 to 5138 in {unit}, which the first one tells, got {got}")
@@ -308,6 +311,8 @@ def _bad_time(time: float, source: SourceSection) -> Problem:
     )
 
 
-def _located(record: Record, problem: Problem) -> RecordError:
+def _located(record: Record, problem: Problem, source: SourceSection) -> RecordError:
     where = f"topic {record.topic}[{record.partition}] offset {record.offset}"
-    return RecordError(problem.reason, f"{where}: {problem.text}.")
+    field = {"bad_time": source.time, "future": source.time, "bad_label": source.label}.get(problem.reason)
+    named = "" if field is None or re.search(rf"['`.]{re.escape(field)}['`\[]", problem.text) else f" (field {field!r})"
+    return RecordError(problem.reason, f"{where}: {problem.text}{named}.")

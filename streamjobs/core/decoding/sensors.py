@@ -49,7 +49,9 @@ class Samples(NamedTuple):
 
 def sensor_parser(source: SourceSection, dim: int, late: bool = False, decode: Decode | None = None) -> Parse:
     """A function that parses one record's value; it raises Problem and nothing else. late, decode: as for `path_parser`."""
-    return parser_of(decode or decoder_of_fields(source.format, sensor_fields(source)), _Reader(source, dim, late).read)
+    return parser_of(
+        decode or decoder_of_fields(source.format, sensor_fields(source), source.may_miss), _Reader(source, dim, late).read
+    )
 
 
 def sensor_fields(source: SourceSection) -> dict[str, Any]:

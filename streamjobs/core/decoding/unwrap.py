@@ -10,7 +10,7 @@ from typing import Protocol
 from streamjobs.core.decoding.by_path import path_parser
 from streamjobs.core.decoding.cloud_events import Event, event_of
 from streamjobs.core.decoding.gunzip import GzipError, GzipTooLarge, gunzip
-from streamjobs.core.decoding.loading import Decode, Message, Paths, decoder_of_fields, decoder_of_paths
+from streamjobs.core.decoding.loading import Decode, Message, Paths, decoder_of_fields, decoder_of_paths, without_nan
 from streamjobs.core.decoding.samples import Frame, LabelsAlone, Parse, Problem, Sample
 from streamjobs.core.decoding.sensors import sensor_fields, sensor_parser
 from streamjobs.core.decoding.with_schema.schemas import Schemas
@@ -29,13 +29,19 @@ def opener(source: SourceSection) -> Callable[[bytes, Headers], Event]:
     """A function from a value and its headers to what [source] format encodes; it raises Problem."""
     packed, enveloped = source.compression == "gzip", source.envelope == "cloudevents"
     most, data_format = source.max_bytes, source.format
+    nan_is_null = source.may_miss and data_format == "json"
 
     def opened(value: bytes, headers: Headers) -> Event:
         if packed:
             value = _unpacked(value, most)
         if not enveloped:
             return Event(value, {})
-        return event_of(value, headers, data_format)
+        try:
+            return event_of(value, headers, data_format)
+        except Problem:
+            if not nan_is_null or (changed := without_nan(value)) == value:
+                raise
+        return event_of(changed, headers, data_format)
 
     return opened
 
@@ -89,7 +95,7 @@ def _decoder(
     if schemas is not None:
         decode: Decode = schemas.message
     elif source.sensors is not None:
-        decode = decoder_of_fields(source.format, sensor_fields(source))
+        decode = decoder_of_fields(source.format, sensor_fields(source), source.may_miss)
     else:
         decode = decoder_of_paths(source, paths)
     if source.envelope == "none" and source.compression == "none":
