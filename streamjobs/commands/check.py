@@ -113,6 +113,7 @@ def _predicted(job: "Job", keys: int) -> dict[str, Any]:
         "dim": job.dim,
         "learner_dim": job.width,
         "stages": stages,
+        "reference": _reference(job),
         "topics": {"input": job.settings.source.topic, **job.sinks},
         "state_bytes_per_key": job.state_bytes,
         "keys": keys,
@@ -120,6 +121,15 @@ def _predicted(job: "Job", keys: int) -> dict[str, Any]:
         "changelog_bytes_per_second": job.state_bytes * keys / checkpoint,
         "checkpoint_seconds": checkpoint,
     }
+
+
+def _reference(job: "Job") -> str | None:
+    """What [drift] says of a key's reference; None without one."""
+    drift, start = job.settings.drift, job.settings.state.start_from
+    if drift is None or drift.reference is None:
+        return None
+    of_whom = f"new keys have that of {start}" if drift.reference_from == "start_from" else f"{drift.reference} of each key"
+    return of_whom + (f", anew after an alarm of {drift.relearn_after}" if drift.relearn_after else "")
 
 
 def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "How") -> dict[str, Any]:
@@ -179,7 +189,7 @@ def _print_result(result: dict[str, Any], keys: int) -> None:
     say(f"{result['job']}: no mistakes")
     say(f"  model      {result['model']} on {result['learner_dim']} numbers a row ({result['dim']} a sample)")
     for name, text in result["stages"].items():
-        say(f"  {name:<10} {text}")
+        say(f"  {name:<10} {result['reference'] if name == 'reference' else text}")
     say(f"  topics     {topics}")
     say(
         f"  state      at most {readable(result['state_bytes_per_key'])} a key; "

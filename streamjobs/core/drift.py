@@ -65,7 +65,7 @@ def _parts(job: Job, live: Live, seen: Seen) -> Iterator[slice]:
     through the detectors, so a part is to be watched before the next one is asked for.
     """
     n, limit = len(seen.slots), job.composition.relearn_after
-    if limit is None:
+    if limit is None or n == 0:
         yield slice(0, n)
         return
     reference, alarms = job.stage(REFERENCE, Reference), job.stage(ALARMS, Alarms)

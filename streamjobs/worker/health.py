@@ -60,13 +60,14 @@ class Health:
         partitions = metrics.partitions()
         lags = {str(one.number): metrics.lag_of(one) for one in partitions}
         age = clock - (metrics.last_commit or metrics.started)
-        waiting = {one.number: moment - one.committed_at for one in partitions if lags[str(one.number)]}
+        waiting = {one.number: moment - one.waiting_since for one in partitions if lags[str(one.number)]}
         late = sorted(number for number, seconds in waiting.items() if seconds > STALLED)
         stalled = self._stands_still(moment) or self._silence(moment)
         if not stalled and self.metrics.waiting_for_schemas() > STALLED:
             stalled = self._waits_for_schemas()
-        if not stalled and self.state == "running" and any(lags.values()) and age > STALLED:
-            stalled = f"records are waiting, and no offset was committed for {age:.0f} s"
+        waited = min(age, clock - metrics.caught_up)
+        if not stalled and self.state == "running" and any(lags.values()) and waited > STALLED:
+            stalled = f"records are waiting, and no offset was committed for {waited:.0f} s"
         elif not stalled and self.state == "running" and late:
             which = ", ".join(map(str, late))
             longest = max(waiting.values())

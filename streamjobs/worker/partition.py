@@ -91,6 +91,7 @@ class Partition:
         self.due = asyncio.Event()
         self.closing = False
         self.committed_at = time.monotonic()  # of the last commit, or of the start
+        self.caught_up_at = self.committed_at  # when it was last seen to have no record that waits for its commit
         self._read_many, self._on_advance = read_many, on_advance
         self._expiry, self._on_expired = expiry, on_expired
         self._recent = RecentBatches()
@@ -103,6 +104,11 @@ class Partition:
         self._cut_at = start  # `next` at the last cut
         self._cut_since: float | None = None  # time.monotonic() of a cut that is not stored yet
         self._sending = False
+
+    @property
+    def waiting_since(self) -> float:
+        """time.monotonic() since which its waiting records, if there are any, have had no commit."""
+        return max(self.committed_at, self.caught_up_at)
 
     def _read_snapshots(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """States that were evicted between cut and store are not in the store yet."""

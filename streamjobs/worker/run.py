@@ -238,6 +238,7 @@ class _Worker:
             await watchdog.check()
             self.unlearned.check(time.monotonic())
             self.health.last_turn, self.health.last_answer = time.monotonic(), LastAnswer.at
+            self.metrics.note_caught_up()
             if self.health.state in ("recovering", "running"):
                 self.health.state = "recovering" if delivery.barrier else "running"
             nothing_here = bool(app.waiting) and not delivery.held  # another worker drains all that is to be drained

@@ -50,6 +50,31 @@ def test_replay_tells_alarms_by_key_and_hour(tmp_path: Path, capsys) -> None:
     assert (told["total"], told["key_hours"], told["per_key_hour"]) == (1, hours, 1 / hours)
 
 
+def test_a_pooled_reference_is_that_of_new_keys_and_an_alarm_that_lasts_begins_another(tmp_path: Path, capsys) -> None:
+    job, recording = written(tmp_path)
+    detector = 'detector = { name = "column_chart", learn = 200 }'
+    text = job.read_text(encoding="utf-8").replace(detector, 'reference = "first 200 rows"')
+    assert "reference" in text
+    job.write_text(text, encoding="utf-8")
+    well, new, model = tmp_path / "well.jsonl", tmp_path / "new.toml", tmp_path / "well.state"
+    well.write_text("".join(recording.read_text(encoding="utf-8").splitlines(keepends=True)[: 2 * 600]), encoding="utf-8")
+    assert command("replay", job, "--input", well, "--key", "pump", "--pool", "--export", model) == 0
+    both = f'reference_from = "start_from"\nrelearn_after = "100 rows"\n[state]\nstart_from = "{model}"\n'
+    new.write_text(text + both, encoding="utf-8")
+    capsys.readouterr()
+    assert command("check", new) == 0
+    assert f"reference  new keys have that of {model}, anew after an alarm of 100 rows" in capsys.readouterr().out
+    assert command("export", new, "alarms", "--replay", recording, "--key", "pump", "-o", tmp_path / "alarms.jsonl") == 0
+    raised, ended = map(json.loads, (tmp_path / "alarms.jsonl").read_text(encoding="utf-8").splitlines())
+    assert (raised["key"], raised["id"], ended["outcome"]) == ("a", ended["id"], "learned anew")
+    assert ended["end"] - raised["start"] == 100.0
+    capsys.readouterr()
+    until = str(START + CHANGE - 1)
+    assert command("drift", "tune", new, "--input", recording, "--key", "pump", "--quiet-until", until, "--json") == 0
+    own, *_ = json.loads(capsys.readouterr().out)["ways"]
+    assert (own["found"], own["false_alarms"]) == (1, 0), "each key by its own first rows"
+
+
 def test_dead_letters_and_files_without_times_have_no_hours(tmp_path: Path, capsys) -> None:
     job, recording = written(tmp_path)
     rows = recording.read_text().splitlines(keepends=True)

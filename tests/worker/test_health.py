@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from streamjobs.settings.sections import MetricsSection
 from streamjobs.worker import health as health_module
 from streamjobs.worker.health import STALLED, Health, Server
 from streamjobs.worker.metrics import Metrics
+from streamjobs.worker.run import _Worker
 from tests.worker.fakes import Worker, get, stream
 
 
@@ -84,6 +86,45 @@ def test_a_worker_behind_without_commits_is_not_healthy():
     (status, behind), (later, fine) = asyncio.run(body())
     assert status == 503 and behind["lag"] == {"0": 50} and behind["partitions"] == [0]
     assert later == 200 and fine["lag"] == {"0": 0} and fine["last_commit_age_seconds"] < 60
+
+
+def test_records_that_come_after_a_quiet_hour_have_not_waited_for_an_hour():
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0, 1)
+        metrics, ends = delivery.metrics, {0: 0, 1: 0}
+        metrics.end_of = ends.get
+        health, now = Health(metrics, state="running"), time.monotonic()
+        metrics.last_commit = time.time() - 3600
+        for one in metrics.partitions():
+            one.committed_at = one.caught_up_at = now - 3600
+        metrics.note_caught_up()
+        ends[0] = 1
+        metrics.note_caught_up()
+        fresh, uncommitted = health.answer(now), metrics.uncommitted()
+        metrics.caught_up -= STALLED + 1
+        return fresh, uncommitted, health.answer(now + STALLED + 1)
+
+    (status, fresh), uncommitted, (later, behind) = asyncio.run(body())
+    assert (status, fresh["reason"], fresh["lag"]) == (200, "", {"0": 1, "1": 0}) and uncommitted < 60
+    assert fresh["last_commit_age_seconds"] >= 3600
+    assert later == 503 and behind["reason"].startswith("records are waiting, and no offset was committed for 6")
+
+
+def test_a_worker_notes_by_itself_that_no_record_waits():
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        delivery.metrics.end_of = lambda partition: 0
+        (one,) = delivery.metrics.partitions()
+        one.caught_up_at -= 3600
+        running = _Worker(None, None, delivery.metrics, Health(delivery.metrics), None)
+        watchdog = SimpleNamespace(check=lambda: asyncio.sleep(0))
+        app = SimpleNamespace(delivery=delivery, waiting={0}, consumer=SimpleNamespace(fetched_to={}))
+        await running._monitor(app, watchdog, {})
+        return time.monotonic() - one.caught_up_at
+
+    assert asyncio.run(body()) < 60
 
 
 def test_one_partition_that_stands_still_is_not_hidden_by_another_that_commits():

@@ -145,7 +145,7 @@ def test_the_partition_that_waits_longest_for_its_commit_is_told():
         delivery = await worker.begin(0, 1)
         metrics, now = delivery.metrics, time.monotonic()
         for one in metrics.partitions():
-            one.committed_at = now - (20.0 if one.number else 100.0)
+            one.committed_at = one.caught_up_at = now - (20.0 if one.number else 100.0)
         waits = []
         for ends in ({0: 0, 1: 0}, {0: 0, 1: 9}, {0: 9, 1: 9}):
             metrics.end_of = ends.get

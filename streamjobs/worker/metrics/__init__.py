@@ -67,6 +67,7 @@ class Metrics:
         GCCollector(registry=self.registry)
         self.last_commit = 0.0  # seconds since 1970, 0: none yet
         self.started = time.time()
+        self.caught_up = 0.0  # seconds since 1970 when it had partitions and no record of theirs waited, 0: not yet
         self.remaining = 0  # changelog records still to be read
         self.recovery_seconds: float | None = None  # of the last recovery
         self.taken = Taken()
@@ -129,10 +130,22 @@ class Metrics:
         self._collectors["state_disk_free_bytes"].set_function(lambda: disk_bytes(directory)[0])
         self._collectors["state_disk_size_bytes"].set_function(lambda: disk_bytes(directory)[1])
 
+    def note_caught_up(self) -> None:
+        """Called again and again: records wait from when there were none, not from the last commit.
+
+        That can be hours ago where no record has come since.
+        """
+        now, partitions = time.monotonic(), self.partitions()
+        idle = [one for one in partitions if not self.lag_of(one)]
+        for one in idle:
+            one.caught_up_at = now
+        if idle and len(idle) == len(partitions):
+            self.caught_up = time.time()
+
     def uncommitted(self) -> float:
-        """Longest time, in seconds, since a partition with waiting records was last committed; 0 while none waits."""
+        """Longest time, in seconds, for which a partition's waiting records have had no commit; 0 while none wait."""
         now = time.monotonic()
-        return max((now - one.committed_at for one in self.partitions() if self.lag_of(one)), default=0.0)
+        return max((now - one.waiting_since for one in self.partitions() if self.lag_of(one)), default=0.0)
 
     def waiting_for_schemas(self) -> float:
         """Seconds for which records have waited for the schema registry; 0 while none wait."""
