@@ -86,7 +86,7 @@ def init(
         raise ConfigError(f"{file}: cannot be written ({error.strerror}).") from None
     for line in _said(guessed, written) if guessed is not None else ():
         note(line)
-    say(what_next(guessed, file, sample, written.time_zone))
+    say(what_next(guessed, file, sample, written.time_zone, from_topic is not None))
 
 
 def _file(sample: Path, how: "How") -> "Callable[[Chosen], Guess]":

@@ -89,7 +89,8 @@ class Sender:
             why = self.problem or f"no answer within {ANSWER_WITHIN:.0f} s"
             raise SendError(
                 f"topic {self.topic}: {self.acknowledged:,} of {self.sent:,} records were acknowledged ({why.rstrip('.')}). "
-                "Sent again, samples with an event time that their key has had are skipped as duplicates."
+                "Sent again, what their keys have had is late: with [source] late = 'drop' it is skipped; with 'learn' and "
+                "without [window] it is learned twice."
             )
 
     def _wait_until(self, moment: float) -> None:

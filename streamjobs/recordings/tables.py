@@ -120,6 +120,22 @@ def _object(text: bytes) -> Any:
     return msgspec.json.decode(changed)
 
 
+class _Lines:
+    """The lines of a text file, and whether the newest has no end, as in a file that is still being written."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file, self._newest = file, "\n"
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._file:
+            self._newest = line
+            yield line
+
+    @property
+    def broke_off(self) -> bool:
+        return not self._newest.endswith(("\n", "\r"))
+
+
 def _csv(place: Place, how: How) -> Iterator[Row]:
     dialect = dialect_of_file(place, how)
     if dialect.said is not None:
@@ -128,7 +144,8 @@ def _csv(place: Place, how: How) -> Iterator[Row]:
     with place.open() as binary, io.TextIOWrapper(binary, dialect.encoding, newline="") as file:
         for _ in range(dialect.first):
             file.readline()
-        rows = csv.reader(file, delimiter=dialect.separator)
+        lines = _Lines(file)
+        rows = csv.reader(lines, delimiter=dialect.separator)
         names = next((cells for cells in rows if cells), [])
         twice = sorted(name for name, times in Counter(filter(None, names)).items() if times > 1)
         if twice:
@@ -138,6 +155,9 @@ def _csv(place: Place, how: How) -> Iterator[Row]:
         for cells in rows:
             if any(cells[len(names) :]):  # such as a decimal comma that was taken for the end of a cell
                 raise _too_many(place, rows.line_num, names, cells, dialect)
+            if len(cells) < len(names) and lines.broke_off:
+                how.tell(str(place), f"its last line breaks off after {len(cells)} of {len(names)} cells, and is left out")
+                break
             if cells:
                 yield dict(zip(names, map(cell, cells), strict=False)) | dict.fromkeys(names[len(cells) :])
 

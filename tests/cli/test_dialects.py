@@ -53,6 +53,16 @@ def test_each_way_to_write_the_same_table_gives_the_same_rows(tmp_path, text, en
     assert len(said) == len(told) and all(one in line for one, line in zip(told, said, strict=True))
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_last_line_that_is_still_being_written_is_left_out_and_told(tmp_path, end):
+    whole = end.join(["t,a,who", "1.5,2.25,p1", "2.5,,p2"])
+    assert read(written(tmp_path / "a.csv", whole)) == (PLAIN, []), "a last line without an end may be whole"
+    found, said = read(written(tmp_path / "b.csv", whole + end + "3.5,2"))
+    assert found == PLAIN and said == ["its last line breaks off after 2 of 3 cells, and is left out"]
+    short, said = read(written(tmp_path / "c.csv", whole + end + "3.5,2" + end))
+    assert short == [*PLAIN, {"t": 3.5, "a": 2, "who": None}] and not said
+
+
 def test_quoted_cells_hold_separators_quotes_and_line_ends(tmp_path):
     found, _ = read(written(tmp_path / "a.csv", 'a;note\n1,5;"x; ""y""\nz"\n2,25;""\n'))
     assert found == [{"a": 1.5, "note": 'x; "y"\nz'}, {"a": 2.25, "note": None}]

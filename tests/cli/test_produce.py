@@ -109,7 +109,11 @@ def test_init_reads_a_live_topic_and_leaves_no_trace(mock, tmp_path, capsys):
     assert (settings.source.topic, settings.broker.url) == ("live", mock.url)
     assert (settings.source.fields, settings.source.time) == (["ax", "ay", "az"], "ts")
     assert settings.window is not None and settings.window.rate == 10.0  # of a key, though three are mixed
-    assert "400 of 400 records have a key, 3 different ones" in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert "400 of 400 records have a key, 3 different ones" in err
+    assert out.endswith(f"streamjobs replay {file} --input topic\n")
+    assert command("replay", file, "--input", "topic") == 0
+    assert "600 records of 3 keys" in capsys.readouterr().out
     consumer = Consumer({"bootstrap.servers": mock.url.removeprefix("kafka://"), "group.id": "streamjobs-replay"})
     try:
         committed = consumer.committed([TopicPartition("live", n) for n in range(4)], timeout=10)

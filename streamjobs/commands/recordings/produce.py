@@ -50,7 +50,7 @@ def produce(
     """Send recordings to the job's input topic, in the job's format.
 
     Each record is acknowledged by all replicas, in the order of its key's rows. Ends with code 1 where one was not; sent
-    again, samples that a key has had are skipped as duplicates by their event times.
+    again, what a key has had is late, and [source] late says what becomes of it ('drop': it is skipped).
     """
     from streamjobs.errors import ConfigError
     from streamjobs.job_files import read_job

@@ -8,17 +8,19 @@ if TYPE_CHECKING:
     from streamjobs.recordings.guess import Guess
 
 
-def what_next(guessed: "Guess | None", file: Path, sample: Path | None, zone: str | None) -> str:
-    """The line that ends `init`; zone: of times that name none, where it is known."""
+def what_next(guessed: "Guess | None", file: Path, sample: Path | None, zone: str | None, from_topic: bool) -> str:
+    """The line that ends `init`; zone: of times that name none, where it is known; from_topic: the sample is of one."""
     if guessed is not None and guessed.preset is not None and "sensors" in guessed.preset.source:
         name = shlex.quote(str(file))
         return f"wrote {file}. Next: streamjobs check {name}; streamjobs topics create {name}; streamjobs run {name}"
     replay = ["streamjobs", "replay", str(file), "--input", str(sample) if sample is not None else "recording.csv"]
-    if guessed is not None and guessed.key is None and guessed.preset is not None and guessed.preset.export is not None:
+    if from_topic:
+        replay[-1] = "topic"  # whose records have keys
+    elif guessed is not None and guessed.key is None and guessed.preset is not None and guessed.preset.export is not None:
         replay += ["--key-from", "file"]
     else:
         replay += _key_words(guessed)
-    if guessed is not None and guessed.start_time is not None and guessed.rate is not None:
+    if not from_topic and guessed is not None and guessed.start_time is not None and guessed.rate is not None:
         replay += ["--time", guessed.start_time]
     first = "Next"
     if guessed is not None and "fields" in guessed.choose:
