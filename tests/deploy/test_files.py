@@ -132,6 +132,26 @@ def test_a_worker_of_compose_has_time_for_its_last_checkpoint(services: dict[str
     assert 60 * float(minutes or 0) + float(rest.removesuffix("s") or 0) > STOP_WITHIN + GIVE_UP
 
 
+def test_what_the_page_types_and_opens_is_in_compose(services: dict[str, Any]) -> None:
+    page = (DEPLOY / "README.md").read_text(encoding="utf-8")
+    walk = page.partition("### On one machine, with Docker Compose\n")[2].partition("\n### ")[0].replace("\\\n", " ")
+    calls = re.findall(r"docker compose -f deploy/compose\.yaml ([^\n|]+)", walk)
+    assert len(calls) > 7
+    named = {name for call in calls for name in re.findall(r"(?:exec(?: -T)?|run --rm|-f) (\w+)|--scale (\w+)=", call)}
+    assert {name for pair in named for name in pair if name} == {"kafka", "topics", "worker"} <= services.keys()
+    job = demo_job(services["worker"]["environment"])
+    assert set(re.findall(r"--topic (\S+)", walk)) == {job.settings.source.topic, job.sinks["predictions"]}
+    ports = {port["published"].partition("-")[0] for service in services.values() for port in service.get("ports", ())}
+    assert set(re.findall(r"\blocalhost:(\d+)", walk)) - ports == {"9092"}  # within the broker's container
+    token = services["worker"]["environment"]["STREAMJOBS_METRICS__TOKEN"]
+    assert f"`{token}`" in walk
+    assert "docker kill streamjobs-worker-1\n" in walk  # project, service, number
+    assert yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["name"] == "streamjobs"
+    assert (
+        services["topics"]["command"][:3] == ["topics", "create", "job.toml"] and "run --rm topics dlq list job.toml" in walk
+    )
+
+
 # Kubernetes
 
 

@@ -106,7 +106,7 @@ function figures() {
     if (at < 0) return ["–", `${what}p99 –`];
     const [middle, tail] = ["p50", "p99"].map((part) => optional(store.columns[`${name}_${part}`][at], show));
     const age = newest.time - store.columns.time[at];
-    return age > OLD ? ["–", `${middle} ${seconds(Math.round(age))} ago`] : [middle, `${what}p99 ${tail}`];
+    return age > OLD ? ["–", `${middle}, ${seconds(Math.round(age))} ago`] : [middle, `${what}p99 ${tail}`];
   };
   const right = confusion?.pairs.reduce((sum, [label, predicted, rows]) => sum + (label === predicted ? rows : 0), 0);
   const commit = health.last_commit_age_seconds;
