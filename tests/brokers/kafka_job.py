@@ -216,7 +216,7 @@ def toml(table: dict[str, Any]) -> str:
 
     def value(one: Any) -> str:
         if isinstance(one, dict):
-            return "{ " + ", ".join(f"{name} = {value(item)}" for name, item in one.items()) + " }"
+            return "{ " + ", ".join(f"{json.dumps(name)} = {value(item)}" for name, item in one.items()) + " }"
         return json.dumps(one)
 
     lines = []
