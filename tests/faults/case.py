@@ -173,6 +173,16 @@ class Case:
 
         until(further, f"{self.name}: {records} more records committed (of {goal})", within)
 
+    def wait_for_open_outputs(self, within: float = 60.0) -> None:
+        """With exactly_once, wait until outputs are in transactions that are not committed, so that a kill undoes some."""
+        if self.exactly_once:
+            topics = self.job.core.sinks.values()
+
+            def some() -> bool:
+                return any(self.job.ends(topic, committed_only=False) != self.job.ends(topic) for topic in topics)
+
+            until(some, f"{self.name}: outputs in open transactions", within)
+
     def stop_worker(self, worker: Worker) -> None:
         """SIGTERM; must end with code 0 and everything it applied safe."""
         code = worker.stop(90)

@@ -153,6 +153,7 @@ def disorder(case: Case) -> None:
     case.start_load()
     for turn in range(2):
         case.wait_for_commits()
+        case.wait_for_open_outputs()
         kill(case, workers[turn])
         case.run_worker(workers[turn].name, static=True)
     finish(case)
