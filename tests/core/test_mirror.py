@@ -51,6 +51,18 @@ def test_only_records_of_the_named_side_are_mirrored(fmt, frame, when, same, oth
             assert decoded.errors == [] and decoded.X.tobytes() == np.atleast_2d(x * signs).tobytes(), side
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_signalling_nan_is_refused_without_a_word_from_numpy():
+    """IEEE 754 lets arithmetic complain of it. JSON cannot write one, MessagePack and producers in other languages can."""
+    encoded = BINARY["msgpack"](message(np.full((2, 6), 7.5), side=1))
+    signalling = encoded.replace(b"\xcb\x40\x1e" + bytes(6), b"\xcb\x7f\xf0\x5b\x4c\xc5\xf2\xcf\x09", 1)
+    assert signalling != encoded
+    source = SourceSection(topic="imu", format="msgpack", fields=AXES, time="ts", label="activity")
+    record = Stored("imu", 0, 0, int(NOW * 1000), b"p", signalling)
+    ((_, error),) = decoder(source, 6, MirrorSection(**MIRROR))([record]).errors
+    assert error.reason == "not_finite"
+
+
 def test_frames_of_bytes_are_mirrored_and_keep_time_and_label():
     X = np.random.default_rng(1).normal(size=(5, 6)).astype("<f4")
     columns = {name: X[:, i].tobytes() for i, name in enumerate(AXES)}
