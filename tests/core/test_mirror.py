@@ -52,15 +52,17 @@ def test_only_records_of_the_named_side_are_mirrored(fmt, frame, when, same, oth
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_signalling_nan_is_refused_without_a_word_from_numpy():
+@pytest.mark.parametrize("where", ["number", "time"])
+def test_a_signalling_nan_is_refused_without_a_word_from_numpy(where):
     """IEEE 754 lets arithmetic complain of it. JSON cannot write one, MessagePack and producers in other languages can."""
-    encoded = BINARY["msgpack"](message(np.full((2, 6), 7.5), side=1))
+    times = {"ts": [7.5, NOW]} if where == "time" else {}
+    encoded = BINARY["msgpack"](message(np.full((2, 6), 7.5 if where == "number" else 1.5), side=1) | times)
     signalling = encoded.replace(b"\xcb\x40\x1e" + bytes(6), b"\xcb\x7f\xf0\x5b\x4c\xc5\xf2\xcf\x09", 1)
     assert signalling != encoded
     source = SourceSection(topic="imu", format="msgpack", fields=AXES, time="ts", label="activity")
     record = Stored("imu", 0, 0, int(NOW * 1000), b"p", signalling)
     ((_, error),) = decoder(source, 6, MirrorSection(**MIRROR))([record]).errors
-    assert error.reason == "not_finite"
+    assert error.reason == ("not_finite" if where == "number" else "bad_time")
 
 
 def test_frames_of_bytes_are_mirrored_and_keep_time_and_label():

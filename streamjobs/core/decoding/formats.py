@@ -179,8 +179,7 @@ def _typed(source: SourceSection, dim: int, mirror: MirrorSection | None) -> Par
         if named:
             X = columns_of([getattr(message, f"f{i}") for i in range(dim)], source.fields or [], max_samples)
             if when is not None and is_side(message.side, when):
-                with np.errstate(invalid="ignore"):  # a signalling NaN, which is refused with the other numbers
-                    X *= np.array(signs)
+                X *= np.array(signs)
         else:
             X = rows_of(message.x, message.dtype if binary else "f4", dim, max_samples)
         times = None

@@ -62,6 +62,7 @@ def decoder(
     parse_all = batch_parser(source, dim, mirror)
     of_headers = source.format == "raw"  # times, in seconds
 
+    @np.errstate(invalid="ignore")  # arithmetic may complain of a signalling NaN, which is refused with the other numbers
     def decode(records: Sequence[Record]) -> Decoded:
         if parse_all is not None and _within_limits(records, source):
             singles = parse_all(records)
