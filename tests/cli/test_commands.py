@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from streamjobs import __version__
+from streamjobs.demo.show import _open_page
 from streamjobs.job_files import load_job
 from tests.cli.jobs import JOB, as_csv, as_npz, command, job_file, jsonl, rows
 
@@ -186,3 +188,22 @@ def test_help_pages_keep_the_names_of_sections(words, capsys):
     assert command(*words, "--help") == 0
     said = capsys.readouterr().out
     assert "[population]" in said or "[state] start_from" in said
+
+
+@pytest.mark.parametrize(
+    ("browser", "terminal", "window", "opened"), [(1, 1, 1, 1), (0, 1, 1, 0), (1, 0, 1, 0), (1, 1, 0, 0)]
+)
+def test_the_demo_opens_its_page_where_there_are_a_browser_and_a_terminal(
+    browser, terminal, window, opened, tmp_path, monkeypatch
+):
+    told, seen = [], []
+    (tmp_path / "log").write_text('{"event": "serving /metrics and /health", "port": 4711}\n')
+    monkeypatch.setattr("webbrowser.open", seen.append)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(isatty=lambda: bool(terminal)))
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("DISPLAY", ":0" if window else "")
+    screen = SimpleNamespace(console=SimpleNamespace(print=lambda text, **_: told.append(text)))
+    _open_page(tmp_path / "log", screen, browser=bool(browser))
+    assert told == ["The worker's live page: http://127.0.0.1:4711/"]
+    assert seen == (["http://127.0.0.1:4711/"] if opened else [])

@@ -54,6 +54,15 @@ def test_every_help_text_is_a_sentence(served):
             assert re.fullmatch(r"[A-Z0-9].*\.", family.documentation), family.name
 
 
+@pytest.mark.parametrize("name", ["event_delay", "processing_delay"])
+def test_delays_are_told_apart_from_5_ms_to_a_day(name):
+    collected = Metrics("in").registry.collect()
+    series = [sample for family in collected for sample in family.samples if sample.name == f"{PREFIX}{name}_seconds_bucket"]
+    edges = [float(sample.labels["le"]) for sample in series]
+    assert (edges[0], edges[-2], edges[-1]) == (0.005, 86400.0, math.inf)
+    assert edges == sorted(edges) and len(edges) > 15
+
+
 def test_the_name_of_the_job_is_told_once():
     metrics = Metrics("in", "okfeb", job_name="steps")
     assert metrics.registry.get_sample_value(PREFIX + "build_info", {"version": __version__, "job_name": "steps"}) == 1
