@@ -58,7 +58,10 @@ def list_command(
 
 def top(
     job_file: JobFile,
-    by: Annotated[Literal["ls_error", "bytes", "seen"], typer.Option("--by", help="Figure to sort by.")] = "ls_error",
+    by: Annotated[
+        Literal["ls_error", "bytes", "seen"] | None,
+        typer.Option("--by", help="Figure to sort by; absent: ls_error where the states hold it, else seen."),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Number of keys to list.")] = 10,
     copy: CopyFile = None,
     as_json: AsJson = False,
@@ -70,7 +73,12 @@ def top(
     job = job_of(job_file)
     states = read_copy(job, copy)
     lines = [line for line in _lines(job, states, list(states.entries.values())) if line.problem is None]
-    if by == "ls_error" and lines and all(line.ls_error is None for line in lines):
+    lacking = bool(lines) and all(line.ls_error is None for line in lines)
+    if by is None:
+        by = "seen" if lacking else "ls_error"
+        if lacking:
+            note("sorted by seen: no key's state holds a mean LS error")
+    elif by == "ls_error" and lacking:
         raise ConfigError(
             f"{job_file}: no key's state holds a mean LS error; only okfeb with censor = 'moving_average', and [drift] with "
             "watch = 'ls_error', keep one. Use --by seen or bytes."

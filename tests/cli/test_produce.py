@@ -128,7 +128,7 @@ def test_records_that_the_job_cannot_use_are_sent_with_a_warning(mock, tmp_path,
     assert command("produce", job, jsonl(tmp_path / "a.jsonl", table), "--key", "person") == 0
     out, err = capsys.readouterr()
     assert out.startswith("30 records in zoneless, all acknowledged")
-    assert err.startswith("warning: the job would make the first 30 records dead letters: topic zoneless[0] offset 0: ")
+    assert err.startswith("warning: the job would make the first 30 records dead letters: record 1: expected ")
     assert "or set time_zone" in err
     mended = job_on(mock, tmp_path, "zoned", 'time_zone = "UTC"\n')
     assert command("produce", mended, tmp_path / "a.jsonl", "--key", "person") == 0 and not capsys.readouterr().err

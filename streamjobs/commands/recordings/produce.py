@@ -112,7 +112,10 @@ def _unusable(composition: "Composition", records: "Sequence[Stored]") -> str | 
         decoded = job_decoder(composition, source, None)(records)
     except SetupError:  # of keys on several partitions: what a worker finds in the topic
         return None
-    return str(decoded.errors[0][1]) if len(decoded.errors) == len(records) else None
+    if len(decoded.errors) < len(records):
+        return None
+    first, error = decoded.errors[0]
+    return f"record {first + 1}: {str(error).partition(': ')[2]}"  # without the place, which only the broker knows
 
 
 def _speed(text: str) -> float | None:
