@@ -107,7 +107,9 @@ def _fill(job: Job, live: Live, rows: Rows, report: Report) -> tuple[Rows, Array
     report.filled += int(lacking[taken].sum())
     if lacking.any():
         names = job.composition.settings.source.column_names(job.dim)
-        report.lacking = {names[column]: int(lacking[:, column].sum()) for column in np.flatnonzero(lacking.any(axis=0))}
+        for column in np.flatnonzero(lacking.any(axis=0)).tolist():
+            name, count = names[column], int(lacking[:, column].sum())
+            report.lacking[name] = report.lacking.get(name, 0) + count
     _count(report, "missing", int((made.verdict == SKIPPED).sum()))
     _count(report, "unfilled", int((made.verdict == UNFILLED).sum()))
     return picked(rows._replace(X=made.X), taken), total

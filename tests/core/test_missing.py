@@ -90,6 +90,15 @@ def test_outputs_say_how_many_were_filled_and_a_job_without_the_setting_says_not
     assert all("filled" not in row for row in one) and [row | {"filled": 0} for row in one] == other
 
 
+def test_a_batch_of_more_keys_than_fit_counts_all_samples_that_lacked_a_number():
+    made = job()
+    records = [record(n, (1.0, 2.0, 3.0 if n < 40 else None), key=b"p%d" % (n % 40)) for n in range(80)]
+    live = Live(made, {}.get, most_bytes=1)
+    assert live.most_slots < 40
+    report = advance(made, live, records).report
+    assert (report.lacking, report.filled) == ({"az": 40}, 40)
+
+
 def test_a_window_says_how_many_of_its_keys_numbers_were_filled_since_the_one_before():
     made = job("hold", window={"length": "1s", "hop": "500ms", "rate": 10.0}, drift={"detector": "page_hinkley"})
     gaps = {3, 4, 12, 19}
