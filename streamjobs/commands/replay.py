@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 
 MOST_ALARMED = 5  # keys whose alarms are told
-MOST_NAMED = 10  # numbers that were missing
 SHORTEST = 0.05  # hours of alarms that are told as such
 
 
@@ -180,6 +180,8 @@ def records_to_replay(
 
 
 def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Path | None) -> None:
+    from streamjobs.core.unlearned import of_each
+
     keys = f"{summary['keys']:,} {'key' if summary['keys'] == 1 else 'keys'}"
     say(
         f"{summary['records']:,} records of {keys}, {summary['samples']:,} samples, "
@@ -195,7 +197,7 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
     if summary["unknown"]:
         say(f"{summary['unknown']:,} rows are unknown, as [head] reject says; their labels count as neither right nor wrong")
     if summary["numbers_filled"]:
-        which = ", ".join(f"{name} {count:,}" for name, count in list(summary["lacking"].items())[:MOST_NAMED])
+        which = of_each(Counter(summary["lacking"]))
         note(f"{summary['numbers_filled']:,} missing numbers were filled in, as [source] missing says ({which})")
     if summary["targets_clipped"]:
         note(f"{summary['targets_clipped']:,} labels were learned as [head] clip_target clips them")

@@ -94,9 +94,8 @@ def _parts(job: Job, live: Live, seen: Seen) -> Iterator[slice]:
 def _relearn(job: Job, live: Live, slot: int) -> None:
     """What the key holds for normal begins again, as after 'drift relearn'."""
     fresh = job.fresh(job.seed_of(live.key_of[slot]))
-    for name, stage in job.own.items():
-        if stage.knows_normal:
-            stage.load(live.work[name], slot, fresh[name])
+    for name, state in job.normal_of(fresh).items():
+        job.own[name].load(live.work[name], slot, state)
 
 
 class _Standing(NamedTuple):

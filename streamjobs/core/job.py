@@ -225,6 +225,10 @@ class Job(NamedTuple):
         """The states of a new key without a warm start."""
         return {name: stage.begin(self.shape, seed) for name, stage in self.own.items()}
 
+    def normal_of(self, states: dict[str, Any]) -> dict[str, Any]:
+        """Those of a key's states that hold what drift detection takes for normal."""
+        return {name: states[name] for name, stage in self.own.items() if stage.knows_normal}
+
     @property
     def state_bytes(self) -> int:
         """Upper bound of a key's snapshot in bytes, without its class names."""
@@ -356,14 +360,14 @@ def _population(composition: Composition, data: bytes | None) -> Population | No
 def _start(job: Job, data: bytes) -> dict[str, Any]:
     """What new keys take over from an exported state."""
     states, names, _ = job.opened(data)
-    normal = _normal_of(job, states)
+    normal = _normal_for_others(job, states)
     inherited = {name: job.stages[name].inherit(state) for name, state in states.items()} | normal
     if job.classes is not None and names != job.classes:
         raise SnapshotError(f"the exported state knows the classes {names}, this job declares {job.classes}.")
     return {"states": {name: state for name, state in inherited.items() if state is not None}, "names": names}
 
 
-def _normal_of(job: Job, states: dict[str, Any]) -> dict[str, Any]:
+def _normal_for_others(job: Job, states: dict[str, Any]) -> dict[str, Any]:
     """What an exported state holds for normal, where new keys are measured against that; raises SnapshotError."""
     drift = job.settings.drift
     if drift is None or drift.reference_from == "own":
@@ -377,4 +381,4 @@ def _normal_of(job: Job, states: dict[str, Any]) -> dict[str, Any]:
             "the exported state is in alarm, which is no measure for others; export it when the alarm is over, or after "
             "'streamjobs drift relearn' and a new reference."
         )
-    return {name: states[name] for name, stage in job.own.items() if stage.knows_normal}
+    return job.normal_of(states)

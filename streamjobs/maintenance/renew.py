@@ -34,8 +34,7 @@ def relearned_snapshot(job: Job, entry: Entry) -> bytes:
     The rest stays to the last bit. An open alarm stays in the state: the key's next row ends it, as learned anew.
     """
     states, names, offsets = decode_entry(job, entry)
-    fresh = job.fresh(job.seed_of(entry.key))
-    begun = {name: fresh[name] for name, stage in job.own.items() if stage.knows_normal}
+    begun = job.normal_of(job.fresh(job.seed_of(entry.key)))
     return job.encode(states | begun, names, offsets)
 
 
