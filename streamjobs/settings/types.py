@@ -34,10 +34,10 @@ def reference(text: str) -> tuple[int, float]:
     ((400, 0.0), (0, 7200.0))
     """
     try:
-        rows, span = rows_or_time(text.removeprefix("first "))
+        rows, span = rows_or_time(text.removeprefix("first").removeprefix(" "))
     except ValueError:
         rows, span = 0, 0.0
-    if not text.startswith("first ") or not (rows or span):
+    if not text.startswith("first") or not (rows or span):
         raise ValueError("such as 'first 400 rows' or 'first 2h'")
     return rows, span
 
