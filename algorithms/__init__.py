@@ -44,6 +44,7 @@ from algorithms.dictionary.okdl_discriminative import OkdlDiscriminative as Okdl
 from algorithms.drift.adwin import Adwin as Adwin
 from algorithms.drift.column_chart import ColumnChart as ColumnChart
 from algorithms.drift.conformal import Conformal as Conformal
+from algorithms.drift.glr_chart import GlrChart as GlrChart
 from algorithms.drift.page_hinkley import PageHinkley as PageHinkley
 from algorithms.drift.reference_chart import ReferenceChart as ReferenceChart
 from algorithms.drift.reference_level import ReferenceLevel as ReferenceLevel

@@ -92,6 +92,7 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"gate": False, "fallback": "none"}, targets=3),
     ],
     "gauss_quadrature": [Example({"features": 40})],
+    "glr_chart": [Example(dim=4), Example({"limit": 0.3, "tested": 2, "newest": 3, "hold": 0}, dim=5)],
     "ispeed": [
         Example({"rank": 8, "seed_size": 4, "budget": 16, "order": "lms_first", "step_size": 0.5}, targets=2),
         Example({"rank": 8, "seed_size": 4, "budget": 16, "solver": "rank_one", "head": "rls", "delta": 1.0}),

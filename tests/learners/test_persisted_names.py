@@ -42,6 +42,7 @@ LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of stat
     "gated_rls": "GatedRls",
     "gauss_quadrature": "GaussQuadrature",
     "generalised_coherence": "GeneralisedCoherence",
+    "glr_chart": "GlrChart",
     "ispeed": "Ispeed",
     "klms": "Klms",
     "knlms": "Knlms",

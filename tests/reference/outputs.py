@@ -13,6 +13,7 @@ from tests.reference import (
     blocks,
     controls,
     drift,
+    glr,
     heads,
     maps,
     prototypes,
@@ -265,6 +266,11 @@ def conformal(X: Array, Y: Array, **settings: Any) -> Outputs:
 @slow_reference("reference_level", rows=60, rows_between=100.0, smoothing=0.1, ends=0.7)
 def reference_level(X: Array, Y: Array, **settings: Any) -> Outputs:
     return {"features": standing.reference_level(X[:, 0], **settings)}
+
+
+@slow_reference("glr_chart", limit=4.0, newest=4, smoothing=0.1, hold=2, tested=0)
+def glr_chart(X: Array, Y: Array, **settings: Any) -> Outputs:
+    return {"features": glr.glr_chart(X, **settings)}
 
 
 @slow_reference("reference_chart", rows=60, rows_between=100.0, smoothing=0.1, shrink=0.1, ends=0.7)
