@@ -128,6 +128,9 @@ def _reference(job: "Job") -> str | None:
     drift, start = job.settings.drift, job.settings.state.start_from
     if drift is None or drift.reference is None:
         return None
+    if job.population_reference is not None:
+        assert job.settings.population is not None
+        return f"rows like those just before them, as {job.settings.population.file} knows"
     of_whom = f"new keys have that of {start}" if drift.reference_from == "start_from" else f"{drift.reference} of each key"
     return of_whom + (f", anew after an alarm of {drift.relearn_after}" if drift.relearn_after else "")
 

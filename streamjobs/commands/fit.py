@@ -103,7 +103,7 @@ def _print_result(fitted: "Fitted", job_file: Path, seconds: float) -> None:
 
 
 def _table(fitted: "Fitted", seconds: float) -> dict[str, Any]:
-    from streamjobs.fit import rejection, report
+    from streamjobs.fit import alarms, rejection, report
 
     read, evaluated, population = fitted.read, fitted.evaluated, fitted.population
     return {
@@ -123,5 +123,6 @@ def _table(fitted: "Fitted", seconds: float) -> dict[str, Any]:
         "refused": read.refused,
         "seconds": round(seconds, 3),
         "reject": None if fitted.judged is None else rejection.as_table(fitted.judged),
+        "alarms": None if fitted.alarms is None else alarms.as_table(fitted.alarms),
         "report": None if evaluated is None else report.as_table(read.data, *evaluated),
     }

@@ -142,10 +142,10 @@ def _watched(job: Job, live: Live, watch: Watch, seen: Seen, standing: _Standing
     detector, work = job.stage(watch.detector_stage, LearnerStage), live.work[watch.detector_stage]
     if watches_columns(watch.detector):
         usable = np.isfinite(X).all(axis=1) & np.isfinite(rows.X).all(axis=1)
-        taken = (usable if idle is None else usable & ~idle).reshape(n, 1)
-        return Watched(
-            unknown((n,)), detector.advance(work, slots, np.where(taken, rows.X, np.nan), nothing, learn).features
-        )
+        taken = np.where((usable if idle is None else usable & ~idle).reshape(n, 1), rows.X, np.nan)
+        if job.population_reference is not None:
+            taken = job.population_reference.rows(taken)
+        return Watched(unknown((n,)), detector.advance(work, slots, taken, nothing, learn).features)
     return Watched(value, detector.advance(work, slots, value.reshape(n, 1).copy(), nothing, learn).features)
 
 

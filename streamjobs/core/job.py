@@ -1,7 +1,7 @@
 """A job: the stages a key's rows pass, made once from its composition, and what identifies its snapshots."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,8 +25,9 @@ from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.settings.composition import Composition, Watch, composition_of
 from streamjobs.settings.sections import Settings
 from streamjobs.stages.fill import FillState
-from streamjobs.stages.names import ALARMS, FILL, ORDER, REFERENCE, SENSORS
+from streamjobs.stages.names import ALARMS, DRIFT_REFERENCE, FILL, ORDER, REFERENCE, SENSORS
 from streamjobs.stages.order import OrderState
+from streamjobs.stages.population_reference import PopulationReference
 from streamjobs.stages.reference import OVER
 from streamjobs.stages.reject import Rejection
 from streamjobs.stages.sensors import SensorsState
@@ -217,6 +218,11 @@ class Job(NamedTuple):
         return self.population.reject if self.population is not None and self.composition.reject is not None else None
 
     @property
+    def population_reference(self) -> PopulationReference | None:
+        """What [drift] compares rows with; None where that is not the population's."""
+        return self.population.reference if self.population is not None and self.composition.between is not None else None
+
+    @property
     def most_names(self) -> int | None:
         """Classes a key may know; None where labels are numbers."""
         return self.targets if self.task == "classification" else None
@@ -267,6 +273,8 @@ class Job(NamedTuple):
             states[name] = snapshot.unflatten(like, held.arrays[at : at + count])
             at += count
         states = {name: states[name] for name in fresh}
+        if held.fingerprint != self.fingerprint:
+            states |= self._anew(snapshot.table_of(held.description), fresh)
         if at != len(held.arrays):
             raise SnapshotError(f"snapshot holds {len(held.arrays)} arrays, this job expects {at}.")
         least = self.given_names
@@ -274,6 +282,12 @@ class Job(NamedTuple):
             raise SnapshotError(f"snapshot knows the classes {held.names!r:.200}, this job begins with {least!r:.200}.")
         self._validate(states, fresh, held.names)
         return states, held.names, held.offsets
+
+    def _anew(self, written: Mapping[str, Any], fresh: dict[str, Any]) -> dict[str, Any]:
+        """States of detectors that begin anew: the population's reference is another one than theirs was."""
+        if written.get(DRIFT_REFERENCE) == self.described.get(DRIFT_REFERENCE):
+            return {}
+        return {watch.detector_stage: fresh[watch.detector_stage] for watch in self.watches}
 
     def opened(self, data: bytes) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
         """As `decode_snapshot`, and each stage has taken its state: for who only reads. Raises SnapshotError."""

@@ -15,6 +15,7 @@ from streamjobs.stages.names import (
     ALARMS,
     CLASS_COUNTS,
     CLIP,
+    DRIFT_REFERENCE,
     FILL,
     IDLE,
     LEARNER,
@@ -26,6 +27,7 @@ from streamjobs.stages.names import (
     SENSORS,
 )
 from streamjobs.stages.order import Order
+from streamjobs.stages.population_reference import DIRECTIONS
 from streamjobs.stages.stage import JobStage
 
 
@@ -49,7 +51,7 @@ def stages_of(composition: Composition, population: Population | None, targets: 
         LEARNER: LearnerStage(learner=composition.learner, predicts=True, start=start),
         REFERENCE: composition.reference,
         REFERENCE_SCALING: _reference_scaling(composition, population),
-        **_drift(composition.watches),
+        **_drift(composition.watches, DIRECTIONS if composition.between is not None else 0),
         ALARMS: _alarms(composition) if "alarms" in composition.sinks else None,
         "smoothing": composition.smoothing,
         "fallback": Fallback() if composition.falls_back else None,
@@ -76,14 +78,16 @@ def _alarms(composition: Composition) -> Alarms:
     return Alarms(watches=watches, columns=composition.width)
 
 
-def _drift(watches: tuple[Watch, ...]) -> dict[str, JobStage]:
-    """Extractor, detector and controls."""
+def _drift(watches: tuple[Watch, ...], before_row: int) -> dict[str, JobStage]:
+    """Extractor, detector and controls. before_row: numbers that a detector of columns gets before those of a row."""
     stages: dict[str, JobStage] = {}
     for watch in watches:
         if watch.learner is not None:
             stages[watch.learner_stage] = LearnerStage(learner=watch.learner, watches=True)
         one_number = not watches_columns(watch.detector)
-        stages[watch.detector_stage] = LearnerStage(learner=watch.detector, watches=True, reads_error=one_number)
+        stages[watch.detector_stage] = LearnerStage(
+            learner=watch.detector, watches=True, reads_error=one_number, before_row=before_row
+        )
     return stages
 
 
@@ -101,4 +105,6 @@ def described_by(
         described["fallback"] = "last_label"
     if population is not None:
         described["population"] = population.fingerprint.hex()
+        if composition.between is not None and population.reference is not None:
+            described[DRIFT_REFERENCE] = population.reference.digest
     return described

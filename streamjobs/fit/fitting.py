@@ -10,10 +10,12 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from algorithms import Learner
+from algorithms.drift.glr_chart import GlrChart
 from algorithms.heads.gated import GatedRls
 from streamjobs.core.state.population import Population, encode, learner_table
 from streamjobs.errors import ConfigError
-from streamjobs.fit import rejection, report
+from streamjobs.fit import alarms, rejection, report
+from streamjobs.fit.alarms import Alarms, learn_reference
 from streamjobs.fit.evaluation import Runs, leave_one_out
 from streamjobs.fit.inputs import Columns, inputs_of
 from streamjobs.fit.learning import Recipe, Way, learned_from
@@ -68,6 +70,7 @@ class Fitted(NamedTuple):
     picture: Path | None
     stated: bool  # the job itself names a population
     judged: Judged | None  # with [head] reject
+    alarms: Alarms | None  # with [drift] reference = "population"
 
 
 def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], None]) -> Fitted:
@@ -114,20 +117,26 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
         if asked.report:
             evaluated = _evaluate(data_read.data, report.ways_of(recipe, model), asked, late, progress)
         judged = _judge(data_read.data, recipe, composition.reject, asked, late, progress)
+        watched = _watch(data_read.data, composition, progress)
         progress.stage("learning from everybody")
         population = population_of(data_read.data, composition, recipe)
         if judged is not None:
             population = population._replace(reject=judged.rejection)
+        if watched is not None:
+            population = population._replace(reference=watched.reference)
     if evaluated is not None:
         say("\n" + report.as_text(data_read.data, *evaluated) + "\n")
     if judged is not None:
         say(rejection.as_text(judged) + "\n")
+    if watched is not None:
+        assert settings.drift is not None and settings.drift.false_alarms is not None
+        say(alarms.as_text(watched, settings.drift.false_alarms) + "\n")
     data = encode(population)
     write(output, data)
     if picture is not None and evaluated is not None:
         title = f"{settings.job.name}: people nobody has seen"
         write(picture, report.as_picture(title, data_read.data, evaluated.runs, evaluated.ways).encode())
-    return Fitted(data_read, evaluated, population, output, len(data), picture, stated, judged)
+    return Fitted(data_read, evaluated, population, output, len(data), picture, stated, judged, watched)
 
 
 def _composition(asked: Asked) -> tuple[Composition, Path, bool]:
@@ -227,6 +236,16 @@ def _judge(
         return None
     progress.stage("learning what is unknown", rejection.steps(data, activities=asked.report))
     return learn_rejection(data, recipe, share, late=late, activities=asked.report, progress=progress.step)
+
+
+def _watch(data: Recordings, composition: Composition, progress: Progress) -> Alarms | None:
+    """What [drift] reference = "population" compares with; None where the job states none."""
+    if composition.between is None:
+        return None
+    detector = composition.watches[0].detector
+    assert isinstance(detector, GlrChart)
+    progress.stage("learning what alarms", alarms.steps(data))
+    return learn_reference(data, detector, composition.between, progress=progress.step)
 
 
 def population_of(data: Recordings, composition: Composition, recipe: Recipe) -> Population:

@@ -11,13 +11,13 @@ from algorithms import Learner, learner_from
 from algorithms.common.protocol import SettingError
 from algorithms.drift.standing import LEAST_ROWS, LEAST_ROWS_PER_COLUMN
 from streamjobs.errors import ConfigError
-from streamjobs.settings.false_alarms import tells_alarms
+from streamjobs.settings.false_alarms import rows_between, tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, detector_roles, read_learners, with_name
 from streamjobs.settings.rules.whole import check_sections
 from streamjobs.settings.sections import MOST_WAITING, HeadSection, MirrorSection, Settings
 from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.sentences import Places
-from streamjobs.settings.types import reference, rows_or_time
+from streamjobs.settings.types import POPULATION, reference, rows_or_time
 from streamjobs.stages.alarms import Lasting
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import Fill
@@ -65,6 +65,7 @@ class Composition(NamedTuple):
     smoothing: Smoothing | None
     watches: tuple[Watch, ...]  # for drift: first those the job goes by, then the controls
     reference: Reference | None  # of the watches: which rows are normal
+    between: float | None  # with the population's reference: rows from one false alarm of a key to the next, at least
     relearn_after: Lasting | None  # a key whose alarm has lasted so long begins a new reference
     task: str  # classification | regression | none (the learner predicts nothing)
     classes: list[str] | None  # declared ones
@@ -153,6 +154,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         smoothing=Smoothing(smooth=head.smooth) if classifies and head.smooth > 0 else None,
         watches=_watches(settings, learners, model),
         reference=_reference(settings, windows.width_for(dim) if windows else dim),
+        between=_between(settings, windows),
         relearn_after=_relearn_after(settings),
         task=task,
         classes=list(head.classes) if head.classes and classifies else None,
@@ -242,10 +244,17 @@ def _watches(settings: Settings, learners: Mapping[str, Learner], model: str) ->
 
 
 def _reference(settings: Settings, width: int) -> Reference | None:
-    if settings.drift is None or settings.drift.reference is None:
+    if settings.drift is None or settings.drift.reference in (None, POPULATION):
         return None
-    rows, seconds = reference(settings.drift.reference)
+    rows, seconds = reference(settings.drift.reference or "")
     return Reference(rows=rows, seconds=seconds, least=0 if rows else max(LEAST_ROWS, LEAST_ROWS_PER_COLUMN * width))
+
+
+def _between(settings: Settings, windows: Windows | None) -> float | None:
+    drift = settings.drift
+    if drift is None or drift.reference != POPULATION or drift.false_alarms is None:
+        return None
+    return rows_between(drift.false_alarms, None if windows is None else windows.hop)
 
 
 def _relearn_after(settings: Settings) -> Lasting | None:

@@ -6,9 +6,12 @@ from typing import Any
 
 from algorithms import LEARNERS
 from streamjobs.settings.sections import DriftSection, SinksSection
+from streamjobs.settings.types import POPULATION
+from streamjobs.stages.population_reference import DIRECTIONS
 
 USUAL, OF_COLUMNS, THRESHOLDS = "conformal", "column_chart", "page_hinkley"
 STANDING, STANDING_OF_COLUMNS = "reference_level", "reference_chart"  # with a reference
+OF_POPULATION = "glr_chart"  # with the population's
 _PER_ROWS = re.compile(r"^(\d+(?:\.\d+)?) per (\d+) rows$")
 _PER_TIME = re.compile(r"^(\d+(?:\.\d+)?) ?/ ?(min|h|day|week)$")
 _SECONDS = {"min": 60.0, "h": 3600.0, "day": 86_400.0, "week": 604_800.0}
@@ -54,6 +57,8 @@ def detector_name(drift: DriftSection) -> str:
 def _given(drift: DriftSection, watch: str) -> str | dict[str, Any]:
     if drift.detector is not None:
         return drift.detector
+    if drift.reference == POPULATION:
+        return OF_POPULATION
     if drift.reference is not None:
         return STANDING_OF_COLUMNS if watch == "columns" else STANDING
     return OF_COLUMNS if watch == "columns" else USUAL if drift.false_alarms is not None else THRESHOLDS
@@ -70,6 +75,8 @@ def detector_of(drift: DriftSection, watch: str, hop: float | None) -> str | dic
         return given
     table: Mapping[str, Any] = {"name": given} if isinstance(given, str) else given
     name = table.get("name")
+    if drift.reference == POPULATION:
+        return _of_population(table, drift.false_alarms, hop)
     if isinstance(name, str) and name in LEARNERS and "rows_between" not in LEARNERS[name].__dataclass_fields__:  # type: ignore[attr-defined]
         raise ValueError(
             f"false_alarms needs a detector that keeps a number, {USUAL!r} or {OF_COLUMNS!r}; {name} has thresholds. "
@@ -86,3 +93,14 @@ def detector_of(drift: DriftSection, watch: str, hop: float | None) -> str | dic
             raise ValueError("reference and the detector's rows say the same; remove one of them.")
         table = {**table, "rows": 0}
     return {**table, "rows_between": rows_between(drift.false_alarms, hop) * max(1, len(drift.watch_names))}
+
+
+def _of_population(table: Mapping[str, Any], stated: str, hop: float | None) -> dict[str, Any]:
+    """The detector of reference = 'population', which gets rows that its limit of 1 is for."""
+    rows_between(stated, hop)
+    if table.get("name") != OF_POPULATION:
+        raise ValueError(f"reference = 'population' needs the detector {OF_POPULATION!r}; got {table.get('name')!r}.")
+    for setting in ("limit", "tested"):
+        if setting in table:
+            raise ValueError(f"reference = 'population' says what the detector's {setting} is; remove {setting}.")
+    return {**table, "limit": 1.0, "tested": DIRECTIONS}

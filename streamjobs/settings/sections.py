@@ -202,19 +202,21 @@ class DriftSection(Section):
     detector: str | dict[str, Any] | None = Field(
         default=None,
         description="drift detector: its name, or a table with its name and settings; absent: conformal with false_alarms, "
-        "column_chart with watch = 'columns', with reference reference_level or reference_chart; else page_hinkley",
+        "column_chart with watch = 'columns', with reference reference_level or reference_chart, with that of the "
+        "population glr_chart; else page_hinkley",
     )
     false_alarms: str | None = Field(
         default=None,
         description="most alarms of a key while nothing changes, on average: '1 per 10000 rows', or with [window] '1/day', "
-        "'6/h'; detectors conformal and column_chart, and those of reference keep it; absent: as the detector's "
+        "'6/h'; conformal, column_chart and the detectors of reference keep it; absent: as the detector's "
         "settings say",
     )
     reference: FirstRows | None = Field(
         default=None,
         description="which rows of each key are normal, such as 'first 400 rows' or 'first 2h' of event time: after them "
-        "extractor and detector learn nothing, and an alarm lasts until the values are back; needs false_alarms; absent: "
-        "they go on learning",
+        "extractor and detector learn nothing, and an alarm lasts until the values are back; 'population': those like the "
+        "rows just before them, as 'streamjobs fit' learned from people left out, with watch = 'columns'; needs "
+        "false_alarms; absent: they go on learning",
     )
     reference_from: Literal["own", "start_from"] = Field(
         default="own",

@@ -12,6 +12,7 @@ DURATION = r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)\s*"
 SIZE = r"\s*([0-9]+)\s*(B|KB|MB|GB)\s*"
 TIME_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # of event times: units per second
 MOST_NUMBERS = 4096  # numbers of a sample
+POPULATION = "population"  # as a reference: what [population] knows
 UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _DURATIONS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}  # seconds
 _SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
@@ -56,8 +57,12 @@ def rows_or_time(text: str) -> tuple[int, float]:
 
 
 def first_rows(value: str) -> str:
-    """Checks that a text says how long a reference is."""
-    reference(value)
+    """Checks that a text says how long a reference is, or that it is the population's."""
+    if value != POPULATION:
+        try:
+            reference(value)
+        except ValueError as problem:
+            raise ValueError(f"{problem}, or 'population'") from None
     return value
 
 

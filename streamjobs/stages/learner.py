@@ -20,6 +20,7 @@ class LearnerStage(JobStage):
     predicts: bool = False  # it has the job's targets
     watches: bool = False  # for drift: what was usual for others is no measure of it
     reads_error: bool = False  # its x is one number, the error that is watched
+    before_row: int = 0  # numbers of its x before those of a row
     start: State | None = None  # of a new key: the population's head; None: as the learner begins
     shared: State | None = None  # of all keys together: what the population taught stands still
 
@@ -45,7 +46,7 @@ class LearnerStage(JobStage):
     def begin(self, shape: Shape, seed: int) -> State:
         if self.start is not None:
             return self.start
-        dim = 1 if self.reads_error else shape.width
+        dim = 1 if self.reads_error else self.before_row + shape.width
         return self.learner.init(dim=dim, targets=shape.targets if self.predicts else 0, seed=seed)
 
     def warm_up(self, state: State, shape: Shape) -> None:

@@ -9,3 +9,4 @@ IDLE = "idle"
 FILL, CLIP, ALARMS = "fill", "clip", "alarms"  # states are read whether or not they have them
 SENSORS = "sensors"
 REFERENCE, REFERENCE_SCALING = "reference", "drift_scaling"  # with [drift] reference
+DRIFT_REFERENCE = "drift_reference"  # no stage: which reference of a population a detector's state stands on

@@ -36,6 +36,7 @@ def relearn(
     from streamjobs.job_files import job_of
     from streamjobs.kafka import topics
     from streamjobs.maintenance import changelog_edit
+    from streamjobs.settings.types import POPULATION
 
     if bool(keys) == every:
         raise ConfigError("drift relearn: give either KEY, one or more, or --all.")
@@ -50,7 +51,7 @@ def relearn(
     done = sum(map(len, changes.values()))
     who = f"key {keys[0]}" if keys and len(keys) == 1 else f"{done:,} keys"
     reference = job.settings.drift.reference if job.settings.drift else None
-    normal = f"the {reference}" if reference else "the rows"
+    normal = f"the {reference}" if reference not in (None, POPULATION) else "the rows"
     say(f"{who}: drift detection begins again; {normal} to come are normal, an open alarm ends with the first of them")
     if unread:
         names = ", ".join(unread[:EXAMPLES])

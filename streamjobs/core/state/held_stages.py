@@ -7,7 +7,7 @@ from streamjobs.core.state.snapshot import Snapshot, flatten, table_of
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import Fill
-from streamjobs.stages.names import ALARMS, CLIP, FILL, LEARNER, SCALING
+from streamjobs.stages.names import ALARMS, CLIP, DRIFT_REFERENCE, FILL, LEARNER, SCALING
 from streamjobs.stages.stage import JobStage, Shape
 
 
@@ -17,12 +17,13 @@ def of_description(
     """The stages of a snapshot in order: this job's `own`, with or without FILL and CLIP; None: another job wrote it.
 
     Missing numbers may be filled or not as [source] missing says, targets clipped as [head] clip_target does (none were up
-    to 0.2.0): a key that had no such state begins it, one that needs none any more drops it.
+    to 0.2.0): a key that had no such state begins it, one that needs none any more drops it. What the population's
+    reference of [drift] was is no matter either: its detector begins anew.
     """
     if held.fingerprint == fingerprint:
         return own
     written = table_of(held.description)
-    either = {FILL: "", CLIP: ""}
+    either = {FILL: "", CLIP: "", DRIFT_REFERENCE: ""}
     if {**written, **either} != {**described, **either}:
         return None
     stages: dict[str, JobStage] = {FILL: Fill(policies=())} if FILL in written else {}

@@ -4,11 +4,14 @@ Layout, little-endian:
 
     magic "SP" | version u8 | 0
     header: u32 length, JSON with facts, names, width, people and the three learners' tables (null where there is none), and
-        where [head] reject is stated its share and threshold, and whether it has measures
-    arrays: u16 count, then each as in a snapshot: of labels, scaling, map and head in turn, and the measures of reject
+        where [head] reject is stated its share and threshold, and whether it has measures, and where [drift] has its
+        reference its rows from one false alarm to the next
+    arrays: u16 count, then each as in a snapshot: of labels, scaling, map and head in turn, the measures of reject, and what
+        [drift] compares with
     crc32 of all before it
 
-Version 2 is that of a file with measures; all others are of version 1, as earlier releases wrote them. Every setting of a
+Version 2 is that of a file with measures, 3 of one with a reference; all others are of version 1, as earlier releases wrote
+them. Every setting of a
 learner is in its table, so that a later release's defaults change nothing. Never pickle.
 """
 
@@ -27,10 +30,11 @@ from algorithms.common.protocol import Array, State
 from streamjobs.core.state.snapshot import Reader, array_header, flatten, unflatten
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.settings.composition import Composition
+from streamjobs.stages.population_reference import DIRECTIONS, PopulationReference
 from streamjobs.stages.reject import MEASURES, Measures, Rejection
 from streamjobs.stages.stage import MOST_COUNTED, check_fields, describe
 
-MAGIC, VERSION, MEASURED = b"SP", 1, 2
+MAGIC, VERSION, MEASURED, WATCHED = b"SP", 1, 2, 3
 MOST_BYTES = 1 << 30  # of a file
 _HEAD, _U16, _CRC = struct.Struct("<2sBBI"), struct.Struct("<H"), struct.Struct("<I")
 _UNREADABLE = (
@@ -59,6 +63,7 @@ class Population(NamedTuple):
     map: Taught | None
     head: Taught  # `rls`, with a column per class
     reject: Rejection | None = None  # of [head] reject; no part of the fingerprint: it changes no state
+    reference: PopulationReference | None = None  # of [drift]; no part of it either: it changes the detector's state alone
 
     @classmethod
     def from_composition(
@@ -86,7 +91,7 @@ class Population(NamedTuple):
     @property
     def fingerprint(self) -> bytes:
         """16 bytes that differ when anything does that its keys' states stand on."""
-        return blake2b(encode(self._replace(reject=None)), digest_size=16).digest()
+        return blake2b(encode(self._replace(reject=None, reference=None)), digest_size=16).digest()
 
     @property
     def rows(self) -> int:
@@ -109,12 +114,13 @@ def encode(population: Population) -> bytes:
             "people": population.people,
             **{part: learner_table(taught.learner) if taught else None for part, taught in _parts(population)},
             **({"reject": _table_of(population.reject)} if population.reject is not None else {}),
+            **({"drift": {"rows_between": population.reference.rows_between}} if population.reference is not None else {}),
         },
         sort_keys=True,
     ).encode()
     arrays = _arrays(population)
     with_measures = population.reject is not None and population.reject.measures is not None
-    version = MEASURED if with_measures else VERSION
+    version = WATCHED if population.reference is not None else MEASURED if with_measures else VERSION
     parts = [_HEAD.pack(MAGIC, version, 0, len(header)), header, _U16.pack(len(arrays))]
     for array in arrays:
         parts += (array_header(array.dtype, array.shape), array.tobytes())
@@ -132,6 +138,7 @@ class _Header(NamedTuple):
     learners: dict[str, Learner | None]
     reject: Rejection | None  # without its measures
     measured: bool
+    between: float | None  # rows, of a reference
 
 
 def decode(data: bytes, composition: Composition | None = None, file: str = "") -> Population:
@@ -142,9 +149,9 @@ def decode(data: bytes, composition: Composition | None = None, file: str = "") 
     """
     if len(data) < _HEAD.size + 4 or data[:2] != MAGIC:
         raise SnapshotError(f"expected a population of 'streamjobs fit', got {len(data)} bytes that begin otherwise.")
-    if data[2] not in (VERSION, MEASURED):
+    if data[2] not in (VERSION, MEASURED, WATCHED):
         raise SnapshotError(
-            f"population version {data[2]} is unknown to this release, which reads versions {VERSION} and {MEASURED}."
+            f"population version {data[2]} is unknown to this release, which reads versions {VERSION} to {WATCHED}."
         )
     if zlib.crc32(data[:-4]) != _CRC.unpack_from(data, len(data) - 4)[0]:
         raise SnapshotError("the population is damaged: its checksum does not fit its bytes.")
@@ -192,6 +199,14 @@ def _fitting(header: _Header, composition: Composition, file: str) -> None:
             f"[head] reject = {composition.reject:g} needs a threshold; [population] file {file!r} was learned {had}. "
             "Learn it again with 'streamjobs fit', which changes no state where all else is the same, or remove the setting."
         )
+    if composition.between not in (None, header.between):
+        had = "without it" if header.between is None else f"for 1 per {header.between:g} rows"
+        stated = f"false_alarms = {composition.settings.drift and composition.settings.drift.false_alarms!r}"
+        raise ConfigError(
+            f"[drift] reference = 'population' with {stated} (1 per {composition.between:g} rows) needs a limit for it; "
+            f"[population] file {file!r} was learned {had}. Learn it again with 'streamjobs fit', which changes no state "
+            "but the detector's where all else is the same."
+        )
 
 
 def begin_head(population: Population, head: Any, targets: int) -> State:
@@ -237,6 +252,8 @@ def _arrays(population: Population) -> list[Array]:
         arrays += flatten(taught.state) if taught is not None else []
     if population.reject is not None and population.reject.measures is not None:
         arrays += population.reject.measures
+    if population.reference is not None:
+        arrays += population.reference[1:]
     return arrays
 
 
@@ -258,7 +275,8 @@ def _read_header(table: dict[str, Any]) -> _Header:
         reject, measured = Rejection(float(stated["share"]), float(stated["above"])), "measures" in stated
         if measured and stated["measures"] != list(MEASURES):
             raise ValueError(f"its reject has measures that this release does not have: {stated['measures']!r:.200}")
-    return _Header(facts, names, int(table["width"]), int(table["people"]), learners, reject, measured)
+    between = float(table["drift"]["rows_between"]) if "drift" in table else None
+    return _Header(facts, names, int(table["width"]), int(table["people"]), learners, reject, measured, between)
 
 
 def _population(header: _Header, arrays: list[Array]) -> Population:
@@ -279,6 +297,10 @@ def _population(header: _Header, arrays: list[Array]) -> Population:
     if header.measured and reject is not None:
         own = [np.ascontiguousarray(array) for array in arrays[at : at + len(Measures._fields)]]
         reject, at = reject._replace(measures=Measures(*own)), at + len(own)
+    reference = None
+    if header.between is not None:
+        of_drift = [np.ascontiguousarray(array) for array in arrays[at : at + len(PopulationReference._fields) - 1]]
+        reference, at = PopulationReference(header.between, *of_drift), at + len(of_drift)
     if at != len(arrays) or head is None:
         raise ValueError(f"it holds {len(arrays)} arrays, expected {at} with those of a head")
     return Population(
@@ -291,6 +313,7 @@ def _population(header: _Header, arrays: list[Array]) -> Population:
         parts["map"],
         head,
         reject,
+        reference,
     )
 
 
@@ -306,6 +329,8 @@ def _checked(population: Population) -> Population:
         raise ValueError(f"expected counts of labels, got {counts!r:.200}")
     if population.reject is not None:
         _check_reject(population.reject, len(names), width)
+    if population.reference is not None:
+        _check_reference(population.reference, width)
     for part, taught in _parts(population):
         if taught is None:
             continue
@@ -319,6 +344,19 @@ def _checked(population: Population) -> Population:
             raise ValueError(f"{part} holds numbers that are not finite")
         width = learner.width_for(width)
     return population
+
+
+def _check_reference(reference: PopulationReference, width: int) -> None:
+    """Raises ValueError for what `fit` cannot have learned."""
+    if not 1 <= reference.rows_between < np.inf:
+        raise ValueError(f"expected rows between false alarms, 1 or more, got {reference.rows_between!r:.200}")
+    shapes = (width,), (width,), (width, DIRECTIONS)
+    for name, array, shape in zip(reference._fields[1:], reference[1:], shapes, strict=True):
+        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise ValueError(f"expected finite numbers {shape} as {name} of drift, got {array.dtype} {array.shape}")
+    if not (reference.spread > 0).all():
+        raise ValueError("expected a spread above 0 of drift")
+    reference.rows(np.zeros((1, width)))  # compiles the loop
 
 
 def _check_reject(reject: Rejection, classes: int, width: int) -> None:

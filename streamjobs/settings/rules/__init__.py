@@ -66,7 +66,7 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         rules.append(_task("head" if parts.get("head") else "learner", task))
         rules.append(_rejects("head" if parts.get("head") else "learner", task, parts))
     if drift := parts.get("drift"):
-        rules.append(drift_contradictions(drift, parts.get("head"), learners))
+        rules.append(drift_contradictions(drift, parts.get("head"), learners, parts.get("population") is not None))
         if state := parts.get("state"):
             rules.append(start_contradictions(drift, state))
     rules.append(_population(parts, learners))

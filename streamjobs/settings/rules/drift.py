@@ -7,15 +7,15 @@ from algorithms.drift.report import watches_columns
 from algorithms.drift.standing import LEAST_ROWS
 from streamjobs.settings.learners import PREDICTING, is_bounded, with_name
 from streamjobs.settings.sections import DriftSection, HeadSection, StateSection
-from streamjobs.settings.types import reference
+from streamjobs.settings.types import POPULATION, reference
 
 SECTION = "drift"
 
 
 def drift_contradictions(
-    drift: DriftSection, head: HeadSection | None, learners: Mapping[str, Learner]
+    drift: DriftSection, head: HeadSection | None, learners: Mapping[str, Learner], population: bool
 ) -> Iterator[tuple[tuple[str, str], str]]:
-    """Each contradiction with its setting. `learners` are those of `read_learners`."""
+    """Each contradiction with its setting. learners: those of `read_learners`; population: there is a [population]."""
     detector, job_learner, extractor = learners.get("detector"), learners.get("learner"), learners.get("extractor")
     if detector is not None and detector.kind != "drift":
         yield (SECTION, "detector"), "detector must be a drift detector, such as 'page_hinkley'."
@@ -31,7 +31,9 @@ def drift_contradictions(
                     (SECTION, setting),
                     f"watch = 'columns' has no LS error; remove {setting}, or watch 'ls_error'.",
                 )
-    if drift.reference is not None:
+    if drift.reference == POPULATION:
+        yield from _of_population(drift, population)
+    elif drift.reference is not None:
         yield from _reference(drift)
     elif drift.reference_from != "own":
         yield (
@@ -112,6 +114,30 @@ def _reference(drift: DriftSection) -> Iterator[tuple[tuple[str, str], str]]:
             (SECTION, "reference"),
             "reference with watch = 'ls_error' needs an extractor, which stands still after it; the [learner] goes on "
             "learning. Add one, or watch 'columns'.",
+        )
+
+
+def _of_population(drift: DriftSection, population: bool) -> Iterator[tuple[tuple[str, str], str]]:
+    """Normal is what other people taught."""
+    if not population:
+        yield (
+            (SECTION, "reference"),
+            "reference = 'population' needs a [population], whose file 'streamjobs fit' writes; add it, or say which rows "
+            "of each key are normal, such as 'first 400 rows'.",
+        )
+    if drift.false_alarms is None:
+        yield (SECTION, "reference"), "reference = 'population' needs false_alarms, such as '6/h'. Add it."
+    if drift.watch_names != ["columns"]:
+        yield (SECTION, "watch"), "reference = 'population' is about the columns; set watch = 'columns'."
+    if drift.reference_from != "own":
+        yield (
+            (SECTION, "reference_from"),
+            "reference_from has no meaning with reference = 'population', which every key has; remove it.",
+        )
+    if drift.relearn_after is not None:
+        yield (
+            (SECTION, "relearn_after"),
+            "relearn_after has no meaning with reference = 'population', with which no alarm lasts; remove it.",
         )
 
 

@@ -1,0 +1,177 @@
+"""What [drift] reference = 'population' compares rows with: learned from recordings, its limit from people left out.
+
+Within a recording somebody goes on with the same, so whatever alarms there is false. People are left out in turn: what is
+usual is learned from the others, and every recording of theirs is watched from its first row. The limit is the smallest with
+which all of them together alarm less often than is stated, one alarm more than was counted.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import LEARN, Array
+from algorithms.drift.glr_chart import GlrChart
+from algorithms.drift.report import ALARM
+from streamjobs.errors import ConfigError
+from streamjobs.fit.recordings import Recordings, shuffled
+from streamjobs.stages.population_reference import CLIP, DIRECTIONS, PopulationReference
+
+SHRINK = 0.1  # of the covariance within recordings towards its diagonal
+LEAST = 1e-3  # of a scaled row's variance, in every direction
+GROUPS = 10  # of people, each left out together
+STEPS = 24  # of the search for a limit
+LOWEST, HIGHEST = 0.1, 1e4  # limits
+WITHIN = 10  # windows, in which a change counts as found
+
+
+class Alarms(NamedTuple):
+    """What a limit is worth."""
+
+    reference: PopulationReference
+    rows: int  # of people left out, within recordings
+    false_alarms: int  # in them, each group of people by the limit of the others
+    worst: float  # most of a person, over what is stated
+    changes: int  # from one activity to another, where a person's recordings come in a shuffled order
+    found: int  # of these, within WITHIN windows, as above
+
+
+class _Watched(NamedTuple):
+    """Rows of people left out, as the detector sees them."""
+
+    group: int
+    person: int
+    X: Array  # (n, DIRECTIONS + width)
+    begins: Array  # (recordings,) their first rows; none: see `changed`
+    changed: Array  # (changes,) first rows of another activity
+
+
+def learn_reference(
+    data: Recordings, detector: GlrChart, between: float, *, progress: Callable[[], None] = lambda: None
+) -> Alarms:
+    """The reference for one false alarm in `between` rows; `progress` is called after each group of people, `steps` times.
+
+    Raises ConfigError where the recordings have too few rows to count so few alarms.
+    """
+    order = np.argsort(data.recording, kind="stable")  # recordings of several people may come in turns
+    data = data._replace(**{name: getattr(data, name)[order] for name in ("X", "activity", "person", "recording")})
+    apart, streams = [], []
+    for group, people in enumerate(_groups(data)):
+        inside = np.isin(data.person, people)
+        usual = usual_of(data.X[~inside], data.recording[~inside])
+        for person in people.tolist():
+            of_person = data.person == person
+            rows, begins = data.X[of_person], np.flatnonzero(np.r_[True, np.diff(data.recording[of_person]) != 0])
+            apart.append(_Watched(group, person, usual.rows(rows), begins, begins[:0]))
+            stream = shuffled(data, of_person, [1, person, 0])
+            changed = np.flatnonzero(np.diff(stream.activity) != 0) + 1
+            streams.append(_Watched(group, person, usual.rows(stream.X), np.zeros(1, np.int64), changed))
+        progress()
+    limit = _limit(apart, detector, between)
+    if limit is None:
+        rows = sum(len(one.X) for one in apart)
+        raise ConfigError(
+            f"[drift] false_alarms: one in {between:g} windows is stated, and these recordings have {rows:,} of people left "
+            f"out, too few to count that. State one in {rows // 2:,} windows or more often, or fit with more recordings."
+        )
+    return _judged(apart, streams, detector, usual_of(data.X, data.recording, limit)._replace(rows_between=between))
+
+
+def steps(data: Recordings) -> int:
+    """How often `learn_reference` calls `progress`."""
+    return len(list(_groups(data)))
+
+
+def usual_of(X: Array, recording: Array, limit: float = 1.0) -> PopulationReference:
+    """How rows of a recording differ, and in which directions recordings do most. X (n, width), recording (n,).
+
+    limit: of the likelihood ratio, which is 1 of rows projected so.
+    """
+    mean, spread = X.mean(axis=0), X.std(axis=0)
+    spread[~(spread > 0)] = 1.0
+    Z = np.clip((X - mean) / spread, -CLIP, CLIP)
+    within = Z[1:] - Z[:-1]
+    within = within[recording[1:] == recording[:-1]] / np.sqrt(2.0)
+    covariance = within.T @ within / max(1, len(within))
+    covariance = (1 - SHRINK) * covariance + SHRINK * np.diag(np.diag(covariance)) + LEAST * np.eye(len(mean))
+    values, vectors = np.linalg.eigh(covariance)
+    whiten = vectors / np.sqrt(values)
+    white = Z @ whiten
+    white -= white.mean(axis=0)
+    _, directions = np.linalg.eigh(white.T @ white / len(white))
+    projection = np.zeros((len(mean), DIRECTIONS))
+    most = directions[:, ::-1][:, :DIRECTIONS]
+    projection[:, : most.shape[1]] = whiten @ most / np.sqrt(limit)
+    return PopulationReference(1.0, mean, spread, projection)
+
+
+def _groups(data: Recordings) -> Iterator[Array]:
+    people = np.unique(data.person)
+    for first in range(min(GROUPS, len(people))):
+        yield people[first::GROUPS]
+
+
+def _limit(watched: list[_Watched], detector: GlrChart, between: float) -> float | None:
+    """The smallest limit with which there is less than one alarm in `between` rows; None where there are too few rows."""
+    rows = sum(len(one.X) for one in watched)
+    if rows < between:
+        return None
+    low, high = LOWEST, HIGHEST
+    for _ in range(STEPS):
+        middle = np.sqrt(low * high)
+        alarms = sum(len(_alarms(one, detector, middle)) for one in watched)
+        low, high = (low, middle) if (alarms + 1) * between <= rows else (middle, high)
+    return float(high)
+
+
+def _alarms(one: _Watched, detector: GlrChart, limit: float) -> Array:
+    """Rows at which the detector alarms, each recording from a state that knows nothing."""
+    made = GlrChart(
+        limit=limit, newest=detector.newest, smoothing=detector.smoothing, hold=detector.hold, tested=detector.tested
+    )
+    n, dim = one.X.shape
+    state, slots = made.init(dim=dim, targets=0, seed=0), np.zeros(n, np.int64)
+    slots[one.begins[1:]] = 1
+    work, out = made.workspace(state, slots=len(one.begins)), made.outputs(n, dim, 0)
+    made.advance(work, np.cumsum(slots), one.X, np.zeros((n, 0)), out, np.full(n, LEARN, np.int8))
+    return np.flatnonzero(out.features[:, ALARM] == 1)
+
+
+def _judged(apart: list[_Watched], streams: list[_Watched], detector: GlrChart, reference: PopulationReference) -> Alarms:
+    """Each group of people by the limit of the others."""
+    between, rows, alarms, worst, changes, found = reference.rows_between, 0, 0, 0.0, 0, 0
+    for group in sorted({one.group for one in apart}):
+        limit = _limit([one for one in apart if one.group != group], detector, between)
+        if limit is None:
+            continue
+        for one, stream in zip(apart, streams, strict=True):
+            if one.group != group:
+                continue
+            raised, at = len(_alarms(one, detector, limit)), _alarms(stream, detector, limit)
+            rows, alarms, worst = rows + len(one.X), alarms + raised, max(worst, raised * between / len(one.X))
+            changes += len(stream.changed)
+            found += sum(bool(((at >= row) & (at < row + WITHIN)).any()) for row in stream.changed.tolist())
+    return Alarms(reference, rows, alarms, worst, changes, found)
+
+
+def as_text(alarms: Alarms, stated: str) -> str:
+    """For the report of `fit`."""
+    if not alarms.rows:
+        return (
+            f'[drift] reference = "population": false_alarms = "{stated}" is kept by all people together; there are too few '
+            "windows to judge each person by the others."
+        )
+    times = alarms.false_alarms * alarms.reference.rows_between / alarms.rows
+    found = alarms.found / max(1, alarms.changes)
+    return (
+        f'[drift] reference = "population": somebody new has {times:.2f} times the false alarms that are stated ({stated}), '
+        f"the worst person {alarms.worst:.1f} times; of {alarms.changes} changes of activity {found:.1%} are found within "
+        f"{WITHIN} windows."
+    )
+
+
+def as_table(alarms: Alarms) -> dict[str, Any]:
+    """For programs."""
+    return {name: value for name, value in alarms._asdict().items() if name != "reference"} | {
+        "rows_between": alarms.reference.rows_between
+    }
