@@ -34,7 +34,7 @@ from algorithms.drift.report import (
 
 LARGEST = 3e38  # what is kept is float32
 SPREAD_MEMORY = 200.0  # rows that the deviation of a column goes back
-LEAST_SPREAD = 10  # rows of a deviation, before columns are measured by it
+LEAST_SPREAD, NAMES_FROM = 10, 5  # rows of a deviation, before columns are tested by it, and named by it
 LEAST_SHARE = 0.84  # of the first column's shift, for another to be named
 NO_SPREAD, NO_SPREAD_RELATIVE = 1e-12, 1e-10  # deviations are no less, in units of x, and as a share of |mean|
 
@@ -72,7 +72,7 @@ class GlrChart(Learner):
     limit: float = 20.0  # of the likelihood ratio, in the mean of the columns
     newest: int = 8  # most rows of a change, before it counts as found or as none
     smoothing: float = 0.05  # in (0, 1]; weight of a row in the mean
-    hold: int = 4  # rows an alarm stays open, in which nothing is tested
+    hold: int = 4  # rows an alarm stays open, in which no other is raised
     tested: int = 0  # first columns of a row: they are tested, as they are, and the others named; 0: all are both
 
     def __post_init__(self) -> None:
@@ -124,7 +124,7 @@ def _loop(work, slots, X, learn, features, limit, smoothing, hold, tested):
         # The likelihood ratio of a change before each of the newest rows.
         is_open, best, statistic, shift = opened[key] > 0, 0, 0.0, 0.0
         ready = before > 0 and (tested > 0 or spreads[key] >= LEAST_SPREAD)
-        if ready and not is_open:
+        if ready:
             for i in range(tests):
                 mean[i], total[i], unit[i] = means[key, i], float(x[i]), 1.0
                 if tested == 0:
@@ -147,12 +147,12 @@ def _loop(work, slots, X, learn, features, limit, smoothing, hold, tested):
                         mean[i] += weight * (rows[j, i] - mean[i])
                         total[i] -= rows[j, i]
         statistic = min(statistic / limit, LARGEST)
-        alarm = statistic >= 1.0
+        alarm = not is_open and statistic >= 1.0
         after, since, known = np.nan, np.nan, np.nan
         if alarm:  # the mean before the change, and that of the rows since
             count = _split(rows, held, x, best, means[key], before, smoothing, mean, total)
             after, since, known = shift, float(best), np.ceil(_worth(count, smoothing))
-            if spreads[key] >= LEAST_SPREAD:
+            if spreads[key] >= NAMES_FROM:
                 _name(mean, total, squares[key], tested, features[n])
         still_open = (alarm and hold > 0) or (is_open and opened[key] < hold)
         report(features[n], statistic, alarm, 0.0 if alarm else np.nan, after)
@@ -160,7 +160,10 @@ def _loop(work, slots, X, learn, features, limit, smoothing, hold, tested):
 
         if not learn[n] & 1:
             continue
-        if alarm:
+        if alarm:  # the rows before the change tell of deviations
+            for j in range(held + 1 - best):
+                before, spreads[key] = before + 1, spreads[key] + 1
+                _enter(rows[j], means[key], squares[key], before, spreads[key], smoothing)
             for i in range(dim):
                 means[key, i] = total[i]
             all_before[key], all_held[key] = best, 0

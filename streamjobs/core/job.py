@@ -27,9 +27,9 @@ from streamjobs.settings.sections import Settings
 from streamjobs.stages.fill import FillState
 from streamjobs.stages.names import ALARMS, DRIFT_REFERENCE, FILL, ORDER, REFERENCE, SENSORS
 from streamjobs.stages.order import OrderState
-from streamjobs.stages.population_reference import PopulationReference
+from streamjobs.stages.population.reference import PopulationReference
+from streamjobs.stages.population.reject import Rejection
 from streamjobs.stages.reference import OVER
-from streamjobs.stages.reject import Rejection
 from streamjobs.stages.sensors import SensorsState
 from streamjobs.stages.stage import JobStage, Shape, refuse
 

@@ -27,7 +27,7 @@ from streamjobs.stages.names import (
     SENSORS,
 )
 from streamjobs.stages.order import Order
-from streamjobs.stages.population_reference import DIRECTIONS
+from streamjobs.stages.population.reference import DIRECTIONS
 from streamjobs.stages.stage import JobStage
 
 
@@ -105,6 +105,6 @@ def described_by(
         described["fallback"] = "last_label"
     if population is not None:
         described["population"] = population.fingerprint.hex()
-        if composition.between is not None and population.reference is not None:
-            described[DRIFT_REFERENCE] = population.reference.digest
+        if composition.between is not None and population.compared_with is not None:
+            described[DRIFT_REFERENCE] = population.compared_with
     return described

@@ -14,7 +14,7 @@ from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.late_labels import LateLabels, Matched
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.names import CLASS_COUNTS, LEARNER, MAP, SCALING
-from streamjobs.stages.reject import Rejection
+from streamjobs.stages.population.reject import Rejection
 from streamjobs.stages.rows import Choice, Rows
 from streamjobs.stages.smoothing import Smoothing
 

@@ -2,7 +2,8 @@
 
 Within a recording somebody goes on with the same, so whatever alarms there is false. People are left out in turn: what is
 usual is learned from the others, and every recording of theirs is watched from its first row. The limit is the smallest with
-which all of them together alarm less often than is stated, one alarm more than was counted.
+which the mean rate of people, and SURE of its standard errors above it, is at most what is stated: people differ, and few of
+them say little of the next one. One alarm more is counted than there was.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,17 +11,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from algorithms.common.eigen import symmetric
 from algorithms.common.protocol import LEARN, Array
 from algorithms.drift.glr_chart import GlrChart
 from algorithms.drift.report import ALARM
 from streamjobs.errors import ConfigError
 from streamjobs.fit.recordings import Recordings, shuffled
-from streamjobs.stages.population_reference import CLIP, DIRECTIONS, PopulationReference
+from streamjobs.stages.population.reference import CLIP, DIRECTIONS, PopulationReference
 
 SHRINK = 0.1  # of the covariance within recordings towards its diagonal
 LEAST = 1e-3  # of a scaled row's variance, in every direction
 GROUPS = 10  # of people, each left out together
 STEPS = 24  # of the search for a limit
+SURE = 2.0  # standard errors
 LOWEST, HIGHEST = 0.1, 1e4  # limits
 WITHIN = 10  # windows, in which a change counts as found
 
@@ -94,13 +97,13 @@ def usual_of(X: Array, recording: Array, limit: float = 1.0) -> PopulationRefere
     within = within[recording[1:] == recording[:-1]] / np.sqrt(2.0)
     covariance = within.T @ within / max(1, len(within))
     covariance = (1 - SHRINK) * covariance + SHRINK * np.diag(np.diag(covariance)) + LEAST * np.eye(len(mean))
-    values, vectors = np.linalg.eigh(covariance)
+    values, vectors = symmetric(covariance, len(covariance))
     whiten = vectors / np.sqrt(values)
     white = Z @ whiten
     white -= white.mean(axis=0)
-    _, directions = np.linalg.eigh(white.T @ white / len(white))
+    _, directions = symmetric(white.T @ white / len(white), white.shape[1])
     projection = np.zeros((len(mean), DIRECTIONS))
-    most = directions[:, ::-1][:, :DIRECTIONS]
+    most = directions[:, :DIRECTIONS]
     projection[:, : most.shape[1]] = whiten @ most / np.sqrt(limit)
     return PopulationReference(1.0, mean, spread, projection)
 
@@ -112,16 +115,24 @@ def _groups(data: Recordings) -> Iterator[Array]:
 
 
 def _limit(watched: list[_Watched], detector: GlrChart, between: float) -> float | None:
-    """The smallest limit with which there is less than one alarm in `between` rows; None where there are too few rows."""
-    rows = sum(len(one.X) for one in watched)
-    if rows < between:
+    """The smallest limit that keeps one alarm in `between` rows; None where there are too few rows."""
+    rows = np.array([len(one.X) for one in watched], float)
+    if rows.sum() < between:
         return None
     low, high = LOWEST, HIGHEST
     for _ in range(STEPS):
         middle = np.sqrt(low * high)
-        alarms = sum(len(_alarms(one, detector, middle)) for one in watched)
-        low, high = (low, middle) if (alarms + 1) * between <= rows else (middle, high)
+        alarms = np.array([len(_alarms(one, detector, middle)) for one in watched], float)
+        low, high = (low, middle) if _rate(alarms, rows) * between <= 1.0 else (middle, high)
     return float(high)
+
+
+def _rate(alarms: Array, rows: Array) -> float:
+    """Alarms a row of somebody new, no more than that by SURE standard errors of a ratio; alarms, rows (people,)."""
+    people, total = len(rows), rows.sum()
+    off = alarms - alarms.sum() / total * rows
+    error = np.sqrt((off**2).sum() * people / max(1, people - 1)) / total
+    return float((alarms.sum() + 1.0) / total + SURE * error)
 
 
 def _alarms(one: _Watched, detector: GlrChart, limit: float) -> Array:

@@ -242,8 +242,7 @@ def _watch(data: Recordings, composition: Composition, progress: Progress) -> Al
     """What [drift] reference = "population" compares with; None where the job states none."""
     if composition.between is None:
         return None
-    detector = composition.watches[0].detector
-    assert isinstance(detector, GlrChart)
+    detector = cast(GlrChart, composition.watches[0].detector)  # this reference allows no other
     progress.stage("learning what alarms", alarms.steps(data))
     return learn_reference(data, detector, composition.between, progress=progress.step)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from algorithms.common.triangle import packed
-from streamjobs.stages.reject import MEASURES, SCORES, Measures, measured
+from streamjobs.stages.population.reject import MEASURES, SCORES, Measures, measured
 
 SPREAD = 0.03  # of the scores' mean variance, added to each: classes that are never mistaken for another have none
 RIDGE = 1e-6  # of a column's mean square, added to it

@@ -16,7 +16,7 @@ from streamjobs.fit import measures
 from streamjobs.fit.learning import Learned, Recipe, decided, features, learned_from, scaling_from
 from streamjobs.fit.measures import Said
 from streamjobs.fit.recordings import LATE, Recordings, Stream, arriving, shuffled
-from streamjobs.stages.reject import Rejection, distance, threshold
+from streamjobs.stages.population.reject import Rejection, distance, threshold
 
 SEED = 0  # of the order in which everybody's recordings teach the scale, as in `population_of`
 GROUPS = 5  # of people, for the threshold

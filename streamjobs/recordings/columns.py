@@ -88,7 +88,7 @@ def read_times(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], di
             found[column.name] = all(map(_has_zone, column.values))
     if not found:
         return list(rows), found
-    return [row | {name: _seconds(row[name]) for name in found if row.get(name) is not None} for row in rows], found
+    return [row | {name: _seconds(row[name]) for name in found if isinstance(row.get(name), str)} for row in rows], found
 
 
 def _seconds(text: str) -> float:

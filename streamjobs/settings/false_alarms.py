@@ -7,7 +7,7 @@ from typing import Any
 from algorithms import LEARNERS
 from streamjobs.settings.sections import DriftSection, SinksSection
 from streamjobs.settings.types import POPULATION
-from streamjobs.stages.population_reference import DIRECTIONS
+from streamjobs.stages.population.reference import DIRECTIONS
 
 USUAL, OF_COLUMNS, THRESHOLDS = "conformal", "column_chart", "page_hinkley"
 STANDING, STANDING_OF_COLUMNS = "reference_level", "reference_chart"  # with a reference

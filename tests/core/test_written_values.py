@@ -120,7 +120,7 @@ def test_a_job_counts_and_names_the_columns_of_categories():
 
 def test_texts_are_numbers_where_they_may_be():
     lenient = {"numbers": "lenient"}
-    texts = ["21.5", " -3 ", "1e3", ".5", "true", "FALSE"]
+    texts = ["21.5", " -3 ", "1e3", "\x1d.5\x1c", "true", "FALSE"]  # separators of control are spaces too
     made = decode(*({"v": text, "ts": "1700000000.25"} for text in texts), **lenient)
     assert not made.errors and made.X.ravel().tolist() == [21.5, -3.0, 1000.0, 0.5, 1.0, 0.0] and set(made.times) == {NOW}
     for text in ("21,5", "1_000", "inf", "0x10", "1" * 65, "one", "1.2.3", "٣"):

@@ -63,11 +63,16 @@ def test_drift_alarms_tell_changes_of_exercise_that_nobody_told_them(demo):
         board.take(output.sink, json.loads(output.value) if output.sink == "predictions" else None, None)
     found = [person.drift for person in board.people.values()]
     assert sum(drift.changes for drift in found) > 100
-    assert sum(drift.noticed for drift in found) > 0.9 * sum(drift.changes for drift in found)
-    assert sum(drift.false for drift in found) < 0.05 * sum(drift.changes for drift in found)
-    alarms = [json.loads(output.value)["alarm"] for output in said if output.sink == "drift"]
-    assert len(alarms) == board.windows and board.dead_letters == 0
-    assert sum(alarms) >= sum(drift.noticed + drift.false for drift in found)  # and those of a set like the one before
+    noticed, false = sum(drift.noticed for drift in found), sum(drift.false for drift in found)
+    assert noticed > 0.92 * sum(drift.changes for drift in found)
+    assert false <= 10 * board.windows / 3600  # what the job states
+    alarms = [json.loads(output.value) for output in said if output.sink == "alarms"]
+    raised = [alarm for alarm in alarms if alarm["open"]]
+    assert board.windows > 1000 and board.dead_letters == 0
+    assert len(raised) >= noticed + false  # and those of a set like the one before
+    assert all(alarm["false_alarms"] == "10/h" for alarm in raised)
+    named = sum(bool(alarm["columns"]) for alarm in raised)
+    assert named >= len(raised) - 2 * len(found), "a person's first two may come before deviations are known"
 
 
 def test_labels_arrive_in_event_time_after_a_window_that_late_was_predicted():

@@ -16,7 +16,7 @@ from streamjobs.fit.rejection import learn_rejection
 from streamjobs.job_files import job_of
 from streamjobs.recordings.files import records_of
 from streamjobs.replay.engine import Replay
-from streamjobs.stages.reject import MEASURES, Measures, Rejection, distance, measured, threshold
+from streamjobs.stages.population.reject import MEASURES, Measures, Rejection, distance, measured, threshold
 from tests.cli.jobs import problems
 from tests.fit.people import ACTIVITIES, JOB, command, job_file, jsonl, rows
 from tests.paper.gated_streams import way

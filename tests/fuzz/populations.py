@@ -18,7 +18,8 @@ from streamjobs.core.state.snapshot import decode as decode_snapshot
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.fit.measures import factor_of
 from streamjobs.settings.composition import composition_of
-from streamjobs.stages.reject import MEASURES, Measures, Rejection
+from streamjobs.stages.population.reference import DIRECTIONS, PopulationReference
+from streamjobs.stages.population.reject import MEASURES, Measures, Rejection
 from tests.core.people import FILE, of_people, population_of
 from tests.fuzz.bytes import EDGES, REALS, bent
 from tests.fuzz.case import Case, Family, chance, must
@@ -48,6 +49,10 @@ class Populations(Family):
         self.settings.append(rejecting)
         self.parts.append(composition_of(rejecting))
         self.valid.append(encode(_with_measures(population_of(of_people(head=head)))))
+        watching = of_people(drift={"watch": "columns", "reference": "population", "false_alarms": "6/h"})
+        self.settings.append(watching)
+        self.parts.append(composition_of(watching))
+        self.valid.append(encode(_with_reference(population_of(of_people()))))
         self.after = [good(Job.from_settings(self.settings[0], population=self.valid[0]), 0, 14)] * len(self.settings)
 
     def draw(self, rnd: Random) -> Case:
@@ -93,6 +98,13 @@ def _with_measures(population: Population) -> Population:
     usual, taught = np.ones((len(MEASURES), classes)), random.normal(size=(200, population.width))
     measures = Measures(np.eye(classes), np.eye(classes), factor_of(taught), usual)
     return population._replace(reject=Rejection(0.05, 1.0, measures))
+
+
+def _with_reference(population: Population) -> Population:
+    """With that of [drift]; windows come every half second, six alarms an hour are one in 1200."""
+    width = population.width
+    projection = np.random.default_rng(0).normal(size=(width, DIRECTIONS))
+    return population._replace(reference=PopulationReference(1200.0, np.zeros(width), np.ones(width), projection))
 
 
 def _said(table: dict[str, Any], rnd: Random) -> bytes:

@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from streamjobs.fit.recordings import Recordings
 from streamjobs.fit.rejection import Judged, as_text, crossed, folds, learn_rejection
-from streamjobs.stages.reject import measured
+from streamjobs.stages.population.reject import measured
 from tests.paper.activity_population import SETS
 from tests.paper.common import options
 from tests.paper.gated_streams import way

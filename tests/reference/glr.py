@@ -14,7 +14,7 @@ def glr_chart(X: Array, *, limit: float, newest: int, smoothing: float, hold: in
     for n, x in enumerate(np.asarray(X, np.float32).astype(float)):
         ready = bool(first) and (tested > 0 or entered >= 10)
         best, statistic, apart = 0, 0.0, 0.0
-        for k in range(min(newest + 1, len(behind) + 1), 0, -1) if ready and not opened else ():
+        for k in range(min(newest + 1, len(behind) + 1), 0, -1) if ready else ():
             rows = [*behind, x]
             before, after = rows[: len(rows) - k], np.mean(rows[len(rows) - k :], axis=0)
             mean, worth = _mean(first, before, smoothing)
@@ -24,8 +24,8 @@ def glr_chart(X: Array, *, limit: float, newest: int, smoothing: float, hold: in
             square = float((((after - mean)[:tests] / unit) ** 2).mean())
             if k * worth / (k + worth) * square > statistic:
                 best, statistic, apart = k, k * worth / (k + worth) * square, np.sqrt(square)
-        alarm = statistic >= limit
         is_open = opened > 0
+        alarm = not is_open and statistic >= limit
         stays = (alarm and hold > 0) or (is_open and opened < hold)
         told[n, :9] = [statistic / limit, alarm, 0.0 if alarm else np.nan, np.nan, np.nan, stays, ready, 1.0, np.nan]
         if alarm:
@@ -33,19 +33,27 @@ def glr_chart(X: Array, *, limit: float, newest: int, smoothing: float, hold: in
             after = np.mean(rows[len(rows) - best :], axis=0)
             mean, worth = _mean(first, rows[: len(rows) - best], smoothing)
             told[n, 3], told[n, 4], told[n, 8] = apart, best, np.ceil(worth)
-            if entered >= 10:
+            if entered >= 5:
                 told[n, 10:] = _named(mean, after, squares, tested)
+            for j in range(max(0, len(behind) - newest), len(rows) - best):
+                squares, entered = _entered(first, behind, j, squares, entered, smoothing)
             first, behind = rows[len(rows) - best :], []
         elif not first:
             first = [x]
         else:
             if len(behind) >= newest:
-                leaves, entered = behind[len(behind) - newest], entered + 1
-                mean, _ = _mean(first, behind[: len(behind) - newest], smoothing)
-                squares = squares + max(1 / 200, 1 / entered) * ((leaves - mean) ** 2 - squares)
+                squares, entered = _entered(first, behind, len(behind) - newest, squares, entered, smoothing)
             behind.append(x)
         opened = (1 if hold else 0) if alarm else (opened + 1 if stays else 0) if is_open else 0
     return told
+
+
+def _entered(
+    first: list[Array], behind: list[Array], j: int, squares: Array, entered: int, smoothing: float
+) -> tuple[Array, int]:
+    """Row j behind the first ones counts for the deviations."""
+    mean, entered = _mean(first, behind[:j], smoothing)[0], entered + 1
+    return squares + max(1 / 200, 1 / entered) * ((behind[j] - mean) ** 2 - squares), entered
 
 
 def _mean(first: list[Array], rows: list[Array], smoothing: float) -> tuple[Array, float]:

@@ -67,7 +67,7 @@ def number_in(text: str) -> float | None:
     """The number that a text states, NaN for one that states none is there; None where it is something else."""
     if len(text) > MOST_DIGITS:
         return None
-    return float(text) if _NUMBER.fullmatch(text) else _TEXTS.get(text.strip().lower())
+    return float(text.strip()) if _NUMBER.fullmatch(text) else _TEXTS.get(text.strip().lower())
 
 
 def kind_of(value: Any) -> str:

@@ -30,8 +30,8 @@ from algorithms.common.protocol import Array, State
 from streamjobs.core.state.snapshot import Reader, array_header, flatten, unflatten
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.settings.composition import Composition
-from streamjobs.stages.population_reference import DIRECTIONS, PopulationReference
-from streamjobs.stages.reject import MEASURES, Measures, Rejection
+from streamjobs.stages.population.reference import DIRECTIONS, PopulationReference
+from streamjobs.stages.population.reject import MEASURES, Measures, Rejection
 from streamjobs.stages.stage import MOST_COUNTED, check_fields, describe
 
 MAGIC, VERSION, MEASURED, WATCHED = b"SP", 1, 2, 3
@@ -92,6 +92,13 @@ class Population(NamedTuple):
     def fingerprint(self) -> bytes:
         """16 bytes that differ when anything does that its keys' states stand on."""
         return blake2b(encode(self._replace(reject=None, reference=None)), digest_size=16).digest()
+
+    @property
+    def compared_with(self) -> str | None:
+        """What a detector's state stands on, in hex; None without a reference."""
+        if self.reference is None:
+            return None
+        return blake2b(b"".join(array.tobytes() for array in self.reference[1:]), digest_size=16).hexdigest()
 
     @property
     def rows(self) -> int:

@@ -13,7 +13,7 @@ SECTION = "drift"
 
 
 def drift_contradictions(
-    drift: DriftSection, head: HeadSection | None, learners: Mapping[str, Learner], population: bool
+    drift: DriftSection, head: HeadSection | None, learners: Mapping[str, Learner], population: bool = False
 ) -> Iterator[tuple[tuple[str, str], str]]:
     """Each contradiction with its setting. learners: those of `read_learners`; population: there is a [population]."""
     detector, job_learner, extractor = learners.get("detector"), learners.get("learner"), learners.get("extractor")

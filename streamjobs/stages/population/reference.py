@@ -5,7 +5,6 @@ one deviation in every direction, the directions being those in which recordings
 keeps the stated number, which `fit` has counted on people who were left out.
 """
 
-from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
@@ -24,11 +23,6 @@ class PopulationReference(NamedTuple):
     mean: Array  # (width,) of all rows
     spread: Array  # (width,) their deviation, above 0
     projection: Array  # (width, DIRECTIONS)
-
-    @property
-    def digest(self) -> str:
-        """What a detector's state stands on."""
-        return blake2b(b"".join(array.tobytes() for array in self[1:]), digest_size=16).hexdigest()
 
     def rows(self, X: Array) -> Array:
         """(n, DIRECTIONS + width) of rows X (n, width): projected, and behind that as they are; NaN where one is missing."""
