@@ -106,8 +106,12 @@ def check(
 
 
 def _predicted(job: "Job", keys: int) -> dict[str, Any]:
+    from streamjobs.stages.names import DRIFT_REFERENCE, REFERENCE
+
     checkpoint = job.settings.state.checkpoint
     stages = {name: text for name, text in job.described.items() if name not in ("dim", "labels", "classes")}
+    if DRIFT_REFERENCE in stages:
+        stages[REFERENCE] = stages.pop(DRIFT_REFERENCE)
     return {
         "model": job.model,
         "dim": job.dim,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from streamjobs.replay.alarm_rates import Judged
     from streamjobs.replay.tuning import Trial, Tuned
+    from streamjobs.settings.composition import Composition
 
 PROGRESS_EVERY = 2.0  # seconds between two lines
 NAMES = {"own": "job", "linear": "linear head"}
@@ -125,8 +126,7 @@ def drift_tune(
         job = job_from(composition_of(alarm_rates.watching(own.settings, way)), str(job_file))
         judge = alarm_rates.Judge(until / 1000.0)
         Replay(job).run(records, judge.take, lambda tally: None)
-        between = getattr(job.watches[0].detector, "rows_between", None) if way.stated else None
-        found.append(judge.judged(way, between / len(way.drift.watch_names) if between is not None else None))
+        found.append(judge.judged(way, _stated_by(job.composition) if way.stated else None))
     if drawn is not None:
         write_private(drawn, [alarm_rates.picture(found, until / 1000.0).encode()], "--picture")
     if as_json:
@@ -135,6 +135,14 @@ def drift_tune(
     heads = ("watch", "false alarms", "promised", "a key and hour", "promised", "keys found", "delay, s")
     table(heads, [_row_of(one) for one in found], left=("watch",))
     say(f"false alarms: before {quiet_until}; found: keys with an alarm after it, and the median time until the first")
+
+
+def _stated_by(composition: "Composition") -> float | None:
+    """Rows from one false alarm to the next, of all its watches together; None where that is not known."""
+    if composition.between is not None:
+        return composition.between
+    of_each = getattr(composition.watches[0].detector, "rows_between", None)
+    return None if of_each is None else float(of_each) / sum(not watch.control for watch in composition.watches)
 
 
 def _row_of(one: "Judged") -> tuple[Any, ...]:

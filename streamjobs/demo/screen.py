@@ -31,8 +31,8 @@ HONEST = (
     + PLAIN[1][1]
     + "; "
     "last: " + PLAIN[2][1] + ". LS error: distance of the newest window from what the map spans, 0 to 1. Drift: "
-    "changes of exercise noticed, without labels, by windows that are not like those just before them; the job states at most "
-    "10 false alarms an hour of a person who goes on with the same."
+    "changes of exercise noticed, without labels, by windows that are not like those just before them; the job states at "
+    "most 10 false alarms an hour of a person who goes on with the same."
 )
 
 

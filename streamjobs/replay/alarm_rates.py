@@ -12,6 +12,7 @@ import msgspec
 from streamjobs.core.messages import Output, Record
 from streamjobs.settings.false_alarms import THRESHOLDS
 from streamjobs.settings.sections import DriftSection, Settings, SinksSection
+from streamjobs.settings.types import POPULATION
 from streamjobs.stages.event_time import END_OF_TIME
 
 HOUR = 3600.0
@@ -91,14 +92,18 @@ class Judged(NamedTuple):
 
 
 def ways(settings: Settings, predicts: bool) -> list[Way]:
-    """The job's own, each watch under the job's stated number, and the detectors with thresholds."""
-    own = settings.drift or DriftSection()
+    """The job's own, each watch under the job's stated number, and the detectors with thresholds.
+
+    Labels that come late have no loss when their row is watched.
+    """
+    own, labels = settings.drift or DriftSection(), settings.labels
+    predicts = predicts and labels.wait <= 0 and labels.delay <= 0
     stated, extractor = own.false_alarms or STATED, own.extractor
     found = [Way("the job's own", own, own.false_alarms is not None)] if settings.drift is not None else []
     for watch in ("columns", "ls_error", *(("loss",) if predicts else ())):
         follows = {"extractor": extractor} if watch == "ls_error" else {}
         found.append(Way(watch, DriftSection(watch=watch, false_alarms=stated, idle=own.idle, **follows), True))  # type: ignore[arg-type]
-        if own.reference is not None and (watch != "ls_error" or extractor is not None):
+        if own.reference not in (None, POPULATION) and (watch != "ls_error" or extractor is not None):
             still = DriftSection(watch=watch, false_alarms=stated, reference=own.reference, idle=own.idle, **follows)  # type: ignore[arg-type]
             found.append(Way(f"{watch}, {own.reference}", still, True))
     for detector in CONTROLS:

@@ -20,21 +20,8 @@ RULES = CHECKOUT / "deploy" / "prometheus"
 RUNBOOK = (CHECKOUT / "deploy" / "README.md").read_text(encoding="utf-8")
 PROMETHEUS_OWN = {"up"}  # made by Prometheus for each target
 WORDS = {  # of PromQL, beside metrics
-    *(
-        "absent",
-        "and",
-        "avg_over_time",
-        "by",
-        "changes",
-        "count",
-        "group_left",
-        "increase",
-        "last_over_time",
-        "max",
-        "min_over_time",
-        "on",
-    ),
-    *("or", "predict_linear", "rate", "resets", "sum", "time", "unless"),
+    *("absent", "and", "avg_over_time", "by", "changes", "count", "group_left", "increase", "last_over_time", "max"),
+    *("min_over_time", "on", "or", "predict_linear", "rate", "resets", "sum", "time", "unless"),
 }
 
 

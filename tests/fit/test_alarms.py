@@ -247,3 +247,17 @@ def test_a_file_with_a_reference_that_cannot_be_is_refused(folder: Path, jobs: d
             decode(encode(good._replace(reference=bad)))
     with pytest.raises(ConfigError):
         Job.from_composition(job_of(jobs["often"]).composition, population=(folder / "plain.state").read_bytes())
+
+
+def test_drift_tune_judges_it_beside_the_others_and_leaves_out_a_loss_that_labels_come_too_late_for(
+    folder: Path, jobs: dict[str, Path], capsys: pytest.CaptureFixture
+) -> None:
+    late = folder / "late.toml"
+    late.write_text(jobs["often"].read_text() + '[labels]\ndelay = "20s"\n')
+    for path, loss in ((jobs["often"], True), (late, False)):
+        asked = "--key", "person", "--quiet-until", str(1_700_000_000.0 + 38)
+        assert command("drift", "tune", path, "--input", folder / "new.jsonl", *asked, "--json") == 0
+        ways = {one["watch"]: one for one in json.loads(capsys.readouterr().out)["ways"]}
+        assert ("loss" in ways) == loss and "columns, population" not in ways
+        own = ways["the job's own"]
+        assert own["at_most"] == pytest.approx(37 / 120, abs=2 / 120) and own["found"] == 1 and own["false_alarms"] <= 1
