@@ -243,7 +243,10 @@ class _Records:
         """The row with its time counted from 1970, where it counts from a start."""
         if start is None or self.time is None or not isinstance(time := row.get(self.time), (int, float)):
             return row
-        return row | {self.time: time + start * TIME_UNITS[self.source.time_unit]}
+        try:
+            return row | {self.time: time + start * TIME_UNITS[self.source.time_unit]}
+        except OverflowError:  # an integer of hundreds of digits: told as any other time that cannot be
+            return row
 
     def stored(self, begin: int) -> Iterator[Stored]:
         """begin: offset of the first record."""

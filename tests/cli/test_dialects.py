@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from streamjobs.errors import ConfigError
+from streamjobs.recordings.columns import read_times
 from streamjobs.recordings.files import recordings_of, records_of, rows_of
 from streamjobs.recordings.tables import How
 from streamjobs.settings.source import SourceSection
@@ -195,6 +196,19 @@ def test_times_that_count_from_0_begin_when_the_user_says(tmp_path):
     found = list(records_of(path, source, None, how=How(key_is="me", start=1_700_000_000.0)))
     assert [record.timestamp for record in found] == [1_700_000_000_000, 1_700_000_000_020]
     assert json.loads(found[1].value)["t"] == 1_700_000_000_020
+
+
+def test_a_time_that_no_float_holds_goes_on_as_it_is_and_is_refused_by_the_job(tmp_path):
+    source = SourceSection(topic="imu", fields=["ax"], time="t")
+    path = written(tmp_path / "a.jsonl", '{"t": 0, "ax": 1}\n{"t": 1' + "0" * 400 + ', "ax": 2}\n')
+    found = list(records_of(path, source, None, how=How(key_is="me", start=1_700_000_000.0)))
+    assert json.loads(found[0].value)["t"] == 1_700_000_000.0 and json.loads(found[1].value)["t"] == 10**400
+
+
+def test_dates_with_one_missing_are_times(tmp_path):
+    table = [{"at": "2023-11-14T22:13:20Z", "ax": "1"}, {"at": float("nan"), "ax": "2"}]
+    read, found = read_times(table)
+    assert found == {"at": True} and read[0]["at"] == 1_700_000_000.0 and read[1]["at"] != read[1]["at"]
 
 
 @pytest.mark.slow
