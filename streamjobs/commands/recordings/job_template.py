@@ -61,7 +61,7 @@ kernel = {{ name = "gaussian", bandwidth = {bandwidth} }}  # about the square ro
 [drift]
 watch = "columns"  # columns | ls_error | loss; the numbers of a row as they come, or an error of the learner
 false_alarms = "1 per 10000 rows"  # most that a key may have while nothing changes{per_time}
-# reference = "first 2h"  # normal for good, such as of a machine; absent: what lasts becomes normal
+# reference = "first 2h"  # normal for good, such as of a machine; absent: what lasts becomes normal{people}
 
 [sinks]  # absent: <topic>.predictions, .alarms, .dlq; "" turns one off (never dlq)
 version = 2  # of the records: one type a field; 'streamjobs schema JOB --outputs' describes them
@@ -76,6 +76,9 @@ checkpoint = "1s"  # a crash repeats at most this much input
 [metrics]
 port = 9108  # /metrics and /health on 127.0.0.1
 """
+
+OF_PEOPLE = """
+# reference = "population"  # people who change what they do: alarms at once, with a [population] of 'streamjobs fit'"""
 
 
 def job_file_text(guessed: "Guess | None", file: Path, written: Written) -> str:
@@ -103,6 +106,7 @@ def job_file_text(guessed: "Guess | None", file: Path, written: Written) -> str:
         missing=_missing(guessed, written.missing),
         left_out=_left_out(guessed),
         window=_window(rate or 50.0, windowed, guessed),
+        people=OF_PEOPLE if windowed and labelled else "",
         per_time='; or by time, such as "1/day"' if windowed else "",
         clip="clip = 5.0  # a single outlier does not move the model",
         role="head" if labelled else "track",
