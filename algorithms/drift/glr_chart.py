@@ -4,7 +4,7 @@ Source: Lai (1995), Sequential changepoint detection in quality control and dyna
 window-limited generalised likelihood ratio of a change of mean (Siegmund and Venkatraman 1995) with unit covariance.
 Symbols: m = mean of c rows, z_k = mean of the k newest rows, behind them; n = min(c, (2 - smoothing) / smoothing), the rows
 that m is worth; statistic = max over k of (k n / (k + n)) |z_k - m|^2 / columns, over limit.
-Cost of a row: O(newest dim).  State: newest (dim) float32, tested + 2 dim numbers, and 4.
+Cost of a row: O(newest dim).  State: newest dim float32, 2 dim numbers, and 4.
 Departs from the source: m forgets, so that it follows what wanders; after an alarm it begins with the rows of the change, so
 the next change is found without a warm-up. The unit is each column's own running deviation; or what `streamjobs fit` learned
 of other people, which `tested` columns come in.
