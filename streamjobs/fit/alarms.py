@@ -1,12 +1,13 @@
 """What [drift] reference = 'population' compares rows with: learned from recordings, its limit from people left out.
 
-Within a recording somebody goes on with the same, so whatever alarms there is false. People are left out in turn: what is
-usual is learned from the others, and every recording of theirs is watched from its first row. The limit is the smallest with
-which the mean rate of people, and SURE of its standard errors above it, is at most what is stated: people differ, and few of
-them say little of the next one. One alarm more is counted than there was.
+Within a recording, and between two changes of its label, somebody goes on with the same: whatever alarms there is false.
+People are left out in turn: what is usual is learned from the others, and every such part of theirs is watched from its
+first row. The limit is the smallest with which the mean rate of people, and SURE of its standard errors above it, is at most
+what is stated: people differ, and few of them say little of the next one. One alarm more is counted than there was.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ class Alarms(NamedTuple):
     """What a limit is worth."""
 
     reference: PopulationReference
-    rows: int  # of people left out, within recordings
+    rows: int  # of people left out
     false_alarms: int  # in them, each group of people by the limit of the others
     worst: float  # most of a person, over what is stated
     changes: int  # from one activity to another, where a person's recordings come in a shuffled order
@@ -40,13 +41,12 @@ class Alarms(NamedTuple):
 
 
 class _Watched(NamedTuple):
-    """Rows of people left out, as the detector sees them."""
+    """Rows of somebody left out, projected: what the detector tests, without what it names."""
 
     group: int
-    person: int
-    X: Array  # (n, DIRECTIONS + width)
-    begins: Array  # (recordings,) their first rows; none: see `changed`
-    changed: Array  # (changes,) first rows of another activity
+    X: Array  # (n, DIRECTIONS)
+    begins: Array  # first rows of what is watched apart
+    changed: Array  # first rows of another activity
 
 
 def learn_reference(
@@ -58,17 +58,18 @@ def learn_reference(
     """
     order = np.argsort(data.recording, kind="stable")  # recordings of several people may come in turns
     data = data._replace(**{name: getattr(data, name)[order] for name in ("X", "activity", "person", "recording")})
+    part = np.cumsum(np.r_[True, (np.diff(data.recording) != 0) | (np.diff(data.activity) != 0)])
     apart, streams = [], []
     for group, people in enumerate(_groups(data)):
         inside = np.isin(data.person, people)
-        usual = usual_of(data.X[~inside], data.recording[~inside])
+        usual = usual_of(data.X[~inside], part[~inside])
         for person in people.tolist():
-            of_person = data.person == person
-            rows, begins = data.X[of_person], np.flatnonzero(np.r_[True, np.diff(data.recording[of_person]) != 0])
-            apart.append(_Watched(group, person, usual.rows(rows), begins, begins[:0]))
-            stream = shuffled(data, of_person, [1, person, 0])
+            own = data.person == person
+            begins = np.flatnonzero(np.r_[True, np.diff(part[own]) != 0])
+            apart.append(_Watched(group, _projected(usual, data.X[own]), begins, begins[:0]))
+            stream = shuffled(data, own, [1, person, 0])
             changed = np.flatnonzero(np.diff(stream.activity) != 0) + 1
-            streams.append(_Watched(group, person, usual.rows(stream.X), np.zeros(1, np.int64), changed))
+            streams.append(_Watched(group, _projected(usual, stream.X), begins[:1], changed))
         progress()
     limit = _limit(apart, detector, between)
     if limit is None:
@@ -77,7 +78,7 @@ def learn_reference(
             f"[drift] false_alarms: one in {between:g} windows is stated, and these recordings have {rows:,} of people left "
             f"out, too few to count that. State one in {rows // 2:,} windows or more often, or fit with more recordings."
         )
-    return _judged(apart, streams, detector, usual_of(data.X, data.recording, limit)._replace(rows_between=between))
+    return _judged(apart, streams, detector, usual_of(data.X, part, limit)._replace(rows_between=between))
 
 
 def steps(data: Recordings) -> int:
@@ -85,8 +86,8 @@ def steps(data: Recordings) -> int:
     return len(list(_groups(data)))
 
 
-def usual_of(X: Array, recording: Array, limit: float = 1.0) -> PopulationReference:
-    """How rows of a recording differ, and in which directions recordings do most. X (n, width), recording (n,).
+def usual_of(X: Array, part: Array, limit: float = 1.0) -> PopulationReference:
+    """How rows of the same part of a recording differ, and in which directions all do most. X (n, width), part (n,).
 
     limit: of the likelihood ratio, which is 1 of rows projected so.
     """
@@ -94,7 +95,7 @@ def usual_of(X: Array, recording: Array, limit: float = 1.0) -> PopulationRefere
     spread[~(spread > 0)] = 1.0
     Z = np.clip((X - mean) / spread, -CLIP, CLIP)
     within = Z[1:] - Z[:-1]
-    within = within[recording[1:] == recording[:-1]] / np.sqrt(2.0)
+    within = within[part[1:] == part[:-1]] / np.sqrt(2.0)
     covariance = within.T @ within / max(1, len(within))
     covariance = (1 - SHRINK) * covariance + SHRINK * np.diag(np.diag(covariance)) + LEAST * np.eye(len(mean))
     values, vectors = symmetric(covariance, len(covariance))
@@ -106,6 +107,10 @@ def usual_of(X: Array, recording: Array, limit: float = 1.0) -> PopulationRefere
     most = directions[:, :DIRECTIONS]
     projection[:, : most.shape[1]] = whiten @ most / np.sqrt(limit)
     return PopulationReference(1.0, mean, spread, projection)
+
+
+def _projected(usual: PopulationReference, X: Array) -> Array:
+    return usual.rows(X)[:, :DIRECTIONS].copy()
 
 
 def _groups(data: Recordings) -> Iterator[Array]:
@@ -136,10 +141,8 @@ def _rate(alarms: Array, rows: Array) -> float:
 
 
 def _alarms(one: _Watched, detector: GlrChart, limit: float) -> Array:
-    """Rows at which the detector alarms, each recording from a state that knows nothing."""
-    made = GlrChart(
-        limit=limit, newest=detector.newest, smoothing=detector.smoothing, hold=detector.hold, tested=detector.tested
-    )
+    """Rows at which the detector alarms, from a state that knows nothing at each of `begins`."""
+    made = replace(detector, limit=limit)
     n, dim = one.X.shape
     state, slots = made.init(dim=dim, targets=0, seed=0), np.zeros(n, np.int64)
     slots[one.begins[1:]] = 1

@@ -162,6 +162,14 @@ def test_somebody_new_alarms_no_more_than_is_stated_on_average() -> None:
     assert 0 < false <= windows / 100.0
 
 
+def test_a_recording_of_several_activities_is_as_many_recordings() -> None:
+    data = _people(np.random.default_rng(2), 4)
+    together = learn_reference(data._replace(recording=data.person), _DETECTOR, 100.0)
+    alone = learn_reference(data, _DETECTOR, 100.0)
+    assert all(np.array_equal(a, b) for a, b in zip(together.reference[1:], alone.reference[1:], strict=True))
+    assert together.false_alarms == alone.false_alarms and together.rows == alone.rows
+
+
 def test_without_a_change_of_mean_there_is_nothing_to_find_and_the_number_is_kept() -> None:
     random = np.random.default_rng(5)
     data = _people(random, 6)
