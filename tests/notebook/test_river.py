@@ -43,7 +43,7 @@ def test_a_model_passes_every_check_of_river(title: str) -> None:
 
 def test_every_learner_has_a_model() -> None:
     there = {cls._entry.learner for cls in ours.MODELS.values()}
-    charts = {"column_chart", "reference_chart"}  # they watch columns, river's detectors a number
+    charts = {"column_chart", "glr_chart", "reference_chart"}  # they watch columns, river's detectors a number
     assert set(LEARNERS) - there == {*LEFT_OUT, *charts}
 
 
