@@ -56,13 +56,13 @@ class Watched(NamedTuple):
 
 @pytest.fixture(scope="module")
 def watched(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """The demo's job with a control beside its detector; one record of the input is broken."""
+    """The demo's job with a detector of errors and a control beside it; one record of the input is broken."""
     tool("prometheus")  # before anything is started
     folder = tmp_path_factory.mktemp("watched")
     sections = tomllib.loads(FILE.read_text(encoding="utf-8"))
     del sections["job"], sections["population"]
     sections["source"]["topic"] = "watched.in"
-    sections["drift"]["beside"] = ["running_mean"]
+    sections["drift"] = {"extractor": {"name": "last_points", "rank": 5}, "beside": ["running_mean"]}
     job = KafkaJob(broker.bootstrap, folder, "watched", population=POPULATION.read_bytes(), **sections)
     with running_worker(job) as worker:
         (serving,) = worker.events("serving /metrics and /health")

@@ -180,7 +180,8 @@ def test_dead_letters_come_with_their_reason_and_alarms_with_what_changed(page: 
     assert any(text.startswith("malformed, partition") for text in reasons)
     assert any("expected `float`, got `str`" in text for text in reasons)
     alarms = page.ask("[...document.querySelectorAll('#alarms tbody tr')].map((one) => one.cells[2].textContent)")
-    assert alarms and all("ls_error" in text and "→" in text and "page_hinkley" in text for text in alarms)
+    assert alarms and all("glr_chart" in text and "→" in text for text in alarms), alarms
+    assert any(" sd (" in text for text in alarms), "the columns that moved, before and after"
 
 
 def test_a_chosen_key_shows_its_state_and_its_line(page: Page) -> None:
