@@ -55,6 +55,17 @@ def test_a_frame_has_a_list_at_each_path(form):
     assert decoded.X.tolist() == [[1, 3, 5], [2, 4, 6]] and decoded.times.tolist() == [NOW, NOW + 1]
 
 
+@pytest.mark.parametrize("form", ENCODE)
+@pytest.mark.parametrize("odd", ["a\\b", "a\tb", "\x1b[2J", "ä ", "a'b"])
+def test_a_name_may_hold_any_character(form, odd):
+    given = {odd: 2.0, "y": 1.0, "when" + odd: NOW, odd + "said": "sit"}
+    source = {"fields": [odd, "y"], "time": "when" + odd, "label": odd + "said"}
+    decoded = decode(given, {**given, odd: "no number"}, form=form, **source)
+    assert decoded.X.tolist() == [[2.0, 1.0]] and decoded.labels == ["sit"] and decoded.times.tolist() == [NOW]
+    ((_, error),) = decoded.errors
+    assert error.reason == "missing_field"
+
+
 def test_a_name_that_looks_like_a_path_is_a_name_where_the_path_leads_nowhere():
     flat = {"value.x": 1.0, "acc[0]": 2.0, "t.s": NOW, "a.b": "sit"}
     nested = {"value": {"x": 1.0}, "acc": [2.0], "t": {"s": NOW}, "a": {"b": "sit"}}
