@@ -17,7 +17,7 @@ from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.core.job_stages import described_by, stages_of
 from streamjobs.core.messages import Record
-from streamjobs.core.state import held_stages, migration, snapshot
+from streamjobs.core.state import held_stages, migration, other_drift, snapshot
 from streamjobs.core.state.population import Population
 from streamjobs.core.state.population import decode as decode_population
 from streamjobs.core.state.snapshot import Snapshot
@@ -258,12 +258,17 @@ class Job(NamedTuple):
         """What all this job's snapshots begin with."""
         return snapshot.head(self.fingerprint, _text(self.described))
 
-    def decode_snapshot(self, data: bytes) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
-        """Raises SnapshotError when the bytes are damaged or another job wrote them; the message says what differs."""
+    def decode_snapshot(
+        self, data: bytes, *, drift_anew: bool = False
+    ) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
+        """Raises SnapshotError when the bytes are damaged or another job wrote them; the message says what differs.
+
+        drift_anew: a job with another [drift] may have written them; drift detection begins again then.
+        """
         held = snapshot.decode(data)
         fresh, stages = self.fresh(0), held_stages.of_description(held, self.fingerprint, self.described, self.own)
         if stages is None:
-            return self._migrated(held)
+            return self._of_another(held, fresh, drift_anew)
         behind = self.watches[-1].detector_stage if self.watches else None
         stages = held_stages.of_arrays(stages, fresh, len(held.arrays), self.shape, behind)
         states, at = dict(fresh), 0
@@ -277,6 +282,23 @@ class Job(NamedTuple):
             states |= self._anew(snapshot.table_of(held.description), fresh)
         if at != len(held.arrays):
             raise SnapshotError(f"snapshot holds {len(held.arrays)} arrays, this job expects {at}.")
+        return self._checked(held, states, fresh)
+
+    def _of_another(
+        self, held: Snapshot, fresh: dict[str, Any], drift_anew: bool
+    ) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
+        """The state of a job with another [drift] or population, where it may be read. Raises SnapshotError."""
+        written = snapshot.table_of(held.description)
+        if not other_drift.differs(written, self.described):
+            return self._migrated(held)
+        if drift_anew:
+            return self._checked(held, other_drift.kept(held, written, self.own, fresh, self.shape), fresh)
+        raise SnapshotError(snapshot.difference(written, self.described, other_drift.RELEARN))
+
+    def _checked(
+        self, held: Snapshot, states: dict[str, Any], fresh: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
+        """The states, where they are possible; raises SnapshotError."""
         least = self.given_names
         if held.names[: len(least)] != least:
             raise SnapshotError(f"snapshot knows the classes {held.names!r:.200}, this job begins with {least!r:.200}.")
@@ -289,9 +311,9 @@ class Job(NamedTuple):
             return {}
         return {watch.detector_stage: fresh[watch.detector_stage] for watch in self.watches}
 
-    def opened(self, data: bytes) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
+    def opened(self, data: bytes, *, drift_anew: bool = False) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
         """As `decode_snapshot`, and each stage has taken its state: for who only reads. Raises SnapshotError."""
-        states, names, offsets = self.decode_snapshot(data)
+        states, names, offsets = self.decode_snapshot(data, drift_anew=drift_anew)
         for name, stage in self.own.items():
             try:
                 stage.load(stage.workspace(states[name]), 0, states[name])

@@ -31,9 +31,10 @@ def reset_snapshot(job: Job, entry: Entry) -> bytes | None:
 def relearned_snapshot(job: Job, entry: Entry) -> bytes:
     """The entry's state with drift stages that begin, so that the rows to come are normal. Raises SnapshotError.
 
-    The rest stays to the last bit. An open alarm stays in the state: the key's next row ends it, as learned anew.
+    The state may be one of another [drift]. The rest stays to the last bit. An open alarm stays in the state: the key's next
+    row ends it, as learned anew.
     """
-    states, names, offsets = decode_entry(job, entry)
+    states, names, offsets = decode_entry(job, entry, drift_anew=True)
     begun = job.normal_of(job.fresh(job.seed_of(entry.key)))
     return job.encode(states | begun, names, offsets)
 

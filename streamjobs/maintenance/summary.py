@@ -43,10 +43,13 @@ class Field(NamedTuple):
     value: Any  # a number or a short list; None for a long one
 
 
-def decode_entry(job: Job, entry: Entry) -> tuple[dict[str, Any], list[str], Offsets]:
-    """States by stage, class names and offsets. Raises SnapshotError that names the key."""
+def decode_entry(job: Job, entry: Entry, *, drift_anew: bool = False) -> tuple[dict[str, Any], list[str], Offsets]:
+    """States by stage, class names and offsets. Raises SnapshotError that names the key.
+
+    drift_anew: as of `Job.decode_snapshot`.
+    """
     try:
-        return job.opened(entry.data)
+        return job.opened(entry.data, drift_anew=drift_anew)
     except SnapshotError as error:
         raise SnapshotError(f"key {printable(entry.key)!r} in partition {entry.partition}: {error}") from None
 

@@ -108,5 +108,10 @@ def test_a_stored_state_of_then_goes_on_as_then(name: str) -> None:
 )
 def test_a_state_of_then_under_another_detector_is_refused_with_what_to_do(drift: dict[str, Any], named: str) -> None:
     job = Job.from_settings(settings_from(table_of("usual") | {"drift": drift}))
-    with pytest.raises(SnapshotError, match=rf"written with .*PageHinkley\(\).*{named}.*Restore those settings, or reset"):
+    with pytest.raises(
+        SnapshotError, match=rf"written with .*PageHinkley\(\).*{named}.*'streamjobs drift relearn JOB --all'"
+    ):
         job.decode_snapshot(held("usual/half/p0"))
+    before, *_ = Job.from_settings(settings_from(table_of("usual"))).opened(held("usual/half/p0"))
+    states, _, _ = job.opened(held("usual/half/p0"), drift_anew=True)
+    assert repr(states["learner"]) == repr(before["learner"]) and repr(states["books"]) == repr(before["books"])

@@ -29,8 +29,8 @@ def relearn(
 ) -> None:
     """Take the rows that come next for normal: drift detection of these keys begins again, as after maintenance.
 
-    No worker may run. Models, offsets and everything else stay. An alarm that is open ends with the key's next row, as
-    'learned anew'. Repeating the command before a worker has run changes nothing more.
+    No worker may run. Models, offsets and everything else stay, also where [drift] was changed. An alarm that is open ends
+    with the key's next row, as 'learned anew'. Repeating the command before a worker has run changes nothing more.
     """
     from streamjobs.errors import ConfigError
     from streamjobs.job_files import job_of

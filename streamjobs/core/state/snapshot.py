@@ -209,9 +209,12 @@ def _unflatten(like: Any, arrays: Sequence[Array], at: int) -> tuple[Any, int]:
     return type(like)(*values), at
 
 
-def difference(written: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """One sentence on how the job that wrote a snapshot differs from the one that reads it."""
+RESTORE = "Restore those settings, or reset the state."
+
+
+def difference(written: Mapping[str, Any], now: Mapping[str, Any], then: str = RESTORE) -> str:
+    """How the job that wrote a snapshot differs from the one that reads it, in one sentence, and what to do then."""
     changed = [key for key in {**written, **now} if written.get(key) != now.get(key)]
     was = ", ".join(f"{key}={written.get(key, 'absent')}" for key in changed)
     runs = ", ".join(f"{key}={now.get(key, 'absent')}" for key in changed)
-    return f"snapshot was written with {was}; this job runs {runs}. Restore those settings, or reset the state."
+    return f"snapshot was written with {was}; this job runs {runs}. {then}"

@@ -1,0 +1,88 @@
+"""A key's state that was learned under another [drift]: all but drift detection is kept.
+
+Models, offsets and the signal are those of any [drift]. Only what watches for drift, the reference and the open alarms stand
+between them in a snapshot, so their arrays are found without knowing what lies between.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from streamjobs.core.state.snapshot import Snapshot, flatten, unflatten
+from streamjobs.errors import SnapshotError
+from streamjobs.stages.clip_targets import ClipTargets
+from streamjobs.stages.fill import Fill
+from streamjobs.stages.idle import Idle
+from streamjobs.stages.names import ALARMS, CLIP, DRIFT_REFERENCE, FILL, IDLE, LEARNER, ORDER, REFERENCE, SCALING
+from streamjobs.stages.stage import JobStage, Shape
+
+RELEARN = (
+    "That is another [drift]: 'streamjobs drift relearn JOB --all' keeps all models and begins drift detection again with "
+    "this. Or restore those settings."
+)
+_EITHER = (FILL, CLIP)  # as `held_stages` has them
+
+
+def of_drift(name: str) -> bool:
+    """Whether [drift] decides what a name of a snapshot's description says."""
+    return name in (IDLE, REFERENCE, DRIFT_REFERENCE) or name == "drift" or name.startswith(("drift_", "beside_"))
+
+
+def differs(written: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether the job that wrote a snapshot had another [drift], or none, and all else the same."""
+
+    def rest(table: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: text for name, text in table.items() if not of_drift(name) and name not in _EITHER}
+
+    return bool(written) and rest(written) == rest(now)
+
+
+def kept(
+    held: Snapshot, written: Mapping[str, Any], own: Mapping[str, JobStage], fresh: Mapping[str, Any], shape: Shape
+) -> dict[str, Any]:
+    """The states of the job's `own` stages; those of drift detection are as `fresh` has them.
+
+    An alarm that is open stays so where the same number of watches can raise one. Raises SnapshotError.
+    """
+    names = [name for name in own if not of_drift(name) and name not in (ALARMS, *_EITHER)]
+    at = names.index(LEARNER) + 1
+    first, last = _first(names[:at], written, own), {name: own[name] for name in names[at:]}
+    taken, place = _taken(first, held, 0, fresh, shape)
+    end = len(held.arrays) - sum(len(flatten(fresh[name])) for name in last)
+    if end < place:
+        raise SnapshotError(f"snapshot holds {len(held.arrays)} arrays, this job expects {place - end} more.")
+    behind, _ = _taken(last, held, end, fresh, shape)
+    states = {**fresh, **taken, **behind}
+    if ALARMS in own:
+        like = flatten(fresh[ALARMS])
+        alarms = held.arrays[max(place, end - len(like)) : end]
+        if [(array.shape, array.dtype) for array in alarms] == [(array.shape, array.dtype) for array in like]:
+            states[ALARMS] = unflatten(fresh[ALARMS], alarms)
+    return {name: states[name] for name in fresh}
+
+
+def _first(names: list[str], written: Mapping[str, Any], own: Mapping[str, JobStage]) -> dict[str, JobStage]:
+    """The stages in front of drift detection, as the job had them that wrote the snapshot."""
+    stages: dict[str, JobStage] = {FILL: own.get(FILL) or Fill(policies=())} if FILL in written else {}
+    for name in names:
+        if CLIP in written and name in (SCALING, LEARNER) and CLIP not in stages:
+            stages[CLIP] = own.get(CLIP) or ClipTargets()
+        stages[name] = own[name]
+        if name == ORDER and IDLE in written:
+            stages[IDLE] = own.get(IDLE) or Idle(after=1)
+    return stages
+
+
+def _taken(
+    stages: Mapping[str, JobStage], held: Snapshot, at: int, fresh: Mapping[str, Any], shape: Shape
+) -> tuple[dict[str, Any], int]:
+    """Their states, of the arrays from `at` on, without those of stages that this job has not; and where they end."""
+    states = {}
+    for name, stage in stages.items():
+        like = fresh[name] if name in fresh else stage.begin(shape, 0)
+        count = len(flatten(like))
+        if at + count > len(held.arrays):
+            raise SnapshotError(f"snapshot holds {len(held.arrays)} arrays, this job expects more.")
+        if name in fresh:
+            states[name] = unflatten(like, held.arrays[at : at + count])
+        at += count
+    return states, at
