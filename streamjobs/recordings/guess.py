@@ -385,7 +385,10 @@ class _Reader:
         if pause is None:
             self.choose["rate"] = f"{len(self.rows):,} rows are too few to tell it; set [window] rate"
             return None
-        rate = 1 / (pause * SECONDS[unit])
+        rate = 1 / (pause * SECONDS[unit]) if pause else math.inf
+        if not 0 < rate < math.inf:
+            self.choose["rate"] = f"no rate has pauses of {pause:.3g} {unit}; set [window] rate"
+            return None
         self.because["rate"] = f"the median pause between a key's samples is {1 / rate:.3g} s"
         return round(rate, 1 - math.floor(math.log10(rate)))
 

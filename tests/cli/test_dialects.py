@@ -13,6 +13,7 @@ import pytest
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import read_times
 from streamjobs.recordings.files import recordings_of, records_of, rows_of
+from streamjobs.recordings.guess import guess_rows
 from streamjobs.recordings.tables import How
 from streamjobs.settings.source import SourceSection
 from tests.cli.jobs import as_npz, as_parquet, command, job_file, jsonl, rows
@@ -240,3 +241,8 @@ def test_a_long_file_is_never_whole_in_memory(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 7 << 19  # its rows as a list take 6 MB
     finally:
         tracemalloc.stop()
+
+
+def test_pauses_that_no_rate_has_are_told_and_nothing_is_guessed():
+    guessed = guess_rows([{"ts": n * 5e-324, "ax": float(n), "person": "p"} for n in range(40)], "a.jsonl")
+    assert guessed.rate is None
