@@ -394,8 +394,9 @@ def _population(composition: Composition, data: bytes | None) -> Population | No
 
 
 def _start(job: Job, data: bytes) -> dict[str, Any]:
-    """What new keys take over from an exported state."""
-    states, names, _ = job.opened(data)
+    """What new keys take over from an exported state: of drift detection only what [drift] reference_from asks for."""
+    drift = job.settings.drift
+    states, names, _ = job.opened(data, drift_anew=drift is None or drift.reference_from == "own")
     normal = _normal_for_others(job, states)
     inherited = {name: job.stages[name].inherit(state) for name, state in states.items()} | normal
     if job.classes is not None and names != job.classes:

@@ -11,7 +11,7 @@ from streamjobs.core.state import snapshot
 from streamjobs.core.state.other_drift import of_drift
 from streamjobs.errors import SnapshotError
 from streamjobs.maintenance.copies import Entry
-from streamjobs.maintenance.renew import relearned_snapshot
+from streamjobs.maintenance.renew import exported_model, relearned_snapshot
 from tests.core.people import job_of_people
 from tests.core.streams import Worker, samples, settings
 
@@ -114,3 +114,15 @@ def test_a_damaged_one_is_refused() -> None:
     for arrays in (held.arrays[:3], held.arrays[:-1], held.arrays[1:]):
         with pytest.raises(SnapshotError):
             new.opened(snapshot.encode(held._replace(arrays=arrays)), drift_anew=True)
+
+
+def test_new_keys_start_from_a_model_of_any_drift() -> None:
+    old, new = job("extractor"), job("columns")
+    worker = Worker(old)
+    worker.apply(RECORDS[:1200])
+    worker.checkpoint()
+    model = exported_model(old, Entry(0, b"p1", worker.store[b"p1"], 0, 0))
+    started, plain = new.starting_from(model).init(b"new"), old.starting_from(model).init(b"new")
+    assert all(map(np.array_equal, snapshot.flatten(started["learner"]), snapshot.flatten(plain["learner"])))
+    with pytest.raises(SnapshotError, match="That is another"):
+        job("reference", state={"start_from": "model"}).opened(model)
