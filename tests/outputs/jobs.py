@@ -3,10 +3,14 @@
 import json
 from collections.abc import Callable
 
+import numpy as np
+
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Stored
+from streamjobs.core.state.population import encode
 from streamjobs.settings.sections import SinksSection
-from tests.core.people import job_of_people
+from streamjobs.stages.population.reference import DIRECTIONS, PopulationReference
+from tests.core.people import job_of_people, of_people, population_of
 from tests.core.streams import TOPIC, Worker, samples, settings
 
 AXES = {"topic": TOPIC, "time": "ts", "fields": ["ax", "ay", "az"]}
@@ -55,6 +59,15 @@ def _people(sinks: dict) -> Job:
     return job_of_people(sinks=sinks)
 
 
+def _people_who_change(sinks: dict) -> Job:
+    """With alarms by the population's reference; windows come every half second, six alarms an hour are one in 1200."""
+    chosen = of_people(drift={"watch": "columns", "reference": "population", "false_alarms": "6/h"}, sinks=sinks)
+    made = population_of(of_people())
+    projection = np.random.default_rng(0).normal(size=(made.width, DIRECTIONS))
+    reference = PopulationReference(1200.0, np.zeros(made.width), np.ones(made.width), projection)
+    return Job.from_settings(chosen, population=encode(made._replace(reference=reference)))
+
+
 JOBS: dict[str, Callable[[dict], Job]] = {
     "classes": _classes,
     "declared": _declared,
@@ -62,6 +75,7 @@ JOBS: dict[str, Callable[[dict], Job]] = {
     "number": _number,
     "numbers": _numbers,
     "people": _people,
+    "people who change": _people_who_change,
 }
 
 
