@@ -164,7 +164,7 @@ def _of_archive(path: Path, above: tuple[str, ...]) -> Iterator[Place]:
         if not parts or member.is_dir() or any(map(_hidden, parts)):
             continue
         if member.flag_bits & 1:
-            raise ConfigError(f"{path}: {member.filename} is encrypted; unpack the archive, and name the folder.")
+            raise ConfigError(f"{path}: {member.filename!r} is encrypted; unpack the archive, and name the folder.")
         yield Place(path, member.filename, (*above, path.stem, *parts))
 
 

@@ -154,12 +154,12 @@ def test_what_is_damaged_is_one_sentence(tmp_path, name, data, said):
 def test_an_encrypted_archive_is_one_sentence(tmp_path):
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:
-        archive.writestr("a.csv", "a\n1\n")
+        archive.writestr("a\nb.csv", "a\n1\n")
     encrypted = bytearray(data.getvalue())
     for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         encrypted[encrypted.index(mark) + place] |= 1
     (tmp_path / "a.zip").write_bytes(encrypted)
-    with pytest.raises(ConfigError, match=r"a.csv is encrypted; unpack the archive, and name the folder"):
+    with pytest.raises(ConfigError, match=r"'a\\nb.csv' is encrypted; unpack the archive, and name"):
         read(tmp_path / "a.zip")
 
 
