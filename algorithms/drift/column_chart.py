@@ -25,12 +25,11 @@ from algorithms.drift.report import (
     CHART,
     COLUMN,
     FIRST_COLUMN,
-    NAMED,
     OF_COLUMN,
-    SHIFT,
     SPREAD,
     USUAL,
     WIDE_COLUMNS,
+    name_columns,
     report,
     report_more,
 )
@@ -291,19 +290,11 @@ def _follow(moved, scaled, ended):
 def _name(moved, scaled, chart, mean, moments, learned, row):
     """The chart, and up to NAMED columns by how far their means moved; those that moved much less are not named."""
     dim = scaled.size
-    weight = moved[dim] + 1.0
+    shift = np.empty(dim)
+    for i in range(dim):
+        shift[i] = (moved[i] + scaled[i]) / (moved[dim] + 1.0)
     row[CHART] = chart
-    farthest, last, most = np.inf, -1, 0.0
-    for place in range(NAMED):
-        best, shift = -1, 0.0
-        for i in range(dim):
-            size = abs(moved[i] + scaled[i]) / weight
-            after_last = size < farthest or (size == farthest and i > last)
-            if after_last and size > shift:
-                best, shift = i, size
-        if best < 0 or shift < LEAST_SHARE * most:
-            return
-        farthest, last, most = shift, best, max(most, shift)
+    for place in range(name_columns(shift, LEAST_SHARE, row)):
         at = FIRST_COLUMN + OF_COLUMN * place
-        row[at + COLUMN], row[at + SHIFT] = best, (moved[best] + scaled[best]) / weight
-        row[at + USUAL], row[at + SPREAD] = mean[best], _deviation(mean, moments, learned, best)
+        i = int(row[at + COLUMN])
+        row[at + USUAL], row[at + SPREAD] = mean[i], _deviation(mean, moments, learned, i)

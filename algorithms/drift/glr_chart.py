@@ -19,15 +19,15 @@ from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
+from algorithms.drift import standing
 from algorithms.drift.report import (
     COLUMN,
     FIRST_COLUMN,
-    NAMED,
     OF_COLUMN,
-    SHIFT,
     SPREAD,
     USUAL,
     WIDE_COLUMNS,
+    name_columns,
     report,
     report_more,
 )
@@ -36,7 +36,6 @@ LARGEST = 3e38  # what is kept is float32
 SPREAD_MEMORY = 200.0  # rows that the deviation of a column goes back
 LEAST_SPREAD, NAMES_FROM = 10, 5  # rows of a deviation, before columns are tested by it, and named by it
 LEAST_SHARE = 0.84  # of the first column's shift, for another to be named
-NO_SPREAD, NO_SPREAD_RELATIVE = 1e-12, 1e-10  # deviations are no less, in units of x, and as a share of |mean|
 
 
 class GlrChartState(NamedTuple):
@@ -128,7 +127,7 @@ def _loop(work, slots, X, learn, features, limit, smoothing, hold, tested):
             for i in range(tests):
                 mean[i], total[i], unit[i] = means[key, i], float(x[i]), 1.0
                 if tested == 0:
-                    unit[i] = _deviation(squares[key, i], mean[i])
+                    unit[i] = standing.deviation(mean[i], squares[key, i], 1)
                 for j in range(held):
                     total[i] += rows[j, i]
             count = before
@@ -224,22 +223,10 @@ def _split(rows, held, x, newest, means, before, smoothing, mean, total):
 @compiled
 def _name(mean, total, square, first, row):
     """Up to NAMED columns from `first` on, by how far they moved; those that moved much less are not named."""
-    farthest, last, most = np.inf, -1, 0.0
-    for place in range(NAMED):
-        best, shift = -1, 0.0
-        for i in range(first, mean.size):
-            size = abs(total[i] - mean[i]) / _deviation(square[i], mean[i])
-            after_last = size < farthest or (size == farthest and i > last)
-            if after_last and size > shift:
-                best, shift = i, size
-        if best < 0 or shift < LEAST_SHARE * most:
-            return
-        farthest, last, most = shift, best, max(most, shift)
-        at, spread = FIRST_COLUMN + OF_COLUMN * place, _deviation(square[best], mean[best])
-        row[at + COLUMN], row[at + SHIFT] = best - first, (total[best] - mean[best]) / spread
-        row[at + USUAL], row[at + SPREAD] = mean[best], spread
-
-
-@compiled
-def _deviation(square, mean):
-    return max(np.sqrt(square), NO_SPREAD, NO_SPREAD_RELATIVE * abs(mean))
+    shift = np.empty(mean.size - first)
+    for i in range(first, mean.size):
+        shift[i - first] = (total[i] - mean[i]) / standing.deviation(mean[i], square[i], 1)
+    for place in range(name_columns(shift, LEAST_SHARE, row)):
+        at = FIRST_COLUMN + OF_COLUMN * place
+        i = first + int(row[at + COLUMN])
+        row[at + USUAL], row[at + SPREAD] = mean[i], standing.deviation(mean[i], square[i], 1)

@@ -26,12 +26,12 @@ from algorithms.drift.report import (
     CHART,
     COLUMN,
     FIRST_COLUMN,
-    NAMED,
     OF_COLUMN,
     SHIFT,
     SPREAD,
     USUAL,
     WIDE_COLUMNS,
+    name_columns,
     report,
     report_more,
 )
@@ -332,17 +332,11 @@ def _name(now, chart, smoothing, lasts, mean, moments, learned, row):
     """The chart, and up to NAMED columns by how far their means moved; those that moved much less are not named."""
     row[CHART] = NAMES + chart
     grown = 1.0 - (1.0 - smoothing) ** lasts  # of a change so long ago, that is in the average
-    farthest, last, most = np.inf, -1, 0.0
-    for place in range(NAMED):
-        best, shift = -1, 0.0
-        for i in range(now.size):
-            size = abs(now[i] - mean[i]) / standing.deviation(mean[i], moments[i, i], learned)
-            after_last = size < farthest or (size == farthest and i > last)
-            if after_last and size > shift:
-                best, shift = i, size
-        if best < 0 or shift < LEAST_SHARE * most:
-            return
-        farthest, last, most = shift, best, max(most, shift)
-        at, spread = FIRST_COLUMN + OF_COLUMN * place, standing.deviation(mean[best], moments[best, best], learned)
-        row[at + COLUMN], row[at + SHIFT] = best, (now[best] - mean[best]) / spread / grown
-        row[at + USUAL], row[at + SPREAD] = mean[best], spread
+    shift = np.empty(now.size)
+    for i in range(now.size):
+        shift[i] = (now[i] - mean[i]) / standing.deviation(mean[i], moments[i, i], learned)
+    for place in range(name_columns(shift, LEAST_SHARE, row)):
+        at = FIRST_COLUMN + OF_COLUMN * place
+        i = int(row[at + COLUMN])
+        row[at + SHIFT] /= grown
+        row[at + USUAL], row[at + SPREAD] = mean[i], standing.deviation(mean[i], moments[i, i], learned)

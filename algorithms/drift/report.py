@@ -5,6 +5,8 @@ A detector is a learner of kind "drift". X holds the watched number (dim 1), or 
 below, or those and more behind them. Rows are all a detector knows of time, so a pause in the stream is no drift.
 """
 
+import numpy as np
+
 from algorithms.common.compiled import compiled
 from algorithms.common.protocol import Array, reject
 
@@ -44,3 +46,25 @@ def report_more(row: Array, since: float, still_open: bool, ready: bool, p: floa
     row[4], row[7], row[8] = since, p, reference
     row[5] = 1.0 if still_open else 0.0
     row[6] = 1.0 if ready else 0.0
+
+
+@compiled
+def name_columns(shift: Array, least_share: float, row: Array) -> int:
+    """Up to NAMED columns by how far they moved, shift (columns,) in deviations; gives how many.
+
+    Those that moved less than this share of the first are not named. The caller fills USUAL and SPREAD of each.
+    """
+    farthest, last, most = np.inf, -1, 0.0
+    for place in range(NAMED):
+        best, largest = -1, 0.0
+        for i in range(shift.size):
+            size = abs(shift[i])
+            after_last = size < farthest or (size == farthest and i > last)
+            if after_last and size > largest:
+                best, largest = i, size
+        if best < 0 or largest < least_share * most:
+            return place
+        farthest, last, most = largest, best, max(most, largest)
+        at = FIRST_COLUMN + OF_COLUMN * place
+        row[at + COLUMN], row[at + SHIFT] = best, shift[best]
+    return NAMED
