@@ -7,7 +7,8 @@ from streamjobs.core.state.snapshot import Snapshot, flatten, table_of
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import Fill
-from streamjobs.stages.names import ALARMS, CLIP, DRIFT_REFERENCE, FILL, LEARNER, SCALING
+from streamjobs.stages.idle import Idle
+from streamjobs.stages.names import ALARMS, CLIP, DRIFT_REFERENCE, FILL, IDLE, LEARNER, ORDER, SCALING
 from streamjobs.stages.stage import JobStage, Shape
 
 
@@ -26,12 +27,19 @@ def of_description(
     either = {FILL: "", CLIP: "", DRIFT_REFERENCE: ""}
     if {**written, **either} != {**described, **either}:
         return None
+    return as_written(own, written)
+
+
+def as_written(own: Mapping[str, JobStage], written: Mapping[str, Any]) -> dict[str, JobStage]:
+    """A job's own stages in order, with those of FILL, CLIP and IDLE that a snapshot's description has, and no others."""
     stages: dict[str, JobStage] = {FILL: Fill(policies=())} if FILL in written else {}
     for name, stage in own.items():
         if CLIP not in own and CLIP in written and name in (SCALING, LEARNER) and CLIP not in stages:
             stages[CLIP] = ClipTargets()
-        if name not in either or name in written:
+        if name not in (FILL, CLIP, IDLE) or name in written:
             stages[name] = stage
+        if name == ORDER and IDLE not in own and IDLE in written:
+            stages[IDLE] = Idle(after=1)
     return stages
 
 

@@ -7,12 +7,10 @@ between them in a snapshot, so their arrays are found without knowing what lies 
 from collections.abc import Mapping
 from typing import Any
 
+from streamjobs.core.state.held_stages import as_written
 from streamjobs.core.state.snapshot import Snapshot, flatten, unflatten
 from streamjobs.errors import SnapshotError
-from streamjobs.stages.clip_targets import ClipTargets
-from streamjobs.stages.fill import Fill
-from streamjobs.stages.idle import Idle
-from streamjobs.stages.names import ALARMS, CLIP, DRIFT_REFERENCE, FILL, IDLE, LEARNER, ORDER, REFERENCE, SCALING
+from streamjobs.stages.names import ALARMS, CLIP, DRIFT_REFERENCE, FILL, IDLE, LEARNER, REFERENCE
 from streamjobs.stages.stage import JobStage, Shape
 
 RELEARN = (
@@ -43,9 +41,10 @@ def kept(
 
     An alarm that is open stays so where the same number of watches can raise one. Raises SnapshotError.
     """
-    names = [name for name in own if not of_drift(name) and name not in (ALARMS, *_EITHER)]
+    names = list(own)
     at = names.index(LEARNER) + 1
-    first, last = _first(names[:at], written, own), {name: own[name] for name in names[at:]}
+    first = as_written({name: own[name] for name in names[:at]}, written)
+    last = {name: own[name] for name in names[at:] if not of_drift(name) and name != ALARMS}
     taken, place = _taken(first, held, 0, fresh, shape)
     end = len(held.arrays) - sum(len(flatten(fresh[name])) for name in last)
     if end < place:
@@ -58,18 +57,6 @@ def kept(
         if [(array.shape, array.dtype) for array in alarms] == [(array.shape, array.dtype) for array in like]:
             states[ALARMS] = unflatten(fresh[ALARMS], alarms)
     return {name: states[name] for name in fresh}
-
-
-def _first(names: list[str], written: Mapping[str, Any], own: Mapping[str, JobStage]) -> dict[str, JobStage]:
-    """The stages in front of drift detection, as the job had them that wrote the snapshot."""
-    stages: dict[str, JobStage] = {FILL: own.get(FILL) or Fill(policies=())} if FILL in written else {}
-    for name in names:
-        if CLIP in written and name in (SCALING, LEARNER) and CLIP not in stages:
-            stages[CLIP] = own.get(CLIP) or ClipTargets()
-        stages[name] = own[name]
-        if name == ORDER and IDLE in written:
-            stages[IDLE] = own.get(IDLE) or Idle(after=1)
-    return stages
 
 
 def _taken(
