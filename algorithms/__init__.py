@@ -1,6 +1,6 @@
 """The registry: every learner by its name, and `learner_from` to make one from a table of settings.
 
-One line adds a learner: the import of its class, which states its name.
+One line adds a learner: its name and its family. A learner is imported when its class is first asked for: a job needs few.
 
 >>> learner = learner_from("lms", {"step_size": 0.5})
 >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[1.0]], [[2.0]])
@@ -8,26 +8,10 @@ One line adds a learner: the import of its class, which states its name.
 array([[1.]])
 """
 
-from collections.abc import Iterable, Mapping
+import importlib
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
-from algorithms.adaptive.exkrls import Exkrls as Exkrls
-from algorithms.adaptive.klms import Klms as Klms
-from algorithms.adaptive.knlms import Knlms as Knlms
-from algorithms.adaptive.krls import Krls as Krls
-from algorithms.adaptive.qklms import Qklms as Qklms
-from algorithms.auto_bandwidth import AutoBandwidth as AutoBandwidth
-from algorithms.auto_bandwidth import with_chosen_width
-from algorithms.budgeted.bogd import Bogd as Bogd
-from algorithms.budgeted.bpas import Bpas as Bpas
-from algorithms.budgeted.forgetron import Forgetron as Forgetron
-from algorithms.budgeted.kogd import Kogd as Kogd
-from algorithms.budgeted.norma import Norma as Norma
-from algorithms.budgeted.perceptron import Perceptron as Perceptron
-from algorithms.budgeted.projectron import Projectron as Projectron
-from algorithms.budgeted.projectron_pp import ProjectronPp as ProjectronPp
-from algorithms.budgeted.rbp import Rbp as Rbp
-from algorithms.chain import Chain as Chain
 from algorithms.common.protocol import (
     Array,
     Basis,
@@ -39,65 +23,121 @@ from algorithms.common.protocol import (
 )
 from algorithms.common.settings import build, suggestion
 from algorithms.common.workspace import Workspace
-from algorithms.dictionary.okdl import Okdl as Okdl
-from algorithms.dictionary.okdl_discriminative import OkdlDiscriminative as OkdlDiscriminative
-from algorithms.drift.adwin import Adwin as Adwin
-from algorithms.drift.column_chart import ColumnChart as ColumnChart
-from algorithms.drift.conformal import Conformal as Conformal
-from algorithms.drift.glr_chart import GlrChart as GlrChart
-from algorithms.drift.page_hinkley import PageHinkley as PageHinkley
-from algorithms.drift.reference_chart import ReferenceChart as ReferenceChart
-from algorithms.drift.reference_level import ReferenceLevel as ReferenceLevel
-from algorithms.drift.window_ratio import WindowRatio as WindowRatio
-from algorithms.heads.exrls import Exrls as Exrls
-from algorithms.heads.gated import GatedRls as GatedRls
-from algorithms.heads.lms import Lms as Lms
-from algorithms.heads.logistic import Logistic as Logistic
-from algorithms.heads.nlms import Nlms as Nlms
-from algorithms.heads.pa import Pa as Pa
-from algorithms.heads.pegasos import Pegasos as Pegasos
-from algorithms.heads.rls import Rls as Rls
-from algorithms.maps.gauss_quadrature import GaussQuadrature as GaussQuadrature
-from algorithms.maps.rff import Rff as Rff
-from algorithms.maps.taylor import Taylor as Taylor
-from algorithms.one_vs_rest import OneVsRest as OneVsRest
-from algorithms.prototypes.ald import Ald as Ald
-from algorithms.prototypes.block_greedy import BlockGreedy as BlockGreedy
-from algorithms.prototypes.coherence import Coherence as Coherence
-from algorithms.prototypes.generalised_coherence import GeneralisedCoherence as GeneralisedCoherence
-from algorithms.prototypes.online_greedy import OnlineGreedy as OnlineGreedy
-from algorithms.prototypes.random_prototypes import RandomPrototypes as RandomPrototypes
-from algorithms.prototypes.sieve_streaming import SieveStreaming as SieveStreaming
-from algorithms.prototypes.stream_greedy import StreamGreedy as StreamGreedy
-from algorithms.scaling import Scaling as Scaling
-from algorithms.sketching.fogd import Fogd as Fogd
-from algorithms.sketching.nogd import Nogd as Nogd
-from algorithms.sketching.pros_n_kons import ProsNKons as ProsNKons
-from algorithms.sketching.skegd import Skegd as Skegd
-from algorithms.spectral.ispeed import Ispeed as Ispeed
-from algorithms.spectral.sispeed import Sispeed as Sispeed
-from algorithms.spectral.sparse_speed import SparseSpeed as SparseSpeed
-from algorithms.spectral.speed import Speed as Speed
-from algorithms.subspace.last_points import LastPoints as LastPoints
-from algorithms.subspace.okfe import Okfe as Okfe
-from algorithms.subspace.okfeb import Okfeb as Okfeb
-from algorithms.subspace.running_mean import RunningMean as RunningMean
-from algorithms.subspace.wrkpca import Wrkpca as Wrkpca
+
+COMPOSITION = "composition"  # the family of learners made of other learners, which have no folder
+FAMILIES = {  # name of each learner -> its family, the folder of its file
+    "adwin": "drift",
+    "ald": "prototypes",
+    "auto_bandwidth": "composition",
+    "block_greedy": "prototypes",
+    "bogd": "budgeted",
+    "bpas": "budgeted",
+    "chain": "composition",
+    "coherence": "prototypes",
+    "column_chart": "drift",
+    "conformal": "drift",
+    "exkrls": "adaptive",
+    "exrls": "heads",
+    "fogd": "sketching",
+    "forgetron": "budgeted",
+    "gated_rls": "heads",
+    "gauss_quadrature": "maps",
+    "generalised_coherence": "prototypes",
+    "glr_chart": "drift",
+    "ispeed": "spectral",
+    "klms": "adaptive",
+    "knlms": "adaptive",
+    "kogd": "budgeted",
+    "krls": "adaptive",
+    "last_points": "subspace",
+    "lms": "heads",
+    "logistic": "heads",
+    "nlms": "heads",
+    "nogd": "sketching",
+    "norma": "budgeted",
+    "okdl": "dictionary",
+    "okdl_discriminative": "dictionary",
+    "okfe": "subspace",
+    "okfeb": "subspace",
+    "one_vs_rest": "composition",
+    "online_greedy": "prototypes",
+    "pa": "heads",
+    "page_hinkley": "drift",
+    "pegasos": "heads",
+    "perceptron": "budgeted",
+    "projectron": "budgeted",
+    "projectron_pp": "budgeted",
+    "pros_n_kons": "sketching",
+    "qklms": "adaptive",
+    "random_prototypes": "prototypes",
+    "rbp": "budgeted",
+    "reference_chart": "drift",
+    "reference_level": "drift",
+    "rff": "maps",
+    "rls": "heads",
+    "running_mean": "subspace",
+    "scaling": "composition",
+    "sieve_streaming": "prototypes",
+    "sispeed": "spectral",
+    "skegd": "sketching",
+    "sparse_speed": "spectral",
+    "speed": "spectral",
+    "stream_greedy": "prototypes",
+    "taylor": "maps",
+    "window_ratio": "drift",
+    "wrkpca": "subspace",
+}
 
 
-def by_name(classes: Iterable[object]) -> dict[str, type[Learner]]:
-    """The learners among these objects, sorted by the names they state; TypeError where one has no name of its own."""
-    learners: dict[str, type[Learner]] = {}
-    for cls in classes:
-        if isinstance(cls, type) and issubclass(cls, Learner) and cls is not Learner:
-            name = getattr(cls, "name", None)
-            if not isinstance(name, str) or name in learners:
-                raise TypeError(f"{cls.__name__}: expected a name that no other learner has; got {name!r}.")
-            learners[name] = cls
-    return dict(sorted(learners.items()))
+class Registry(MutableMapping[str, type[Learner]]):
+    """Classes of learners by name, each imported when it is first asked for.
+
+    families: name -> family. The file has the learner's name, and the class the same name in CamelCase.
+    """
+
+    def __init__(self, families: Mapping[str, str]) -> None:
+        self._families = families
+        self._classes: dict[str, type[Learner] | None] = dict.fromkeys(families)
+
+    def __getitem__(self, name: str) -> type[Learner]:
+        cls = self._classes[name]
+        if cls is None:
+            cls = self._classes[name] = self._imported(name)
+        return cls
+
+    def __setitem__(self, name: str, cls: type[Learner]) -> None:
+        self._classes[name] = cls
+
+    def __delitem__(self, name: str) -> None:
+        del self._classes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._classes
+
+    def family(self, name: str) -> str:
+        """The family of a learner; of a learner of another package its folder there. Raises KeyError for an unknown name."""
+        if name in self._families:
+            return self._families[name]
+        parts = self[name].__module__.split(".")
+        return parts[1] if len(parts) > 2 else COMPOSITION
+
+    def _imported(self, name: str) -> type[Learner]:
+        family = self._families[name]
+        module = importlib.import_module(".".join([__name__, *([] if family == COMPOSITION else [family]), name]))
+        title = "".join(word.capitalize() for word in name.split("_"))
+        cls = getattr(module, title, None)
+        if not (isinstance(cls, type) and issubclass(cls, Learner) and getattr(cls, "name", None) == name):
+            raise TypeError(f"{module.__name__}: expected a learner class {title} with name = {name!r}; got {cls!r}.")
+        return cls
 
 
-LEARNERS: dict[str, type[Learner]] = by_name(vars().values())  # all that is imported above
+LEARNERS = Registry(FAMILIES)
 
 __all__ = [
     "LEARNERS",
@@ -120,7 +160,21 @@ def learner_from(name: str, settings: Mapping[str, Any]) -> Learner:
     """
     if name not in LEARNERS:
         raise SettingError(f"unknown learner {name!r}{suggestion(name, LEARNERS)}")
-    return with_chosen_width(settings, lambda own: build(name, LEARNERS[name], own, _nested))
+
+    def made(own: Mapping[str, Any]) -> Learner:
+        return build(name, LEARNERS[name], own, _nested)
+
+    if not any(_names_bandwidth(table) for table in (settings, settings.get("learner"))):
+        return made(settings)
+    from algorithms.auto_bandwidth import with_chosen_width
+
+    return with_chosen_width(settings, made)
+
+
+def _names_bandwidth(table: object) -> bool:
+    """Whether the kernel of this table has a text, "auto", as its bandwidth."""
+    kernel = table.get("kernel") if isinstance(table, Mapping) else None
+    return isinstance(kernel, Mapping) and isinstance(kernel.get("bandwidth"), str)
 
 
 def _nested(table: Mapping[str, Any]) -> Learner:

@@ -3,7 +3,7 @@
 Source: Cristianini, Shawe-Taylor, Elisseeff, Kandola (2002), On kernel-target alignment; Cortes, Mohri, Rostamizadeh (2012),
 Algorithms for learning kernels based on centered alignment. Paper 001 chooses the widths of its kernels by it.
 Readings: a width is judged by the pairs of different rows alone. On a hundred rows the diagonal, where every kernel says 1,
-decides what the labels should. Measured on six data sets (tests/paper, `alignment`), centring the kernel's values as well
+decides what the labels should. Measured (`python -m papers alignment`, six data sets), centring kernel values as well
 chooses worse: on so few rows it favours any kernel that tells one or two rows from all others.
 """
 

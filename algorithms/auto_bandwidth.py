@@ -75,7 +75,7 @@ class BandwidthChoice(Stage):
         if not 0.0 <= bandwidth < np.inf:
             raise ValueError(f"BandwidthChoice: expected a bandwidth of 0 or more, got {bandwidth}.")
         if held >= (self.rows if bandwidth == 0.0 else 1):
-            expected = f"fewer than {self.rows} rows" if bandwidth == 0.0 else "no rows beside a chosen bandwidth"
+            expected = f"fewer than {self.rows} rows" if bandwidth == 0.0 else "no rows with a chosen bandwidth"
             raise ValueError(f"BandwidthChoice: expected {expected} in samples, got {held}.")
 
 
@@ -91,7 +91,7 @@ class AutoBandwidthWork(Together):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoBandwidth(Learner):
-    """What its learner is, with a kernel whose width comes from each key's first rows; `bandwidth = "auto"` makes it.
+    """The learner that it contains, with a kernel width from each key's first rows; `bandwidth = "auto"` makes it.
 
     Raises SettingError for a learner without a gaussian or laplacian kernel, or whose width is set.
 
@@ -268,9 +268,9 @@ def _of_width_one(owner: Learner, learner: Learner) -> Learner:
         return dataclasses.replace(learner, learner=_of_width_one(owner, inside))  # type: ignore[type-var]
     kernel = next((value for value in _values(learner) if isinstance(value, Kernel)), None)
     if kernel is None or kernel.name not in ("gaussian", "laplacian"):
-        reject(owner, "learner", "one with a gaussian or laplacian kernel of its own", type(learner).__name__)
+        reject(owner, "learner", "a learner with a gaussian or laplacian kernel of its own", type(learner).__name__)
     if kernel.bandwidth not in (None, 1.0):
-        reject(owner, "learner", "one whose kernel has no bandwidth, which is chosen", kernel.bandwidth)
+        reject(owner, "learner", "a learner with a kernel without bandwidth, because it is chosen", kernel.bandwidth)
     return dataclasses.replace(learner, kernel=dataclasses.replace(kernel, bandwidth=1.0))  # type: ignore[type-var]
 
 

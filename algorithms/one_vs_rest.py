@@ -121,7 +121,7 @@ class OneVsRest(Learner):
         require(self, "classes", 0 <= self.classes <= MOST_CLASSES, f"0 to {MOST_CLASSES}")
         learner, own = self.learner, type(self.learner).__name__
         if learner.kind != "classification":
-            reject(self, "learner", "one that classifies, such as pegasos, or knlms with loss = 'hinge'", own)
+            reject(self, "learner", "a learner that classifies, such as pegasos, or knlms with loss = 'hinge'", own)
         parts = [getattr(learner, field.name) for field in fields(learner)]  # type: ignore[arg-type]
         if any(isinstance(part, Learner) for part in parts):
             reject(self, "learner", "a single learner; an extractor goes in front, in a chain", own)

@@ -5,7 +5,7 @@
 
 import importlib
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _LATE = {"Job": "streamjobs.notebook.job"}  # attribute -> its module
 

@@ -32,7 +32,11 @@ class MismatchError(StreamjobsError):
 
 
 class SnapshotError(StreamjobsError):
-    """Stored bytes are damaged or belong to another job; the worker stops and overwrites nothing."""
+    """A key's stored bytes cannot be used: a worker sets the key aside, and overwrites nothing."""
+
+
+class ForeignStateError(SnapshotError):
+    """Stored bytes are intact and belong to another job or release, which concerns all keys: the worker stops."""
 
 
 class NothingLearned(StreamjobsError):
@@ -69,5 +73,6 @@ REASONS = (
     "bad_label",
     "too_many_classes",
     "unmatched_label",  # a late label for which no row waits
+    "state",  # the key's state cannot be read, or cannot be written
     "learner_failed",  # the learner or another stage raised an error; the key keeps its state from before the record
 )

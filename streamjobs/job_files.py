@@ -2,13 +2,15 @@
 
 import os
 import tomllib
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from algorithms import SettingError
-from streamjobs.core.interface import Core
+from streamjobs.core.interface import Core, ReadMany
 from streamjobs.core.job import Job
+from streamjobs.core.live.stored import last_event, starting_from
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.own_learners import load_own_learners
 from streamjobs.schema_registry.files import definition_of
@@ -19,6 +21,7 @@ from streamjobs.settings.sections import Settings
 from streamjobs.settings.types import MOST_NUMBERS, readable
 
 MOST_STATE = (1 << 31) - (1 << 20)  # bytes; a record's length is a signed 32-bit number, and has some overhead
+FILES = {("population", "file"), ("state", "start_from")}  # settings that name files, besides those ending in _file
 LARGEST = 512 << 10  # bytes of a job file; a second of parsing
 BROKER = "STREAMJOBS_BROKER__"  # variables of the environment
 LOWER = "Lower the settings that decide its size, such as the learner's budget or rank."
@@ -34,7 +37,7 @@ def read_job(path: Path | str, env: Mapping[str, str] | None = None) -> Composit
 
     Raises ConfigError with every problem: an unreadable file, the line of a syntax error, wrong settings.
     """
-    return composition_from(read_table(path), os.environ if env is None else env, str(path))
+    return composition_from(located(read_table(path), path), os.environ if env is None else env, str(path))
 
 
 def read_table(path: Path | str) -> dict[str, Any]:
@@ -53,6 +56,31 @@ def read_table(path: Path | str) -> dict[str, Any]:
             f"{path}: cannot be read ({error.strerror}); 'streamjobs init' writes a job file to start from."
         ) from None
     return table_of(data, str(path))
+
+
+def located(table: Mapping[str, Any], path: Path | str) -> dict[str, Any]:
+    """The table of a job file with the files that it names relative to its own folder.
+
+    A file that is only in the current folder is used from there, with a warning: job files up to 0.2 meant that folder.
+    """
+    placed = {name: dict(section) if isinstance(section, dict) else section for name, section in table.items()}
+    for section, settings in placed.items():
+        for name, file in settings.items() if isinstance(settings, dict) else ():
+            if isinstance(file, str) and file and (name.endswith("_file") or (section, name) in FILES):
+                settings[name] = _located(file, Path(path), f"[{section}] {name}")
+    return placed
+
+
+def _located(file: str, path: Path, setting: str) -> str:
+    there = path.parent / file
+    if path.parent == Path() or there.exists() or not Path(file).exists():
+        return file if path.parent == Path() else str(there)
+    warnings.warn(
+        f"{path}: {setting}: {there} does not exist, {file} in the current folder is used; name files relative to the job "
+        "file's folder.",
+        stacklevel=4,
+    )
+    return file
 
 
 def table_of(data: bytes, origin: str) -> dict[str, Any]:
@@ -99,7 +127,9 @@ def job_from(composition: Composition, origin: str = "") -> Job:
     try:
         data = Path(file).read_bytes() if file else None
         schema = definition_of(settings.source)
-        job = Job.from_composition(composition, None if population else data, data if population else None, schema)
+        job = Job.from_composition(composition, data if population else None, schema)
+        if population is None and data is not None:
+            job = starting_from(job, data)
         size = job.state_bytes  # makes a state: only then do some learners refuse the number of columns
     except OSError as error:
         raise ConfigError(f"{place} cannot be read ({error.strerror}); '{writer}' writes one.".strip()) from None
@@ -127,10 +157,13 @@ def job_of(path: Path) -> Job:
 def core_from(composition: Composition) -> Core:
     """The core that a worker runs. Raises ConfigError as `job_from` does."""
     from streamjobs.core.advance import advance
-    from streamjobs.core.state.live import Live
+    from streamjobs.core.live.live import Live
+
+    def make_live(job: Job, read_many: ReadMany, most_bytes: int) -> Live:
+        return Live(job, read_many=read_many, most_bytes=most_bytes)
 
     job = job_from(composition)
-    return Core(job, lambda job, read_many, most: Live(job, read_many=read_many, most_bytes=most), advance, job.schemas)
+    return Core(job, make_live, advance, last_event, job.schemas)
 
 
 def broker_of(url: str | None, env: Mapping[str, str] | None = None) -> BrokerSection:

@@ -1,7 +1,7 @@
-"""What the registry knows about each learner: for `streamjobs describe` and for the table in algorithms/README.md.
+"""What the registry knows about each learner: for `streamjobs describe` and for the table in algorithms/reference.md.
 
 Everything is read from the learner's own file: the header's sections, dataclass fields with their types and comments,
-the sentences that refuse wrong values, docstrings, `workspace` and `bytes_of`. Without source files beside the bytecode
+the sentences that refuse wrong values, docstrings, `workspace` and `bytes_of`. Without source files next to the bytecode
 the comments and ranges are missing; the rest is there.
 """
 
@@ -31,15 +31,6 @@ HEADINGS = {  # of a learner's file -> name in JSON
     "Readings": "readings",
     "Departs from the source": "departs_from_the_source",
 }
-KINDS = {  # of learners whose settings decide
-    "auto_bandwidth": "its learner's",
-    "chain": "its head's",
-    **dict.fromkeys(
-        ("block_greedy", "coherence", "online_greedy", "stream_greedy"), "features, or regression with `regress`"
-    ),
-    **dict.fromkeys(("bogd", "fogd", "knlms", "kogd", "nogd", "norma", "pros_n_kons"), "regression or classification"),
-    **dict.fromkeys(("ispeed", "sispeed", "sparse_speed", "speed"), "regression, or features for a [head]"),
-}
 CHOSEN_WIDTH = (
     'bandwidth = "auto" chooses it by kernel alignment from the first `bandwidth_rows` (100) rows of a key: '
     "see auto_bandwidth."
@@ -60,9 +51,8 @@ def rows() -> list[tuple[str, str, str, str]]:
     """Name, kind, what it does in one sentence, and settings with their defaults: a row per learner, sorted by name."""
     found = []
     for name, cls in sorted(LEARNERS.items()):
-        kind = cls.kind if isinstance(cls.kind, str) else KINDS[name]
         own = [f"`{one.name}` {one.type.replace(' | ', '/')}{_default_in_words(one)}" for one in settings(name)]
-        found.append((f"`{name}`", kind, _first_sentence(meaning(name)), "; ".join(own) or "none"))
+        found.append((f"`{name}`", kind(cls), _first_sentence(meaning(name)), "; ".join(own) or "none"))
     return found
 
 
@@ -70,13 +60,22 @@ def families() -> dict[str, list[str]]:
     """Names of learners by their folder in `algorithms`; learners made of other learners are in "composition"."""
     found: dict[str, list[str]] = {}
     for name in sorted(LEARNERS):
-        found.setdefault(family(name), []).append(name)
+        found.setdefault(LEARNERS.family(name), []).append(name)
     return dict(sorted(found.items()))
 
 
-def family(name: str) -> str:
-    parts = LEARNERS[name].__module__.split(".")
-    return parts[1] if len(parts) > 2 else "composition"
+def kind(cls: type[Learner]) -> str:
+    """The learner's kind in words, also where its settings decide."""
+    if isinstance(cls.kind, str):
+        return cls.kind
+    hints = typing.get_type_hints(cls)
+    if inner := [name for name, hint in hints.items() if hint is Learner]:
+        return f"its {inner[-1]}'s"
+    if "regress" in hints:
+        return "features, or regression with `regress`"
+    if "head" in hints:
+        return "regression, or features for a [head]"
+    return "regression or classification"
 
 
 def sections(name: str) -> dict[str, str]:
@@ -185,9 +184,8 @@ def _toml_value(value: Any) -> Any:
     if isinstance(value, Kernel):
         return {name: number for name, number in table_of(value).items() if number is not None}
     if isinstance(value, Learner):
-        name = next(name for name, cls in LEARNERS.items() if type(value) is cls)
         own = {f.name: _toml_value(getattr(value, f.name)) for f in dataclasses.fields(value)}  # type: ignore[arg-type]
-        return {"name": name, **{setting: number for setting, number in own.items() if number is not None}}
+        return {"name": value.name, **{setting: number for setting, number in own.items() if number is not None}}
     return value
 
 

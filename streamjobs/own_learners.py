@@ -13,7 +13,7 @@ GROUP = "streamjobs.learners"
 def load_own_learners() -> tuple[str, ...]:
     """Add them to the registry, once in a process; gives their names.
 
-    Raises ConfigError for one that cannot be loaded, is no learner, or has the name of another: a job that runs without
+    Raises ConfigError for one that cannot be loaded, is not a learner, or has the name of another: a job that runs without
     the learner it was written for would be worse than one that does not start.
     """
     return tuple(_added(point) for point in sorted(entry_points(group=GROUP)))

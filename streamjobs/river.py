@@ -1,11 +1,11 @@
 """The learners as river models: `from streamjobs.river import OKFEB, RLS, SiSPEED, Conformal, ...`.
 
 There is a class for each learner of the registry, as in streamjobs.sklearn: transformers, regressors, classifiers, and drift
-detectors that watch one number. The names in the first row that is learned are the columns for good: one that is absent
+detectors that watch one number. The names in the first row that is learned are the columns permanently: one that is absent
 later counts as 0, as in river's linear models, and a new one is ignored. `learn_many` gives the bits of `learn_one`, at a
 fraction of the time a row. Needs the extra `river`.
 
-The features of a learner that follows its stream turn as it learns. In a pipeline `OKFEB() | RLS()` nobody tells the head;
+The features of a learner that follows its stream turn as it learns. In a pipeline `OKFEB() | RLS()` no one tells the head;
 `Chain(extractor={"name": "okfeb"}, head={"name": "rls"})` carries its weights over, as a job does.
 
 >>> model = RLS(intercept=True)
@@ -32,6 +32,7 @@ from algorithms.common.protocol import Array, Learner
 from algorithms.drift.report import ALARM
 from algorithms.online import Online
 from streamjobs.estimators.catalogue import Entry, Extra, constructor, detectors, docstring, entries, make_learner
+from streamjobs.learner_reference import settings
 from streamjobs.stages.class_counts import targets_of
 
 if TYPE_CHECKING:
@@ -39,11 +40,6 @@ if TYPE_CHECKING:
 
 SEED = {"seed": Extra(0, "int", "Decides what the learner draws, where it draws.")}
 CLASSES = {"max_classes": Extra(10, "int", "Most labels there will ever be; each has a column of targets (0 or 1).")}
-FOR_UNIT_TESTS: Mapping[str, Mapping[str, Any]] = {  # of classes with parameters that have no default
-    "chain": {"extractor": {"name": "scaling"}, "head": {"name": "rls"}},
-    "speed": {"rank": 4, "map_size": 10},
-    "sparse_speed": {"rank": 4, "map_size": 10},
-}
 
 
 class StreamModel(base.Estimator):  # type: ignore[misc]
@@ -55,7 +51,9 @@ class StreamModel(base.Estimator):  # type: ignore[misc]
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield dict(FOR_UNIT_TESTS.get(cls._entry.learner, {}))
+        """Values of the parameters without a default."""
+        parts = {"extractor": {"name": "scaling"}, "head": {"name": "rls"}}
+        yield {setting.name: parts.get(setting.name, 4) for setting in settings(cls._entry.learner) if setting.needed}
 
     @property
     def learner(self) -> Learner:

@@ -4,7 +4,7 @@
     python -m tests --fast                what to run before every commit: no brokers, no tests marked slow
     python -m tests checks core           these parts
     python -m tests tests/core/test_x.py  this file
-    python -m tests -k name               the tests whose name matches
+    python -m tests -k name               the tests with a matching name
 
 The last line is "N passed, N failed, N skipped"; the exit code is 1 if anything failed. With CI=true a skipped test
 counts as failed, except for recordings that are not part of the project (tests/data.py).

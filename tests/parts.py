@@ -1,10 +1,13 @@
 """The parts of `python -m tests`, in the order they run; quick ones first. Those with brokers run beside the others."""
 
+import platform
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+CORE_TYPE = "OPENBLAS_CORETYPE"  # the variable that names the kernels that OpenBLAS uses
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,7 @@ class Part:
     fast: bool = True  # in the run before every commit
     lane: int = 0  # parts of a lane run one after another, lanes beside each other; 1 and 2 mostly wait for brokers
     either: bool = False  # begun last, by whichever lane is done first
+    environment: Mapping[str, str] = field(default_factory=dict)  # variables of its process
     within_seconds: int = 600  # a part that takes longer hangs: it is killed and has failed
     members: tuple["Part", ...] = ()  # parts that run together in this one
 
@@ -42,6 +46,15 @@ def _files(folder: str, letters: str) -> tuple[str, ...]:
     return tuple(path.relative_to(CHECKOUT).as_posix() for path in found)
 
 
+def _on_another_processor() -> tuple[Part, ...]:
+    """The tests of what LAPACK and BLAS compute, as on an x86-64 processor without AVX-512."""
+    names = ("okfeb", "okfeb_reference", "okfe", "speed", "wrkpca", "sketching", "batch", "chain")
+    files = (f"tests/learners/test_{name}.py" for name in names)
+    folders = ("tests/processor", "tests/golden", *files, "tests/core/test_advance.py", "tests/fit/test_serving.py")
+    part = Part("processor", folders, fast=False, environment={CORE_TYPE: "Haswell"})
+    return (part,) if platform.machine() == "x86_64" else ()
+
+
 PARTS = (
     Part("format", command=_tool("ruff", "format", "--check", ".")),
     Part("lint", command=_tool("ruff", "check", ".")),
@@ -53,15 +66,17 @@ PARTS = (
     Part("checks", ("tests/checks",)),
     Part("learners", ("tests/learners", "tests/reference", "tests/golden")),
     Part("core", ("tests/stages", "tests/core")),
+    *_on_another_processor(),
+    Part("guard", ("tests/guard",)),
     Part("fuzz", ("tests/fuzz",), fast=False),
     Part("worker", ("tests/kafka", "tests/worker", "tests/maintenance", "tests/schema_registry")),
     Part("page", ("tests/page",), fast=False),
-    Part("cli", ("tests/cli",)),
+    Part("commands", ("tests/settings", "tests/recordings", "tests/replay", "tests/commands", "tests/process")),
     Part("fit", ("tests/fit",), either=True),
     Part("outputs", ("tests/outputs",), either=True),
     Part("notebook", ("tests/notebook",), either=True),
     Part("deploy", ("tests/deploy",), fast=False, either=True),
-    Part("paper", ("tests/paper",), fast=False, either=True),
+    Part("paper", ("papers",), fast=False, either=True),
     Part("bench", ("tests/bench",), fast=False, either=True),
     Part("brokers", _files("tests/brokers", "a-q"), fast=False, lane=1, within_seconds=1200),
     Part("brokers2", _files("tests/brokers", "r-z"), fast=False, lane=2, within_seconds=1200),

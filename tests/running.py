@@ -58,7 +58,7 @@ def run_part(part: Part, pytest_options: list[str], progress: Callable[[str], No
                 "--continue-on-collection-errors",
             ]
             command += [*part.options, *pytest_options, *part.there]
-        code, processor = _watch(command, part.within_seconds, output, tally, progress)
+        code, processor = _watch(part, command, output, tally, progress)
         result = Result(part.name, seconds=time.monotonic() - started, processor=processor)
         result.output = output.read_text(encoding="utf-8", errors="replace")
         if part.command:
@@ -72,11 +72,11 @@ def run_part(part: Part, pytest_options: list[str], progress: Callable[[str], No
 
 
 def _watch(
-    command: list[str], limit: float, output: Path, tally: Path, progress: Callable[[str], None]
+    part: Part, command: list[str], output: Path, tally: Path, progress: Callable[[str], None]
 ) -> tuple[int | None, float]:
     """Exit code and processor seconds; None at a timeout. The process group of the part ends with it."""
     started = last_report = time.monotonic()
-    environment = {**with_bytecode(), "STREAMJOBS_TALLY": str(tally), "PYTHONUNBUFFERED": "1"}
+    environment = {**with_bytecode(), **part.environment, "STREAMJOBS_TALLY": str(tally), "PYTHONUNBUFFERED": "1"}
     with output.open("wb") as sink:
         process = subprocess.Popen(
             command,
@@ -94,7 +94,7 @@ def _watch(
                     process.returncode = os.waitstatus_to_exitcode(status)
                     return process.returncode, usage.ru_utime + usage.ru_stime
                 now = time.monotonic()
-                if now - started > limit or stopping.is_set():
+                if now - started > part.within_seconds or stopping.is_set():
                     return None, 0.0
                 if now - last_report >= PROGRESS_EVERY_SECONDS:
                     last_report = now

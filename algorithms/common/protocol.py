@@ -341,6 +341,26 @@ class Learner(Stage, abstract=True):
         return self._run(state, X, None, PREDICT_ONLY)[1].prediction
 
     def _run(self, state: State, X: ArrayLike, Y: ArrayLike | None, learn: int) -> tuple[State, Outputs]:
+        try:
+            return self._run_checked(state, X, Y, learn)
+        except Exception:
+            self._check_dimensions(state)  # only here: a run that ends well pays nothing for it
+            raise
+
+    def _check_dimensions(self, state: State) -> None:
+        """Raise ValueError where a field of the state has another number of dimensions than `init` gives it."""
+        try:
+            like = self.init(dim=self.dim(state), targets=self.targets(state), seed=0)
+        except IndexError:  # what says the length of x has the wrong shape
+            like = self.init(dim=1, targets=1, seed=0)
+        for field, expected, value in zip(like._fields, like, state, strict=True):
+            if not isinstance(expected, tuple) and np.ndim(expected) != np.ndim(value):
+                raise ValueError(
+                    f"{type(self).__name__}: expected {field} with {np.ndim(expected)} dimensions in the state, "
+                    f"got shape {np.shape(value)}."
+                )
+
+    def _run_checked(self, state: State, X: ArrayLike, Y: ArrayLike | None, learn: int) -> tuple[State, Outputs]:
         dim, targets = self.dim(state), self.targets(state)
         rows = _matrix(type(self).__name__, "X", X, dim)
         n = len(rows)
@@ -360,7 +380,7 @@ def _matrix(owner: str, name: str, values: ArrayLike, columns: int, rows: int | 
     array = np.ascontiguousarray(values, dtype=np.float64)
     if not array.flags.writeable:
         array = array.copy()  # to numba a read-only array is another type: every loop would be compiled once more
-    if columns == 0 and array.size and name == "Y":
+    if columns == 0 and (array.size or array.ndim == 2) and name == "Y":
         array = np.zeros((len(array), 0))  # an extractor has no targets; labels given to it are ignored
     if array.size == 0 and array.ndim == 1:
         array = array.reshape(rows or 0, columns)

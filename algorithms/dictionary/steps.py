@@ -10,7 +10,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import dot, largest, norm2, solve_lower, solve_lower_transposed
 from algorithms.dictionary.atoms import image, rank_two, turn
-from algorithms.dictionary.coding import factor_active
+from algorithms.dictionary.coding import TRACE, factor_active
 
 OVERSHOOT = 1.5  # most of rho |a|^2: at 1 a step fits its row whole, from 2 on it leads away
 LONGEST = 1.0  # most of rho |a| |beta|: a step beyond could double an atom, and does not take place
@@ -90,7 +90,7 @@ def _beta(l2, H, w, error, active, used, M, L, scratch, beta):
         scratch[i] = 0.0
         for t in range(error.size):
             scratch[i] -= w[active[i], t] * error[t]
-    factor_active(H, l2, active, used, M, L)
+    factor_active(H, l2, active, used, M, L, TRACE)
     solve_lower(L, used, scratch)
     solve_lower_transposed(L, used, scratch)
     for i in range(used):

@@ -10,15 +10,17 @@ one leaves. Two-sided: a fall of the mean is a change too (after < before tells)
 about 1, such as an LS error. Needs many rows to see a small change.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand, at_most, insist, met
 from algorithms.common.linalg import remove_row
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
-from algorithms.common.workspace import Slot
+from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import standardised
 from algorithms.drift.report import COLUMNS, report, watches_one
 
@@ -81,14 +83,16 @@ class Adwin(Learner):
     def dim(self, state: AdwinState | ScaledAdwinState) -> int:
         return 1
 
-    def derive(self, own: Slot) -> None:
-        held = own.rows("buckets")
-        if held >= self.room("buckets"):
-            raise ValueError(
-                f"Adwin: the state stores {held} buckets, this detector has {self.room('buckets') - 1} at most."
-            )
+    def demands(self, work: Workspace, slots: Array) -> Iterator[Demand]:
+        yield from at_most(work, slots, buckets=PER_SIZE * SIZES + 1)
         if self.standardise:
-            standardised.check(type(self).__name__, own)
+            yield from standardised.demands(work, slots)
+
+    def derive(self, own: Slot) -> None:
+        insist(self, own)
+
+    def derive_slots(self, work: Any, slots: Array) -> Array:
+        return met(self, work, slots)
 
     def recent_error(self, state: AdwinState | ScaledAdwinState) -> tuple[float, str] | None:
         if not len(state.buckets):

@@ -9,17 +9,18 @@ Departs from the source: thresholds are ranks, so no distribution is assumed; me
 the first `learn` rows, in which values beyond 8 deviations count as 8, and stand still until an alarm has stayed open.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand, insist
 from algorithms.common.linalg import cholesky, invert_lower, missing
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.randomness import uniform
-from algorithms.common.workspace import Slot
+from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import ranked
 from algorithms.drift.report import (
     CHART,
@@ -63,7 +64,7 @@ class ColumnChartState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnChart(Learner):
-    """Finds a change of mean, spread or correlation of the columns, and names the columns whose mean moved.
+    """Finds a change of mean, spread or correlation of the columns, and names the columns with a changed mean.
 
     It alarms at most once in `rows_between` rows, on average, while nothing changes.
 
@@ -78,6 +79,7 @@ class ColumnChart(Learner):
     name: ClassVar[str] = "column_chart"
     persisted_name: ClassVar[str] = "ColumnChart"
     kind: ClassVar[str] = "drift"
+    at_bound: ClassVar[Mapping[str, float]] = ranked.AT_BOUND
     columns: ClassVar[bool] = True
 
     rows_between: float = 10_000.0  # from one false alarm to the next, on average at least
@@ -111,12 +113,13 @@ class ColumnChart(Learner):
     def caches(self, state: ColumnChartState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         return {"whitener": np.zeros((len(state.mean), len(state.mean)))}
 
+    def demands(self, work: Workspace, slots: Array) -> Iterator[Demand]:
+        yield from ranked.demands(work, slots)
+        yield Demand("learned", f"at most {self.learn} rows in the scale", work["learned"][slots] <= self.learn)
+
     def derive(self, own: Slot) -> None:
-        ranked.check(type(self).__name__, own)
-        learned = int(own["learned"])
-        if learned > self.learn:
-            raise ValueError(f"ColumnChart: expected at most {self.learn} rows in the scale, got {learned}.")
-        if learned == self.learn:
+        insist(self, own)
+        if own["learned"] == self.learn:
             dim = len(own["mean"])
             room = np.empty((dim, dim)), np.empty((dim, dim))
             _whiten(own["moments"], float(self.shrink), *room, own["whitener"])
@@ -126,10 +129,34 @@ class ColumnChart(Learner):
         _loop(tuple(work), slots, X, learn, out.features, *numbers, self.learn, self.least, self.hold)
 
 
+class Work(NamedTuple):
+    """Arrays of a workspace by name, each with a leading slot axis."""
+
+    mean: Array
+    moments: Array
+    smooth: Array
+    moved: Array
+    reference: Array
+    marks: Array
+    sums: Array
+    scores: Array
+    levels: Array
+    learned: Array
+    watched: Array
+    opened: Array
+    seed: Array
+    seen: Array
+    counts: Array
+    whitener: Array
+
+
 @compiled
 def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, learn_rows, least, hold):
-    means, all_moments, all_smooth, all_moved, all_reference, all_marks, all_sums, all_scores = work[:8]
-    all_levels, all_learned, watched, opened, seeds, seen, _, whiteners = work[8:]
+    at = Work(*work)
+    means, all_moments, all_smooth, all_moved = at.mean, at.moments, at.smooth, at.moved
+    all_reference, all_marks, all_sums, all_scores = at.reference, at.marks, at.sums, at.scores
+    all_levels, all_learned, watched, opened, seeds = at.levels, at.learned, at.watched, at.opened, at.seed
+    seen, whiteners = at.seen, at.whitener
     dim = X.shape[1]
     scaled, smoothed, white_row, white_smooth = np.empty(dim), np.empty(dim), np.empty(dim), np.empty(dim)
     values, raised, weighed = np.empty(CHARTS), np.empty((CHARTS, len(ranked.POWERS))), np.empty((CHARTS, ranked.WEIGHED))

@@ -7,15 +7,17 @@ Departs from the source: the reference is a window, L and s are estimated, and a
 One-sided: a rise of the watched number is drift, a fall is not.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand, insist, met
 from algorithms.common.protocol import Array, Basis, Learner, Outputs
 from algorithms.common.randomness import uniform
-from algorithms.common.workspace import Slot
+from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import ranked
 from algorithms.drift.report import LONG_COLUMNS, report, report_more, watches_one
 
@@ -48,6 +50,7 @@ class Conformal(Learner):
     name: ClassVar[str] = "conformal"
     persisted_name: ClassVar[str] = "Conformal"
     kind: ClassVar[str] = "drift"
+    at_bound: ClassVar[Mapping[str, float]] = ranked.AT_BOUND
 
     rows_between: float = 10_000.0  # from one false alarm to the next, on average at least
     reference: int = 500  # most block means that a new one is ranked among
@@ -68,8 +71,14 @@ class Conformal(Learner):
     def dim(self, state: ConformalState) -> int:
         return 1
 
+    def demands(self, work: Workspace, slots: Array) -> Iterable[Demand]:
+        return ranked.demands(work, slots)
+
     def derive(self, own: Slot) -> None:
-        ranked.check(type(self).__name__, own)
+        insist(self, own)
+
+    def derive_slots(self, work: Any, slots: Array) -> Array:
+        return met(self, work, slots)
 
     def recent_error(self, state: ConformalState) -> tuple[float, str] | None:
         held = int(state.marks[0, ranked.HELD])

@@ -10,15 +10,17 @@ the next change is found without a warm-up. The unit is each column's own runnin
 of other people, which `tested` columns come in.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand, every, insist, met
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
-from algorithms.common.workspace import Slot
+from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import standing
 from algorithms.drift.report import (
     COLUMN,
@@ -93,14 +95,17 @@ class GlrChart(Learner):
     def dim(self, state: GlrChartState) -> int:
         return len(state.mean)
 
+    def demands(self, work: Workspace, slots: Array) -> Iterator[Demand]:
+        held, room = work["held"][slots], work["rows"].shape[1]
+        behind = (held == 0) | (work["before"][slots] > 0)
+        yield Demand("held", f"at most {room} rows after a mean", (held >= 0) & (held <= room) & behind)
+        yield Demand("square", "numbers from 0", every(work["square"][slots] >= 0))
+
     def derive(self, own: Slot) -> None:
-        held, before = int(own["held"]), int(own["before"])
-        if not 0 <= held <= len(own["rows"]) or (before == 0 and held > 0):
-            raise ValueError(
-                f"GlrChart: expected at most {len(own['rows'])} rows behind a mean, got {held} behind {before}."
-            )
-        if not (np.isfinite(own["rows"]).all() and (own["square"] >= 0).all()):
-            raise ValueError("GlrChart: expected rows of finite numbers and squares of 0 or more, got others.")
+        insist(self, own)
+
+    def derive_slots(self, work: Any, slots: Array) -> Array:
+        return met(self, work, slots)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out.features, float(self.limit), float(self.smoothing), self.hold, self.tested)

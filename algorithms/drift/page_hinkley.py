@@ -9,14 +9,16 @@ not. "Before" is the mean up to the last row at which the statistic was 0, "afte
 `standardise = true, min_rows = 30, delta = 0.005, threshold = 50`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand, insist, met
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
-from algorithms.common.workspace import Slot
+from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import standardised
 from algorithms.drift.report import COLUMNS, report, watches_one
 
@@ -87,9 +89,14 @@ class PageHinkley(Learner):
     def dim(self, state: PageHinkleyState | ScaledPageHinkleyState) -> int:
         return 1
 
+    def demands(self, work: Workspace, slots: Array) -> Iterable[Demand]:
+        return standardised.demands(work, slots) if self.standardise else ()
+
     def derive(self, own: Slot) -> None:
-        if self.standardise:
-            standardised.check(type(self).__name__, own)
+        insist(self, own)
+
+    def derive_slots(self, work: Any, slots: Array) -> Array:
+        return met(self, work, slots)
 
     def recent_error(self, state: PageHinkleyState | ScaledPageHinkleyState) -> tuple[float, str] | None:
         if not state.since:

@@ -11,16 +11,17 @@ T^2, because what has no level has no normal one. Where none wanders, the averag
 T^2: it rises where spread or correlation change.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand, every, insist
 from algorithms.common.linalg import cholesky, invert_lower, missing
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
-from algorithms.common.workspace import Slot
+from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import standing
 from algorithms.drift.report import (
     CHART,
@@ -69,7 +70,7 @@ class ReferenceChartState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceChart(Learner):
-    """Finds that mean, spread or correlation of the columns are not those of the first `rows`, and goes on saying so.
+    """Finds that mean, spread or correlation of the columns differ from the first `rows`, and continues to report it.
 
     statistic: the chart that is furthest, to its limit; from 1 on an alarm, which ends below `ends`. 0 while the reference
     lasts. Its alarms name the columns whose mean moved.
@@ -135,26 +136,55 @@ class ReferenceChart(Learner):
         dim = len(state.mean)
         return {"of_means": np.zeros((dim, dim)), "of_rows": np.zeros((dim, dim))}
 
+    def demands(self, work: Workspace, slots: Array) -> Iterator[Demand]:
+        yield from standing.demands(work, slots)
+        used = work["used"][slots]
+        yield Demand("used", "columns used or not, 1 or 0", every((used == 0) | (used == 1)))
+
     def derive(self, own: Slot) -> None:
-        standing.check(type(self).__name__, own)
-        if not ((own["used"] == 0) | (own["used"] == 1)).all():
-            raise ValueError(f"ReferenceChart: expected columns used or not, 1 or 0, got {own['used'].tolist()}.")
-        dim, every = len(own["mean"]), np.ones(len(own["mean"]), np.int64)
+        insist(self, own)
+        dim, whole = len(own["mean"]), np.ones(len(own["mean"]), np.int64)
         room, over = (np.empty((dim, dim)), np.empty((dim, dim))), own["limits"][MEANS] > 0
         if over:
             _whiten(own["moments"], own["used"], float(self.shrink), *room, own["of_means"])
         if over or own["whitened"] > 0:
-            _whiten(own["moments"] if over else own["earlier"], every, float(self.shrink), *room, own["of_rows"])
+            _whiten(own["moments"] if over else own["earlier"], whole, float(self.shrink), *room, own["of_rows"])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         numbers = float(self.rows_between), float(self.smoothing), float(self.shrink), float(self.ends)
         _loop(tuple(work), slots, X, learn, out.features, *numbers, self.rows)
 
 
+class Work(NamedTuple):
+    """Arrays of a workspace by name, each with a leading slot axis."""
+
+    kept: Array
+    mean: Array
+    moments: Array
+    earlier: Array
+    used: Array
+    smooth: Array
+    length: Array
+    limits: Array
+    usual: Array
+    blocks: Array
+    since: Array
+    step: Array
+    whitened: Array
+    learned: Array
+    opened: Array
+    counts: Array
+    of_means: Array
+    of_rows: Array
+
+
 @compiled
 def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, ends, rows):
-    all_kept, means, all_moments, all_earlier, all_used, all_smooth, lengths = work[:7]
-    all_limits, all_usual, all_blocks, all_since, step, whitened, learned, opened, counts, of_means, of_rows = work[7:]
+    at = Work(*work)
+    all_kept, means, all_moments, all_earlier, all_used = at.kept, at.mean, at.moments, at.earlier, at.used
+    all_smooth, lengths, all_limits, all_usual, all_blocks = at.smooth, at.length, at.limits, at.usual, at.blocks
+    all_since, step, whitened, learned, opened = at.since, at.step, at.whitened, at.learned, at.opened
+    counts, of_means, of_rows = at.counts, at.of_means, at.of_rows
     dim, first = X.shape[1], standing.begin(smoothing)
     gap, now, scaled, white = np.empty(dim), np.empty(dim), np.empty(dim), np.empty(dim)
     room, factor, every, averages = np.empty((dim, dim)), np.empty((dim, dim)), np.ones(dim, np.int64), np.empty(dim + 1)

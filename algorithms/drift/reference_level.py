@@ -7,14 +7,16 @@ Departs from the source: the limit is that of the averages of the reference, how
 One-sided: a rise of the watched number is drift, a fall is not.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand, insist, met
 from algorithms.common.protocol import Array, Basis, Learner, Outputs
-from algorithms.common.workspace import Slot
+from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import standing
 from algorithms.drift.report import LONG_COLUMNS, report, report_more, watches_one
 
@@ -38,7 +40,7 @@ class ReferenceLevelState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceLevel(Learner):
-    """Finds that values are higher than in the first `rows`, and goes on saying so until they are back.
+    """Finds that values are higher than in the first `rows`, and continues to report it until they are back.
 
     statistic: the average above the mean, from 1 on an alarm, which ends after 5 / smoothing rows below `ends`. 0 while the
     reference lasts.
@@ -78,8 +80,14 @@ class ReferenceLevel(Learner):
     def dim(self, state: ReferenceLevelState) -> int:
         return 1
 
+    def demands(self, work: Workspace, slots: Array) -> Iterable[Demand]:
+        return standing.demands(work, slots)
+
     def derive(self, own: Slot) -> None:
-        standing.check(type(self).__name__, own)
+        insist(self, own)
+
+    def derive_slots(self, work: Any, slots: Array) -> Array:
+        return met(self, work, slots)
 
     def recent_error(self, state: ReferenceLevelState) -> tuple[float, str] | None:
         return (state.mean, f"the {state.learned} rows of its reference") if state.learned else None

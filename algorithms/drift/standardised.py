@@ -4,14 +4,15 @@ A detector then has one more state field, `scale`, behind its others; without th
 are those of the rows before this one. After MEMORY rows old ones fade, so a level that lasts becomes the usual one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand
 from algorithms.common.protocol import Array, unknown
-from algorithms.common.workspace import Slot
+from algorithms.common.workspace import Workspace
 from algorithms.drift.report import AFTER, BEFORE
 
 MEAN, VARIANCE, ROWS, SCALE = 0, 1, 2, 3  # columns of `scale`, and how many
@@ -25,11 +26,12 @@ def fresh() -> Array:
     return np.zeros(SCALE)
 
 
-def check(owner: str, own: Slot) -> None:
-    """Raises ValueError for a scale that no rows can have left."""
-    scale = own["scale"]
-    if not (np.isfinite(scale).all() and scale[VARIANCE] >= 0 and scale[ROWS] >= 0 and scale[ROWS] == int(scale[ROWS])):
-        raise ValueError(f"{owner}: expected a scale of mean, variance and a count of rows, got {scale.tolist()}.")
+def demands(work: Workspace, slots: Array) -> Iterator[Demand]:
+    scale = work["scale"][slots]
+    rows = scale[:, ROWS]
+    yield Demand(
+        "scale", "mean, variance and a count of rows", (scale[:, VARIANCE] >= 0) & (rows >= 0) & (rows == rows.round())
+    )
 
 
 class Unit(NamedTuple):

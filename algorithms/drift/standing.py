@@ -11,11 +11,14 @@ and n, and those the limit that is exceeded once in c rows on average. Few block
 fewer than LEAST_BLOCKS are left, no number of rows can be promised.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand, at_most, every
 from algorithms.common.protocol import Array, require
-from algorithms.common.workspace import Slot
+from algorithms.common.workspace import Workspace
 
 ROOM = 128  # averages kept
 LEAST_ROWS, LEAST_ROWS_PER_COLUMN = 60, 4  # of a reference
@@ -44,16 +47,13 @@ def check_settings(detector: object, rows_between: float, rows: int, smoothing: 
     require(detector, "ends", 0 < ends <= 1, "in (0, 1]")
 
 
-def check(owner: str, own: Slot) -> None:
-    """Raises ValueError for a state that no reference can have left."""
-    step, limits, blocks = int(own["step"]), own["limits"], own["blocks"]
-    if step < 1 or step & (step - 1) or not (np.isfinite(limits).all() and (limits >= 0).all() and (blocks >= 0).all()):
-        raise ValueError(
-            f"{owner}: expected a step of 1, 2, 4 .. and limits of 0 or more, got {step} and {limits.tolist()}."
-        )
-    held = own.rows("kept")
-    if held > ROOM or not np.isfinite(own["kept"][:held]).all():
-        raise ValueError(f"{owner}: expected at most {ROOM} kept averages of finite numbers, got {held}.")
+def demands(work: Workspace, slots: Array) -> Iterator[Demand]:
+    """What detectors with a reference demand of their state."""
+    step = work["step"][slots]
+    yield Demand("step", "1, 2, 4 ..", (step >= 1) & (step & (step - 1) == 0))
+    for field in ("limits", "blocks"):
+        yield Demand(field, "numbers from 0", every(work[field][slots] >= 0))
+    yield from at_most(work, slots, kept=ROOM)
 
 
 @compiled

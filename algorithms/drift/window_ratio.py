@@ -9,15 +9,17 @@ is kept, as the beginning of the new past.
 One-sided: a rise is drift. The watched numbers are 0 or more; `floor` keeps an idle sensor's errors of almost 0 quiet.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand, at_most, insist, met
 from algorithms.common.linalg import remove_row
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
-from algorithms.common.workspace import Slot
+from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import standardised
 from algorithms.drift.report import COLUMNS, report, watches_one
 
@@ -83,12 +85,16 @@ class WindowRatio(Learner):
     def dim(self, state: WindowRatioState | ScaledWindowRatioState) -> int:
         return 1
 
-    def derive(self, own: Slot) -> None:
-        held, most = own.rows("recent"), self.short + self.long
-        if held > most:
-            raise ValueError(f"WindowRatio: the state stores {held} rows, this detector's windows have {most}.")
+    def demands(self, work: Workspace, slots: Array) -> Iterator[Demand]:
+        yield from at_most(work, slots, recent=self.short + self.long)
         if self.standardise:
-            standardised.check(type(self).__name__, own)
+            yield from standardised.demands(work, slots)
+
+    def derive(self, own: Slot) -> None:
+        insist(self, own)
+
+    def derive_slots(self, work: Any, slots: Array) -> Array:
+        return met(self, work, slots)
 
     def recent_error(self, state: WindowRatioState | ScaledWindowRatioState) -> tuple[float, str] | None:
         if not len(state.recent):

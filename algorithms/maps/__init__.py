@@ -1,1 +1,1 @@
-"""Fixed feature maps: explicit coordinates whose dot product approximates a kernel, chosen without looking at data."""
+"""Fixed feature maps: explicit coordinates with a dot product that approximates a kernel, chosen without looking at data."""

@@ -27,7 +27,7 @@ HALTON_UP_TO = 12  # coordinates; further primes fill their interval too slowly
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussQuadrature(FixedMap):
-    """Features whose dot product is about the gaussian kernel, the same for everybody.
+    """Features with a dot product close to the gaussian kernel, the same for all keys.
 
     >>> learner = GaussQuadrature(features=100, kernel=Kernel(bandwidth=1.0))
     >>> state = learner.init(dim=1, targets=0, seed=0)

@@ -27,7 +27,7 @@ FREQUENCY, PHASE, SPREAD = 1, 2, 3  # purposes of the draws
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rff(FixedMap):
-    """Features whose dot product is about the gaussian or laplacian kernel, for any head behind it.
+    """Features with a dot product close to the gaussian or laplacian kernel, for any head.
 
     >>> learner = Rff(features=2000, kernel=Kernel(bandwidth=1.0))
     >>> state = learner.init(dim=1, targets=0, seed=0)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.gram_factor import LOST
 from algorithms.common.kernels import Kernel, value
 from algorithms.common.linalg import missing, put
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
@@ -29,7 +30,7 @@ class AldState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ald(Learner):
-    """Features: coordinates of phi(x) along the prototypes, zero where there is no prototype yet.
+    """Features: coordinates of phi(x) along the prototypes, zero in the places of prototypes yet to come.
 
     >>> learner = Ald(above=0.1, budget=3, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [0.1], [2.0]])
@@ -98,7 +99,7 @@ def _loop(work, slots, X, learn, out, code, above, ridge):
         seen[key] += 1
 
         # What they do not span enters, until the budget is full.
-        if residual > above and count < budget:
+        if residual > max(above, LOST * kxx) and count < budget:
             put(prototypes[count], x)
             all_arrival[key, count] = seen[key]
             maps.extend(U, count, features, kxx, ridge)

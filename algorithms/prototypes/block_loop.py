@@ -22,7 +22,7 @@ def rows(work, slots, X, Y, learn, out, basis, code, ridge, min_gain, relative, 
     budget, most = all_prototypes.shape[1], all_replaced.shape[1]
     k, z, u, gain, v = np.empty(budget), np.empty(budget), np.zeros(budget), np.empty(budget), np.zeros(budget)
     turns, c, along = np.empty((2, budget)), np.zeros(budget), np.empty(Y.shape[1])
-    members, no_Q = np.empty(budget, np.int64), np.empty((0, 0))
+    members, near, no_Q = np.empty(budget, np.int64), np.empty(budget), np.empty((0, 0))
     for n in range(len(X)):
         key, x, y = slots[n], X[n], Y[n]
         if missing(x):
@@ -49,8 +49,8 @@ def rows(work, slots, X, Y, learn, out, basis, code, ridge, min_gain, relative, 
             own = blocks.nearest_of_codes(k, block, count, spread[:present])
         else:
             own = blocks.nearest(means[:present], x)
-        size = blocks.members_of(block, count, own, members)
-        residual = blocks.border(E, members, size, k, kxx, u)
+        size = gather(block, count, own, k, members, near)
+        residual = blocks.border(E, members, size, near, kxx, u)
         if not np.isfinite(residual):
             continue
         out.ls_error[n] = max(residual, 0.0)
@@ -72,7 +72,8 @@ def rows(work, slots, X, Y, learn, out, basis, code, ridge, min_gain, relative, 
                 if count < budget:
                     slot = count
                 else:
-                    schur = max(blocks.border(Q, members, size, k, kxx + ridge, u), ridge)
+                    least = inverse.ridge_of(kxx, ridge, size)
+                    schur = max(blocks.border(Q, members, size, near, kxx + least, u), least)
                     slot, gained = best_within(Q, members, size, u, schur)
                     if everywhere:
                         other = cheapest_other(loss, own)
@@ -82,17 +83,18 @@ def rows(work, slots, X, Y, learn, out, basis, code, ridge, min_gain, relative, 
                     if not (gained >= least and gained > 0.0):
                         slot = -1
 
+        reach = regression.longest(form, code, prototypes, count) if slot >= 0 else 0.0
         if slot == count:
             out.admitted[n] = 1
             if form == FEATURES and count:
-                put_coefficients(u, members, size, count, E, k, c)
-                regression.carry_kernel_row(weights, P, eta, slot, count, c)
+                put_coefficients(u, members, size, count, E, near, c)
+                regression.carry_kernel_row(weights, P, eta, slot, count, c, gain)
             put(prototypes[slot], x)
             own = share_of(slot, budget, len(means))
             arrival[slot], block[slot] = seen[key], own
-            size = blocks.members_of(block, count, own, members)
-            blocks.extend_block(E, members, size, slot, k, kxx + RIDGE, RIDGE, u)
-            estimates[key] += np.log(blocks.extend_block(Q, members, size, slot, k, kxx + ridge, ridge, u))
+            size = gather(block, count, own, k, members, near)
+            blocks.extend_block(E, members, size, slot, near, kxx, RIDGE, u)
+            estimates[key] += np.log(blocks.extend_block(Q, members, size, slot, near, kxx, ridge, u))
             middle(code, prototypes, block, count + 1, own, means, spread)
             members[size] = slot
             loser[own], loss[own] = blocks.least_loss(Q, members, size + 1)
@@ -100,7 +102,7 @@ def rows(work, slots, X, Y, learn, out, basis, code, ridge, min_gain, relative, 
                 turning_map.append(U, order, count, slot, kxx, z)
             if form == LABELS:
                 put(labels[slot], y)
-                inverse.append(label_Q, count, k, kxx + eta, eta, c)
+                inverse.append(label_Q, count, k, kxx, eta, c)
                 regression.label_weights(label_Q, labels, count + 1, weights)
             k[count] = kxx
             count += 1
@@ -115,7 +117,7 @@ def rows(work, slots, X, Y, learn, out, basis, code, ridge, min_gain, relative, 
                 put(all_replaced[key, left], prototypes[slot])
                 replaced_slots[key, left], replaced_arrivals[key, left] = slot, arrival[slot]
             if form == FEATURES:
-                put_coefficients(u, members, size, count, E, k, c)
+                put_coefficients(u, members, size, count, E, near, c)
             if basis.moved.size:
                 basis.moved[n] = 1
                 size = blocks.members_of(block, count, former, members)
@@ -132,14 +134,15 @@ def rows(work, slots, X, Y, learn, out, basis, code, ridge, min_gain, relative, 
             put(prototypes[slot], x)
             k[slot] = kxx
             arrival[slot], block[slot] = seen[key], own
-            for changed in (own, former):
+            for turn in range(1 if former == own else 2):
+                changed = own if turn == 0 else former
                 middle(code, prototypes, block, count, changed, means, spread)
                 settle(code, prototypes, block, count, changed, ridge, Q, E, loss, loser, members)
             if form == LABELS:
                 put(labels[slot], y)
                 regression.label_weights(label_Q, labels, count, weights)
             else:
-                regression.follow_swap(form, weights, P, eta, resets, slot, first, count, turns, kept, c)
+                regression.follow_swap(form, weights, P, eta, resets, slot, first, count, turns, kept, c, gain)
             if most and left == most:
                 if U.size:
                     turning_map.arrange(arrival, count, order)
@@ -159,8 +162,19 @@ def rows(work, slots, X, Y, learn, out, basis, code, ridge, min_gain, relative, 
             added[key] = 0
 
         # Regression learns by the set as it is now.
+        if slot >= 0:
+            regression.outgrow(form, code, prototypes, count, reach, weights, P, eta)
         if teaches and form != LABELS:
-            regression.learn(form, weights, P, z, k, count, y, eta, v, c, u, gain, along)
+            regression.learn(form, code, prototypes, weights, P, z, k, count, y, eta, v, c, u, gain, along)
+
+
+@compiled
+def gather(block, count, own, k, members, near):
+    """The slots of a block in order and their kernel values of the row k; gives how many."""
+    size = blocks.members_of(block, count, own, members)
+    for a in range(size):
+        near[a] = k[members[a]]
+    return size
 
 
 @compiled
@@ -169,7 +183,7 @@ def best_within(Q, members, size, u, schur):
     slot, ratio = -1, 0.0
     for a in range(size):
         i = members[a]
-        own = Q[i, i] * schur + u[i] * u[i]
+        own = Q[i, a] * schur + u[a] * u[a]
         if own > ratio:
             slot, ratio = i, own
     return slot, np.log(ratio) if np.isfinite(ratio) and slot >= 0 else -np.inf
@@ -186,13 +200,13 @@ def cheapest_other(loss, own):
 
 
 @compiled
-def put_coefficients(u, members, size, count, E, k, c):
+def put_coefficients(u, members, size, count, E, near, c):
     """c'k_S is about the kernel of x: the projection of phi(x) on the nearest block, 0 for other prototypes."""
     for i in range(count):
         c[i] = 0.0
-    blocks.border(E, members, size, k, 0.0, u)
+    blocks.border(E, members, size, near, 0.0, u)
     for a in range(size):
-        c[members[a]] = u[members[a]]
+        c[members[a]] = u[a]
 
 
 @compiled
@@ -227,8 +241,14 @@ def hand_over(code, prototypes, members, size, slot, x, kxx, k, T):
 def settle(code, prototypes, block, count, own, ridge, Q, E, loss, loser, members):
     """What follows from the members of a block; gives log det (K + ridge I) of it."""
     size = blocks.members_of(block, count, own, members)
-    blocks.invert_block(code, prototypes, members, size, RIDGE, E)
-    total = blocks.invert_block(code, prototypes, members, size, ridge, Q)
+    K = np.empty((size, size))
+    for a in range(size):
+        x = prototypes[members[a]]
+        for b in range(a):
+            K[a, b] = value(code, prototypes[members[b]], x)
+        K[a, a] = own_value(code, x)
+    blocks.invert_block(K, members, size, RIDGE, E)
+    total = blocks.invert_block(K, members, size, ridge, Q)
     loser[own], loss[own] = blocks.least_loss(Q, members, size)
     return total
 

@@ -1,17 +1,19 @@
 """Prototypes in blocks: k-means on few points, and the inverse of each block's own gram matrix.
 
-Inverses of all blocks stand in one matrix Q (b, b): Q[i, j] is an entry of the inverse of a block where i and j are both
-members of it; others are not read. Members are always taken in the order of their slots, so that Q follows from the
-prototypes and their blocks to the bit. Codes (overlap kernel) have no mean: their distances are those of one-hot columns,
-which the kernel gives, |x - mean|^2 / dim = 1 - 2 (mean kernel to the members) + (mean kernel among them).
+One matrix Q (b, b) holds the inverses of all blocks: row i begins with the row of slot i in the inverse of its block, one
+entry per member; the rest is not read. Members are always taken in the order of their slots, so that Q follows from the
+prototypes and their blocks to the bit. Vectors `near` and `u` have one entry per member, in the same order. Codes (overlap
+kernel) have no mean: their distances are those of one-hot columns, which the kernel gives, |x - mean|^2 / dim = 1 - 2 (mean
+kernel to the members) + (mean kernel among them).
 """
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Code, fill_row, own_value, value
+from algorithms.common.kernels import Code, fill_row, value
 from algorithms.common.linalg import distance2, put
 from algorithms.common.protocol import Array
+from algorithms.prototypes.inverse import ridge_of
 
 ROUNDS = 20  # of Lloyd's algorithm
 
@@ -130,18 +132,15 @@ def lloyd(points: Array, means: Array, block: Array) -> None:
 @compiled
 def mean_of(points: Array, block: Array, own: int, mean: Array) -> None:
     """The mean of the points of a block, as it is without any."""
-    members = 0
-    for i in range(len(points)):
-        if block[i] == own:
-            members += 1
-    if members == 0:
+    members = np.empty(len(points), np.int64)
+    size = members_of(block, len(points), own, members)
+    if size == 0:
         return
     for j in range(mean.size):
         mean[j] = 0.0
-    for i in range(len(points)):
-        if block[i] == own:
-            for j in range(mean.size):
-                mean[j] += points[i, j] / members
+    for a in range(size):
+        for j in range(mean.size):
+            mean[j] += points[members[a], j] / size
 
 
 @compiled
@@ -156,43 +155,42 @@ def members_of(block: Array, count: int, own: int, members: Array) -> int:
 
 
 @compiled
-def border(Q: Array, members: Array, size: int, k: Array, corner: float, u: Array) -> float:
-    """u = Q k over the members (u, k by slot); gives the Schur complement corner - k'u."""
+def border(Q: Array, members: Array, size: int, near: Array, corner: float, u: Array) -> float:
+    """u = Q near, near the kernel values of the members; gives the Schur complement corner - near'u."""
+    for a in range(size):
+        u[a] = 0.0
+    for b in range(size):  # by rows of the symmetric Q, which vector instructions like
+        row, own = Q[members[b]], near[b]
+        for a in range(size):
+            u[a] += row[a] * own
     total = corner
     for a in range(size):
-        i = members[a]
-        u[i] = 0.0
-        row = Q[i]
-        for b in range(size):
-            u[i] += row[members[b]] * k[members[b]]
-        total -= k[i] * u[i]
+        total -= near[a] * u[a]
     return total
 
 
 @compiled
-def invert_block(code: Code, prototypes: Array, members: Array, size: int, ridge: float, Q: Array) -> float:
-    """Q of a block from nothing; gives log det (K + ridge I) of it."""
-    k, u, total = np.empty(len(prototypes)), np.empty(len(prototypes)), 0.0
+def invert_block(K: Array, members: Array, size: int, ridge: float, Q: Array) -> float:
+    """Q of a block from its gram matrix K, of which the lower triangle is read; gives log det (K + ridge I)."""
+    u, total = np.empty(size), 0.0
     for a in range(size):
-        slot = members[a]
-        x = prototypes[slot]
-        for b in range(a):
-            k[members[b]] = value(code, prototypes[members[b]], x)
-        total += np.log(extend_block(Q, members, a, slot, k, own_value(code, x) + ridge, ridge, u))
+        total += np.log(extend_block(Q, members, a, members[a], K[a], K[a, a], ridge, u))
     return total
 
 
 @compiled
-def extend_block(Q: Array, members: Array, size: int, slot: int, k: Array, corner: float, ridge: float, u: Array) -> float:
-    """Q of a block with one more member, `slot`; gives the Schur complement."""
-    schur = max(border(Q, members, size, k, corner, u), ridge)
+def extend_block(Q: Array, members: Array, size: int, slot: int, near: Array, kxx: float, ridge: float, u: Array) -> float:
+    """Q of a block with one more member, `slot`, behind the others; gives the Schur complement."""
+    own = ridge_of(kxx, ridge, size)
+    schur = max(border(Q, members, size, near, kxx + own, u), own)
+    last = Q[slot]
     for b in range(size):
-        i = members[b]
+        row, along = Q[members[b]], u[b]
         for c in range(size):
-            Q[i, members[c]] += (u[i] * u[members[c]]) / schur
-        Q[i, slot] = -u[i] / schur
-        Q[slot, i] = Q[i, slot]
-    Q[slot, slot] = 1.0 / schur
+            row[c] += (along * u[c]) / schur
+        row[size] = -along / schur
+        last[b] = row[size]
+    last[size] = 1.0 / schur
     return schur
 
 
@@ -201,7 +199,7 @@ def least_loss(Q: Array, members: Array, size: int) -> tuple[int, float]:
     """The member without which a block loses least, the lowest of equals, and that loss: -log Q_ii; (-1, inf) of none."""
     slot, loss = -1, np.inf
     for a in range(size):
-        own = -np.log(Q[members[a], members[a]])
+        own = -np.log(Q[members[a], a])
         if own < loss:
             slot, loss = members[a], own
     return slot, loss

@@ -18,7 +18,7 @@ from algorithms.prototypes.selection_loop import COHERENCE, rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coherence(PrototypeRule):
-    """Features: coordinates of phi(x) along prototypes whose similarity to each other is limited.
+    """Features: coordinates of phi(x) along prototypes with a limited similarity to each other.
 
     >>> learner = Coherence(above=0.5, budget=3, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [1.0], [2.0], [3.0]])

@@ -230,10 +230,10 @@ def exchange(
     first = turning_map.leave(code, prototypes, U, order, count, slot, turns) if U.size else 0
     put(prototypes[slot], x)
     k[slot] = 0.0
-    if Q.size:
-        inverse.replace(Q, count, slot, k, kxx + ridge, ridge, z)
-    if label_Q.size:
-        inverse.replace(label_Q, count, slot, k, kxx + label_ridge, label_ridge, z)
+    if Q.size and not inverse.replace(Q, count, slot, k, kxx, ridge, z):
+        inverse.invert(code, prototypes, count, ridge, Q)
+    if label_Q.size and not inverse.replace(label_Q, count, slot, k, kxx, label_ridge, z):
+        inverse.invert(code, prototypes, count, label_ridge, label_Q)
     if U.size:
         turning_map.enter(U, order, count - 1, slot, k, kxx, z)
     return first

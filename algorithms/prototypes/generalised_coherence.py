@@ -132,7 +132,8 @@ def _loop(work, slots, X, learn, out, basis, code, ridge, min_gain):
         slot, rows = count, counts[key, 2]
         if count == budget:
             inverse.product(Q, count, k, u)
-            schur = max(kxx + ridge - dot(k, u), ridge)
+            own = inverse.ridge_of(kxx, ridge, count)
+            schur = max(kxx + own - dot(k, u), own)
             fill_row(code, reference, rows, x, d)
             slot, gained = best_swap(Q, W, T, rows, u, schur, d)
             if not (gained >= min_gain and gained > 0.0):

@@ -3,7 +3,7 @@
 Source: Schlegel, Pan, Chen, White, "Adapting kernel representations online using submodular maximization", Alg. 1.
 Symbols: b = budget, lambda = ridge, eps_t = min_gain, S = prototypes, g(S) = log det (K_S + lambda I), g = estimate,
 Q = (K_S + lambda I)^-1, k = kernel row of x, u = Q k, s = kappa(x, x) + lambda - k'u, eta = regress_ridge.
-Cost of a row: O(b d + 3 b^2 / 2); of a swap O(b^2) more, with regress = "features" O(b^3 / 6).
+Cost of a row: O(b d + 3 b^2 / 2); of a swap O(b^2) more.
 State: 5/4 b (d + 1) numbers; with regress b targets, with nystrom and features b (b + 1) / 2 more.
 Readings: replacing prototype i by x gains log(Q_ii s + u_i^2), for all i together in O(b^2); the first of equals. A gain
 must be above 0 besides. A relative threshold is a share of g(S), and freezes the set once g > .69 / eps_t (with lambda = 1

@@ -11,7 +11,8 @@ import numpy as np
 
 from algorithms.common import rls
 from algorithms.common.compiled import compiled
-from algorithms.common.linalg import cholesky, distance2, dot, missing, put, solve_lower, solve_lower_transposed
+from algorithms.common.kernels import Code, own_value
+from algorithms.common.linalg import distance2, dot, missing, norm2, put
 from algorithms.common.protocol import Array
 from algorithms.prototypes import inverse
 from algorithms.prototypes.turning_map import turn_rows, turn_vector
@@ -19,6 +20,7 @@ from algorithms.prototypes.turning_map import turn_rows, turn_vector
 FORMS = ("none", "nystrom", "features", "labels")
 NONE, NYSTROM, FEATURES, LABELS = range(4)
 LARGEST_LABEL = 1e100  # beyond, a label is as good as unknown
+LONGEST = 1e10  # of |v|^2 / eta: a longer row counts as one of this length, or rounding would spoil P
 
 
 @compiled
@@ -107,61 +109,103 @@ def carry_whitened(weights: Array, P: Array, ridge: float, first: int, count: in
 
 
 @compiled
-def carry_kernel_row(weights: Array, P: Array, ridge: float, slot: int, count: int, c: Array) -> None:
-    """P and weights after the kernel value of `slot` (or a new one, slot = count) became c'k; O(m^3 / 6), for P^-1 c."""
-    L, y, m, u = np.zeros((count, count)), np.empty(count), np.empty(count), np.empty(count)
+def carry_kernel_row(weights: Array, P: Array, ridge: float, slot: int, count: int, c: Array, u: Array) -> None:
+    """P and weights after the kernel value of `slot` (or a new one, slot = count) became c'k; O(m^2), u is room to work in.
+
+    With S = P^-1 the sum, the border of c'k is m = (S - ridge I) c, so that u = P m = c - ridge P c and its Schur complement
+    is ridge (1 + c'u): nothing large cancels. The coordinate c'k enters as one more, then that of `slot` leaves.
+    """
+    inverse.product(P, count, c, u)
     for i in range(count):
-        y[i] = c[i]
-    if cholesky(P, count, 0.0, 0.0, 1e-14, L) < count:
-        reset(weights, P, ridge)
-        return
-    solve_lower(L, count, y)
-    solve_lower_transposed(L, count, y)
-    for i in range(count):
-        m[i] = y[i] - ridge * c[i]
-    corner = dot(c[:count], m) + ridge
-    wanted = np.zeros(weights.shape[1])
+        u[i] = c[i] - ridge * u[i]
+    schur = ridge * (1.0 + max(dot(c[:count], u[:count]), 0.0))
+    own, out, pivot = np.zeros(weights.shape[1]), np.zeros(count), 1.0
     for t in range(weights.shape[1]):
         for i in range(count):
-            wanted[t] += y[i] * weights[i, t]
+            own[t] += c[i] * weights[i, t]
+        own[t] *= ridge / schur
+        for i in range(count):
+            weights[i, t] -= u[i] * own[t]
+    root, last = np.sqrt(schur), 0.0
+    for i in range(count):
+        u[i] /= root
     if slot < count:
-        m[slot] = 0.0
-        for t in range(weights.shape[1]):
-            along = weights[slot, t] / P[slot, slot]
-            for i in range(count):
-                weights[i, t] -= P[slot, i] * along
-        schur = inverse.replace(P, count, slot, m, corner, ridge, u)
-    else:
-        schur = inverse.append(P, count, m, corner, ridge, u)
+        last = u[slot]
+        pivot = P[slot, slot] + last * last
+        if not pivot > 0.0:
+            reset(weights, P, ridge)
+            return
+        for i in range(count):
+            out[i] = (P[slot, i] + last * u[i]) / np.sqrt(pivot)
+    last /= np.sqrt(pivot)
+    for t in range(weights.shape[1] if slot < count else 0):
+        along = weights[slot, t] / np.sqrt(pivot)
+        for i in range(count):
+            weights[i, t] -= out[i] * along
+        own[t] += last / root * along
+    for i in range(count):
+        row = P[i]
+        for j in range(count):
+            row[j] += u[i] * u[j] - out[i] * out[j]
+    for i in range(count):
+        P[slot, i] = (out[i] * last - u[i]) / root
+        P[i, slot] = P[slot, i]
+    P[slot, slot] = (1.0 - last * last) / schur
     for t in range(weights.shape[1]):
-        for i in range(count):
-            wanted[t] -= m[i] * weights[i, t]
-        own = wanted[t] / schur
-        for i in range(count):
-            weights[i, t] += P[slot, i] * schur * own
-        weights[slot, t] = own
+        weights[slot, t] = own[t]
     _check(weights, P, ridge)
 
 
 @compiled
-def follow_swap(form, weights, P, ridge, resets, slot, first, count, turns, kept, c):
+def follow_swap(form, weights, P, ridge, resets, slot, first, count, turns, kept, c, u):
     """After another sample took over `slot`: NYSTROM by the turns of the map, FEATURES by c, both anew if it `resets`."""
     if form != NONE and resets:
         reset(weights, P, ridge)
     elif form == NYSTROM:
         carry_whitened(weights, P, ridge, first, count, turns, kept)
     elif form == FEATURES:
-        carry_kernel_row(weights, P, ridge, slot, count, c)
+        carry_kernel_row(weights, P, ridge, slot, count, c, u)
 
 
 @compiled
-def learn(form, weights, P, z, k, count, y, ridge, v, c, u, gain, along):
+def longest(form: int, code: Code, prototypes: Array, count: int) -> float:
+    """Most |v|^2 of a row of the size of the prototypes; 0 for the forms without P."""
+    if form in (NONE, LABELS):
+        return 0.0
+    most, total = 1.0, float(count)
+    if code[0] == 2.0 or code[0] == 3.0:  # the others have kappa(x, x) = 1
+        most, total = 0.0, 0.0
+        for i in range(count):
+            own = own_value(code, prototypes[i])
+            most, total = max(most, own), total + own
+    return most if form == NYSTROM else most * total
+
+
+@compiled
+def outgrow(form, code, prototypes, count, before, weights, P, ridge):
+    """After a change of the set: where `longest` doubled, beyond what P can bear, learning begins again.
+
+    Rows count less as `longest` grows, so that the earlier and smaller ones would outweigh all later ones.
+    """
+    now = longest(form, code, prototypes, count)
+    if now > LONGEST * ridge and now > 2.0 * before:
+        reset(weights, P, ridge)
+
+
+@compiled
+def learn(form, code, prototypes, weights, P, z, k, count, y, ridge, v, c, u, gain, along):
     """A step of recursive least squares on z or k, by the set as it is now; v, c, u, gain (budget,), along are scratch."""
     for i in range(v.size):
         v[i] = 0.0
     put(v, z[:count] if form == NYSTROM else k[:count])
     predict(form, weights, z, k, count, y, along)
-    rls.learn(weights, np.zeros(y.size), P, v, y, along.copy(), c, u, gain, along, 1.0, 1.0 / ridge)
+    error, length2 = y - along, max(norm2(v), longest(form, code, prototypes, count))
+    if length2 > LONGEST * ridge:
+        share = np.sqrt(LONGEST * ridge / length2)
+        for i in range(v.size):
+            v[i] *= share
+        error *= share
+    rls.learn(weights, along, P, v, error, np.zeros(y.size), c, u, gain, along.copy(), 1.0, 1.0 / ridge)
 
 
 @compiled

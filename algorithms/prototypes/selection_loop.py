@@ -58,27 +58,29 @@ def rows(work, slots, X, Y, learn, out, basis, code, rule, ridge, limit, relativ
                 if count < budget and (rule == GREEDY or coherence(code, prototypes, count, k, kxx) <= limit):
                     slot = count
                     if rule == GREEDY:
-                        gained = np.log(inverse.append(Q, count, k, kxx + ridge, ridge, u))
+                        gained = np.log(inverse.append(Q, count, k, kxx, ridge, u))
                 elif count == budget and rule == GREEDY and not stopped(arrival, count, seen[key], stop_after):
                     inverse.product(Q, count, k, u)
-                    schur = max(kxx + ridge - dot(k[:count], u[:count]), ridge)
+                    own = inverse.ridge_of(kxx, ridge, count)
+                    schur = max(kxx + own - dot(k[:count], u[:count]), own)
                     slot, gained = best_swap(Q, count, u, schur)
                     least = limit * abs(estimates[key]) if relative else limit
                     if not (gained >= least and gained > 0.0):
                         slot = -1
 
+        reach = regression.longest(form, code, prototypes, count) if slot >= 0 else 0.0
         if slot == count:
             out.admitted[n] = 1
             estimates[key] += gained
             if form == FEATURES and count:
                 turning_map.coefficients(U, order, count, z, c)
-                regression.carry_kernel_row(weights, P, eta, slot, count, c)
+                regression.carry_kernel_row(weights, P, eta, slot, count, c, u)
             put(prototypes[slot], x)
             arrival[slot] = seen[key]
             turning_map.append(U, order, count, slot, kxx, z)
             if form == LABELS:
                 put(labels[slot], y)
-                inverse.append(label_Q, count, k, kxx + eta, eta, u)
+                inverse.append(label_Q, count, k, kxx, eta, u)
                 regression.label_weights(label_Q, labels, count + 1, weights)
             k[count] = kxx
             count += 1
@@ -105,7 +107,7 @@ def rows(work, slots, X, Y, learn, out, basis, code, rule, ridge, limit, relativ
                 put(labels[slot], y)
                 regression.label_weights(label_Q, labels, count, weights)
             else:
-                regression.follow_swap(form, weights, P, eta, resets, slot, first, count, turns, kept, c)
+                regression.follow_swap(form, weights, P, eta, resets, slot, first, count, turns, kept, c, u)
             if basis.moved.size:
                 basis.moved[n] = 1
                 turning_map.change_of_basis(basis.transfer[n], first, count, turns, kept)
@@ -119,8 +121,10 @@ def rows(work, slots, X, Y, learn, out, basis, code, rule, ridge, limit, relativ
                 counts[key, field] = left + 1
 
         # Regression learns by the set as it is now.
+        if slot >= 0:
+            regression.outgrow(form, code, prototypes, count, reach, weights, P, eta)
         if teaches and form != LABELS:
-            regression.learn(form, weights, P, z, k, count, y, eta, v, c, u, gain, along)
+            regression.learn(form, code, prototypes, weights, P, z, k, count, y, eta, v, c, u, gain, along)
 
 
 @compiled

@@ -35,7 +35,7 @@ class FogdState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fogd(Learner):
-    """Classification, or with loss = "squared" regression, on waves along random directions, the same for everybody.
+    """Classification, or with loss = "squared" regression, on waves along random directions, the same for all keys.
 
     >>> learner = Fogd(features=50, kernel=Kernel(bandwidth=1.0))
     >>> X, Y = [[0.0], [3.0], [0.1], [3.1]], [[1.0], [-1.0], [1.0], [-1.0]]

@@ -40,7 +40,7 @@ class NogdState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nogd(Learner):
-    """Classification, or with loss = "squared" regression, on features that the first rows fix for good.
+    """Classification, or with loss = "squared" regression, on features that are fixed after the first rows.
 
     >>> learner = Nogd(budget=2, rank=2, kernel=Kernel(bandwidth=1.0))
     >>> X, Y = [[0.0], [3.0], [0.1], [3.1]], [[1.0], [-1.0], [1.0], [-1.0]]

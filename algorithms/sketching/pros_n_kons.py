@@ -70,7 +70,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProsNKons(Learner):
-    """Classification, or with loss = "squared" regression, by Newton steps that start anew whenever the map grows.
+    """Classification, or with loss = "squared" regression, by Newton steps that restart whenever the map grows.
 
     >>> learner = ProsNKons(kernel=Kernel(bandwidth=1.0))
     >>> X, Y = [[0.0], [3.0], [0.1], [3.1]] * 20, [[1.0], [-1.0]] * 40

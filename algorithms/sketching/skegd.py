@@ -14,6 +14,11 @@ augmented: the sketch is by [S_p, S_m], exact in the landmarks, and the pseudoin
 rank k. At most `rows` rows stay in the sketch, then the oldest update row leaves. projected: a new map gets the old
 function's projection in the RKHS, w = (Q'KQ)^+ Q'K alpha; (5) goes by one example alone. mixed: steps of
 .01, .1, .5, 1 and passive-aggressive side by side on one map, weighted by exp(-discounted hinge loss); stage one has step 1.
+Scores have no fixed bound: Theorem 2 assumes |f_t(x_t)| <= C_f, and no step of Algorithm 1 enforces it. |f(x)| is at most
+|phi(x)| |w| of the largest expert. One row on one map raises an expert's |w|^2 by at most 2 eta + eta^2 |phi|^2, the
+passive-aggressive one's by min(20, 1 / |phi|^2), and only where the expert's y f < 1; so |w| grows at most like the root of
+the number of such rows. A new map (projected) does not raise the norm of a function in the RKHS. ridge > 0 keeps |w| of the
+gradient experts below max(|w_T0|, max |phi| / ridge) on one map; the passive-aggressive expert does not decay.
 A map that cannot be computed (kernel values out of range) is not taken: the old one stays, of the buffer the oldest leaves.
 """
 
@@ -89,9 +94,11 @@ class Fields(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skegd(Learner):
-    """Classification on few features of the kernel, whose map follows the stream; the prediction is a score per target.
+    """Classification on few features of the kernel, with a map that follows the stream; the prediction is a score per
+    target.
 
-    Features are phi(x) = Q' kappa(landmarks, x), NaN until the buffer is full.
+    Features are phi(x) = Q' kappa(landmarks, x), NaN until the buffer is full. A score is a margin without a fixed
+    bound; it can pass 10 where the labels have no noise. The module's documentation says how fast it can grow.
 
     >>> learner = Skegd(budget=4, landmarks=2, rank=2, kernel=Kernel(bandwidth=1.0))
     >>> X = [[0.0], [3.0], [0.1], [3.1]] * 5
@@ -180,6 +187,10 @@ class Skegd(Learner):
         s_p, s_m, rank = self.sizes
         sizes = {"support": self.budget, "weights": self.budget, "sketch_pp": s_p, "sketch_pm": s_p}
         return sizes.get(field, rank if field in ("w", "experts") else s_m)
+
+    def rooms(self, state: SkegdState, extra: int) -> dict[str, int]:
+        """Without a limit, the first map lets the whole buffer enter the sketch at once."""
+        return Learner.rooms(self, state, extra + (0 if self.most_rows else self.budget))
 
     def init(self, *, dim: int, targets: int, seed: int) -> SkegdState:
         (s_p, s_m, rank), experts = self.sizes, len(self.rates)

@@ -24,7 +24,7 @@ from algorithms.spectral.family import SpectralFilter, check_head, check_map
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sispeed(SpectralFilter):
-    """SPEED whose map follows novel rows only; the dictionary is kept on a budget.
+    """SPEED with a map that follows novel rows only; the dictionary is kept on a budget.
 
     >>> learner = Sispeed(rank=2, seed_size=3, novelty=0.5)
     >>> X = [[0.0], [0.1], [2.0], [2.1], [1.0]]

@@ -17,7 +17,7 @@ from algorithms.spectral.family import SpectralFilter, check_head
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparseSpeed(SpectralFilter):
-    """SPEED whose map is made from those of the first `map_size` rows that are novel.
+    """SPEED with a map made from the novel rows among the first `map_size`.
 
     >>> learner = SparseSpeed(rank=2, map_size=4, novelty=0.5)
     >>> X = [[0.0], [0.1], [2.0], [2.1], [1.0]]

@@ -19,7 +19,7 @@ from algorithms.spectral.family import SpectralFilter, check_head
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed(SpectralFilter):
-    """Linear filtering on the leading eigenfunctions of a kernel, whose map the first `map_size` rows fix for good.
+    """Linear filtering on the leading eigenfunctions of a kernel, with a map that is fixed after the first `map_size` rows.
 
     >>> learner = Speed(rank=2, map_size=4, step_size=0.5)
     >>> X = [[0.0], [1.0], [2.0], [3.0], [1.0], [1.0]]

@@ -198,10 +198,29 @@ class Okfeb(Learner):
         _loop(tuple(work), slots, X, learn, out, basis, self.kernel.code, self.rules)
 
 
+class Work(NamedTuple):
+    """Arrays of a workspace by name, each with a leading slot axis."""
+
+    support: Array
+    factor: Array
+    age: Array
+    recent: Array
+    far: Array
+    curvature: Array
+    seed: Array
+    seen: Array
+    counts: Array
+    solver: Array
+    rotation: Array
+    inner: Array
+    root: Array
+
+
 @compiled
 def _derive(work, slots, code, ridge):
-    supports, factors, counts = work[0], work[1], work[8]
-    solvers, rotations, inners = work[9:12]
+    at = Work(*work)
+    supports, factors, counts = at.support, at.factor, at.counts
+    solvers, rotations, inners = at.solver, at.rotation, at.inner
     room, rank = factors.shape[1], factors.shape[2]
     gram, image = np.empty((room, room)), np.empty((room, rank))
     for key in slots:
@@ -213,8 +232,7 @@ def _derive(work, slots, code, ridge):
 
 @compiled
 def _loop(work, slots, X, learn, out, basis, code, rules):
-    supports, factors, ages, recents, fars, curvature, seeds, seen, counts = work[:9]
-    solvers, rotations, inners, roots = work[9:]
+    supports, factors, ages, recents, fars, curvature, seeds, seen, counts, solvers, rotations, inners, roots = work
     room, rank = factors.shape[1], factors.shape[2]
     gram, image, whose = np.empty((room, room)), np.empty((room, rank)), -1  # K and K A of `whose`: no key keeps its own
     k, b, q = np.empty(room), np.empty(rank), np.empty(rank)

@@ -1,6 +1,7 @@
-"""`version`, `sbom` and `dashboards`."""
+"""`version` and `dashboards`."""
 
 import platform
+import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
@@ -10,12 +11,12 @@ import typer
 from streamjobs import __version__
 from streamjobs.commands.console import AsJson, say, show
 
+DASHBOARDS = Path(__file__).parent / "dashboards"
 LIBRARIES = ("numpy", "scipy", "numba", "faust-streaming", "aiokafka", "rocksdict", "confluent-kafka", "msgspec", "pydantic")
 
 
 def add_to(app: typer.Typer) -> None:
     app.command("version")(version_command)
-    app.command("sbom")(sbom)
     group = typer.Typer(help="Dashboards for Grafana.", no_args_is_help=True)
     group.callback()(_group)
     group.command("write")(write_dashboards)
@@ -36,26 +37,6 @@ def version_command(as_json: AsJson = False) -> None:
         say("\n".join(f"{name:<16} {number}" for name, number in versions.items()))
 
 
-def sbom(
-    kafka: Annotated[
-        bool,
-        typer.Option("--kafka", help="Include the development broker's jars, if they are downloaded."),
-    ] = False,
-) -> None:
-    """Print a software bill of materials (CycloneDX 1.6 JSON): packages, versions, licences, dependencies.
-
-    Uses no network.
-    """
-    from streamjobs.commands.sbom import document
-    from streamjobs.errors import SetupError
-    from streamjobs.kafka.devbroker.jars import home
-
-    jars = sorted((home() / "libs").glob("*.jar")) if kafka else []
-    if kafka and not jars:
-        raise SetupError(f"sbom: no jars in {home() / 'libs'}; 'streamjobs broker start' downloads them.")
-    show(document("streamjobs", jars))
-
-
 def _group() -> None:
     pass  # without it, a group of one command would be that command
 
@@ -70,13 +51,8 @@ def write_dashboards(
     from streamjobs.errors import SetupError
 
     try:
-        from streamjobs.dashboards.writing import write
-    except ImportError:
-        raise SetupError(
-            "dashboards: they need the package grafana-foundation-sdk: pip install 'streamjobs[grafana]'."
-        ) from None
-    try:
-        files = write(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        for source in sorted(DASHBOARDS.glob("*.json")):
+            say(str(shutil.copyfile(source, folder / source.name)))
     except OSError as error:
         raise SetupError(f"dashboards: {error.filename or folder}: cannot be written ({error.strerror}).") from None
-    say("\n".join(map(str, files)))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from streamjobs.replay.first_rows import FirstRows
     from streamjobs.settings.sections import Settings
 
+MOST_STATES, MOST_STATE_BYTES = 100_000, 256 << 20  # of the changelog that `--online` reads
 SELDOM = 60.0  # seconds between checkpoints that `size` compares a shorter time with
 SAMPLED = 10_000  # most records of a sample that are decoded
 SHOWN, MOST_COLUMNS = 3, 24  # of the rows that a sample gives
@@ -60,10 +61,10 @@ def check(
 ) -> None:
     """Check a job file, list all mistakes at once, and predict the size of its states.
 
-    Ends with code 1 where no record of --sample can be used.
+    Ends with code 1 if no record of --sample can be used.
     """
     from algorithms.common.cache_folder import cache_root
-    from streamjobs.errors import NothingLearned, SetupError
+    from streamjobs.errors import NothingLearned
     from streamjobs.job_files import job_of
     from streamjobs.kafka.certificates import check_authority
     from streamjobs.kafka.secrets import exposed, unreadable
@@ -80,17 +81,11 @@ def check(
         result["sample"] = _sampled(job, sample, key, time_column, how_of(separator, decimal, key_from, key_is, start))
         if job.settings.window is not None and job.settings.source.time is None and time_column is None:
             advice.append(
-                f"{sample}: [source] time is not set, so its rows stand 1 ms apart here, and windows of them mean nothing; "
-                "name the column with their times with --time."
+                f"{sample}: [source] time is not set, so its rows are read as 1 ms apart, and windows of them have "
+                "no meaning; name the column with their times with --time."
             )
     if online:
-        from streamjobs.kafka.preflight import expiring_certificates, obstacles, unsent_outputs
-
-        problems = obstacles(job.settings, job)
-        if problems:
-            raise SetupError("\n".join(problems))
-        result["advice"] += [*expiring_certificates(job.settings.broker), *unsent_outputs(job.settings, job)]
-        result["online"] = "the broker answers; every topic is there and fits; every right is granted"
+        result |= _online(job, advice)
     if compile_now:
         compile_loops(job)
         result["compiled"] = str(cache_root())
@@ -103,6 +98,26 @@ def check(
             f"{sample}: all {result['sample']['records']:,} records would be dead letters. "
             f"The first: {result['sample']['first_error']}"
         )
+
+
+def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
+    """What the broker says. Raises SetupError with a sentence for each obstacle, ForeignStateError for another job's states.
+
+    Reads the oldest records of the changelog: the state of a key that is set aside stays where it is, others are renewed.
+    """
+    from streamjobs.errors import SetupError
+    from streamjobs.kafka.preflight import expiring_certificates, obstacles, unsent_outputs
+    from streamjobs.maintenance.readable import first_records, sentence, unreadable
+    from streamjobs.maintenance.scan import changelog_records
+
+    problems = obstacles(job.settings, job)
+    if problems:
+        raise SetupError("\n".join(problems))
+    found, read = unreadable(job, first_records(changelog_records(job.settings), MOST_STATES, MOST_STATE_BYTES))
+    advice += [*expiring_certificates(job.settings.broker), *unsent_outputs(job.settings, job)]
+    advice += [sentence(found)] if found else []
+    online = "the broker answers; every topic exists and fits; every right is granted"
+    return {"online": online, "states_read": read, "keys_unreadable": len(found)}
 
 
 def _predicted(job: "Job", keys: int) -> dict[str, Any]:
@@ -134,9 +149,13 @@ def _reference(job: "Job") -> str | None:
         return None
     if job.population_reference is not None:
         assert job.settings.population is not None
-        return f"rows like those just before them, as {job.settings.population.file} knows"
-    of_whom = f"new keys have that of {start}" if drift.reference_from == "start_from" else f"{drift.reference} of each key"
-    return of_whom + (f", anew after an alarm of {drift.relearn_after}" if drift.relearn_after else "")
+        return f"rows like the rows just before them, as learned in {job.settings.population.file}"
+    of_whom = (
+        f"new keys have the reference of {start}"
+        if drift.reference_from == "start_from"
+        else f"{drift.reference} of each key"
+    )
+    return of_whom + (f"; restarts when an alarm has lasted {drift.relearn_after}" if drift.relearn_after else "")
 
 
 def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "How") -> dict[str, Any]:
@@ -213,7 +232,7 @@ def _print_result(result: dict[str, Any], keys: int) -> None:
             f"{sample['labelled']:,} labelled, {sum(sample['dead_letters'].values()):,} dead letters"
         )
         if sample["time_unit"]:
-            say(f"             times are in {UNIT_NAMES[sample['time_unit']]}, as the first one tells")
+            say(f"             times are in {UNIT_NAMES[sample['time_unit']]}, as the first time shows")
         if sample["first_error"]:
             counts = ", ".join(f"{reason} {count}" for reason, count in sample["dead_letters"].items())
             say(f"             {counts}; the first: {sample['first_error']}")
@@ -223,6 +242,8 @@ def _print_result(result: dict[str, Any], keys: int) -> None:
         say(f"             rows for the learner: {sample['rows']:,}")
     if "online" in result:
         say(f"  online     {result['online']}")
+        what = f"{result['keys_unreadable']:,} keys cannot be read" if result["keys_unreadable"] else "all can be read"
+        say(f"  states     the oldest {result['states_read']:,} records of the changelog, 256 MB at most: {what}")
     if "compiled" in result:
         say(f"  compiled   the job's loops are in {result['compiled']}")
     if "sample" in result and result["sample"]["first_rows"] is not None and result["sample"]["first_rows"]["rows"]:
@@ -277,7 +298,7 @@ def size(
     table((*columns, "recovery"), rows)
     say("memory and disk: of each worker; changelog: written a day; recovery: of a worker that lost its disk")
     room = readable(state.cache)
-    say(f"workers: at {100 * BUSY:.0f} % of a core each; live: keys whose states fit in [state] cache, {room}")
+    say(f"workers: at {100 * BUSY:.0f} % of a core each; live: keys with a state in [state] cache, {room}")
     say(
         f"measured here: {measured.live:.1f} us a record of a live key, {measured.miss:.1f} us more where its state is read "
         f"and written, fixed loop {measured.fixed_loop:.2f} s"
@@ -293,15 +314,11 @@ def size(
 
 
 def schema(
-    job_file: Annotated[
-        Path | None, typer.Argument(metavar="[JOB]", help="With --outputs: the job file whose outputs are meant.")
-    ] = None,
-    outputs: Annotated[
-        bool, typer.Option("--outputs", help="Print the schemas of the job's output topics, as they are for this job.")
-    ] = False,
+    job_file: Annotated[Path | None, typer.Argument(metavar="[JOB]", help="With --outputs: the job file.")] = None,
+    outputs: Annotated[bool, typer.Option("--outputs", help="Print the schemas of this job's output topics.")] = False,
     form: Annotated[
-        Literal["json", "asyncapi", "avro"],
-        typer.Option("--format", help="Of --outputs: JSON Schema 2020-12, an AsyncAPI 3.0 document, or Avro schemas."),
+        Literal["json", "avro"],
+        typer.Option("--format", help="Format of --outputs: JSON Schema 2020-12, or Avro schemas."),
     ] = "json",
 ) -> None:
     """Print the JSON Schema of job files, for editors: the meaning, type and range of every setting.
@@ -318,13 +335,13 @@ def schema(
         show(json_schema())
         return
     if job_file is None:
-        raise ConfigError("schema --outputs needs the job file whose outputs are meant: streamjobs schema JOB --outputs.")
+        raise ConfigError("schema --outputs needs the job file: streamjobs schema JOB --outputs.")
     from streamjobs.job_files import job_of
-    from streamjobs.outputs import asyncapi, avro
+    from streamjobs.outputs import avro
     from streamjobs.outputs import schema as of_outputs
 
-    made = {"json": of_outputs.document, "asyncapi": asyncapi.document, "avro": avro.schemas}[form](job_of(job_file))
-    show(made)
+    job = job_of(job_file)
+    show(avro.schemas(job) if form == "avro" else of_outputs.document(job))
 
 
 def config_show(job_file: JobFile, as_json: AsJson = False) -> None:

@@ -5,15 +5,21 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from streamjobs.settings.types import shortened
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 WIDTH_ELSEWHERE = 10_000  # columns, if standard output is not a terminal: rows stay whole
+MOST_CELL = 200  # characters of a text in a table
 PROGRESS_EVERY = 5.0  # seconds between two lines
 
 T = TypeVar("T")
@@ -83,6 +89,22 @@ def write_private(path: Path, pieces: Iterable[bytes], option: str) -> int:
     return size
 
 
+def draw(figure: "Callable[[], Figure]", path: Path, option: str) -> bool:
+    """Write a picture. Without matplotlib, a note says so and the result is False.
+
+    option: the one that named the file. Raises ConfigError if it cannot be written.
+    """
+    from streamjobs.errors import SetupError
+    from streamjobs.notebook.pictures import save
+
+    try:
+        save(figure(), path, option)
+    except SetupError as error:
+        note(f"note: {path} was not drawn: {error}")
+        return False
+    return True
+
+
 def compile_loops(job: Any) -> None:
     """Compile a job's loops, with a note if that takes a while (on the first run on a machine)."""
     import threading
@@ -122,7 +144,7 @@ def cell(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return str(value)
+        return shortened(str(value), MOST_CELL)
     if isinstance(value, int):
         return f"{value:,}"
     if not math.isfinite(value):

@@ -18,13 +18,13 @@ def demo(
         typer.Option(
             min=1,
             max=100_000,
-            help="So many people at once, in real time, on a real Kafka.",
+            help="Number of people at once, in real time, on a real Kafka.",
         ),
     ] = None,
     browser: Annotated[
         bool,
         typer.Option(
-            "--browser/--no-browser", help="Open the worker's live page, where a browser and a terminal are there."
+            "--browser/--no-browser", help="Open the worker's live page, if a browser and a terminal are available."
         ),
     ] = True,
     seconds: Annotated[
@@ -40,7 +40,7 @@ def demo(
         typer.Option(
             metavar="URL",
             help="Only send the recordings, in real time and again and again, to this broker, such as "
-            "kafka://localhost:9092; a worker of yours runs the demo's job.",
+            "kafka://localhost:9092; run the demo's job with a worker of your own.",
         ),
     ] = None,
 ) -> None:

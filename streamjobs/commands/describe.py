@@ -26,7 +26,8 @@ def describe(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a learner does, its settings with ranges and defaults, the size of a key's state, its cost and source."""
+    """Describe a learner: what it does, its settings with ranges and defaults, the size of a key's state, its cost
+    and source."""
     from streamjobs import learner_reference as reference
     from streamjobs.own_learners import load_own_learners
 
@@ -44,6 +45,7 @@ def describe(
 
 def facts_of(name: str, dim: int, targets: int, table: dict[str, Any]) -> dict[str, Any]:
     """Everything about one learner, as `--json` prints it; the size is None while needed settings are missing."""
+    from algorithms import LEARNERS
     from algorithms.drift.report import watches_columns
     from streamjobs import learner_reference as reference
 
@@ -52,7 +54,7 @@ def facts_of(name: str, dim: int, targets: int, table: dict[str, Any]) -> dict[s
     length = 1 if of_drift and not watches_columns(learner) else dim
     return {
         "name": name,
-        "family": reference.family(name),
+        "family": LEARNERS.family(name),
         "meaning": reference.meaning(name),
         **reference.sections(name),
         "settings": [setting._asdict() for setting in reference.settings(name)],

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamjobs.commands.console import AsJson, JobFile, moment, note, say, show, table
+from streamjobs.settings.types import shortened
 
 if TYPE_CHECKING:
     from streamjobs.maintenance.letters import Letter
@@ -103,7 +104,7 @@ def show_command(
 ) -> None:
     """Show a dead letter: its reason, and the record's headers and the start of its value."""
     from streamjobs.job_files import job_of
-    from streamjobs.maintenance.copies import printable
+    from streamjobs.maintenance.copies import printable, short_key
     from streamjobs.maintenance.letters import original_headers
     from streamjobs.maintenance.redrive import read_letters
 
@@ -122,14 +123,14 @@ def show_command(
         return
     source = letter.source
     say(
-        f"{letter.name}: {letter.reason} at stage {letter.stage}, attempt {letter.attempt}, "
-        f"found by streamjobs {letter.version}"
+        f"{letter.name}: {letter.reason} at stage {letter.stage}, attempt {letter.attempt}, detected by streamjobs "
+        f"{letter.version}"
     )
-    say(f"  why      {printable(letter.message.encode())}")
+    say(f"  why      {shortened(printable(letter.message.encode()), MOST_VALUE)}")
     say(f"  record   {source[0]}[{source[1]}] offset {source[2]}, {moment(letter.record.timestamp)}")
-    say(f"  key      {about['key'] if letter.key is not None else 'none'}")
+    say(f"  key      {'none' if letter.key is None else short_key(letter.key)}")
     for name, text in headers:
-        say(f"  header   {printable(name.encode())}: {text}")
+        say(f"  header   {short_key(name.encode())}: {shortened(text, MOST_VALUE)}")
     cut = f", its first {MOST_VALUE:,}" if value is not None and len(value) > MOST_VALUE else ""
     say("  value    none" if value is None else f"  value    {len(value):,} bytes{cut}\n{about['value']}")
 
@@ -154,7 +155,7 @@ def redrive(
         list[str] | None, typer.Option("--offset", help="Send the dead letter at PARTITION:OFFSET; may be repeated.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Send all dead letters.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Also send what was sent back before.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also send dead letters that were sent back before.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent; send nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:

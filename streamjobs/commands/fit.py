@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, note, say, show
+from streamjobs.commands.console import AsJson, JobFile, draw, note, say, show
 from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, Separator, how_of
 from streamjobs.settings.types import readable
 
@@ -40,21 +40,22 @@ def fit(
     recording: Annotated[
         str | None,
         typer.Option(
-            help="Column that tells a person's recordings apart; absent: named recording, session or segment, or the file."
+            help="Column that identifies a person's recordings; absent: named recording, session or segment, or the file."
         ),
     ] = None,
     pause: Annotated[
         str | None,
         typer.Option(help="Without such a column: a pause longer than this (10s) or a new label ends a recording."),
     ] = None,
-    folds: Annotated[int | None, typer.Option(min=1, help="People to leave out in turn; absent: all.")] = None,
+    folds: Annotated[int | None, typer.Option(min=1, help="Number of people to leave out in turn; absent: all.")] = None,
     shuffles: Annotated[
         int, typer.Option(min=1, help="Number of random orders of each person's recordings in the report.")
     ] = 3,
     label_delay: Annotated[str, typer.Option(help="How late labels arrive in the report (duration).")] = "20s",
     no_report: Annotated[bool, typer.Option("--no-report", help="Only learn; write no report.")] = False,
     picture: Annotated[
-        Path | None, typer.Option(help="File to write the report's picture to; absent: the population's name plus .svg.")
+        Path | None,
+        typer.Option(help="File to draw the report to, .svg or .png; absent: the population's name plus .svg."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: AsJson = False,
@@ -65,7 +66,10 @@ def fit(
     labels arrive late, and compares with simpler methods.
     """
     from streamjobs.fit.fitting import Asked, fit_job
+    from streamjobs.notebook.pictures import check_name
 
+    if picture is not None:
+        check_name("--picture", picture)
     asked = Asked(
         job=job_file,
         sources=sources,
@@ -84,10 +88,25 @@ def fit(
     )
     started = time.monotonic()
     fitted = fit_job(asked, note if as_json else say, lambda doubt: note(f"note: {doubt}"))
+    if fitted.picture is not None and not _drawn(fitted, fitted.picture):
+        fitted = fitted._replace(picture=None)
     if as_json:
         show(_table(fitted, time.monotonic() - started))
     else:
         _print_result(fitted, job_file, time.monotonic() - started)
+
+
+def _drawn(fitted: "Fitted", path: Path) -> bool:
+    """Draw the report's picture; False where it cannot be drawn without matplotlib."""
+    from streamjobs.fit.evaluation import BIN, confusion
+    from streamjobs.fit.report import curves_of
+    from streamjobs.notebook.pictures import fit_report
+
+    assert fitted.evaluated is not None
+    runs, ways = fitted.evaluated.runs, fitted.evaluated.ways
+    names, best = fitted.read.data.names, ways[0].name
+    counts, title = confusion(runs, best, len(names)), "New people: each one left out in turn"
+    return draw(lambda: fit_report(title, names, counts, best, curves_of(runs, ways), BIN), path, "--picture")
 
 
 def _print_result(fitted: "Fitted", job_file: Path, seconds: float) -> None:

@@ -33,26 +33,26 @@ def init(
     records: Annotated[int, typer.Option(min=1, help="With --from-topic: most records to read.")] = 2000,
     seconds: Annotated[float, typer.Option(min=0, help="With --from-topic: most seconds to wait for them.")] = 5.0,
     preset: Annotated[
-        str | None, typer.Option(help="Without data: the tool that records will be of, such as sensorlogger_live.")
+        str | None, typer.Option(help="Without data: the tool that will write the records, such as sensorlogger_live.")
     ] = None,
     topic: Annotated[str | None, typer.Option(help="The input topic; absent: imu, or that of --from-topic.")] = None,
-    key: Annotated[str | None, typer.Option(help="Column that says whose a row is.")] = None,
+    key: Annotated[str | None, typer.Option(help="Column with the key (a person, a device).")] = None,
     label: Annotated[str | None, typer.Option(help="Column with the label; '' for none.")] = None,
     time_zone: Annotated[
-        str | None, typer.Option("--time-zone", help="Zone of times that name none, such as UTC or Europe/Berlin.")
+        str | None, typer.Option("--time-zone", help="Zone of times without a zone, such as UTC or Europe/Berlin.")
     ] = None,
     missing: Annotated[
         str | None,
         typer.Option(help="What to do where a number is missing: dlq, skip, hold or mean; absent: skip."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take the proposals.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; use the proposals.")] = False,
     separator: Separator = None,
     decimal: Decimal = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Write a commented job file for your own data, with the reason beside each guess.
+    """Write a commented job file for your own data, with a reason for each guess.
 
-    At a terminal it asks where it is unsure. What cannot be told is a line marked 'choose', with the candidates.
+    At a terminal it asks where it is unsure. Lines that it cannot guess are marked 'choose', with the candidates.
     """
     from streamjobs.commands.recordings import questions
     from streamjobs.errors import ConfigError
@@ -65,7 +65,7 @@ def init(
     if sample is not None and from_topic is not None:
         raise ConfigError("--sample and --from-topic both name the data; give one of them.")
     if preset is not None and (sample is not None or from_topic is not None):
-        raise ConfigError("--preset is for a job without data: --sample and --from-topic tell the tool themselves.")
+        raise ConfigError("--preset is for a job without data: with --sample or --from-topic, init recognises the tool.")
     asks = not yes and questions.at_a_terminal()
     written = Written(topic or from_topic or "imu", broker or BROKER, "json", time_zone, missing)
     guessed, chosen = None, Chosen(key=key, label=label)
@@ -125,7 +125,7 @@ def _topic(topic: str, url: str | None, records: int, seconds: float) -> _Topic:
 
 
 def _completed(written: Written, guessed: "Guess", asks: bool) -> Written:
-    """With what is asked, or proposed, beside the columns."""
+    """With what is asked, or proposed, next to the columns."""
     from streamjobs.commands.recordings import questions
 
     zone, missing = written.time_zone, written.missing

@@ -80,8 +80,8 @@ def replay(
 ) -> None:
     """Run recorded samples through a job without Kafka; outputs equal a worker's bit for bit.
 
-    In the progress lines, LS error and error rate are means since the previous line. Ends with code 1 where records came
-    and nothing was learned.
+    In the progress lines, LS error and error rate are means since the previous line. Ends with code 1 if there were
+    records, but nothing was learned.
     """
     from streamjobs.errors import ConfigError, NothingLearned
     from streamjobs.job_files import job_of
@@ -94,7 +94,7 @@ def replay(
 
     if export is not None and not pool:
         raise ConfigError("--export needs --pool: without it, every key has its own model.")
-    job = _in_time_unit(job_of(job_file), source)
+    job = as_workers_have_it(job_of(job_file), source)
     if pool and job.population is not None:
         raise ConfigError(
             f"{job_file}: --pool learns a start for new keys, but this job has one in [population]; use 'streamjobs fit'."
@@ -141,14 +141,15 @@ def replay(
         raise NothingLearned(nothing)
 
 
-def _in_time_unit(job: "Job", source: str) -> "Job":
-    """With the unit of times that workers have decided for the input topic; else the first record decides."""
-    from streamjobs.kafka.preflight import kept_time_unit
+def as_workers_have_it(job: "Job", source: str) -> "Job":
+    """With the input topic's life, and the unit of times that workers have decided; else the first record decides that."""
+    from streamjobs.kafka.preflight import kept_life, kept_time_unit
     from streamjobs.settings.time_units import AUTO
 
-    if job.settings.source.time_unit != AUTO or source not in ("topic", f"topic:{job.settings.source.topic}"):
+    if source not in ("topic", f"topic:{job.settings.source.topic}"):
         return job
-    unit = kept_time_unit(job.settings)
+    unit = kept_time_unit(job.settings) if job.settings.source.time_unit == AUTO else ""
+    job = job.in_life(kept_life(job.settings))
     return job.in_time_unit(unit) if unit else job
 
 
@@ -195,12 +196,12 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
             error = f"root mean square error {summary['rmse']:.6g}"
         say(f"{summary['labels']:,} labels, each predicted before it was learned: {error}")
     if summary["unknown"]:
-        say(f"{summary['unknown']:,} rows are unknown, as [head] reject says; their labels count as neither right nor wrong")
+        say(f"{summary['unknown']:,} rows are unknown by [head] reject; their labels count as neither right nor wrong")
     if summary["numbers_filled"]:
         which = of_each(Counter(summary["lacking"]))
-        note(f"{summary['numbers_filled']:,} missing numbers were filled in, as [source] missing says ({which})")
+        note(f"{summary['numbers_filled']:,} missing numbers were filled in by [source] missing ({which})")
     if summary["targets_clipped"]:
-        note(f"{summary['targets_clipped']:,} labels were learned as [head] clip_target clips them")
+        note(f"{summary['targets_clipped']:,} labels were clipped by [head] clip_target before they were learned")
     for what in ("dead_lettered", "skipped"):
         if summary[what]:
             counts = ", ".join(f"{reason} {count:,}" for reason, count in summary[what].items())
@@ -219,6 +220,6 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
     if output_dir is not None:
         say(f"outputs in {output_dir}")
     if "compared" in summary:
-        say(f"{summary['compared']:,} outputs are the expected ones, number by number")
+        say(f"{summary['compared']:,} outputs equal the expected outputs, number by number")
     if export is not None:
         say(f"model of all keys in {export} ({summary['exported']:,} bytes); use it as [state] start_from")

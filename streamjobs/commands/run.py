@@ -18,12 +18,14 @@ def run(
     once: Annotated[
         bool,
         typer.Option(
-            "--once", help="Stop after everything that is in the input now; code 1 if nothing of it could be learned."
+            "--once", help="Stop after all records that are in the input now; code 1 if no record could be learned."
         ),
     ] = False,
     drain: Annotated[
         bool,
-        typer.Option("--drain", help="Like --once, for the partitions that were there before the input grew; others wait."),
+        typer.Option(
+            "--drain", help="Like --once, for the partitions that existed before the input grew; the new partitions wait."
+        ),
     ] = False,
 ) -> None:
     """Run a worker until SIGTERM, SIGHUP or Ctrl-C.

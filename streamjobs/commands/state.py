@@ -92,7 +92,7 @@ def _counts(job: "Job", populations: Iterable[str]) -> dict[str, Any]:
 
 
 def _print_result(result: dict[str, Any]) -> None:
-    say(f"population {result['population']}: {result['keys_here']:,} keys stand on it")
+    say(f"population {result['population']}: {result['keys_here']:,} keys use it")
     for name, count in result["keys_to_move"].items():
         say(f"population {name}: {count:,} keys; moved, they keep offsets, signal and waiting rows, and start a new head")
     if result["keys_of_another_job"]:
@@ -119,10 +119,10 @@ def repartition(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and print what would move; write nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Move the states of keys to the partitions their producers use since partitions were added to the input.
+    """Move the states of keys to the partitions that producers use after partitions were added to the input.
 
-    No worker may run, and 'run --drain' must have applied the moving keys' records in the old partitions. A run that was
-    interrupted is finished by repeating it. murmur2 is the default of Java, kafka-python and aiokafka, crc32 of librdkafka
+    No worker may run, and 'run --drain' must have applied the moving keys' records in the old partitions. To finish
+    an interrupted run, repeat it. murmur2 is the default of Java, kafka-python and aiokafka, crc32 of librdkafka
     (consistent_random), fnv1a of sarama.
     """
     from streamjobs.core.partitioners import PARTITIONERS
@@ -170,13 +170,23 @@ def _print_start_over(plan: "Plan", start: str) -> None:
         )
         return
     say(
-        f"{plan.before} -> {plan.partitions} partitions: those of {plan.keys:,} keys that move {start} over (how many is "
-        "not known: no partitioner explains where they are); their old states stay in the changelog until they expire"
+        f"{plan.before} -> {plan.partitions} partitions: those of {plan.keys:,} keys that move {start} over (their "
+        "number is unknown, because no partitioner explains where they are); their old states stay in the changelog "
+        "until they expire"
     )
 
 
 def restore(
     job_file: JobFile,
+    key: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="Restore the state of this key, as 'state list' shows it.")
+    ] = None,
+    copy: Annotated[
+        Path | None,
+        typer.Option(
+            "--copy", help="With KEY: read the state from this file of 'state export --all'; absent: from a local store."
+        ),
+    ] = None,
     from_local: Annotated[
         bool, typer.Option("--from-local", help="Write the states of the workers' local stores into the changelog.")
     ] = False,
@@ -191,18 +201,28 @@ def restore(
         ),
     ] = False,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Go on with what the changelog holds; keys that are not in it start over.")
+        bool,
+        typer.Option("--accept", help="Continue with the states in the changelog; keys without a state in it start over."),
     ] = False,
 ) -> None:
-    """Let workers go on after the changelog topic was deleted and recreated.
+    """Let workers continue after the changelog topic was deleted and recreated; or with KEY restore the state of a key.
 
-    No worker may run. Local stores are only read. Each partition is restored from the store that is furthest; run it on each
-    machine whose workers had partitions. With --reread outputs of the records that are read again come again.
+    No worker may run. A key that workers have set aside gets its state from a copy, or from a local store that still has it.
+    Without KEY: local stores are only read. Each partition is restored from the store with the newest state; run it
+    on each machine with workers that had partitions. With --reread, the outputs of records that are read again are
+    sent again.
     """
     from streamjobs.errors import ConfigError, SetupError
     from streamjobs.job_files import job_of
     from streamjobs.maintenance import restore as restoring
 
+    if key is not None:
+        if from_local or accept or reread or (copy is not None and directory):
+            raise ConfigError("state restore: KEY can only be combined with --copy or --directory.")
+        state_change.restore_key(job_file, key, copy, directory)
+        return
+    if copy is not None:
+        raise ConfigError("state restore: --copy belongs to KEY; 'state import --all' restores all states of a copy.")
     if from_local == accept:
         raise ConfigError("state restore: give either --from-local or --accept.")
     if accept and (directory or reread):

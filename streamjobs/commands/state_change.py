@@ -98,7 +98,6 @@ def reset(
     """
     from streamjobs.errors import ConfigError
     from streamjobs.job_files import job_of
-    from streamjobs.kafka import topics
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.renew import reset_snapshot
 
@@ -106,7 +105,7 @@ def reset(
         raise ConfigError("state reset: give either KEY or --all.")
     job = job_of(job_file)
     changelog_edit.require_changeable(job.settings)
-    read_at = changelog_edit.end_offsets(job.settings, topics.changelog(job.settings), committed_only=False)
+    read_at = changelog_edit.settled_ends(job.settings)
     states = read_copy(job, None, key)
     entries = entries_of(states, key) if key is not None else list(states.entries.values())
     changes: dict[int, list[tuple[bytes, bytes | None]]] = {}
@@ -147,7 +146,7 @@ def forget(
     job = job_of(job_file)
     changelog_edit.require_changeable(job.settings)
     changelog = topics.changelog(job.settings)
-    read_at = changelog_edit.end_offsets(job.settings, changelog, committed_only=False)
+    read_at = changelog_edit.settled_ends(job.settings)
     entries = read_copy(job, None, key).of(key)
     exact = entries[0].key if entries else key.encode("utf-8", "surrogateescape")
     partitions = sorted({entry.partition for entry in entries}) or sorted(read_at)
@@ -220,12 +219,11 @@ def import_command(
 ) -> None:
     """Start a key from an exported model, or restore its state, or with --all every state, from a copy of all states.
 
-    No worker may run. The last applied offset never goes back, so no record is learned twice. A state that goes to another
-    partition than it had in the copy has applied none of that partition's records.
+    No worker may run. The last applied offset never goes back, so no record is learned twice. If a state moves to
+    another partition than in the copy, it has applied none of the records of that partition.
     """
     from streamjobs.errors import ConfigError, SnapshotError
     from streamjobs.job_files import job_of
-    from streamjobs.kafka import topics
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.renew import restored_snapshot, snapshot_from_model
 
@@ -240,7 +238,7 @@ def import_command(
         raise ConfigError("state import: --partitioner belongs to --all; --partition names the partition of one key.")
     job, given = job_of(job_file), _given(file, saved or key)
     changelog_edit.require_changeable(job.settings)
-    read_at = changelog_edit.end_offsets(job.settings, topics.changelog(job.settings), committed_only=False)
+    read_at = changelog_edit.settled_ends(job.settings)
     place, name, present = _place(job, key, partition, read_at)
     try:
         if isinstance(given, bytes):
@@ -256,16 +254,43 @@ def import_command(
     say(f"key {key} in partition {place} {what} in {file} ({readable(len(data))})")
 
 
+def restore_key(job_file: Path, key: str, copy: Path | None, directories: list[Path] | None) -> None:
+    """Write a key's state of a copy, or of the local stores below these [state] directories (None: of the job file's).
+
+    Raises ConfigError where none of them has it, SnapshotError where it cannot be read there either.
+    """
+    from streamjobs.errors import SnapshotError
+    from streamjobs.job_files import job_of
+    from streamjobs.maintenance import changelog_edit
+    from streamjobs.maintenance.renew import restored_snapshot
+    from streamjobs.maintenance.restore import of_local_stores
+
+    job = job_of(job_file)
+    changelog_edit.require_changeable(job.settings)
+    read_at = changelog_edit.settled_ends(job.settings)
+    folders = directories or [Path(job.settings.state.directory)]
+    held = load_copy(copy) if copy is not None else of_local_stores(job.settings, folders, key)
+    present, saved = read_copy(job, None, key).entries, entries_of(held, key)
+    try:
+        changes = {
+            one.partition: [(one.key, restored_snapshot(job, one, one.key, present.get((one.partition, one.key))))]
+            for one in saved
+        }
+    except SnapshotError as error:
+        raise SnapshotError(f"{copy or held.topic}: {error}") from None
+    changelog_edit.write(job.settings, changes, read_at)
+    say(f"key {key} in {_partitions(changes)} has the state of {copy or held.topic} again")
+
+
 def _import_all(job_file: Path, file: Path, partitioner: str | None) -> None:
     from streamjobs.errors import SnapshotError
     from streamjobs.job_files import job_of
-    from streamjobs.kafka import topics
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.import_all import place_all
 
     job, copy = job_of(job_file), load_copy(file)
     changelog_edit.require_changeable(job.settings)
-    read_at = changelog_edit.end_offsets(job.settings, topics.changelog(job.settings), committed_only=False)
+    read_at = changelog_edit.settled_ends(job.settings)
     try:
         placed = place_all(job, copy, read_copy(job, None), len(read_at), partitioner, counted)
     except SnapshotError as error:
@@ -274,8 +299,8 @@ def _import_all(job_file: Path, file: Path, partitioner: str | None) -> None:
     say(f"{placed.states:,} states of {file} are in {_partitions(placed.changes)} now")
     if placed.beginning:
         note(
-            f"{placed.beginning:,} of them learned from another partition or topic: whatever the input holds of their keys "
-            "where they are now is learned, also what they had learned before"
+            f"{placed.beginning:,} of them learned from another partition or topic: all records of their keys in "
+            "their present partitions are learned, including records learned before"
         )
     if placed.older:
         names = ", ".join(map(repr, placed.older[:EXAMPLES]))
@@ -318,7 +343,7 @@ def forget_offsets(job_file: JobFile) -> None:
     from streamjobs.job_files import job_of
     from streamjobs.kafka import preflight, topics
     from streamjobs.kafka.layout import marked
-    from streamjobs.kafka.topic_id import another_input
+    from streamjobs.kafka.topic_id import another_input, life_of_topic
     from streamjobs.maintenance import changelog_edit, scan
     from streamjobs.maintenance.renew import offsets_of, without_offsets
 
@@ -326,17 +351,17 @@ def forget_offsets(job_file: JobFile) -> None:
     settings = job.settings
     changelog_edit.require_changeable(settings)
     changelog, source = topics.changelog(settings), settings.source.topic
-    read_at = changelog_edit.end_offsets(settings, changelog, committed_only=False)
+    read_at = changelog_edit.settled_ends(settings)
     present = preflight.origin_of(settings, changelog_edit.admin_of(settings))
     if not present.input_id:
-        raise SetupError(f"topic {source}: missing, or the broker does not tell its id; nothing was changed.")
+        raise SetupError(f"topic {source}: missing, or the broker does not report its id; nothing was changed.")
     known, states = scan.inputs_of(settings), read_copy(job, None).entries.values()
     names = {topic for entry in states for topic, _ in offsets_of(entry) or ()} | {one.topic for one in known.values()}
     if others := names - {source, ""}:  # snapshots of older releases have the name too
         raise ConfigError(another_input(settings.job.name, min(others), source))
     if not known:
         raise ConfigError(
-            f"topic {changelog}: does not tell which topic these states have learned from (an older release wrote them); "
+            f"topic {changelog}: does not record which topic these states have learned from (an older release wrote them); "
             "nothing was changed. If the input was recreated, give the job a new [job] name."
         )
     if {one.input_id for one in known.values()} == {present.input_id}:
@@ -352,6 +377,7 @@ def forget_offsets(job_file: JobFile) -> None:
             changed.append((b"", None))  # of no key: it tells the partition's local store about the new topic
     commits = changelog_edit.commits(settings, changes)
     laid_out = {number: marked(one.metadata) or 0 for number, one in commits.items()}
+    present = present._replace(life=life_of_topic(present.input_id))  # its offsets were those of another input's records
     origins = {number: present._replace(partitions=laid_out.get(number, 0)) for number in changes}
     changelog_edit.write(settings, changes, read_at, offsets=dict.fromkeys(changes, 0), origins=origins)
     say(f"{len(entries):,} states go on with topic {source} as it is now, from its beginning")

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from streamjobs.commands.console import AsJson, JobFile, counted, moment, note, say, show, table
-from streamjobs.commands.prototypes.show import show_prototypes
-from streamjobs.settings.types import readable
+from streamjobs.settings.types import readable, shortened
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.maintenance.compare import Change
     from streamjobs.maintenance.copies import Copy, Entry
     from streamjobs.maintenance.summary import Summary
-    from streamjobs.replay.learner_rows import KeyRows
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The key, as 'state list' shows it.")]
 CopyFile = Annotated[
@@ -60,7 +58,7 @@ def top(
     job_file: JobFile,
     by: Annotated[
         Literal["ls_error", "bytes", "seen"] | None,
-        typer.Option("--by", help="Figure to sort by; absent: ls_error where the states hold it, else seen."),
+        typer.Option("--by", help="Figure to sort by; absent: ls_error if the states have it, else seen."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Number of keys to list.")] = 10,
     copy: CopyFile = None,
@@ -77,10 +75,10 @@ def top(
     if by is None:
         by = "seen" if lacking else "ls_error"
         if lacking:
-            note("sorted by seen: no key's state holds a mean LS error")
+            note("sorted by seen: no key's state has a mean LS error")
     elif by == "ls_error" and lacking:
         raise ConfigError(
-            f"{job_file}: no key's state holds a mean LS error; only okfeb with censor = 'moving_average', and [drift] with "
+            f"{job_file}: no key's state has a mean LS error; only okfeb with censor = 'moving_average', and [drift] with "
             "watch = 'ls_error', keep one. Use --by seen or bytes."
         )
     lines.sort(key=_descending(by))
@@ -203,43 +201,13 @@ def show_command(
     key: Key,
     copy: CopyFile = None,
     as_json: AsJson = False,
-    prototypes: Annotated[
-        bool, typer.Option("--prototypes", help="Show the samples that its learner keeps instead, in the records' units.")
-    ] = False,
-    image: Annotated[
-        str | None, typer.Option(help="With --prototypes: samples are images of HEIGHTxWIDTH numbers, such as 16x16.")
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(help="With --prototypes: a .svg or .png file to draw them in; needs streamjobs[plots].")
-    ] = None,
-    source: Annotated[
-        Path | None,
-        typer.Option("--input", help="With --prototypes: recordings, for each sample's share of the key's rows."),
-    ] = None,
-    column: Annotated[str | None, typer.Option("--key", help="Column of --input with the key.")] = None,
-    time_column: Annotated[
-        str | None, typer.Option("--time", help="Column of --input with the records' timestamps, as for 'replay'.")
-    ] = None,
 ) -> None:
-    """Show a key's state: fields of every stage with shapes and norms, LS error, classes, drift; or its prototypes.
-
-    With --prototypes: each stored sample, the row that it was, and with --input the share of the key's rows that are most
-    similar to it. A terminal shows them as colours, or with --image as images.
-    """
-    from streamjobs.errors import ConfigError
+    """Show a key's state: fields of every stage with shapes and norms, LS error, classes, drift, number of prototypes."""
     from streamjobs.job_files import job_of
     from streamjobs.maintenance.summary import details
 
-    if not prototypes and (image or picture or source or column or time_column):
-        raise ConfigError("state show: --image, --picture, --input, --key and --time belong to --prototypes.")
-    if (source is None) != (column is None):
-        raise ConfigError("state show: --input and --key belong together.")
     job = job_of(job_file)
     entries = entries_of(read_copy(job, copy, key), key)
-    if prototypes:
-        rows = None if source is None or column is None else _rows_of(job, source, column, key, time_column)
-        show_prototypes(job, entries, rows=rows, image=image, picture=picture, as_json=as_json)
-        return
     keys = [details(job, entry) for entry in entries]
     if as_json:
         show(keys)
@@ -248,24 +216,9 @@ def show_command(
         _print_details(one)
 
 
-def _rows_of(job: "Job", source: Path, column: str, key: str, time: str | None) -> "KeyRows":
-    """The key's rows of a recording, as its learner gets them; raises ConfigError where there are none."""
-    from streamjobs.commands.recordings.options import how_of, with_rate
-    from streamjobs.errors import ConfigError
-    from streamjobs.maintenance.copies import printable
-    from streamjobs.recordings.files import records_of
-    from streamjobs.replay.learner_rows import learner_rows
-
-    how = with_rate(how_of(), job.settings)
-    records = records_of(source, job.settings.source, column, time, job.settings.side, how=how)
-    rows = learner_rows(job, (record for record in records if printable(record.key or b"") == key))
-    if not len(rows.scaled):
-        raise ConfigError(f"--input {source}: no rows of key {key!r}; its learner would learn nothing of them.")
-    return rows
-
-
 def _print_details(about: dict[str, Any]) -> None:
-    say(f"{about['key']} in partition {about['partition']}: {readable(about['bytes'])}, written {moment(about['written'])}")
+    key, size = shortened(about["key"]), readable(about["bytes"])
+    say(f"{key} in partition {about['partition']}: {size}, written {moment(about['written'])}")
     event = about["event_time"]
     say(f"  rows       {about['rows']:,} of this key, {about['seen']:,} seen by its learner")
     say(f"  input      last applied {', '.join(f'{name} {at}' for name, at in about['offsets'].items()) or 'none yet'}")
@@ -274,9 +227,13 @@ def _print_details(about: dict[str, Any]) -> None:
         say(f"  LS error   {about['ls_error']:.4g}, mean of {about['ls_error_over']}")
     if about["classes"]:
         say(f"  labels     {', '.join(f'{name} {count:,}' for name, count in about['classes'].items())}")
+    for part, count in about["prototypes"].items():
+        say(f"  prototypes {count:,} of {part}")
     for name, bandwidth in about["bandwidths"].items():
         told = (
-            "not chosen yet: rows wait" if bandwidth is None else f"{bandwidth:.4g}, chosen; what is stored is divided by it"
+            "not chosen yet: rows wait"
+            if bandwidth is None
+            else f"{bandwidth:.4g}, chosen; stored samples are divided by it"
         )
         say(f"  bandwidth  of {name}: {told}")
     for name, fields in about["drift"].items():
@@ -388,5 +345,9 @@ def verify(
     if result.problems:
         raise MismatchError("\n".join(result.problems))
     if not as_json:
-        ahead = f"; {result.ahead:,} are ahead of the committed offsets and will skip what they know" if result.ahead else ""
-        say(f"{result.keys:,} keys: every snapshot decodes, is this job's and stands on input that exists{ahead}")
+        ahead = (
+            f"; {result.ahead:,} are ahead of the committed offsets and will skip records that they have applied"
+            if result.ahead
+            else ""
+        )
+        say(f"{result.keys:,} keys: every snapshot decodes, belongs to this job and refers to input that exists{ahead}")

@@ -17,7 +17,8 @@ Acl = Annotated[
     bool, typer.Option("--acl", help="Also print the least rights a worker needs, as commands for kafka-acls.sh.")
 ]
 Principal = Annotated[
-    str | None, typer.Option(help="Who gets the rights, such as User:wrist; absent: the principal of the job's credentials.")
+    str | None,
+    typer.Option(help="User that gets the rights, such as User:wrist; absent: the principal of the job's credentials."),
 ]
 
 
@@ -39,8 +40,8 @@ def plan(
         str | None,
         typer.Option(
             metavar="CLUSTER",
-            help="Print KafkaTopic and KafkaUser resources for this cluster of Strimzi's, as JSON that kubectl takes; "
-            "the user is --principal's.",
+            help="Print KafkaTopic and KafkaUser resources for this cluster of Strimzi's, as JSON for kubectl; the "
+            "user is --principal's.",
         ),
     ] = None,
     replication: Annotated[int, typer.Option(min=1, help="Replication factor of --strimzi's topics.")] = 3,
@@ -102,7 +103,7 @@ def grow(
 ) -> None:
     """Add partitions to a job's outputs and changelog, after partitions were added to its input.
 
-    No worker may run. States move afterwards, with 'state repartition'; until then workers process no new partition.
+    No worker may run. Then move the states with 'state repartition'; until then workers do not process the new partitions.
     """
     from streamjobs.job_files import job_of
     from streamjobs.maintenance import grow as growing
@@ -129,22 +130,22 @@ def grow(
         )
         if todo.partitions % todo.before:
             note(
-                f"{todo.partitions} is no multiple of {todo.before}: keys also move between old partitions, and 'state "
+                f"{todo.partitions} is not a multiple of {todo.before}: keys also move between old partitions, and 'state "
                 "repartition' can only let them start over"
             )
 
 
 def rekey(
     job_file: JobFile,
-    once: Annotated[bool, typer.Option("--once", help="Stop after everything that is in the input now.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop after all records that are in the input now.")] = False,
     partitions: Annotated[
         int | None, typer.Option(min=1, help="Partitions of the new topic; absent: as many as the input has.")
     ] = None,
 ) -> None:
-    """Copy the input TOPIC to TOPIC.by-key, with the keys inside its values as the records' own, until SIGTERM or Ctrl-C.
+    """Copy the input TOPIC to TOPIC.by-key, and give records the keys that are inside their values, until SIGTERM or Ctrl-C.
 
-    For jobs with [source] key and rekeyed = true. Each record is copied exactly once, whatever is killed when; those without
-    a key become dead letters. One process does it: a second one takes over, and the first one ends.
+    For jobs with [source] key and rekeyed = true. Each record is copied exactly once, also after a crash; records
+    without a key become dead letters. Run one process: a second process takes over, and the first ends.
     """
     from streamjobs.process import exit_at_once_on_signals
 
@@ -189,7 +190,7 @@ def _rights(job: "Job", principal: str | None) -> "list[Right]":
     who = principal if principal is not None else known(job.settings.broker)
     kind, _, name = who.partition(":")
     if not kind or name in ("", "?", "ANONYMOUS") or any(letter in who for letter in "\n\r*"):
-        raise ConfigError(f"--principal must name who runs the worker, such as User:wrist; got {who!r}.")
+        raise ConfigError(f"--principal must name the user that runs the worker, such as User:wrist; got {who!r}.")
     return rights(job.settings, job.sinks, who)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, Pace, note, say, show, table, write_private
+from streamjobs.commands.console import AsJson, JobFile, Pace, draw, note, say, show, table, write_private
 from streamjobs.settings.toml import toml
 
 if TYPE_CHECKING:
@@ -34,11 +34,15 @@ def tune(
     ] = None,
     share: Annotated[
         float,
-        typer.Option(min=0.1, max=0.9, help="Of each key's labelled rows, the first part, by which settings are chosen."),
+        typer.Option(
+            min=0.1, max=0.9, help="Fraction of each key's labelled rows, from the first, used to choose settings."
+        ),
     ] = 0.5,
     candidates: Annotated[int, typer.Option(min=1, help="Most trials of the job's settings, and of a linear head's.")] = 30,
-    seconds: Annotated[float, typer.Option(min=1, help="No trial begins later, and those that run are given up.")] = 300.0,
-    records: Annotated[int, typer.Option(min=1, help="Most records; the file's later ones are left out.")] = 200_000,
+    seconds: Annotated[float, typer.Option(min=1, help="Time limit in seconds. Running trials are stopped.")] = 300.0,
+    records: Annotated[
+        int, typer.Option(min=1, help="Most records to read; later records of the file are left out.")
+    ] = 200_000,
     write: Annotated[
         Path | None, typer.Option(help="File to write the job file to with the chosen [learner] and [head]; it must be new.")
     ] = None,
@@ -46,29 +50,29 @@ def tune(
 ) -> None:
     """Try settings of a job's learner and head on recordings, and print the best.
 
-    They are chosen by the first part of each key's rows, and the errors on the rest say what the choice is worth. Every
-    row is predicted before it is learned, from the file's first record to its last. Beside them stand a linear head, tuned
-    in the same way, and the last label seen.
+    The first part of each key's rows chooses them, and the errors on the rest show how good the choice is. Every
+    row is predicted before it is learned, from the file's first record to its last. For comparison, a linear head is
+    tuned in the same way, and the last label seen is scored.
     """
     from streamjobs.commands.recordings.options import how_of, with_rate
     from streamjobs.errors import ConfigError
-    from streamjobs.job_files import read_job, read_table
+    from streamjobs.job_files import located, read_job, read_table
     from streamjobs.recordings.files import records_of
     from streamjobs.replay import tuning
     from streamjobs.settings.load import composition_from
 
     if write is not None and write.exists():
-        raise ConfigError(f"--write {write}: is there already; name a new file.")
+        raise ConfigError(f"--write {write}: already exists; name a new file.")
     composition, contents = read_job(job_file), read_table(job_file)
     settings = composition.settings
     how = with_rate(how_of(), settings)
     read = records_of(source, settings.source, key, time_column, settings.side, how=how)
     found, more = tuning.first_records(read, records)
     if more:
-        note(f"warning: only the first {records:,} records are used; --records takes more.")
+        note(f"warning: only the first {records:,} records are used; raise --records to use more.")
     tuned = tuning.tune(
         contents,
-        lambda given: composition_from(given, os.environ, str(job_file)),
+        lambda given: composition_from(located(given, job_file), os.environ, str(job_file)),
         found,
         share=share,
         most=candidates,
@@ -102,23 +106,28 @@ def drift_tune(
     time_column: Annotated[
         str | None, typer.Option("--time", help="Column of the file with the records' timestamps, as for 'replay'.")
     ] = None,
-    drawn: Annotated[Path | None, typer.Option("--picture", help="File to draw all alarms to, as SVG.")] = None,
+    drawn: Annotated[
+        Path | None, typer.Option("--picture", help="File to draw all alarms to, .svg or .png; needs streamjobs[plots].")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Count what each detector and watch would have said: false alarms while nothing changed, and what it finds afterwards.
+    """Count the alarms of each detector and watch: false alarms while nothing changed, and changes found afterwards.
 
-    Alarms before --quiet-until are false; they stand beside what [drift] false_alarms promises. After it a key counts as
-    found with its first alarm.
+    Alarms before --quiet-until are false, and are compared with the number in [drift] false_alarms. After it, a key counts
+    as found with its first alarm.
     """
     from streamjobs.commands.recordings.options import milliseconds
     from streamjobs.commands.replay import records_to_replay
     from streamjobs.job_files import job_from, job_of
+    from streamjobs.notebook import pictures
     from streamjobs.replay import alarm_rates
     from streamjobs.replay.engine import Replay
     from streamjobs.settings.composition import composition_of
 
     own, until = job_of(job_file), milliseconds("--quiet-until", quiet_until)
     assert until is not None
+    if drawn is not None:
+        pictures.check_name("--picture", drawn)
     records = list(records_to_replay(own, source, key, time_column, None, None))
     found = []
     for way in alarm_rates.ways(own.settings, own.composition.predicts):
@@ -128,7 +137,8 @@ def drift_tune(
         Replay(job).run(records, judge.take, lambda tally: None)
         found.append(judge.judged(way, _stated_by(job.composition) if way.stated else None))
     if drawn is not None:
-        write_private(drawn, [alarm_rates.picture(found, until / 1000.0).encode()], "--picture")
+        alarms = {one.way.name: one.alarms for one in found}
+        draw(lambda: pictures.alarm_times(alarms, until / 1000.0), drawn, "--picture")
     if as_json:
         show({"quiet_until": until / 1000.0, "ways": [_told_of(one) for one in found]})
         return
@@ -182,9 +192,12 @@ def _print(tuned: "Tuned", best: "Trial", snippet: str, candidates: int) -> None
     table(("what", "settings", "first part", "rest", ""), rows, left=("what", "settings", ""))
     say(f"{measure}, each row predicted before it was learned: {tuned.labels[0]:,} labels chose, {tuned.labels[1]:,} score")
     if not tuned.finished:
-        note(f"not all settings were tried: the time was up, or {candidates} trials were made; --seconds and --candidates")
+        note(
+            f"not all settings were tried: the time limit was reached, or {candidates} trials were made; --seconds "
+            "and --candidates"
+        )
     say()
-    say(f"# on the rest {_number(best.errors.rest)}; as the job file has it {_number(own.errors.rest)}")
+    say(f"# on the rest {_number(best.errors.rest)}; with the job file's settings {_number(own.errors.rest)}")
     say(snippet)
     if linear is not None:
         say()

@@ -16,8 +16,8 @@ from streamjobs.core.decoding.labels import Code, class_code, number_code
 from streamjobs.core.decoding.records import Decoded
 from streamjobs.core.expiry import Ttl
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Record, Report
-from streamjobs.core.state.live import Live
 from streamjobs.errors import RecordError
 from streamjobs.stages.rows import Rows, picked
 
@@ -100,7 +100,7 @@ def _all_codes(job: Job, live: Live, slots: list[int], keys: Iterable[int], labe
             columns = repeat(_columns(live.names[0]))
             return np.array([[of[label]] for of, label in zip(columns, labels, strict=False)])  # type: ignore[index]
         of_key = {slot: _columns(live.names[slot]) for slot in keys}
-        return np.array([of_key[slot][label] for slot, label in zip(slots, labels, strict=True)]).reshape(-1, 1)  # type: ignore[index]
+        return np.array([of_key[slot][label] for slot, label in zip(slots, labels, strict=True)], np.float64).reshape(-1, 1)  # type: ignore[index]
     except (RecordError, KeyError, TypeError):
         return None
 
@@ -127,7 +127,7 @@ def _one_by_one(
     taken: list[bool] = []
     coded: list[tuple[int, list[Code]]] = []  # (first sample, codes), of records with labels
     at = begin = firsts[0]
-    touched = 0
+    touching: list[int] = []
     source = (records[0].topic, records[0].partition)
     ttl = Ttl.of(job, live)
     for index, first, end in zip(owner[firsts].tolist(), firsts, [*firsts[1:], len(owner)], strict=True):
@@ -135,12 +135,18 @@ def _one_by_one(
         key = record.key
         assert key is not None  # the decoder refuses records without a key
         slot = live.slot_of.get(key)
-        if slot is None:
-            live.touch(slots[touched:])
-            touched = len(slots)
+        if slot is None and key not in live.aside.met:
+            live.touch(touching)
+            touching.clear()
             if not live.room():
                 break
             slot = live.slot(key)
+        if slot is None:  # the key is set aside
+            slots.append(0)
+            lengths.append(end - first)
+            taken.append(False)
+            at = end
+            continue
         offsets = live.offsets[slot]
         good = record.offset > offsets.get(source, -1)
         if ttl is not None and good:
@@ -161,10 +167,11 @@ def _one_by_one(
                 if codes is not None:
                     coded.append((first - begin, codes))
         slots.append(slot)
+        touching.append(slot)
         lengths.append(end - first)
         taken.append(good)
         at = end
-    live.touch(slots[touched:])
+    live.touch(touching)
     L = unknown((at - begin, job.label_width))
     for first, codes in coded:
         L[first : first + len(codes)] = codes

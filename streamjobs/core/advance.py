@@ -5,6 +5,7 @@ of a key depends on a later one; a batch and its records one by one give the sam
 """
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 import numpy as np
 
@@ -16,74 +17,42 @@ from streamjobs.core.drift import Seen, watch_drift
 from streamjobs.core.encode import Encoder
 from streamjobs.core.identities import identities
 from streamjobs.core.job import Job
-from streamjobs.core.messages import MOST_SHOWN, Advanced, Output, Record, Report, dead_letter, letter_shown
+from streamjobs.core.live.live import Live
+from streamjobs.core.messages import Advanced, Output, Record, Report, add_letter
 from streamjobs.core.model import choose, remember_choices, run_learners
-from streamjobs.core.state.live import Live
 from streamjobs.errors import RecordError
-from streamjobs.stages.class_counts import ClassCounts
-from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import SKIPPED, TAKEN, UNFILLED, Fill
-from streamjobs.stages.idle import AWAKE, Idle
+from streamjobs.stages.idle import AWAKE
 from streamjobs.stages.late_labels import LateLabels, Matched
-from streamjobs.stages.names import CLASS_COUNTS, CLIP, FILL, IDLE, ORDER, SENSORS
-from streamjobs.stages.order import DUPLICATE, LATE, Order
+from streamjobs.stages.names import CLASS_COUNTS, CLIP, FILL, IDLE, ORDER, SENSORS, WAITING, WINDOWS
+from streamjobs.stages.order import DUPLICATE, LATE
 from streamjobs.stages.rows import Modelled, Rows, picked
 from streamjobs.stages.sensors import LATE as TOO_LATE
 from streamjobs.stages.sensors import Sensors
-from streamjobs.stages.windows import Windows
 
 
 def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
     """Apply records (of one partition, in order) to the live states; gives what to send and what happened.
 
     A record at or below its key's last applied offset is skipped. A record that cannot be used becomes a dead letter
-    (sink "dlq") and changes nothing; so does one for which a stage raises an error (`careful`). Raises SnapshotError when a
-    key's stored bytes cannot be trusted, SetupError when a key comes on a partition that is not its own.
+    (sink "dlq") and changes nothing; so does one for which a stage raises an error (`careful`). A key with a stored state
+    that cannot be read is set aside (`core.live.aside`). Raises ForeignStateError when another job wrote the state,
+    SetupError when a key comes on a partition that is not its own.
     """
-    return careful(job, live, job.keyed(records), _apply)
+    advanced = careful(job, live, job.keyed(records), _apply)
+    return live.aside.with_owed(advanced, job.life) if live.aside.new else advanced
 
 
 def _apply(job: Job, live: Live, records: Sequence[Record], left_out: bool = False) -> Advanced:
-    """left_out: rows are there, but no learner sees them, and nothing is said of them. Raises StageError."""
-    report = Report()
+    """left_out: rows pass the signal stages only, without learning and outputs."""
+    report = Report(records=len(records), bytes=sum([len(record.value) for record in records if record.value is not None]))
     outputs: list[Output] = []
-    report.records = len(records)
-    report.bytes = sum(len(record.value) for record in records if record.value is not None)
-    with Guarded(job, "decode"):
-        decoded = job.decode(records)
-        without_time = untimed(records, job.settings.source)
-    letters = list(decoded.errors)
-    for reason, count in decoded.skipped.items():
-        _count(report, reason, count)
-    at, created, left, expired, loaded = 0, live.created, live.left, live.expired, live.loaded
-    while at < len(decoded.owner):
-        live.tick()
-        at, rows, alone = admit(job, live, records, decoded, at, letters, report)
-        samples = rows if alone is None else picked(rows, ~alone)
-        report.samples += len(samples.slots)
-        with Guarded(job, "stages"):
-            samples, total = _fill(job, live, samples, report)
-            samples = _align(job, live, records, samples, letters, report)
-            came = _run_signal(job, live, records, samples, without_time, letters, report)
-            labels = picked(rows, slice(0) if alone is None else alone)
-            now, met = _match_labels(job, live, records, came, labels, letters, report)
-            if left_out:
-                now = now._replace(X=unknown(now.X.shape))
-            made = _run_model(job, live, records, came, now, met, report) if len(now.slots) else None
-            if total is not None and made is not None and len(came.slots) and not left_out:
-                filled = job.stage(FILL, Fill).tell(live.work[FILL], came.slots, total[came.owner])
-                made = made._replace(filled=filled)
-        if made is not None and len(came.slots) and not left_out:
-            with Guarded(job, "encode"):
-                Encoder(job, live, records).add(came, made, outputs, report)
-    for index, error in sorted(letters, key=lambda letter: letter[0]):
-        report.dead_lettered[error.reason] = report.dead_lettered.get(error.reason, 0) + 1
-        if not report.first_letter:
-            record = records[index]
-            report.first_letter = f"{error.reason}, topic {record.topic}[{record.partition}] offset {record.offset}"
-        if len(report.letters) < MOST_SHOWN:
-            report.letters.append(letter_shown(records[index], error))
-        outputs.append(dead_letter(records[index], error))
+    created, left, expired, loaded = live.created, live.left, live.expired, live.loaded
+    with Guarded(job) as guard:
+        letters = _run(job, live, records, left_out, guard, outputs, report)
+    for index, error in sorted(letters, key=itemgetter(0)):
+        add_letter(records[index], error, job.life, outputs, report)
+        live.log.letters.add(records[index].offset)
     report.keys_created = live.created - created
     report.keys_evicted = live.left - left
     report.states_read = live.loaded - loaded
@@ -91,14 +60,63 @@ def _apply(job: Job, live: Live, records: Sequence[Record], left_out: bool = Fal
     return Advanced(outputs, report)
 
 
-def _fill(job: Job, live: Live, rows: Rows, report: Report) -> tuple[Rows, Array | None]:
-    """Samples whose numbers are all there, and how many of its key's had been filled up to each record.
+def _run(
+    job: Job,
+    live: Live,
+    records: Sequence[Record],
+    left_out: bool,
+    guard: Guarded,
+    outputs: list[Output],
+    report: Report,
+) -> list[tuple[int, RecordError]]:
+    """The records through all stages, in parts that the live states have room for; gives those that cannot be used."""
+    guard.part = "decode"
+    decoded = job.decode(records)
+    without_time = untimed(records, job.settings.source)
+    letters, steps, at = list(decoded.errors), job.steps, 0
+    for reason, count in decoded.skipped.items():
+        _count(report, reason, count)
+    owner, aside = decoded.owner, live.aside.meet(records) if live.aside.verdicts else None
+    if aside is not None:
+        decoded = decoded.without(aside)
+    while at < len(decoded.owner):
+        guard.part = None
+        live.tick()
+        at, rows, alone = admit(job, live, records, decoded, at, letters, report)
+        samples = rows if alone is None else picked(rows, ~alone)
+        report.samples += len(samples.slots)
+        guard.part = "stages"
+        total = None
+        if steps.fill is not None:
+            samples, total = _fill(job, live, steps.fill, samples, report)
+        if steps.sensors is not None:
+            samples = _align(job, live, steps.sensors, records, samples, letters, report)
+        came = _run_signal(job, live, records, samples, without_time, letters, report)
+        now, met = came, None
+        if steps.waiting is not None:
+            labels = picked(rows, slice(0) if alone is None else alone)
+            met = _match_labels(live, steps.waiting, records, came, labels, letters, report)
+            now = met.rows
+        if left_out:
+            now = now._replace(X=unknown(now.X.shape))
+        made = _run_model(job, live, records, came, now, met, report) if len(now.slots) else None
+        if made is None or not len(came.slots) or left_out:
+            continue
+        if steps.fill is not None and total is not None:
+            made = made._replace(filled=steps.fill.tell(live.work[FILL], came.slots, total[came.owner]))
+        guard.part = "encode"
+        Encoder(job, live, records).add(came, made, outputs, report)
+    guard.part = None
+    if live.aside.met:
+        letters += live.aside.letters(records, np.unique(owner).tolist(), {index for index, _ in letters}, report)
+    return letters
 
-    (records,) int64; None where none may be missing.
+
+def _fill(job: Job, live: Live, fill: Fill, rows: Rows, report: Report) -> tuple[Rows, Array]:
+    """The samples that have all numbers, or had the missing ones filled.
+
+    Also the number of filled numbers of each record's key, up to and with that record: (records,) int64.
     """
-    fill = job.optional_stage(FILL, Fill)
-    if fill is None:
-        return rows, None
     made = fill.advance(live.work[FILL], rows.slots, rows.times, rows.X)
     total = np.zeros(int(rows.owner.max(initial=-1)) + 1, np.int64)
     total[rows.owner] = made.total  # of a record's samples the last one stays
@@ -116,12 +134,15 @@ def _fill(job: Job, live: Live, rows: Rows, report: Report) -> tuple[Rows, Array
 
 
 def _align(
-    job: Job, live: Live, records: Sequence[Record], rows: Rows, letters: list[tuple[int, RecordError]], report: Report
+    job: Job,
+    live: Live,
+    sensors: Sensors,
+    records: Sequence[Record],
+    rows: Rows,
+    letters: list[tuple[int, RecordError]],
+    report: Report,
 ) -> Rows:
     """Samples of one sensor each in, samples of all sensors out."""
-    sensors = job.optional_stage(SENSORS, Sensors)
-    if sensors is None:
-        return rows
     made = sensors.advance(live.work[SENSORS], rows.slots, rows.times, rows.X, rows.L, rows.owner)
     for reason, count in made.skipped.items():
         _count(report, reason, count)
@@ -146,34 +167,29 @@ def _run_signal(
     report: Report,
 ) -> Rows:
     """Event-time order and windows: samples in, rows for the learner out."""
-    order, of_rows = job.stage(ORDER, Order), without_time[rows.owner]
-    ordered = order.advance(live.work[ORDER], rows.slots, rows.times, rows.X, rows.L, rows.owner, of_rows)
+    order, idle, windows = job.steps.order, job.steps.idle, job.steps.windows
+    ordered = order.advance(live.work[ORDER], rows.slots, rows.times, rows.X, rows.L, rows.owner, without_time[rows.owner])
     late = ordered.verdict == LATE
     if late.any() and order.policy in ("drop", "dlq"):
         _count(report, "late", int(late.sum()))
         if order.policy == "dlq":
             for index in dict.fromkeys(rows.owner[late].tolist()):
-                letters.append((index, RecordError("late", _late(records[index]), "order")))
+                letters.append((index, RecordError("late", _late(records[index]), ORDER)))
     repeated = int((ordered.verdict == DUPLICATE).sum())
     if repeated and order.duplicates == "drop":
         _count(report, "duplicate", repeated)
     now = Rows(ordered.slots, ordered.times, ordered.X, ordered.L, ordered.owner, ordered.learn)
-    idle = job.optional_stage(IDLE, Idle)
     if idle is not None:
         idle.advance(live.work[IDLE], now.slots, now.X, now.learn)
-    windows = job.optional_stage("windows", Windows)
-    if windows is None:
-        return _mark_awake(now, idle is not None)
-    signal = now.slots, now.times, now.X, now.L, now.owner, now.learn
-    made = windows.advance(live.work["windows"], *signal, ordered.untimed)
-    for reason, count in made.skipped.items():
-        _count(report, reason, count)
-    return _mark_awake(Rows(made.slots, made.times, made.X, made.L, made.owner, made.learn), idle is not None)
-
-
-def _mark_awake(rows: Rows, marked: bool) -> Rows:
-    """The rows with the bit of idle samples taken out of `learn`."""
-    return rows._replace(learn=rows.learn & LEARN, awake=rows.learn >= AWAKE) if marked else rows
+    if windows is not None:
+        signal = now.slots, now.times, now.X, now.L, now.owner, now.learn
+        made = windows.advance(live.work[WINDOWS], *signal, ordered.untimed)
+        for reason, count in made.skipped.items():
+            _count(report, reason, count)
+        now = Rows(made.slots, made.times, made.X, made.L, made.owner, made.learn)
+    if idle is None:
+        return now
+    return now._replace(learn=now.learn & LEARN, awake=now.learn >= AWAKE)
 
 
 def _late(record: Record) -> str:
@@ -189,19 +205,16 @@ def _count(report: Report, reason: str, count: int) -> None:
 
 
 def _match_labels(
-    job: Job,
     live: Live,
+    waiting: LateLabels,
     records: Sequence[Record],
     came: Rows,
     labels: Rows,
     letters: list[tuple[int, RecordError]],
     report: Report,
-) -> tuple[Rows, Matched | None]:
+) -> Matched:
     """Rows that came and, between them, those that a late label lets learn."""
-    waiting = job.optional_stage("waiting", LateLabels)
-    if waiting is None:
-        return came, None
-    met = waiting.advance(live.work["waiting"], came, labels)
+    met = waiting.advance(live.work[WAITING], came, labels)
     for reason, count in met.skipped.items():
         _count(report, reason, count)
     missed = labels.owner[met.missed]
@@ -210,8 +223,8 @@ def _match_labels(
         if index in useful:
             _count(report, "unmatched_label", int((missed == index).sum()))
         else:
-            letters.append((index, RecordError("unmatched_label", _unmatched(records[index], waiting), "waiting")))
-    return met.rows, met
+            letters.append((index, RecordError("unmatched_label", _unmatched(records[index], waiting), WAITING)))
+    return met
 
 
 def _unmatched(record: Record, waiting: LateLabels) -> str:
@@ -226,19 +239,19 @@ def _run_model(
 ) -> Modelled:
     """Scaling, learner, drift, alarms and class counts over the rows `now`; gives what was made of those that `came`."""
     slots = np.zeros(len(now.slots), np.int64) if live.pooled else now.slots
-    clip = job.optional_stage(CLIP, ClipTargets)
-    if clip is not None:
-        learned, clipped = clip.advance(live.work[CLIP], now.slots, now.L, now.learn)
+    steps = job.steps
+    if steps.clip is not None:
+        learned, clipped = steps.clip.advance(live.work[CLIP], now.slots, now.L, now.learn)
         now = now._replace(L=learned)
         report.targets_clipped += clipped
     scaled, out, share = run_learners(job, live, slots, now)
     choice = choose(job, live, slots, now, scaled, out.prediction) if job.task == "classification" else None
-    if met is not None:
-        remember_choices(job, live, now, met, choice, report)
+    if steps.waiting is not None and met is not None:
+        remember_choices(steps.waiting, live, now, met, choice, report)
         own = met.source >= 0
         slots, scaled, out = slots[own], scaled[own], Outputs(*(array[own] for array in out))
         share, choice = None if share is None else share[own], None if choice is None else choice.of(own)
-    ids = identities(records, came.owner)
-    drift, events = watch_drift(job, live, records, Seen(slots, scaled, came, out), ids)
-    seq, seen = job.stage(CLASS_COUNTS, ClassCounts).number(live.work[CLASS_COUNTS], slots)
+    ids = identities(records, came.owner, job.life)
+    drift, events = watch_drift(job, live, records, Seen(slots, scaled, came, out), ids) if steps.watches else ([], [])
+    seq, seen = steps.class_counts.number(live.work[CLASS_COUNTS], slots)
     return Modelled(out, drift, share, choice, seq, seen, ids, events)

@@ -7,7 +7,6 @@ again raises the same alarm, and no other one.
 import math
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -31,15 +30,14 @@ from algorithms.drift.report import (
     WIDE_COLUMNS,
 )
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Output, Record, ShownAlarm
-from streamjobs.core.output_records import Alarm, Moved, TypedAlarm, output_headers
-from streamjobs.core.state.live import Live
-from streamjobs.stages.alarms import CHANGED, START, VERDICT, WATCHED, Alarms, Event
+from streamjobs.core.output_records import Alarm, Moved, output_headers
+from streamjobs.stages.alarms import CHANGED, START, VERDICT, WATCHED, Event
 from streamjobs.stages.names import ALARMS
 from streamjobs.stages.rows import Rows, Watched
 
 ID_BYTES = 7  # an id fits into a state's integers
-OPEN = "open"
 
 
 def events_of(
@@ -52,7 +50,7 @@ def events_of(
     ids: Sequence[bytes],
 ) -> list[Event]:
     """Alarms that the rows of these ids raise or end; none where the job has no topic of them."""
-    stage = job.optional_stage(ALARMS, Alarms)
+    stage = job.steps.alarms
     if stage is None:
         return []
 
@@ -74,7 +72,7 @@ def encoded(
         text, time = live.text_of[rows.slots[event.row]], float(rows.times[event.row])
         value = msgspec.json.encode(_alarm(job, text, time, event))
         identity = _of_watch(ids[event.row], job, event.watch) + (b"-end" if event.outcome else b"")
-        (headers,) = output_headers("alarms", job.settings.sinks.version, [identity])
+        (headers,) = output_headers("alarms", [identity])
         key = records[int(rows.owner[event.row])].key
         outputs.append(Output("alarms", key, value, int(np.rint(time * 1000.0)), headers))
     return outputs
@@ -120,20 +118,22 @@ def _id(event: Event) -> str:
 
 def _of_watch(identity: bytes, job: Job, watch: int) -> bytes:
     """Where a job has several watches, a row may raise an alarm of each."""
-    several = job.stage(ALARMS, Alarms).watches > 1
+    several = sum(not one.control for one in job.watches) > 1
     return b"%s-%s" % (identity, job.watches[watch].watch.encode()) if several else identity
 
 
-def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm | TypedAlarm:
+def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm:
     drift, watch = job.settings.drift, job.watches[event.watch]
     assert drift is not None
     told, verdict = event.told, event.told[VERDICT:]
     before, after = _number(verdict[BEFORE]), _number(verdict[AFTER])
     chart = _whole(verdict[CHART])
-    common: dict[str, Any] = dict(
+    return Alarm(
         id=_id(event),
         key=key,
         start=float(told[START]),
+        open=not event.outcome,
+        end=time if event.outcome else None,
         outcome=event.outcome,
         since=_number(told[CHANGED]),
         rows=_whole(verdict[SINCE]),
@@ -151,9 +151,6 @@ def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm | TypedAlarm:
         warm_up=int(told[WATCHED]),
         model=job.model,
     )
-    if job.settings.sinks.version == 1:
-        return Alarm(**common, end=time if event.outcome else OPEN)
-    return TypedAlarm(**common, open=not event.outcome, end=time if event.outcome else None)
 
 
 def _moved(names: Sequence[str], verdict: Array) -> list[Moved]:

@@ -1,7 +1,7 @@
 """A record for which a stage raises becomes a dead letter; its key keeps the state from before it, and the rest goes on.
 
 While all goes well, this costs nothing. When a stage raises, the keys of the batch go back to the states before it
-(`core.state.undo`). Then the batch is applied in parts, with the states kept before each part, until the record is alone.
+(`core.live.undo`). Then the batch is applied in parts, with the states kept before each part, until the record is alone.
 For the next records states are kept beforehand, because such errors seldom come alone.
 
 Where samples wait in the key (a window, [source] lateness, late labels), the next record would only meet the same row. There
@@ -15,12 +15,11 @@ from typing import Protocol
 from numba.core.errors import NumbaError
 
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.undo import Kept, counts_of, keep, put_back, rewind
 from streamjobs.core.messages import Advanced, Failure, Output, Record, Report, dead_letter, letter_shown
-from streamjobs.core.state.live import Live
-from streamjobs.core.state.undo import Kept, counts_of, keep, put_back, rewind
 from streamjobs.errors import RecordError, StreamjobsError
-from streamjobs.stages.names import CLASS_COUNTS, ORDER, SENSORS
-from streamjobs.stages.order import Order
+from streamjobs.stages.names import CLASS_COUNTS
 
 REASON = "learner_failed"
 CAREFUL = 5_000  # records after a failure before which states are kept
@@ -38,22 +37,22 @@ class StageError(Exception):
 
 
 class Guarded:
-    """`with Guarded(job, "stages")`: what is raised there is a StageError, unless no record can be at fault.
+    """`with Guarded(job) as guard`: an error raised there becomes a StageError, if a record may have caused it.
 
-    usual: what failed where it is no stage of the job.
+    guard.part: name of what runs, for errors outside of stages; None: errors stay as they are.
     """
 
-    __slots__ = ("job", "usual")
+    __slots__ = ("job", "part")
 
-    def __init__(self, job: Job, usual: str) -> None:
-        self.job, self.usual = job, usual
+    def __init__(self, job: Job) -> None:
+        self.job, self.part = job, None  # type: tuple[Job, str | None]
 
-    def __enter__(self) -> None:
-        pass
+    def __enter__(self) -> "Guarded":
+        return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: TracebackType | None) -> None:
-        if isinstance(error, Exception) and not isinstance(error, OURS):
-            raise StageError(_stage_of(self.job, trace) or self.usual, error) from error
+        if self.part is not None and isinstance(error, Exception) and not isinstance(error, OURS):
+            raise StageError(_stage_of(self.job, trace) or self.part, error) from error
 
 
 class Apply(Protocol):
@@ -107,6 +106,7 @@ def _without(job: Job, live: Live, record: Record, error: StageError, kept: Kept
         try:
             report = apply(job, live, [record], left_out=True).report
             live.log.add([record], size, left_out=True)
+            live.log.letters.add(record.offset)
             done = "the rows it completed are left out, its samples stay in the key's signal"
         except StageError:
             put_back(live, kept)
@@ -118,7 +118,7 @@ def _without(job: Job, live: Live, record: Record, error: StageError, kept: Kept
     report.failures.append(Failure(record.offset, error.stage, error.error, error.place))
     reason = RecordError(REASON, f"{text}; {done}.", error.stage)
     report.letters = [letter_shown(record, reason)]
-    return Advanced([dead_letter(record, reason)], report)
+    return Advanced([dead_letter(record, reason, job.life)], report)
 
 
 def _next_row(job: Job, live: Live, record: Record) -> int:
@@ -127,13 +127,13 @@ def _next_row(job: Job, live: Live, record: Record) -> int:
         return 0
     live.tick()
     slot = 0 if live.pooled else live.slot(record.key)
-    return int(live.work[CLASS_COUNTS]["rows"][slot])
+    return 0 if slot is None else int(live.work[CLASS_COUNTS]["rows"][slot])
 
 
 def _holds_samples(job: Job) -> bool:
     """Whether a row may come of earlier records' samples."""
-    stages = job.stages
-    return SENSORS in stages or "windows" in stages or "waiting" in stages or job.stage(ORDER, Order).lateness > 0
+    steps = job.steps
+    return any((steps.sensors, steps.windows, steps.waiting)) or steps.order.lateness > 0
 
 
 def _stage_of(job: Job, trace: TracebackType | None) -> str | None:

@@ -12,17 +12,15 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, PREDICT_ONLY, Array, Outputs, unknown
-from algorithms.drift.report import watches_columns
 from streamjobs.core.alarms import events_of
 from streamjobs.core.job import Job
+from streamjobs.core.job_stages import WatchSteps
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Record
 from streamjobs.core.model import features
-from streamjobs.core.state.live import Live
-from streamjobs.settings.composition import Watch
-from streamjobs.stages.alarms import Alarms, Event
-from streamjobs.stages.learner import LearnerStage
+from streamjobs.stages.alarms import Event
 from streamjobs.stages.names import ALARMS, REFERENCE, REFERENCE_SCALING
-from streamjobs.stages.reference import FIRST_HALF, Reference
+from streamjobs.stages.reference import FIRST_HALF
 from streamjobs.stages.rows import Rows, Watched, picked
 
 
@@ -49,7 +47,7 @@ def watch_drift(
     for part in _parts(job, live, seen):
         of_part = seen if part == slice(0, len(seen.slots)) else seen.part(part)
         standing = _place_in_reference(job, live, of_part)
-        parts.append([_watched(job, live, watch, of_part, standing) for watch in job.watches])
+        parts.append([_watched(job, live, watch, of_part, standing) for watch in job.steps.watches])
         made = events_of(job, live, records, of_part.slots, of_part.rows, parts[-1], ids[part])
         events += [event._replace(row=event.row + part.start) for event in made]
     if len(parts) == 1:
@@ -65,10 +63,10 @@ def _parts(job: Job, live: Live, seen: Seen) -> Iterator[slice]:
     through the detectors, so a part is to be watched before the next one is asked for.
     """
     n, limit = len(seen.slots), job.composition.relearn_after
-    if limit is None or n == 0:
+    reference, alarms = job.steps.reference, job.steps.alarms
+    if limit is None or n == 0 or reference is None or alarms is None:
         yield slice(0, n)
         return
-    reference, alarms = job.stage(REFERENCE, Reference), job.stage(ALARMS, Alarms)
     begin = 0
     while begin < n:
         slots, times = seen.slots[begin:], seen.rows.times[begin:]
@@ -108,9 +106,9 @@ class _Standing(NamedTuple):
 def _place_in_reference(job: Job, live: Live, seen: Seen) -> _Standing | None:
     """Which of the rows teach what is normal; None where no reference stands still.
 
-    Rows of an idle sensor and rows with numbers that are not finite are no part of a reference.
+    Rows of an idle sensor and rows with numbers that are not finite are not part of a reference.
     """
-    stage, rows = job.optional_stage(REFERENCE, Reference), seen.rows
+    stage, scaling, rows = job.steps.reference, job.steps.reference_scaling, seen.rows
     if stage is None:
         return None
     counts = np.isfinite(rows.X).all(axis=1) & (rows.learn & LEARN_EXTRACTOR > 0)
@@ -118,29 +116,30 @@ def _place_in_reference(job: Job, live: Live, seen: Seen) -> _Standing | None:
         counts &= rows.awake
     phases = stage.advance(live.work[REFERENCE], seen.slots, rows.times, counts)
     follows = np.where(counts & (phases == FIRST_HALF), LEARN, PREDICT_ONLY).astype(np.int8)
-    scaled = features(job, live, REFERENCE_SCALING, seen.slots, np.ascontiguousarray(rows.X), follows)
-    return _Standing(phases, seen.X if scaled is None else scaled.features)
+    if scaling is None:
+        return _Standing(phases, seen.X)
+    X = np.ascontiguousarray(rows.X)
+    return _Standing(phases, features(live, REFERENCE_SCALING, scaling, seen.slots, X, follows).features)
 
 
-def _watched(job: Job, live: Live, watch: Watch, seen: Seen, standing: _Standing | None) -> Watched:
-    """The rows through one watch. Columns are watched as they come, but for rows that nobody else could use either."""
-    slots, rows = seen.slots, seen.rows
+def _watched(job: Job, live: Live, steps: WatchSteps, seen: Seen, standing: _Standing | None) -> Watched:
+    """The rows through one watch. Columns are watched as they come, but for rows that no one else could use either."""
+    slots, rows, watch = seen.slots, seen.rows, steps.watch
     n, learn, nothing = len(slots), rows.learn, np.zeros((len(slots), 0))
     X = seen.X if standing is None else standing.X
     value = seen.out.loss if watch.watch == "loss" else seen.out.ls_error
     idle = None if rows.awake is None or rows.awake.all() else ~rows.awake
-    if watch.learner is not None:
+    if steps.follower is not None:
         follows = learn if idle is None else np.where(idle, 0, learn)
         if standing is not None:
             follows = np.where(standing.phases == FIRST_HALF, follows, 0)
-        stage, work = job.stage(watch.learner_stage, LearnerStage), live.work[watch.learner_stage]
-        value = stage.advance(work, slots, X, nothing, follows).ls_error
+        value = steps.follower.advance(live.work[watch.learner_stage], slots, X, nothing, follows).ls_error
     if idle is not None:
         value = np.where(idle, np.nan, value)
     if standing is not None:
-        learn = _learn_of_detector(standing.phases, learn, watches_columns(watch.detector))
-    detector, work = job.stage(watch.detector_stage, LearnerStage), live.work[watch.detector_stage]
-    if watches_columns(watch.detector):
+        learn = _learn_of_detector(standing.phases, learn, steps.columns)
+    detector, work = steps.detector, live.work[watch.detector_stage]
+    if steps.columns:
         usable = np.isfinite(X).all(axis=1) & np.isfinite(rows.X).all(axis=1)
         taken = np.where((usable if idle is None else usable & ~idle).reshape(n, 1), rows.X, np.nan)
         if job.population_reference is not None:

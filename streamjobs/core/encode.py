@@ -31,13 +31,11 @@ from algorithms.drift.report import (
 )
 from streamjobs.core import alarms
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import MOST_SHOWN, BatchRows, Output, Record, Report, ShownAlarm, Worst
 from streamjobs.core.output_records import Beside, Drift, Features, encoded, output_headers
 from streamjobs.core.predictions import encoded_predictions
-from streamjobs.core.state.live import Live
 from streamjobs.settings.composition import Watch
-from streamjobs.stages.alarms import Alarms
-from streamjobs.stages.names import ALARMS
 from streamjobs.stages.rows import Modelled, Rows, Watched
 
 _made = partial(tuple.__new__, Output)  # of a tuple of its fields; a fourth of the time of Output(...)
@@ -67,13 +65,13 @@ class Encoder:
             sinks.append(("drift", self._drift(texts, rows, made)))
         stamps = np.rint(rows.times * 1000.0).astype(np.int64).tolist()
         keys = [self.records[owner].key for owner in owners]
-        version = self.job.settings.sinks.version
         for sink, values in sinks:
-            headers = output_headers(sink, version, made.ids)
+            headers = output_headers(sink, made.ids)
             outputs += map(_made, zip(repeat(sink), keys, values, stamps, headers, strict=False))
-        outputs += alarms.encoded(self.job, self.live, self.records, rows, made.ids, made.events)
+        if made.events:
+            outputs += alarms.encoded(self.job, self.live, self.records, rows, made.ids, made.events)
         self._count(rows, made, report)
-        if self.job.optional_stage(ALARMS, Alarms) is not None:
+        if self.job.steps.alarms is not None:
             report.alarms += alarms.shown(self.job, texts, rows, made.drift, made.events, MOST_SHOWN)
             return
         for watch, seen in zip(self.job.watches, made.drift, strict=True):

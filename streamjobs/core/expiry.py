@@ -10,7 +10,7 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
-from streamjobs.core.state.live import Live
+from streamjobs.core.live.live import Live
 
 
 class Ttl:

@@ -5,18 +5,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.core.messages import Record
+from streamjobs.core.messages import Record, topic_of_life
 
 
-def identities(records: Sequence[Record], owner: Array) -> list[bytes]:
+def identities(records: Sequence[Record], owner: Array, life: str = "") -> list[bytes]:
     """Topic-partition-offset of records[owner[n]]; where it gave several rows, with -i behind it, the place among them.
 
-    owner (n,); records are of one topic and partition.
+    owner (n,); records are of one topic and partition; life: of the topic, see `topic_of_life`.
     """
     owners = owner.tolist()
     if not owners:
         return []
-    base = f"{records[owners[0]].topic}-{records[owners[0]].partition}-".encode()
+    base = f"{topic_of_life(records[owners[0]].topic, life)}-{records[owners[0]].partition}-".encode()
     times = np.bincount(owner)
     if times.max() == 1:
         return [b"%s%d" % (base, records[index].offset) for index in owners]

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any, NamedTuple, Protocol
 
 from streamjobs.core.decoding.with_schema.schemas import Schemas
+from streamjobs.core.live.live_stats import LiveStats
 from streamjobs.core.messages import Advanced, Record
-from streamjobs.core.state.live_stats import LiveStats
 from streamjobs.core.state.snapshot import Offsets
 
 ReadMany = Callable[[Sequence[bytes]], list[bytes | None]]  # keys -> their stored snapshots
@@ -25,14 +25,17 @@ class JobLike(Protocol):
     def compile(self) -> None: ...
     def time_unit_of(self, record: Record) -> str | None: ...  # that its time must be in; None: it does not tell
     def in_time_unit(self, unit: str) -> "JobLike": ...  # decided, with [source] time_unit = "auto"
+    def in_life(self, life: str) -> "JobLike": ...  # of an input topic that was recreated, for the ids of outputs
     def on_partitions(self, partitions: int) -> "JobLike": ...  # refuses keys inside values on other partitions than theirs
-    def last_event(self, data: bytes) -> tuple[float, Offsets]: ...  # of a snapshot: newest event time, applied offsets
 
 
 class LiveLike(Protocol):
-    """The states of one partition's keys; see `streamjobs.core.state.live`."""
+    """The states of one partition's keys; see `streamjobs.core.live.live`."""
 
     def snapshots(self) -> list[tuple[bytes, bytes]]: ...
+    def owed(self) -> Advanced: ...  # dead letters of keys that `snapshots` has set aside
+    @property
+    def aside(self) -> Sized: ...  # the keys that are set aside
     @property
     def dirty_bytes(self) -> int: ...
     @property
@@ -58,4 +61,5 @@ class Core(NamedTuple):
     job: JobLike
     make_live: Callable[[Any, ReadMany, int], LiveLike]  # job, read_many, most bytes of live states
     advance: Callable[[Any, Any, Sequence[Record]], Advanced]
+    last_event: Callable[[Any, bytes], tuple[float, Offsets]]  # job, snapshot: newest event time, applied offsets
     schemas: Schemas | None = None  # of records in a format that has them; filled before the records are advanced

@@ -1,11 +1,9 @@
 """A job: the stages a key's rows pass, made once from its composition, and what identifies its snapshots."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from algorithms import Learner
 from algorithms.common.protocol import State
@@ -15,88 +13,115 @@ from streamjobs.core.decoding.time_units import job_decoder, time_judge
 from streamjobs.core.decoding.unwrap import make_schemas
 from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.decoding.with_schema.wire_format import Definition
-from streamjobs.core.job_stages import described_by, stages_of
+from streamjobs.core.job_stages import Steps, described_by, steps_of
 from streamjobs.core.messages import Record
-from streamjobs.core.state import held_stages, migration, other_drift, snapshot
+from streamjobs.core.state import snapshot
 from streamjobs.core.state.population import Population
 from streamjobs.core.state.population import decode as decode_population
 from streamjobs.core.state.snapshot import Snapshot
-from streamjobs.errors import ConfigError, SnapshotError
+from streamjobs.core.state.valid import StateCheck
+from streamjobs.errors import ConfigError
 from streamjobs.settings.composition import Composition, Watch, composition_of
 from streamjobs.settings.sections import Settings
-from streamjobs.stages.fill import FillState
-from streamjobs.stages.names import ALARMS, DRIFT_REFERENCE, FILL, ORDER, REFERENCE, SENSORS
-from streamjobs.stages.order import OrderState
 from streamjobs.stages.population.reference import PopulationReference
 from streamjobs.stages.population.reject import Rejection
-from streamjobs.stages.reference import OVER
-from streamjobs.stages.sensors import SensorsState
-from streamjobs.stages.stage import JobStage, Shape, refuse
+from streamjobs.stages.stage import JobStage, Shape
 
 SEED_BYTES = 6
-Kind = TypeVar("Kind", bound=JobStage)
 
 
 class Job(NamedTuple):
-    """Stages by name in the order rows pass them, and the facts around them; made by `Job.from_composition`."""
+    """The stages that rows pass, and the facts that each batch needs, resolved once by `Job.from_composition`."""
 
     composition: Composition
-    stages: dict[str, JobStage]  # see `stages_of`
+    settings: Settings
+    steps: Steps
+    stages: dict[str, JobStage]  # all of them in order, by stored name
+    own: dict[str, JobStage]  # those with a state per key
+    shared: dict[str, State]  # states of those that all keys share: a population's scaling and map, which do not learn
+    template: dict[str, Any]  # states of a new key with seed 0, without a warm start
+    check: StateCheck  # of stored states
     population: Population | None
+    rejection: Rejection | None  # when the class of a row is unknown
+    population_reference: PopulationReference | None  # what [drift] compares rows with, if that is the population's
+    task: str  # classification | regression | none
+    learner: Learner  # a key's own
+    watches: tuple[Watch, ...]  # for drift: first those that raise alarms, then the controls
+    classes: list[str] | None  # declared ones
+    model: str  # how outputs name learner and head
+    sinks: dict[str, str]  # sink -> topic, those that are on
     targets: int  # columns of a prediction
     shape: Shape
-    keyed: KeyAll  # gives records the keys that the job goes by
+    keyed: KeyAll  # gives records the keys that the job uses
     decode: Callable[[Sequence[Record]], Decoded]
     schemas: Schemas | None  # of records in a format that has them
     fingerprint: bytes
     described: dict[str, str]
     start: dict[str, Any] | None  # states a new key begins from, and `names`
+    life: str = ""  # of the input topic, in the ids of outputs: see `topic_of_life`
 
     @classmethod
     def from_settings(
         cls,
         settings: Settings,
-        start: bytes | None = None,
         population: bytes | None = None,
         schema: Definition | None = None,
     ) -> "Job":
         """Of settings made by hand. Raises as `from_composition` does, and ConfigError for what learners refuse."""
-        return cls.from_composition(composition_of(settings), start, population, schema)
+        return cls.from_composition(composition_of(settings), population, schema)
 
     @classmethod
     def from_composition(
         cls,
         composition: Composition,
-        start: bytes | None = None,
         population: bytes | None = None,
         schema: Definition | None = None,
     ) -> "Job":
-        """`start` is an exported state, `population` and `schema` what the files of [population] and schema_file hold.
+        """population, schema: contents of the files of [population] and schema_file.
 
-        Raises SnapshotError for damaged bytes or a start of another job, ConfigError where the population belongs to another
-        job or is missing, or the schema cannot be used.
+        Raises SnapshotError for a damaged population, ConfigError where the population belongs to another job or is missing,
+        or the schema cannot be used.
         """
         settings = composition.settings
         schemas = make_schemas(settings.source, composition.mirror, schema)
         others = _population(composition, population)
-        known, targets = 0, composition.targets if composition.predicts else 0
+        known, targets = 0, composition.targets if composition.task != "none" else 0
         if composition.task == "classification":
             known = len(others.names) if others is not None else 0
             targets = composition.max_classes if composition.max_classes is not None else known
-        stages = stages_of(composition, others, targets, known)
+        steps = steps_of(composition, others, targets, known)
+        stages = steps.by_name()
+        own = {name: stage for name, stage in stages.items() if stage.shared_state is None}
+        shared = {name: stage.shared_state for name, stage in stages.items() if name not in own}
         described = described_by(stages, composition, targets, others)
-        job = cls(
-            composition=composition,
-            stages=stages,
-            population=others,
+        shape = Shape(
+            dim=composition.dim,
+            width=composition.width,
+            label_width=composition.targets if composition.task == "regression" else 1,
             targets=targets,
-            shape=Shape(
-                dim=composition.dim,
-                width=composition.width,
-                label_width=composition.targets if composition.task == "regression" else 1,
-                targets=targets,
-                taught=0 if others is None else others.rows,
-            ),
+            taught=0 if others is None else others.rows,
+        )
+        template = {name: stage.begin(shape, 0) for name, stage in own.items()}
+        return cls(
+            composition=composition,
+            settings=settings,
+            steps=steps,
+            stages=stages,
+            own=own,
+            shared=shared,
+            template=template,
+            check=StateCheck(own, template),
+            population=others,
+            rejection=others.reject if others is not None and composition.reject is not None else None,
+            population_reference=others.reference if others is not None and composition.between is not None else None,
+            task=composition.task,
+            learner=composition.learner,
+            watches=composition.watches,
+            classes=composition.classes,
+            model=composition.model,
+            sinks=composition.sinks,
+            targets=targets,
+            shape=shape,
             keyed=keyed(settings.source, schemas=schemas),
             decode=job_decoder(composition, settings.source, schemas),
             schemas=schemas,
@@ -104,15 +129,21 @@ class Job(NamedTuple):
             described=described,
             start=None,
         )
-        return job.starting_from(start) if start is not None else job
 
-    def starting_from(self, data: bytes) -> "Job":
-        """The job whose new keys begin from an exported state; raises SnapshotError."""
-        return self._replace(start=_start(self, data))
+    def with_stages(self, **others: Any) -> "Job":
+        """The job with other stages of the same states in the place of these fields of `steps`."""
+        steps = self.steps._replace(**others)
+        stages = steps.by_name()
+        own = {name: stages[name] for name in self.own}
+        return self._replace(steps=steps, stages=stages, own=own, check=StateCheck(own, self.template))
 
     def on_partitions(self, partitions: int) -> "Job":
         """The job that refuses a record on another partition than its key's, see `decoding.keys`."""
         return self._replace(keyed=keyed(self.settings.source, partitions, self.schemas))
+
+    def in_life(self, life: str) -> "Job":
+        """The job over an input topic that was recreated under it."""
+        return self._replace(life=life)
 
     def time_unit_of(self, record: Record) -> str | None:
         """The unit in which the record's time must be; None where it does not tell."""
@@ -121,39 +152,6 @@ class Job(NamedTuple):
     def in_time_unit(self, unit: str) -> "Job":
         """The job with the unit that was decided for time_unit = "auto"."""
         return self._replace(decode=job_decoder(self.composition, self.settings.source.in_unit(unit), self.schemas))
-
-    @property
-    def settings(self) -> Settings:
-        return self.composition.settings
-
-    @property
-    def learner(self) -> Learner:
-        """A key's own."""
-        return self.composition.learner
-
-    @property
-    def watches(self) -> tuple[Watch, ...]:
-        """What is watched for drift: first those the job goes by, then the controls."""
-        return self.composition.watches
-
-    @property
-    def task(self) -> str:
-        return self.composition.task
-
-    @property
-    def classes(self) -> list[str] | None:
-        """Declared ones."""
-        return self.composition.classes
-
-    @property
-    def model(self) -> str:
-        """How outputs name learner and head."""
-        return self.composition.model
-
-    @property
-    def sinks(self) -> dict[str, str]:
-        """sink -> topic, those that are on."""
-        return self.composition.sinks
 
     @property
     def dim(self) -> int:
@@ -169,25 +167,6 @@ class Job(NamedTuple):
     def label_width(self) -> int:
         """Numbers of a label's code."""
         return self.shape.label_width
-
-    @property
-    def own(self) -> dict[str, JobStage]:
-        """The stages with a state per key."""
-        return {name: stage for name, stage in self.stages.items() if stage.shared_state is None}
-
-    @property
-    def shared(self) -> dict[str, State]:
-        """States of stages all keys share: the population's scaling and map, which stand still."""
-        return {name: stage.shared_state for name, stage in self.stages.items() if stage.shared_state is not None}
-
-    def stage(self, name: str, kind: type[Kind]) -> Kind:
-        """The stage of this name, which every job has."""
-        stage = self.stages[name]
-        assert isinstance(stage, kind)
-        return stage
-
-    def optional_stage(self, name: str, kind: type[Kind]) -> Kind | None:
-        return self.stage(name, kind) if name in self.stages else None
 
     def init(self, key: bytes) -> dict[str, Any]:
         """The stages' states of a new key, from the warm start where there is one."""
@@ -213,16 +192,6 @@ class Job(NamedTuple):
         return list(self.population.names if self.population is not None else self.classes or ())
 
     @property
-    def rejection(self) -> Rejection | None:
-        """When the class of a row is unknown; None where it never is."""
-        return self.population.reject if self.population is not None and self.composition.reject is not None else None
-
-    @property
-    def population_reference(self) -> PopulationReference | None:
-        """What [drift] compares rows with; None where that is not the population's."""
-        return self.population.reference if self.population is not None and self.composition.between is not None else None
-
-    @property
     def most_names(self) -> int | None:
         """Classes a key may know; None where labels are numbers."""
         return self.targets if self.task == "classification" else None
@@ -238,10 +207,10 @@ class Job(NamedTuple):
     @property
     def state_bytes(self) -> int:
         """Upper bound of a key's snapshot in bytes, without its class names."""
-        states = self.fresh(0)
-        arrays = sum(len(snapshot.flatten(state)) for state in states.values())
+        states = self.template
+        arrays = sum(snapshot.array_counts(states.values()))
         heads = 256 + 20 * arrays + len(json.dumps(self.described))
-        return heads + sum(stage.bytes_of(states[name]) for name, stage in self.own.items())
+        return heads + sum([stage.bytes_of(states[name]) for name, stage in self.own.items()])
 
     def encode(self, states: dict[str, Any], names: list[str], offsets: snapshot.Offsets) -> bytes:
         arrays = [array for name in self.own for array in snapshot.flatten(states[name])]
@@ -258,124 +227,9 @@ class Job(NamedTuple):
         """What all this job's snapshots begin with."""
         return snapshot.head(self.fingerprint, _text(self.described))
 
-    def decode_snapshot(
-        self, data: bytes, *, drift_anew: bool = False
-    ) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
-        """Raises SnapshotError when the bytes are damaged or another job wrote them; the message says what differs.
-
-        drift_anew: a job with another [drift] may have written them; drift detection begins again then.
-        """
-        held = snapshot.decode(data)
-        fresh, stages = self.fresh(0), held_stages.of_description(held, self.fingerprint, self.described, self.own)
-        if stages is None:
-            return self._of_another(held, fresh, drift_anew)
-        behind = self.watches[-1].detector_stage if self.watches else None
-        stages = held_stages.of_arrays(stages, fresh, len(held.arrays), self.shape, behind)
-        states, at = dict(fresh), 0
-        for name, stage in stages.items():
-            like = fresh[name] if name in fresh else stage.begin(self.shape, 0)
-            count = len(snapshot.flatten(like))
-            states[name] = snapshot.unflatten(like, held.arrays[at : at + count])
-            at += count
-        states = {name: states[name] for name in fresh}
-        if held.fingerprint != self.fingerprint:
-            states |= self._anew(snapshot.table_of(held.description), fresh)
-        if at != len(held.arrays):
-            raise SnapshotError(f"snapshot holds {len(held.arrays)} arrays, this job expects {at}.")
-        return self._checked(held, states, fresh)
-
-    def _of_another(
-        self, held: Snapshot, fresh: dict[str, Any], drift_anew: bool
-    ) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
-        """The state of a job with another [drift] or population, where it may be read. Raises SnapshotError."""
-        written = snapshot.table_of(held.description)
-        if not other_drift.differs(written, self.described):
-            return self._migrated(held)
-        if drift_anew:
-            return self._checked(held, other_drift.kept(held, written, self.own, fresh, self.shape), fresh)
-        raise SnapshotError(snapshot.difference(written, self.described, other_drift.RELEARN))
-
-    def _checked(
-        self, held: Snapshot, states: dict[str, Any], fresh: dict[str, Any]
-    ) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
-        """The states, where they are possible; raises SnapshotError."""
-        least = self.given_names
-        if held.names[: len(least)] != least:
-            raise SnapshotError(f"snapshot knows the classes {held.names!r:.200}, this job begins with {least!r:.200}.")
-        self._validate(states, fresh, held.names)
-        return states, held.names, held.offsets
-
-    def _anew(self, written: Mapping[str, Any], fresh: dict[str, Any]) -> dict[str, Any]:
-        """States of detectors that begin anew: the population's reference is another one than theirs was."""
-        if written.get(DRIFT_REFERENCE) == self.described.get(DRIFT_REFERENCE):
-            return {}
-        return {watch.detector_stage: fresh[watch.detector_stage] for watch in self.watches}
-
-    def opened(self, data: bytes, *, drift_anew: bool = False) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
-        """As `decode_snapshot`, and each stage has taken its state: for who only reads. Raises SnapshotError."""
-        states, names, offsets = self.decode_snapshot(data, drift_anew=drift_anew)
-        for name, stage in self.own.items():
-            try:
-                stage.load(stage.workspace(states[name]), 0, states[name])
-            except ValueError as problem:
-                raise SnapshotError(f"the stored state contradicts itself: {problem}") from None
-        return states, names, offsets
-
-    def last_event(self, data: bytes) -> tuple[float, snapshot.Offsets]:
-        """Event time of the newest applied sample in a snapshot, -inf without one, and the last applied offsets.
-
-        Raises SnapshotError.
-        """
-        held = snapshot.decode(data)
-        known = held_stages.of_description(held, self.fingerprint, self.described, self.own)
-        name, like = (SENSORS, SensorsState) if SENSORS in self.own else (ORDER, OrderState)
-        at = like._fields.index("newest")
-        if known is not None and FILL in known:  # it comes before them
-            at += len(FillState._fields)
-        if known is None or len(held.arrays) <= at:
-            raise SnapshotError("snapshot of another job.")
-        newest = held.arrays[at]
-        if newest.ndim != (name == SENSORS) or newest.dtype != np.float64 or not newest.size:
-            what = "a number" if name == ORDER else "a number for each sensor"
-            raise SnapshotError(f"snapshot field {name}.newest has shape {newest.shape}, expected {what}.")
-        return float(newest.max()), held.offsets
-
-    def _validate(self, states: dict[str, Any], fresh: dict[str, Any], names: list[str]) -> None:
-        """Raises SnapshotError that names the field which the stages could not have left so."""
-        classifies = self.task == "classification"
-        if names and not classifies:
-            refuse("names", "no classes in a regression", f"{len(names)}")
-        if classifies and (len(names) > self.targets or len(set(names)) < len(names)):
-            refuse("names", f"at most {self.targets} different classes", f"{len(names)}")
-        for name, stage in self.own.items():
-            stage.validate(name, states[name], fresh[name], names if classifies else None)
-
-    def _migrated(self, held: Snapshot) -> tuple[dict[str, Any], list[str], snapshot.Offsets]:
-        """The state of a key of another population, where this one replaces it."""
-        written, population = snapshot.table_of(held.description), self.settings.population
-        old = written.get("population")
-        if population is None or old is None or old == self.described["population"]:
-            raise SnapshotError(snapshot.difference(written, self.described))
-        if migration.survives(written, self.described, population.replaces or ()):
-            assert self.population is not None
-            fresh = self.fresh(0)
-            try:
-                states, names = migration.migrated(held, self.own, fresh, self.population.names, self.targets)
-            except (IndexError, ValueError) as problem:
-                raise SnapshotError(f"the stored state contradicts itself: {problem}.") from None
-            self._validate(states, fresh, names)
-            return states, names, held.offsets
-        if migration.survives(written, self.described, [old]):
-            raise SnapshotError(
-                f"snapshot was written with population {old}; this job runs population {self.described['population']}. "
-                f"Put the old file back, or set [population] replaces = [{old!r}]: then keys start over with the new "
-                "population's head ('streamjobs state migrate JOB --population' shows what that means for how many)."
-            )
-        raise SnapshotError(snapshot.difference(written, self.described))
-
     def compile(self) -> None:
         """Run every compiled loop once, so that the first record does not wait for the compiler."""
-        states = self.fresh(0) | self.shared
+        states = self.template | self.shared
         for name, stage in self.stages.items():
             stage.warm_up(states[name], self.shape)
 
@@ -391,31 +245,3 @@ def _population(composition: Composition, data: bytes | None) -> Population | No
     if data is None:
         raise ConfigError("[population]: its file was not read.")
     return decode_population(data, composition, section.file)
-
-
-def _start(job: Job, data: bytes) -> dict[str, Any]:
-    """What new keys take over from an exported state: of drift detection only what [drift] reference_from asks for."""
-    drift = job.settings.drift
-    states, names, _ = job.opened(data, drift_anew=drift is None or drift.reference_from == "own")
-    normal = _normal_for_others(job, states)
-    inherited = {name: job.stages[name].inherit(state) for name, state in states.items()} | normal
-    if job.classes is not None and names != job.classes:
-        raise SnapshotError(f"the exported state knows the classes {names}, this job declares {job.classes}.")
-    return {"states": {name: state for name, state in inherited.items() if state is not None}, "names": names}
-
-
-def _normal_for_others(job: Job, states: dict[str, Any]) -> dict[str, Any]:
-    """What an exported state holds for normal, where new keys are measured against that; raises SnapshotError."""
-    drift = job.settings.drift
-    if drift is None or drift.reference_from == "own":
-        return {}
-    if states[REFERENCE].phase != OVER:
-        raise SnapshotError(
-            f"the exported state has {states[REFERENCE].rows} rows of its reference ({drift.reference}), which is not over."
-        )
-    if ALARMS in states and np.any(states[ALARMS].opened):
-        raise SnapshotError(
-            "the exported state is in alarm, which is no measure for others; export it when the alarm is over, or after "
-            "'streamjobs drift relearn' and a new reference."
-        )
-    return job.normal_of(states)

@@ -1,6 +1,6 @@
 """The stages of a job, in the order rows pass them, and the description its snapshots belong to."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from algorithms import Learner
 from algorithms.drift.report import watches_columns
@@ -8,56 +8,95 @@ from streamjobs.core.state.population import Population, begin_head
 from streamjobs.settings.composition import Composition, Watch
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.class_counts import ClassCounts
+from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fallback import Fallback
+from streamjobs.stages.fill import Fill
 from streamjobs.stages.idle import Idle
+from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.learner import LearnerStage
-from streamjobs.stages.names import (
-    ALARMS,
-    CLASS_COUNTS,
-    CLIP,
-    DRIFT_REFERENCE,
-    FILL,
-    IDLE,
-    LEARNER,
-    MAP,
-    ORDER,
-    REFERENCE,
-    REFERENCE_SCALING,
-    SCALING,
-    SENSORS,
-)
+from streamjobs.stages.names import DRIFT_REFERENCE, STORED
 from streamjobs.stages.order import Order
 from streamjobs.stages.population.reference import DIRECTIONS
+from streamjobs.stages.reference import Reference
+from streamjobs.stages.sensors import Sensors
+from streamjobs.stages.smoothing import Smoothing
 from streamjobs.stages.stage import JobStage
+from streamjobs.stages.windows import Windows
 
 
-def stages_of(composition: Composition, population: Population | None, targets: int, known: int) -> dict[str, JobStage]:
-    """The stages of a job by name, in the order rows pass them. A new stage is a line here and a line in `core.advance`.
+class WatchSteps(NamedTuple):
+    """The stages of one watch for drift."""
+
+    watch: Watch
+    follower: LearnerStage | None  # an extractor or control that only follows the stream; None: the job's own learner
+    detector: LearnerStage
+    columns: bool  # the detector watches columns of rows, not an error
+
+
+class Steps(NamedTuple):
+    """A job's stages in the order rows pass them; None: the job has no such stage. A new stage needs a field here.
+
+    A field's name is the name by which stored states know the stage, but for two: see `stages.names.STORED`.
+    """
+
+    fill: Fill | None
+    sensors: Sensors | None
+    order: Order
+    idle: Idle | None
+    windows: Windows | None
+    waiting: LateLabels | None
+    clip: ClipTargets | None
+    scaling: LearnerStage | None
+    map: LearnerStage | None
+    learner: LearnerStage
+    reference: Reference | None
+    reference_scaling: LearnerStage | None
+    watches: tuple[WatchSteps, ...]
+    alarms: Alarms | None
+    smoothing: Smoothing | None
+    fallback: Fallback | None
+    class_counts: ClassCounts
+
+    def by_name(self) -> dict[str, JobStage]:
+        """The stages in their order by the names that stored states know."""
+        stages: dict[str, JobStage] = {}
+        for field, step in zip(self._fields, self, strict=True):
+            if field == "watches":
+                for watch in self.watches:
+                    if watch.follower is not None:
+                        stages[watch.watch.learner_stage] = watch.follower
+                    stages[watch.watch.detector_stage] = watch.detector
+            elif isinstance(step, JobStage):
+                stages[STORED.get(field, field)] = step
+        return stages
+
+
+def steps_of(composition: Composition, population: Population | None, targets: int, known: int) -> Steps:
+    """The stages of a job.
 
     targets: columns of a prediction; known: classes that a new key knows from the population.
     """
     source, drift, sensors = composition.settings.source, composition.settings.drift, composition.sensors
     start = None if population is None else begin_head(population, composition.learner, targets)
-    in_order: dict[str, JobStage | None] = {
-        FILL: composition.fill,
-        SENSORS: sensors,
-        ORDER: Order(policy=source.late, lateness=0.0 if sensors else source.lateness, duplicates=source.duplicates),
-        IDLE: Idle(after=drift.idle) if drift is not None and drift.idle else None,
-        "windows": composition.windows,
-        "waiting": composition.waiting,
-        CLIP: composition.clip,
-        SCALING: _learner(composition.scaling, population and population.scaling),
-        MAP: _learner(composition.map, population and population.map),
-        LEARNER: LearnerStage(learner=composition.learner, predicts=True, start=start),
-        REFERENCE: composition.reference,
-        REFERENCE_SCALING: _reference_scaling(composition, population),
-        **_drift(composition.watches, DIRECTIONS if composition.between is not None else 0),
-        ALARMS: _alarms(composition) if "alarms" in composition.sinks else None,
-        "smoothing": composition.smoothing,
-        "fallback": Fallback() if composition.falls_back else None,
-        CLASS_COUNTS: ClassCounts(classes=targets if composition.task == "classification" else 0, given=known),
-    }
-    return {name: stage for name, stage in in_order.items() if stage is not None}
+    return Steps(
+        fill=composition.fill,
+        sensors=sensors,
+        order=Order(policy=source.late, lateness=0.0 if sensors else source.lateness, duplicates=source.duplicates),
+        idle=Idle(after=drift.idle) if drift is not None and drift.idle else None,
+        windows=composition.windows,
+        waiting=composition.waiting,
+        clip=composition.clip,
+        scaling=_learner(composition.scaling, population and population.scaling),
+        map=_learner(composition.map, population and population.map),
+        learner=LearnerStage(learner=composition.learner, predicts=True, start=start),
+        reference=composition.reference,
+        reference_scaling=_reference_scaling(composition, population),
+        watches=_watches(composition.watches, DIRECTIONS if composition.between is not None else 0),
+        alarms=_alarms(composition) if "alarms" in composition.sinks else None,
+        smoothing=composition.smoothing,
+        fallback=Fallback() if composition.falls_back else None,
+        class_counts=ClassCounts(classes=targets if composition.task == "classification" else 0, given=known),
+    )
 
 
 def _learner(learner: Learner | None, taught: Any) -> LearnerStage | None:
@@ -78,17 +117,19 @@ def _alarms(composition: Composition) -> Alarms:
     return Alarms(watches=watches, columns=composition.width)
 
 
-def _drift(watches: tuple[Watch, ...], before_row: int) -> dict[str, JobStage]:
-    """Extractor, detector and controls. before_row: numbers that a detector of columns gets before those of a row."""
-    stages: dict[str, JobStage] = {}
+def _watches(watches: tuple[Watch, ...], before_row: int) -> tuple[WatchSteps, ...]:
+    """before_row: numbers that a detector of columns gets before those of a row."""
+    followers = {
+        watch.learner_stage: LearnerStage(learner=watch.learner, watches=True)
+        for watch in watches
+        if watch.learner is not None
+    }
+    steps = []
     for watch in watches:
-        if watch.learner is not None:
-            stages[watch.learner_stage] = LearnerStage(learner=watch.learner, watches=True)
-        one_number = not watches_columns(watch.detector)
-        stages[watch.detector_stage] = LearnerStage(
-            learner=watch.detector, watches=True, reads_error=one_number, before_row=before_row
-        )
-    return stages
+        columns = watches_columns(watch.detector)
+        detector = LearnerStage(learner=watch.detector, watches=True, reads_error=not columns, before_row=before_row)
+        steps.append(WatchSteps(watch, followers.get(watch.learner_stage), detector, columns))
+    return tuple(steps)
 
 
 def described_by(

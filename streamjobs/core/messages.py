@@ -32,7 +32,7 @@ class Record(Protocol):
 
 
 class Stored(NamedTuple):
-    """A record made by hand: from a file, a test, a notebook."""
+    """A record with its fields: a fetched one, or one made of a row of a file, of a test, of a notebook."""
 
     topic: str
     partition: int
@@ -44,13 +44,13 @@ class Stored(NamedTuple):
 
 
 class Unread(Stored):
-    """Records that nobody can read, told as one: offset of the last, no key, and for its value the bytes as they came."""
+    """Records that no one can read, told as one: offset of the last, no key, and for its value the bytes as they came."""
 
     problem: str  # the end of a sentence
 
 
 class Refused(Stored):
-    """A record whose schema cannot be had for good, as who asked for the schema has found: it stays a dead letter."""
+    """A record with a schema that can never be had, as its lookup has found: it stays a dead letter."""
 
     problem: str  # the end of a sentence
 
@@ -99,6 +99,14 @@ class Failure(NamedTuple):
     stage: str
     error: str  # type of the error
     place: str  # file and line
+
+
+class SetAside(NamedTuple):
+    """A key that was set aside; see `core.live.aside`."""
+
+    key_hash: str  # as in `Worst`
+    what: str  # the state cannot be "read" or "written"
+    why: str
 
 
 class BatchRows(NamedTuple):
@@ -186,6 +194,7 @@ class Report:
     batches: list[BatchRows] = field(default_factory=list)
     alarms: list[ShownAlarm] = field(default_factory=list)  # the first MOST_SHOWN
     letters: list[Letter] = field(default_factory=list)  # the first MOST_SHOWN
+    set_aside: list[SetAside] = field(default_factory=list)
 
     def add(self, later: "Report") -> None:
         """Count what was done after this as well."""
@@ -225,10 +234,21 @@ ATTEMPT = "streamjobs-attempt"  # header of a record sent back from the dead let
 ATTEMPT_DIGITS = 6
 
 
-def dead_letter(record: Record, error: RecordError) -> Output:
-    """The record as it came, with headers that say why it could not be used."""
+def topic_of_life(topic: str, life: str) -> str:
+    """The topic as ids name it. life: "" for a topic that was never recreated under the job; else it tells which one it is.
+
+    A recreated topic counts its offsets from 0 again. No topic has a ~ in its name.
+
+    >>> topic_of_life("imu", ""), topic_of_life("imu", "5f0c81d2")
+    ('imu', 'imu~5f0c81d2')
+    """
+    return f"{topic}~{life}" if life else topic
+
+
+def dead_letter(record: Record, error: RecordError, life: str = "") -> Output:
+    """The record as it came, with headers that say why it could not be used. life: see `topic_of_life`."""
     values = (
-        f"{record.topic}-{record.partition}-{record.offset}".encode(),
+        f"{topic_of_life(record.topic, life)}-{record.partition}-{record.offset}".encode(),
         error.reason.encode(),
         str(error).encode(),
         error.stage.encode(),
@@ -242,6 +262,16 @@ def dead_letter(record: Record, error: RecordError) -> Output:
     headers = list(zip(LETTER_HEADERS, values, strict=True))
     own_key = record.own_key if isinstance(record, Keyed) else record.key
     return Output("dlq", own_key, record.value, record.timestamp, [*headers, *record.headers])
+
+
+def add_letter(record: Record, error: RecordError, life: str, outputs: list[Output], report: Report) -> None:
+    """Make the record a dead letter, and count it. life: see `topic_of_life`."""
+    report.dead_lettered[error.reason] = report.dead_lettered.get(error.reason, 0) + 1
+    if not report.first_letter:
+        report.first_letter = f"{error.reason}, topic {record.topic}[{record.partition}] offset {record.offset}"
+    if len(report.letters) < MOST_SHOWN:
+        report.letters.append(letter_shown(record, error))
+    outputs.append(dead_letter(record, error, life))
 
 
 def letter_shown(record: Record, error: RecordError) -> Letter:

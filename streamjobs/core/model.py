@@ -7,13 +7,13 @@ import numpy as np
 
 from algorithms.common.protocol import PREDICT_ONLY, Array, Outputs
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Report
-from streamjobs.core.state.live import Live
 from streamjobs.stages.class_counts import ClassCounts, targets_of
 from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.late_labels import LateLabels, Matched
 from streamjobs.stages.learner import LearnerStage
-from streamjobs.stages.names import CLASS_COUNTS, LEARNER, MAP, SCALING
+from streamjobs.stages.names import CLASS_COUNTS, FALLBACK, LEARNER, MAP, SCALING, SMOOTHING, WAITING
 from streamjobs.stages.population.reject import Rejection
 from streamjobs.stages.rows import Choice, Rows
 from streamjobs.stages.smoothing import Smoothing
@@ -25,27 +25,25 @@ def run_learners(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Array,
     A population's scaling and map serve all keys at once and learn nothing.
     """
     X = np.ascontiguousarray(rows.X)
-    to_scale = features(job, live, SCALING, slots, X, rows.learn)
-    scaled = X if to_scale is None else to_scale.features
-    mapped = features(job, live, MAP, slots, scaled, rows.learn)
+    steps = job.steps
+    scaled = X if steps.scaling is None else features(live, SCALING, steps.scaling, slots, X, rows.learn).features
+    mapped = None if steps.map is None else features(live, MAP, steps.map, slots, scaled, rows.learn)
     if job.task == "classification":
         Y = targets_of(rows.L[:, 0], job.targets)
     else:
         Y = np.ascontiguousarray(rows.L) if job.task == "regression" else np.zeros((len(slots), 0))
     X = scaled if mapped is None else mapped.features
-    out = job.stage(LEARNER, LearnerStage).advance(live.work[LEARNER], slots, X, Y, rows.learn)
+    out = steps.learner.advance(live.work[LEARNER], slots, X, Y, rows.learn)
     share = job.learner.adapted_share(out)
     if mapped is not None:
         out = mapped._replace(prediction=out.prediction, loss=out.loss)
     return scaled, out, share
 
 
-def features(job: Job, live: Live, name: str, slots: Array, X: Array, learn: Array) -> Outputs | None:
-    """What a stage that gives features makes of X (n, dim); None where the job has no such stage."""
-    stage, nothing = job.optional_stage(name, LearnerStage), np.zeros((len(slots), 0))
-    if stage is None:
-        return None
-    if name in live.shared:
+def features(live: Live, name: str, stage: LearnerStage, slots: Array, X: Array, learn: Array) -> Outputs:
+    """Outputs of a stage without targets, of this stored name, for X (n, dim)."""
+    nothing = np.zeros((len(slots), 0))
+    if stage.shared is not None:
         first, nobody = np.zeros(len(slots), np.int64), np.full(len(slots), PREDICT_ONLY, np.int8)
         return stage.advance(live.shared[name], first, X, nothing, nobody)
     return stage.advance(live.work[name], slots, X, nothing, learn)
@@ -59,12 +57,6 @@ class Choosing(NamedTuple):
     fallback: Fallback | None
     reject: Rejection | None = None
 
-    @classmethod
-    def of(cls, job: Job) -> "Choosing":
-        counts = job.stage(CLASS_COUNTS, ClassCounts)
-        fallback = job.optional_stage("fallback", Fallback)
-        return cls(job.optional_stage("smoothing", Smoothing), counts, fallback, job.rejection)
-
     def advance(
         self, work: Mapping[str, Any], slots: Array, scores: Array, codes: Array, learn: Array, X: Array | None = None
     ) -> Choice:
@@ -74,11 +66,11 @@ class Choosing(NamedTuple):
         """
         smoothed = None
         if self.smoothing is not None:
-            scores = smoothed = self.smoothing.advance(work["smoothing"], slots, scores, learn)
+            scores = smoothed = self.smoothing.advance(work[SMOOTHING], slots, scores, learn)
         labelled = np.empty(scores.shape, np.int8)
         chosen, known = self.counts.decide(work[CLASS_COUNTS], slots, scores, codes, learn, labelled)
         if self.fallback is not None:
-            self.fallback.advance(work["fallback"], slots, chosen, codes, learn)
+            self.fallback.advance(work[FALLBACK], slots, chosen, codes, learn)
         unknown = None
         if self.reject is not None:
             assert X is not None, "what rejects looks at the rows too"
@@ -89,14 +81,17 @@ class Choosing(NamedTuple):
 
 def choose(job: Job, live: Live, slots: Array, rows: Rows, scaled: Array, scores: Array) -> Choice:
     """The class of each row, scaled (n, width), from its scores (n, targets)."""
-    codes = np.ascontiguousarray(rows.L[:, 0])
-    return Choosing.of(job).advance(live.work, slots, scores, codes, rows.learn, scaled)
+    codes, steps = np.ascontiguousarray(rows.L[:, 0]), job.steps
+    choosing = Choosing(steps.smoothing, steps.class_counts, steps.fallback, job.rejection)
+    return choosing.advance(live.work, slots, scores, codes, rows.learn, scaled)
 
 
-def remember_choices(job: Job, live: Live, now: Rows, met: Matched, choice: Choice | None, report: Report) -> None:
+def remember_choices(
+    waiting: LateLabels, live: Live, now: Rows, met: Matched, choice: Choice | None, report: Report
+) -> None:
     """Count late labels against the class chosen at the time, and keep the classes chosen for rows that wait."""
     chosen = np.full(len(now.slots), -1) if choice is None else choice.chosen
-    job.stage("waiting", LateLabels).remember(live.work["waiting"], now.slots, chosen)
+    waiting.remember(live.work[WAITING], now.slots, chosen)
     report.labels += int(met.late.sum())
     if choice is not None:
         then = np.where(met.origin >= 0, chosen[met.origin], met.said)

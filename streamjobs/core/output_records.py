@@ -1,7 +1,6 @@
 """The records of the output topics as structs. Of a field that `| None` may be null; one that may be UNSET may be absent.
 
-[sinks] version 1 has `Prediction` and `Alarm`, in which some fields have several types; version 2 has `TypedPrediction` and
-`TypedAlarm`, in which each field has one. The other topics are the same in both. The comments are what people read.
+The comments are what people read.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,34 +24,7 @@ class Features(msgspec.Struct):
 
 
 class Prediction(msgspec.Struct):
-    """A record of the predictions topic."""
-
-    key: str  # the record's, as text
-    ts: float  # event time, seconds since 1970; of a window its end
-    seq: int  # number of this row within its key, from 0
-    model: str  # learner and head
-    y_hat: str | float | list[float | None] | None  # class or number(s); null until something has been learned
-    score: float | None  # of the chosen class
-    smoothed: float | None  # its score smoothed, which decided; null where [head] smooth is 0
-    y: str | float | list[float | None] | None  # the label that came with the record
-    ls_error: float | None  # squared distance of phi(x) to what the model spans; null where the learner has none
-    drift: bool | None  # this row raised an alarm; null without a detector
-    n_seen: int  # rows the learner had seen before this one, those that taught the population included
-    classes: int  # how many classes could have been said: those labelled before this row, or known to the population
-    labelled: list[str] | None  # classes whose label this key's head had learned before this row; null in a regression
-    head: str | None  # frozen (the population's) or adapted (the key's own): which weighs more; null where there is one
-    share: float | None  # weight of the adapted head in the scores, 0 to 1
-    filled: int | UnsetType = UNSET  # missing numbers filled in since the row before
-    unknown: bool | UnsetType = UNSET  # with [head] reject: the scores resemble no known activity, y_hat is null
-    scores: dict[str, float] | UnsetType | None = UNSET  # with [sinks] scores: those that decided, by class
-    first: str | UnsetType | None = UNSET  # with [sinks] scores: class with the highest score, also of an unknown row
-    first_score: float | UnsetType | None = UNSET  # its score
-    second: str | UnsetType | None = UNSET  # with [sinks] scores: class with the next highest score
-    second_score: float | UnsetType | None = UNSET  # its score
-
-
-class TypedPrediction(msgspec.Struct):
-    """A record of the predictions topic, version 2: the fields of the job's task, each of one type."""
+    """A record of the predictions topic: the fields of the job's task, each of one type."""
 
     key: str  # the record's, as text
     ts: float  # event time, seconds since 1970; of a window its end
@@ -98,7 +70,7 @@ class Drift(msgspec.Struct, omit_defaults=True):
     seq: int  # number of this row within its key, from 0
     model: str  # learner and head
     detector: str  # its name
-    extractor: str  # the learner whose error the detector watches: the job's own, or one that only follows
+    extractor: str  # the learner of the watched error: the job's own, or a separate extractor
     watch: str  # what is watched: columns, ls_error or loss
     value: float | None  # what the detector saw; null where nothing was there to see, as of an idle sensor
     statistic: float | None  # of the detector
@@ -115,7 +87,7 @@ class Drift(msgspec.Struct, omit_defaults=True):
 
 
 class Moved(msgspec.Struct):
-    """A column whose mean moved."""
+    """A column with a changed mean."""
 
     column: str  # its name
     deviations: float  # how far; below 0: it fell
@@ -127,32 +99,7 @@ class Alarm(msgspec.Struct):
     """A record of the alarms topic: an alarm that is raised, and the same one when it ends."""
 
     id: str  # of the alarm, the same in both records and after every crash
-    key: str  # the record's, as text: whose alarm it is
-    start: float  # event time of the row that raised it, seconds since 1970
-    end: float | str  # event time of the row that ended it; "open" while it lasts
-    outcome: str | None  # recovered: back to what it was; learned anew: it lasted, and is the new reference; null while open
-    since: float | None  # estimated event time of the change; null where the detector estimates none
-    rows: int | None  # from the change to the alarm
-    columns: list[Moved]  # those that moved most, at most 3; empty where one number is watched, or no mean moved
-    watch: str  # what is watched: columns, ls_error or loss
-    extractor: str  # the learner whose error is watched; columns where columns are
-    detector: str  # its name
-    chart: str | None  # of columns, what changed: mean, whitened mean, whitened row; else null
-    before: float | None  # mean of the watched number in the reference
-    after: float | None  # its mean since the change
-    size: float | None  # after / before
-    evidence: float  # how sure: 1 is reached once in as many rows as false_alarms states while nothing changes
-    false_alarms: str | None  # what the job states; null where it states nothing, or its reference is too short to keep it
-    reference: int | None  # rows that the newest are compared with
-    warm_up: int  # rows of the key that the detector had learned before
-    model: str  # learner and head
-
-
-class TypedAlarm(msgspec.Struct):
-    """A record of the alarms topic, version 2: whether it lasts and when it ended are two fields."""
-
-    id: str  # of the alarm, the same in both records and after every crash
-    key: str  # the record's, as text: whose alarm it is
+    key: str  # the record's, as text
     start: float  # event time of the row that raised it, seconds since 1970
     open: bool  # whether it lasts
     end: float | None  # event time of the row that ended it; null while it lasts
@@ -161,7 +108,7 @@ class TypedAlarm(msgspec.Struct):
     rows: int | None  # from the change to the alarm
     columns: list[Moved]  # those that moved most, at most 3; empty where one number is watched, or no mean moved
     watch: str  # what is watched: columns, ls_error or loss
-    extractor: str  # the learner whose error is watched; columns where columns are
+    extractor: str  # the learner of the watched error; 'columns' if the columns are watched
     detector: str  # its name
     chart: str | None  # of columns, what changed: mean, whitened mean, whitened row; else null
     before: float | None  # mean of the watched number in the reference
@@ -175,9 +122,11 @@ class TypedAlarm(msgspec.Struct):
 
 
 ID, SCHEMA = "streamjobs-id", "streamjobs-schema"  # headers
-VERSIONS: dict[int, dict[str, type[msgspec.Struct]]] = {  # by [sinks] version: sink -> record; dead letters have none
-    1: {"features": Features, "predictions": Prediction, "drift": Drift, "alarms": Alarm},
-    2: {"features": Features, "predictions": TypedPrediction, "drift": Drift, "alarms": TypedAlarm},
+RECORDS: dict[str, type[msgspec.Struct]] = {  # by sink; dead letters have none
+    "features": Features,
+    "predictions": Prediction,
+    "drift": Drift,
+    "alarms": Alarm,
 }
 _lines = msgspec.json.Encoder().encode_lines
 
@@ -187,13 +136,12 @@ def encoded(shape: Callable[..., msgspec.Struct], *fields: Iterable[Any]) -> lis
     return _lines(list(map(shape, *fields))).split(b"\n")[:-1]
 
 
-def output_headers(sink: str, version: int, ids: Sequence[bytes]) -> list[list[tuple[str, bytes]]]:
-    """The headers of outputs of these ids; from version 2 on they name the schema of the value."""
-    if version == 1:
-        return [[(ID, one)] for one in ids]
-    schema = SCHEMA, schema_name(sink, version).encode()
+def output_headers(sink: str, ids: Sequence[bytes]) -> list[list[tuple[str, bytes]]]:
+    """The headers of outputs of these ids; they name the schema of the value."""
+    schema = SCHEMA, schema_name(sink).encode()
     return [[(ID, one), schema] for one in ids]
 
 
-def schema_name(sink: str, version: int) -> str:
-    return f"{sink}/{version}"
+def schema_name(sink: str) -> str:
+    """2: the version of all records."""
+    return f"{sink}/2"

@@ -1,4 +1,4 @@
-"""Predictions as records, in the version that the job's [sinks] states."""
+"""Predictions as records."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,11 +10,9 @@ from msgspec import UNSET
 
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Record, Report
-from streamjobs.core.output_records import Prediction, TypedPrediction, encoded
-from streamjobs.core.state.live import Live
-from streamjobs.stages.class_counts import ClassCounts
-from streamjobs.stages.names import CLASS_COUNTS
+from streamjobs.core.output_records import Prediction, encoded
 from streamjobs.stages.rows import Choice, Modelled, Rows
 
 Column = Iterable[Any]  # a field's value of each row
@@ -43,10 +41,6 @@ def encoded_predictions(
     place = texts, rows.times.tolist(), made.seq.tolist(), repeat(job.model)
     errors, seen, of_class = made.out.ls_error.tolist(), made.seen.tolist(), _of_class(live, rows, made)
     more = _optional(job, live, rows, made)
-    if job.settings.sinks.version == 1:
-        score, smoothed, known, labelled, head, share = of_class
-        scored = y_hats, score, smoothed, ys, errors, alarmed, seen
-        return encoded(Prediction, *place, *scored, known, labelled, head, share, *more)
     absent = [_ABSENT]
     if choice is not None:
         answer = [y_hats, ys, *of_class, *absent * 4]
@@ -54,7 +48,7 @@ def encoded_predictions(
         answer = [*absent * 8, y_hats, ys, *absent * 2]
     else:
         answer = [*absent * 10, _whole_lists(y_hats), _whole_lists(ys)]
-    return encoded(TypedPrediction, *place, seen, errors, alarmed, *answer, *more)
+    return encoded(Prediction, *place, seen, errors, alarmed, *answer, *more)
 
 
 def _count_labels(records: Sequence[Record], rows: Rows, report: Report) -> None:
@@ -67,7 +61,7 @@ def _count_labels(records: Sequence[Record], rows: Rows, report: Report) -> None
 
 
 def _count_regression(made: Modelled, rows: Rows, report: Report) -> None:
-    with np.errstate(over="ignore"):  # a prediction far out is no measure either
+    with np.errstate(over="ignore"):  # a prediction far out is not a measure either
         squares = ((made.out.prediction - rows.L) ** 2).mean(axis=1)
     apart = squares[np.isfinite(squares)]  # NaN: no label, or nothing said yet
     report.measured += len(apart)
@@ -101,7 +95,7 @@ def _optional(job: Job, live: Live, rows: Rows, made: Modelled) -> list[Column]:
 def _scores(job: Job, live: Live, slots: Array, made: Modelled, choice: Choice) -> list[Column]:
     """Of each row the scores that decided, by class, and its two best; null without scores or without a class."""
     scores = made.out.prediction if choice.smoothed is None else choice.smoothed
-    given = job.stage(CLASS_COUNTS, ClassCounts).given
+    given = job.steps.class_counts.given
     scored = np.isfinite(scores).all(axis=1).reshape(-1, 1)
     may_be = ((choice.labelled > 0) | (np.arange(scores.shape[1]) < given)) & scored
     names, pooled = live.names, live.pooled

@@ -1,6 +1,5 @@
-"""The figures that the screen shows for each person, updated by the worker's outputs; no terminal here."""
+"""Figures of each person, updated by the worker's outputs."""
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
@@ -8,8 +7,6 @@ from typing import Any
 
 from streamjobs.demo.controls import Control
 
-STRIP = 28  # windows shown of each person
-RIGHT, WRONG = "right", "wrong"
 NEW_SET = 4.0  # seconds of event time without a window, after which a new set starts
 
 
@@ -57,15 +54,11 @@ class Person:
     name: str
     control: Control
     exercise: str = ""  # the newest window's true one
-    predicted: str | None = None
     all: Score = field(default_factory=Score)
     first: Score = field(default_factory=Score)  # before any label of the person had arrived
     half: Score = field(default_factory=Score)  # the second half of the person's windows
-    ls_error: float | None = None  # of the newest window: how far it lies from what the map spans, 0 to 1
-    share: float = 0.0  # weight of the person's own head, 0 to 1
     drift: Drift = field(default_factory=Drift)
     ts: float = -inf  # of the newest window, seconds of event time
-    strip: deque[tuple[str, bool]] = field(default_factory=lambda: deque(maxlen=STRIP))  # verdict, drift alarm
 
     def take(self, prediction: dict[str, Any]) -> None:
         """Count one record of the predictions topic."""
@@ -80,9 +73,7 @@ class Person:
         begins = prediction["ts"] - self.ts > NEW_SET
         self.drift.add(prediction["drift"], begins=begins, changed=bool(self.exercise) and truth != self.exercise)
         self.ts = prediction["ts"]
-        self.exercise, self.predicted, self.ls_error = truth, predicted, prediction["ls_error"]
-        self.share = prediction["share"] if prediction["labelled"] else 0.0
-        self.strip.append((RIGHT if predicted == truth else WRONG, prediction["drift"]))
+        self.exercise = truth
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What stands beside the worker's predictions: the same windows served in simpler ways, by the same arrival of labels."""
+"""What stands next to the worker's predictions: the same windows served in simpler ways, by the same arrival of labels."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,7 +11,6 @@ from streamjobs.core.messages import Stored
 from streamjobs.fit.fitting import recipe_of
 from streamjobs.fit.learning import Learned, decided, features
 from streamjobs.fit.recordings import Stream, arriving_at
-from streamjobs.stages.windows import Windows
 
 Said = list[str | None]
 
@@ -31,7 +30,8 @@ def controls(job: Job, records: Sequence[Stored]) -> dict[str, Control]:
     keys = [(records[i].key or b"").decode() for i in decoded.owner.tolist()]
     slot_of = {key: slot for slot, key in enumerate(dict.fromkeys(keys))}
     names = _population(job).names
-    stage = job.stage("windows", Windows)
+    stage = job.steps.windows
+    assert stage is not None
     begin = stage.begin(job.shape, 0)
     work = stage.workspace(begin, slots=len(slot_of))
     for slot in range(len(slot_of)):

@@ -41,7 +41,7 @@ class Sender(Background):
         self._gains = random.uniform(1 - GAIN, 1 + GAIN, (people, len(FIELDS)))
         self._offsets = random.uniform(-1, 1, (people, len(FIELDS))) * OFFSETS
         self._starts = random.integers(0, 1 << 20, people)  # where in the recordings each one begins
-        self._behind = np.arange(FRAME) / RATE - 1.0  # seconds of samples beside the time a frame is sent
+        self._behind = np.arange(FRAME) / RATE - 1.0  # seconds of samples relative to the time a frame is sent
 
     @property
     def samples(self) -> int:

@@ -1,23 +1,15 @@
-"""Draws the demo: a live table on a terminal, plain lines elsewhere."""
+"""Prints the demo: the steps of its start, a line of figures every few seconds, and the summary."""
 
 import time
 from typing import Any
 
 from rich.console import Console, Group
-from rich.live import Live
-from rich.panel import Panel
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from streamjobs.demo.board import RIGHT, STRIP, Board, Person, Score
-from streamjobs.demo.recordings import EXERCISES
+from streamjobs.demo.board import Board, Score
 
-ALARM = "▼"  # a window that raised a drift alarm
-BAR = 8  # cells of the bar of the person's own head
-WIDE = 139  # least columns of a terminal for full names and bars
-TAKEN = {True: 125, False: 79}  # columns beside the strip, on a wide terminal or not
-LINE_EVERY = 5.0  # seconds, if the output is not a terminal
+LINE_EVERY = 5.0  # seconds
 PLAIN = (  # the controls
     ("frozen", "the population's head alone, which never adapts"),
     ("cold", "a head that starts with nothing but the population's scale and map"),
@@ -25,14 +17,7 @@ PLAIN = (  # the controls
 )
 HONEST = (
     "Nothing was learned from these five people: 'streamjobs fit' learned from five others. Labels come 20 s late, when "
-    "their set of 10 s is over, so repeating the last label does not help. frozen: "
-    + PLAIN[0][1]
-    + "; cold: "
-    + PLAIN[1][1]
-    + "; "
-    "last: " + PLAIN[2][1] + ". LS error: distance of the newest window from what the map spans, 0 to 1. Drift: "
-    "changes of exercise noticed, without labels, by windows that are not like those just before them; the job states at "
-    "most 10 false alarms an hour of a person who goes on with the same."
+    "their set of 10 s is over, so repeating the last label does not help."
 )
 
 
@@ -45,104 +30,25 @@ def milliseconds(delay: float | None) -> str:
     return "-" if delay is None else f"{delay * 1000:.0f} ms"
 
 
-def strip(person: Person, cells: int) -> Text:
-    """The newest windows: right or wrong, and drift alarms."""
-    text = Text()
-    for verdict, drift in list(person.strip)[-cells:]:
-        text.append(ALARM if drift else "■", style="green" if verdict == RIGHT else "red")
-    return text
-
-
-def table(board: Board, width: int) -> Table:
-    """A row per person, for a terminal of `width` columns."""
-    wide = width >= WIDE
-    grid = Table(box=None, padding=(0, 1), header_style="bold", expand=False)
-    cells = min(STRIP, max(8, width - TAKEN[wide]))
-    own, newest = ("own head", "newest windows") if wide else ("own", "newest")
-    least = {"does": 19, "predicted": 19, own: 13, newest: cells} if wide else {"does": 4, own: 4, newest: cells}
-    error = "LS error" if wide else "LS"
-    for title in ("person", "does", "predicted", "right", "frozen", "cold", "last", error, "drift", own, newest):
-        right = title in ("right", "frozen", "cold", "last", error, "drift")
-        grid.add_column(title, justify="right" if right else "left", no_wrap=True, min_width=least.get(title))
-    names = EXERCISES if wide else {code: code for code in EXERCISES}
-    for name in sorted(board.people):
-        person = board.people[name]
-        hit = person.predicted == person.exercise
-        grid.add_row(
-            name,
-            names.get(person.exercise, person.exercise),
-            Text(names.get(person.predicted or "", "-"), style="green" if hit else "red"),
-            Text(percent(person.all), style="bold"),
-            *(Text(percent(person.all, who), style="dim") for who, _ in PLAIN),
-            "-" if person.ls_error is None else f"{person.ls_error:.2f}",
-            f"{person.drift.noticed}/{person.drift.changes}",
-            _bar(person.share, BAR if wide else 0),
-            strip(person, cells),
-        )
-    return grid
-
-
-def _bar(share: float, length: int) -> Text:
-    full = round(length * share)
-    return (
-        Text("━" * full, style="cyan")
-        .append("━" * (length - full), style="bright_black")
-        .append(f"{' ' if length else ''}{share:.2f}")
-    )
-
-
 class Screen:
-    """Draws the board; `with Screen(..) as screen: screen.draw(board, 0.5)`."""
+    """Prints the steps of the start, and a line of figures now and then."""
 
-    def __init__(self, console: Console, place: str) -> None:
-        self.console, self.place = console, place  # place: what the records pass through
-        self.tty = console.is_terminal
-        self.live = Live(console=console, auto_refresh=False, transient=False) if self.tty else None
+    def __init__(self, console: Console) -> None:
+        self.console = console
         self.started = self.printed = time.monotonic()
         self.stepped = ""
 
-    def __enter__(self) -> "Screen":
-        if self.live is not None:
-            self.live.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.live is not None:
-            self.live.stop()
-
     def step(self, text: str) -> None:
-        """Show a step of the start; without a terminal, print it once."""
-        if self.live is not None:
-            waited = time.monotonic() - self.started
-            self.live.update(Text.assemble(("  ● ", "yellow"), text, (f" {waited:.0f} s", "dim")), refresh=True)
-        elif text != self.stepped:
+        """Print a step of the start once."""
+        if text != self.stepped:
             self.console.print(text)
             self.stepped = text
 
-    def draw(self, board: Board, share: float) -> None:
-        """Draw the board. share: how much has been played, 0 to 1."""
-        if self.live is not None:
-            self.live.update(self._picture(board, share), refresh=True)
-        elif time.monotonic() - self.printed >= LINE_EVERY:
+    def draw(self, board: Board) -> None:
+        """Print the figures, at most every LINE_EVERY."""
+        if time.monotonic() - self.printed >= LINE_EVERY:
             self.printed = time.monotonic()
             self.console.print(line(board, self.printed - self.started), soft_wrap=True)
-
-    def _picture(self, board: Board, share: float) -> Panel:
-        figures = Table.grid(padding=(0, 2))
-        figures.add_row(
-            ProgressBar(total=1.0, completed=share, width=24 if self.console.width >= WIDE else 8),
-            f"{board.played:,} samples in",
-            f"{board.windows:,} of {board.expected:,} windows out",
-            f"after {milliseconds(board.delay(0.5))} (p50), {milliseconds(board.delay(0.99))} (p99)",
-        )
-        legend = Text("right so far, and with simpler ways   ")
-        legend.append("■", "green").append(" right ").append("■", "red").append(" wrong ").append(ALARM).append(" drift   ")
-        legend.append("━━", "cyan").append(" weight of the person's own head against the population's")
-        legend.stylize("dim")
-        body = Group(table(board, self.console.width), Text(), figures, legend, Text(HONEST, style="dim italic"))
-        title = "streamjobs: five people it has never seen, a head of their own each"
-        padding = (1, 2) if self.console.width >= WIDE else (0, 0)
-        return Panel(body, title=title, subtitle=self.place, border_style="cyan", expand=False, padding=padding)
 
 
 def line(board: Board, elapsed: float) -> str:
@@ -174,7 +80,7 @@ def summary(board: Board, facts: dict[str, Any]) -> Group:
         _drift(board),
         *(f"{who}: {meaning}." for who, meaning in PLAIN),
         "at first: before any label of the person had arrived. 2nd half: of each person's windows.",
-        HONEST.partition(" frozen:")[0],
+        HONEST,
         f"A person's state is the head alone, {facts['state']}; scale and map ({facts['shared']}) are shared.",
     ]
     following = Table.grid(padding=(0, 2))

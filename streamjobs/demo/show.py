@@ -21,7 +21,7 @@ from streamjobs.demo.board import Board
 from streamjobs.demo.controls import controls
 from streamjobs.demo.crowd import FRAME as FRAME_SAMPLES
 from streamjobs.demo.crowd import Counter, Sender
-from streamjobs.demo.job import FILE, SETTINGS, demo_job
+from streamjobs.demo.job import FILE, demo_job
 from streamjobs.demo.mock import MockBroker
 from streamjobs.demo.player import Player
 from streamjobs.demo.screen import Screen, summary
@@ -36,7 +36,7 @@ READY_WITHIN = 180.0  # seconds, the first compilation included
 QUIET = 45.0  # seconds without an output after the last sample, until it gives up
 STOP_WITHIN = 30.0
 PLAIN_WIDTH = 116  # columns, if the output is not a terminal
-FRAME = 0.125  # seconds between two pictures
+FRAME = 0.125  # seconds between two looks at the worker
 TELL_EVERY = 5.0  # seconds between two lines about many people
 SETTLED = 5.0  # seconds without a window, after the last frame, until all is answered
 
@@ -80,8 +80,8 @@ def _stage(about: str, *, kafka: bool) -> Iterator[Stage]:
     signal.signal(signal.SIGTERM, _interrupted)  # what the demo started must not outlive it
     console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
     console.print(f"[bold]streamjobs demo[/]: {about}")
-    with tempfile.TemporaryDirectory(prefix="streamjobs-demo-") as name, Screen(console, _place(kafka)) as screen:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory(prefix="streamjobs-demo-") as name:
+        folder, screen = Path(name), Screen(console)
         screen.step("starting a real Apache Kafka ..." if kafka else "starting a broker (librdkafka's mock) ...")
         with _broker(kafka, screen) as (url, create):
             env = _environment(url, folder)
@@ -145,7 +145,6 @@ def _interrupted(*_: object) -> None:
 def _environment(url: str, folder: Path) -> dict[str, str]:
     """Settings of the demo's job with this broker, all its files in the folder."""
     return {
-        **SETTINGS,
         "STREAMJOBS_BROKER__URL": url,
         "STREAMJOBS_STATE__DIRECTORY": str(folder / "state"),
         "STREAMJOBS_METRICS__PORT": "0",
@@ -191,7 +190,7 @@ def _played(stage: Stage, seconds: float, *, browser: bool) -> tuple[Board, dict
             _check(worker, stage.log, player, watcher)
             with watcher.lock:
                 board.played = player.sent
-                screen.draw(board, player.sent / len(player.ready))
+                screen.draw(board)
             if not player.is_alive() and time.monotonic() - watcher.last > QUIET:
                 break
             time.sleep(FRAME)
@@ -199,7 +198,6 @@ def _played(stage: Stage, seconds: float, *, browser: bool) -> tuple[Board, dict
         _stop(worker, stage.log)
         time.sleep(0.5)  # for the outputs of the last checkpoint
     board.played = player.sent
-    screen.draw(board, 1.0)
     return board, {"seconds": took, "speed": player.speed}
 
 

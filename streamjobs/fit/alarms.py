@@ -1,6 +1,6 @@
 """What [drift] reference = 'population' compares rows with: learned from recordings, its limit from people left out.
 
-Within a recording, and between two changes of its label, somebody goes on with the same: whatever alarms there is false.
+Within a recording, and between two changes of its label, a person goes on with the same: whatever alarms there is false.
 People are left out in turn: what is usual is learned from the others, and every such part of theirs is watched from its
 first row. The limit is the smallest with which the mean rate of people, and SURE of its standard errors above it, is at most
 what is stated: people differ, and few of them say little of the next one. One alarm more is counted than there was.
@@ -41,7 +41,7 @@ class Alarms(NamedTuple):
 
 
 class _Watched(NamedTuple):
-    """Rows of somebody left out, projected: what the detector tests, without what it names."""
+    """Rows of a person left out, projected: what the detector tests, without what it names."""
 
     group: int
     X: Array  # (n, DIRECTIONS)
@@ -133,7 +133,7 @@ def _limit(watched: list[_Watched], detector: GlrChart, between: float) -> float
 
 
 def _rate(alarms: Array, rows: Array) -> float:
-    """Alarms a row of somebody new, no more than that by SURE standard errors of a ratio; alarms, rows (people,)."""
+    """Alarms a row of a new person, at most that by SURE standard errors of a ratio; alarms, rows (people,)."""
     people, total = len(rows), rows.sum()
     off = alarms - alarms.sum() / total * rows
     error = np.sqrt((off**2).sum() * people / max(1, people - 1)) / total
@@ -178,7 +178,7 @@ def as_text(alarms: Alarms, stated: str) -> str:
     times = alarms.false_alarms * alarms.reference.rows_between / alarms.rows
     found = alarms.found / max(1, alarms.changes)
     return (
-        f'[drift] reference = "population": somebody new has {times:.2f} times the false alarms that are stated ({stated}), '
+        f'[drift] reference = "population": a new person has {times:.2f} times the false alarms that are stated ({stated}), '
         f"the worst person {alarms.worst:.1f} times; of {alarms.changes} changes of activity {found:.1%} are found within "
         f"{WITHIN} windows."
     )

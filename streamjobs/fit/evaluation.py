@@ -8,6 +8,7 @@ from algorithms.common.protocol import Array
 from streamjobs.fit.learning import Learned, Way, decided, features, learned_from
 from streamjobs.fit.recordings import LATE, Recordings, Worth, controls, shuffled, worth
 
+BIN = 20  # windows of a point of accuracy over time
 SHUFFLES = 3
 Runs = dict[str, dict[tuple[int, int], tuple[Array, Array, Worth]]]  # way -> (person, shuffle) -> (decisions, truth, worth)
 
@@ -77,7 +78,7 @@ def table(title: str, data: Recordings, runs: Runs, late: int = LATE) -> str:
     return "\n".join(lines)
 
 
-def accuracy_over_time(rights: Sequence[Array], bin: int = 20) -> Array:
+def accuracy_over_time(rights: Sequence[Array], bin: int = BIN) -> Array:
     """Share of right decisions in every `bin` windows, up to the median length of the runs."""
     lengths = sorted(len(right) for right in rights)
     shares = []

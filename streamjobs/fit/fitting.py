@@ -11,7 +11,7 @@ import numpy as np
 
 from algorithms import Learner
 from algorithms.drift.glr_chart import GlrChart
-from algorithms.heads.gated import GatedRls
+from algorithms.heads.gated_rls import GatedRls
 from streamjobs.core.state.population import Population, encode, learner_table
 from streamjobs.errors import ConfigError
 from streamjobs.fit import alarms, rejection, report
@@ -23,7 +23,7 @@ from streamjobs.fit.progress import Progress
 from streamjobs.fit.reading import Read, read
 from streamjobs.fit.recordings import Recordings, shuffled
 from streamjobs.fit.rejection import Judged, learn_rejection
-from streamjobs.job_files import read_table
+from streamjobs.job_files import located, read_table
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.schema_registry.files import definition_of
 from streamjobs.settings.composition import Composition
@@ -67,7 +67,7 @@ class Fitted(NamedTuple):
     population: Population
     output: Path
     nbytes: int  # of the file
-    picture: Path | None
+    picture: Path | None  # where to draw the report
     stated: bool  # the job itself names a population
     judged: Judged | None  # with [head] reject
     alarms: Alarms | None  # with [drift] reference = "population"
@@ -133,9 +133,6 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
         say(alarms.as_text(watched, settings.drift.false_alarms) + "\n")
     data = encode(population)
     write(output, data)
-    if picture is not None and evaluated is not None:
-        title = f"{settings.job.name}: people nobody has seen"
-        write(picture, report.as_picture(title, data_read.data, evaluated.runs, evaluated.ways).encode())
     return Fitted(data_read, evaluated, population, output, len(data), picture, stated, judged, watched)
 
 
@@ -145,7 +142,7 @@ def _composition(asked: Asked) -> tuple[Composition, Path, bool]:
     A job without [population] is fitted as if it named the output.
     """
     path, output = asked.job, asked.output
-    table = read_table(path)
+    table = located(read_table(path), path)
     stated = "population" in table
     if not stated:
         if output is None:
@@ -155,7 +152,7 @@ def _composition(asked: Asked) -> tuple[Composition, Path, bool]:
     settings = composition.settings
     assert settings.population is not None
     if settings.window is None:
-        raise ConfigError(f"{path}: fit needs a [window]: activities are told from windows of samples.")
+        raise ConfigError(f"{path}: fit needs a [window], because activities are recognised in windows of samples.")
     if settings.source.label is None and settings.source.format != "raw":
         raise ConfigError(f"{path} [source]: fit needs the field with the label; state it as label.")
     return composition, output or Path(settings.population.file), stated
@@ -173,22 +170,22 @@ def _duration(option: str, text: str) -> float:
 
 def _refuse_taken(path: Path, force: bool) -> None:
     if path.exists() and not force:
-        raise ConfigError(f"{path}: there is such a file already; --force replaces it.")
+        raise ConfigError(f"{path}: the file already exists; --force replaces it.")
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise ConfigError(f"{path}: cannot be written there; name a file in a folder that exists.")
 
 
 def _refuse_too_little(data: Recordings) -> None:
-    """Raises ConfigError where there is nobody to learn about, or nothing to tell apart."""
+    """Raises ConfigError where there is no one to learn about, or nothing to tell apart."""
     people = [data.people[person] for person in np.unique(data.person)]
     if len(people) < 2:
         raise ConfigError(
             f"--input: all labelled windows are of one person ({people[0]!r}); a population needs two or more. "
-            "Name the column that tells people apart with --key."
+            "Name the column with the person with --key."
         )
     done = [data.names[c] for c in np.unique(data.activity)]
     if len(done) < 2:
-        raise ConfigError(f"--input: every window has the same label ({done[0]!r}); there is nothing to tell apart.")
+        raise ConfigError(f"--input: every window has the same label ({done[0]!r}); a population needs two or more.")
 
 
 def recipe_of(composition: Composition) -> Recipe:

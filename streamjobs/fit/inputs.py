@@ -67,7 +67,7 @@ def inputs_of(settings: Settings, names: Sequence[str], columns: Columns) -> Inp
     recording, by_file = chosen[0].recording, all(one.by_file for one in chosen)
     if any((one.recording is None) != (recording is None) or one.by_file != by_file for one in chosen):
         raise ConfigError(
-            "--input: only some of them tell recordings apart, by a column or by file; give --pause to ignore it."
+            "--input: only some inputs separate recordings, by a column or by file; give --pause to ignore that."
         )
     said = dict.fromkeys(one.said for one in chosen)
     sources = [_file(path, settings, one) for path, one in zip(paths, chosen, strict=True)]
@@ -104,7 +104,7 @@ def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
     usual = None if how.key_from else next((lower[name] for name in KEYS if name in lower), None)
     key = columns.key or source.key or usual
     if key is None and how.key_from is None:
-        raise ConfigError(f"{path}: name the column that tells people apart with --key; the file has {_listed(present)}.")
+        raise ConfigError(f"{path}: name the column with the person with --key; the file has {_listed(present)}.")
     recording = columns.recording or next((lower[name] for name in RECORDINGS if name in lower), None)
     fields = source.record_fields if source.sensors is None else source.record_fields[:1]  # others: of some sensors' records
     needed = [

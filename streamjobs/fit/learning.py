@@ -7,12 +7,12 @@ import numpy as np
 
 from algorithms import Learner
 from algorithms.common.protocol import LEARN_EXTRACTOR, LEARN_HEAD, PREDICT_ONLY, Array, Outputs
-from algorithms.heads.gated import GatedRls
+from algorithms.heads.gated_rls import GatedRls
 from algorithms.heads.rls import Rls, RlsState
 from streamjobs.core.model import Choosing
 from streamjobs.fit.recordings import Stream, arriving
 from streamjobs.stages.class_counts import ClassCounts, targets_of
-from streamjobs.stages.names import CLASS_COUNTS
+from streamjobs.stages.names import CLASS_COUNTS, SMOOTHING
 from streamjobs.stages.smoothing import Smoothing
 from streamjobs.stages.stage import Shape
 
@@ -123,7 +123,7 @@ def decided(
     if start != "cold":
         known = known._replace(labelled=np.ones(classes, np.int64))
     work: dict[str, Any] = {}
-    work["smoothing"] = smoothing.workspace(smoothing.begin(shape, 0))
+    work[SMOOTHING] = smoothing.workspace(smoothing.begin(shape, 0))
     work[CLASS_COUNTS] = choosing.counts.workspace(known)
     choosing.counts.load(work[CLASS_COUNTS], 0, known)
     said = choosing.advance(work, slots, out.prediction, codes, learn)

@@ -12,7 +12,7 @@ SPREAD = 0.03  # of the scores' mean variance, added to each: classes that are n
 RIDGE = 1e-6  # of a column's mean square, added to it
 LEAST = 1e-12  # for what has no spread at all
 USUAL = 0.95  # share of the known windows of a class that a measure's usual value is not exceeded by
-BORROWED = 200  # windows of all classes that stand beside those of one
+BORROWED = 200  # windows of all classes that stand next to those of one
 FURTHEST = 1e6  # of sums of logarithms: further is as far
 _NO_FACTOR = np.zeros(1)  # of rows without a number
 

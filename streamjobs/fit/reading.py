@@ -20,7 +20,7 @@ from streamjobs.fit.recordings import Recordings
 from streamjobs.recordings.places import natural
 from streamjobs.replay.engine import Replay, Tally
 from streamjobs.settings.composition import derived
-from streamjobs.settings.sections import HeadSection, LearnerSection, ScalingSection, Settings
+from streamjobs.settings.sections import HeadSection, LearnerSection, ScalingSection, Settings, SinksSection
 
 MOST_CLASSES = 64  # if the job does not declare its classes
 BETWEEN = "\0"  # separates person and recording in a key
@@ -60,7 +60,7 @@ class _Rows:
         else:
             self.keys.append(value["key"])
             self.ends.append(value["ts"])
-            self.labels.append(value["y"])
+            self.labels.append(value["true_class"])
 
 
 def read(
@@ -119,6 +119,7 @@ def _passing_through(settings: Settings) -> Settings:
         scaling=ScalingSection(method="none"),
         learner=LearnerSection(name="scaling", method="none"),  # type: ignore[call-arg]
         head=head,
+        sinks=SinksSection(features=f"{settings.source.topic}.features"),
     )
 
 
@@ -132,7 +133,7 @@ def _require_labelled_windows(rows: _Rows, tally: Tally, settings: Settings, lab
             "Correct [source] label, or declare [head] classes."
         )
     if tally.records == 0:
-        raise ConfigError("--input: there is no record in it; give recordings of two people or more.")
+        raise ConfigError("--input: expected recordings of two people or more, got no records.")
     if not rows.labels:
         why = [f"{count:,} {reason}" for reason, count in (tally.dead_lettered + tally.skipped).items()]
         first = f" The first record refused: {rows.refusal}" if rows.refusal else ""

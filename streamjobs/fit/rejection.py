@@ -1,4 +1,4 @@
-"""The measures and threshold of [head] reject, learned from people left out, and what they do to activities nobody taught.
+"""The measures and threshold of [head] reject, learned from people left out, and what they do to activities no one taught.
 
 People are left out in a few groups. Scale, map and head learn from the others; then the windows of each person come as in
 the report, and labels late. Windows whose activity was taught give the measures and the threshold, for which each person's
@@ -109,7 +109,7 @@ class Fold(NamedTuple):
 
 
 def folds(data: Recordings, absent: int | None) -> Iterator[Fold]:
-    """All people, in a few groups; absent: an activity that nobody teaches."""
+    """All people, in a few groups; absent: an activity that no one teaches."""
     people, most = np.unique(data.person), GROUPS if absent is None else GROUPS_EACH
     kept = [c for c in range(len(data.names)) if c != absent]
     column = np.full(len(data.names), -1)
@@ -123,7 +123,7 @@ def folds(data: Recordings, absent: int | None) -> Iterator[Fold]:
 
 
 def _left_out(data: Recordings, recipe: Recipe, absent: int | None, late: int, progress: Callable[[], None]) -> Said:
-    """The windows of all people, each left out with its group; absent: an activity that nobody teaches."""
+    """The windows of all people, each left out with its group; absent: an activity that no one teaches."""
     parts = []
     for group, fold in enumerate(folds(data, absent)):
         others = shuffled(data, fold.teaches, [0, group, *([] if absent is None else [absent])])
@@ -148,7 +148,7 @@ def _of_person(recipe: Recipe, learned: Learned, factor: Array, stream: Stream, 
 
 
 def _unlike(found: Said, share: float) -> tuple[float, Array]:
-    """The threshold of the known windows, and what is unknown (n,) bool: each person judged as if nobody knew him.
+    """The threshold of the known windows, and what is unknown (n,) bool: each person judged as if no one knew him.
 
     Who is judged is measured by all others, and their threshold comes of each of them measured by the rest.
     """
@@ -187,14 +187,14 @@ def as_text(judged: Judged) -> str:
     """For the report of `fit`."""
     lines = [
         f"[head] reject = {judged.rejection.share:g}: windows that resemble no known activity are unknown.",
-        f"That are {judged.known:.1%} of the windows of somebody new (worst person {judged.worst:.1%}); of the others "
+        f"They are {judged.known:.1%} of a new person's windows (worst person {judged.worst:.1%}); of the others "
         f"{judged.right:.1%} are right, of all {judged.right_before:.1%}.",
     ]
     if judged.activities:
         ranked = sorted(judged.activities, key=lambda one: -one.unknown)
         each = ", ".join(f"{one.activity} {one.unknown:.1%}" for one in ranked)
         lines.append(
-            f"Of activities that nobody taught, each left out in turn, {judged.unknown:.1%} of the windows are unknown "
+            f"Of activities that were not taught, each left out in turn, {judged.unknown:.1%} of the windows are unknown "
             f"(by the scores' distance from an answer alone {judged.by_answer:.1%}): {each}."
         )
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The report of a fit: text and picture for people, a table for programs."""
+"""The report of a fit: text for people, a table for programs."""
 
 from typing import Any
 
@@ -6,7 +6,6 @@ import numpy as np
 
 from streamjobs.fit.evaluation import Runs, accuracy_over_time, by_person, confusion, table
 from streamjobs.fit.learning import Recipe, Way
-from streamjobs.fit.picture import picture
 from streamjobs.fit.reading import Read
 from streamjobs.fit.recordings import Recordings
 
@@ -32,11 +31,11 @@ def described(read: Read) -> list[str]:
     classes = [f"{name} {int((data.activity == c).sum()):,}" for c, name in enumerate(data.names)]
     lines = [
         f"{read.samples:,} samples of {len(np.unique(data.person))} people in {len(np.unique(data.recording))} recordings "
-        f"(told apart {read.apart}): {len(data.X):,} labelled windows of {data.X.shape[1]} numbers",
+        f"(separated {read.apart}): {len(data.X):,} labelled windows of {data.X.shape[1]} numbers",
         f"{len(data.names)} activities: {', '.join(classes)}",
     ]
     left = [f"{read.unlabelled:,} windows without a label"] if read.unlabelled else []
-    left += [f"{read.unusable:,} windows with statistics that are no numbers"] if read.unusable else []
+    left += [f"{read.unusable:,} windows with statistics that are not numbers"] if read.unusable else []
     left += [f"{count:,} {reason}" for reason, count in read.skipped.items()]
     left += [f"{count:,} records refused ({reason})" for reason, count in read.refused.items()]
     return [*lines, f"left out: {', '.join(left)}"] if left else lines
@@ -54,7 +53,7 @@ def doubts(read: Read, recipe: Recipe) -> list[str]:
     for c, name in enumerate(data.names):
         doing = len(np.unique(data.person[data.activity == c]))
         if doing <= 1:
-            who = "nobody does" if doing == 0 else "only one person does"
+            who = "no one does" if doing == 0 else "only one person does"
             sentences.append(f"{who} {name!r}: it cannot be recognised in others from these recordings.")
     if read.skipped.get("late", 0) > read.samples // 20:
         sentences.append(
@@ -70,8 +69,9 @@ def summary(runs: Runs, ways: list[Way]) -> list[str]:
     every, half, last = by_person(runs, job, "all"), by_person(runs, job, "half"), by_person(runs, LAST, "all")
     fresh = by_person(runs, job, "fresh")
     lines = [
-        f"Somebody new: {every.mean():.1%} of windows right (worst person {every.min():.1%}), {half.mean():.1%} in the "
-        f"second half, {fresh.mean():.1%} before the first label of a recording came. Saying the last label seen: "
+        f"A new person: {every.mean():.1%} of windows right (worst person {every.min():.1%}), {half.mean():.1%} in the "
+        f"second half, {fresh.mean():.1%} before the first label of a recording came. Always predicting the last "
+        "label seen: "
         f"{last.mean():.1%}."
     ]
     linear = next((way.name for way in ways[1:] if way.name == "linear, gated"), None)
@@ -125,12 +125,10 @@ def as_table(data: Recordings, runs: Runs, ways: list[Way], late: int, shuffles:
     return report
 
 
-def as_picture(title: str, data: Recordings, runs: Runs, ways: list[Way]) -> str:
-    """The confusion matrix of the job's way, and its accuracy over time with that of the others, as SVG."""
-    job = ways[0].name
-    shown = [job, *(way.name for way in ways[1:]), LAST, MAJORITY]
-    curves = {name: accuracy_over_time([chosen == truth for chosen, truth, _ in runs[name].values()]) for name in shown}
-    return picture(title, data.names, confusion(runs, job, len(data.names)), job, curves)
+def curves_of(runs: Runs, ways: list[Way]) -> dict[str, np.ndarray[Any, Any]]:
+    """Accuracy over a person's time, by way; the job's first."""
+    shown = [*(way.name for way in ways), LAST, MAJORITY]
+    return {name: accuracy_over_time([chosen == truth for chosen, truth, _ in runs[name].values()]) for name in shown}
 
 
 def _spread(values: np.ndarray[Any, Any]) -> dict[str, float | None]:

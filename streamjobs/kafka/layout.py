@@ -73,7 +73,7 @@ def require_laid_out(topic: str, pending: Growth | None, partitions: int) -> Non
     if pending is not None:
         raise SetupError(
             f"topic {topic} (input): it has {partitions} partitions, and this job's states are laid out for "
-            f"{pending.before}; records in the new partitions wait until states have moved. Run 'streamjobs run JOB "
+            f"{pending.before}; records in the new partitions wait until the states have moved. Run 'streamjobs run JOB "
             "--drain', which finishes the old partitions, then 'streamjobs state repartition JOB'."
         )
 

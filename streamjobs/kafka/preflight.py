@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from aiokafka.errors import KafkaError
@@ -21,6 +22,7 @@ from streamjobs.kafka.topic_id import (
     another_input,
     changelog_of,
     decided_time_unit,
+    life_of,
     recreated_changelog,
     topic_ids,
 )
@@ -71,7 +73,8 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
     if not drain:
         layout.require_laid_out(source, pending, counts[source])
     laid_out_for = counts[source] if pending is None else pending.before
-    origin = origin._replace(partitions=laid_out_for, time_unit=_time_unit(settings, commits))
+    of_input = [one.metadata for one in _of_input(settings, commits).values()]
+    origin = origin._replace(partitions=laid_out_for, time_unit=_time_unit(settings, commits), life=life_of(of_input))
     unsent = topics.unsent_features(settings, job.sinks, counts)
     return InputTopic(counts[source], _ends(admin, settings, counts[source]), origin, pending, unsent)
 
@@ -86,6 +89,8 @@ def obstacles(settings: Settings, job: JobLike) -> list[str]:
     except SetupError as error:
         return [str(error)]
     if problems := _obstacles(settings, job, admin, counts):
+        return problems
+    if problems := topics.size_problems(settings, job.sinks, admin, job.state_bytes):
         return problems
     commits = _commits(settings, admin)
     if problems := changelog_problems(settings, origin_of(settings, admin), commits):
@@ -110,6 +115,15 @@ def kept_time_unit(settings: Settings) -> str:
     """What workers have decided for time_unit = "auto"; "" where they have not. Raises SetupError if no broker tells."""
     _, counts = topics.connect(settings.broker, [settings.source.topic])
     return _time_unit(settings, _all_commits(settings)) if settings.source.topic in counts else ""
+
+
+def kept_life(settings: Settings) -> str:
+    """The input's life, see `life_of_topic`; "" without the right to see the group. Raises SetupError without a broker."""
+    admin, counts = topics.connect(settings.broker, [settings.source.topic])
+    with suppress(SetupError):
+        commits = _commits(settings, admin) if settings.source.topic in counts else {}
+        return life_of(one.metadata for one in _of_input(settings, commits).values())
+    return ""
 
 
 def _growth(settings: Settings, commits: Commits, partitions: int) -> layout.Growth | None:

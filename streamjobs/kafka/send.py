@@ -89,8 +89,8 @@ class Sender:
             why = self.problem or f"no answer within {ANSWER_WITHIN:.0f} s"
             raise SendError(
                 f"topic {self.topic}: {self.acknowledged:,} of {self.sent:,} records were acknowledged ({why.rstrip('.')}). "
-                "Sent again, what their keys have had is late: with [source] late = 'drop' it is skipped; with 'learn' and "
-                "without [window] it is learned twice."
+                "If you send the file again, samples that a key has already applied are late: [source] late = "
+                "'drop' skips them; 'learn' without [window] learns them twice."
             )
 
     def _wait_until(self, moment: float) -> None:

@@ -32,7 +32,7 @@ class Decided(NamedTuple):
 def decide(
     settings: Settings, job: JobLike, partitions: int, *, once: bool, on_wait: Callable[[], None] = lambda: None
 ) -> Decided | None:
-    """The unit of the input's times. Waits for a record that tells it; with `once`, None where there is no record.
+    """The unit of the input's times. Waits for a record that tells it; with `once`, None without such a record.
 
     on_wait: called once where it waits. Raises SetupError where the first LOOK_AT records of a partition do not tell it, or
     with `once` all there are.

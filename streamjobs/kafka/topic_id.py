@@ -1,16 +1,20 @@
 """The ids of the topics that states belong to: the input they learn from, and the changelog that holds them.
 
 A topic that was deleted and recreated under its name has another id. A recreated input counts its offsets from 0 again:
-its records would be taken for ones already applied, and skipped. A recreated changelog has lost states, and their keys
+its records would count as already applied, and skipped. A recreated changelog has lost states, and their keys
 would start over in the middle of the input.
 
 The input's id and name are stored in the changelog's headers and the local store; the group's offsets do not show them,
 because the broker deletes them with the topic. The changelog's id is stored in the local store and in the metadata of the
 group's offsets, so a worker without a local store finds it too.
+
+The life of a recreated input, which the ids of its outputs name, is stored in all three places from `state forget-offsets`
+on. An input that was never recreated under the job has none.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -25,12 +29,15 @@ from streamjobs.settings.broker import BrokerSection
 
 HEADER = "streamjobs-input"  # of a changelog record: id of the input's topic
 NAME_HEADER = "streamjobs-input-topic"  # of a changelog record: its name
+LIFE_HEADER = "streamjobs-input-life"  # of a changelog record: its life, if it was recreated
 MISSING = "missing"  # instead of an id: the broker knows no such topic
 METADATA = "changelog="  # in the metadata of a committed offset, before the changelog's id
 TIME_UNIT = "time-unit="  # the same, before the unit that was decided
+LIFE = "input-life="  # the same, before the input's life
+LIFE_BYTES = 4
 RESTORE = (
     "Stop all workers, then run 'streamjobs state restore JOB --from-local' where their [state] directories are; without "
-    "these, 'streamjobs state restore JOB --accept' goes on with what the changelog holds."
+    "these, 'streamjobs state restore JOB --accept' continues with the states in the changelog."
 )
 
 
@@ -42,24 +49,27 @@ class Origin(NamedTuple):
     changelog_id: str = ""
     partitions: int = 0  # of the input, that the states are laid out for, see `layout`; 0: unknown
     time_unit: str = ""  # that was decided for [source] time_unit = "auto"
+    life: str = ""  # of the input, if it was recreated under the job: see `life_of_topic`
 
     @classmethod
     def of(cls, marks: Mapping[str, str]) -> "Origin":
         """From the marks of a local store."""
-        return cls(marks.get("topic", ""), marks.get("source", ""), marks.get("changelog", ""))
+        named = marks.get("topic", ""), marks.get("source", ""), marks.get("changelog", "")
+        return cls(*named, life=marks.get("life", ""))
 
     @property
     def marks(self) -> dict[str, str | None]:
         """For a local store; what is unknown is left as it is there."""
-        named = {"topic": self.topic, "source": self.input_id, "changelog": self.changelog_id}
+        named = {"topic": self.topic, "source": self.input_id, "changelog": self.changelog_id, "life": self.life}
         return {name: value for name, value in named.items() if value}
 
     @property
     def headers(self) -> list[tuple[str, bytes]]:
-        """Of a changelog record: id and name of the input; none where the id is not known."""
+        """Of a changelog record: id, name and life of the input; none where the id is not known."""
         if not self.input_id:
             return []
-        return [(HEADER, self.input_id.encode()), *([(NAME_HEADER, self.topic.encode())] if self.topic else [])]
+        named = (HEADER, self.input_id), (NAME_HEADER, self.topic), (LIFE_HEADER, self.life)
+        return [(name, text.encode()) for name, text in named if text]
 
     @property
     def metadata(self) -> str:
@@ -68,6 +78,7 @@ class Origin(NamedTuple):
             METADATA + self.changelog_id if self.changelog_id else "",
             mark(self.partitions) if self.partitions else "",
             TIME_UNIT + self.time_unit if self.time_unit else "",
+            LIFE + self.life if self.life else "",
         )
         return " ".join(filter(None, known))
 
@@ -101,14 +112,14 @@ def present_ids(broker: BrokerSection, topics: Collection[str]) -> dict[str, str
 
 
 def newest_input(headers: Iterable[Headers], known: Origin | None = None) -> Origin | None:
-    """The input's name and id in the last of these records that has them, or else `known`."""
+    """The input's name, id and life in the last of these records that has them, or else `known`."""
     for of_record in filter(None, headers):  # few records have any, and recovery reads many
-        marks = {name: value for name, value in of_record if name in (HEADER, NAME_HEADER)}
+        marks = {name: value for name, value in of_record if name in (HEADER, NAME_HEADER, LIFE_HEADER)}
         if HEADER in marks:
             input_id = marks[HEADER].decode()
-            same = known is not None and known.input_id == input_id  # an older release writes no name
-            named = marks.get(NAME_HEADER, b"").decode() or (known.topic if known is not None and same else "")
-            known = Origin(named, input_id)
+            same = known if known is not None and known.input_id == input_id else Origin()
+            named, life = marks.get(NAME_HEADER, b"").decode(), marks.get(LIFE_HEADER, b"").decode()
+            known = Origin(named or same.topic, input_id, life=life or same.life)  # older releases write neither
     return known
 
 
@@ -120,6 +131,20 @@ def changelog_of(metadata: str | None) -> str:
 def time_unit_of(metadata: str | None) -> str:
     """The unit of event times in the metadata of a committed offset; "" where none was decided."""
     return _word(metadata, TIME_UNIT)
+
+
+def life_of(metadata: Iterable[str | None]) -> str:
+    """The input's life in the metadata of committed offsets; "" where it was never recreated under the job."""
+    return max((_word(one, LIFE) for one in metadata), default="")
+
+
+def life_of_topic(input_id: str) -> str:
+    """A short text for a topic's id.
+
+    >>> life_of_topic("xJ2kQ0PzTXmW1mTq3sT2bA")
+    'dbc8dd1d'
+    """
+    return blake2b(input_id.encode(), digest_size=LIFE_BYTES).hexdigest()
 
 
 def _word(metadata: str | None, mark: str) -> str:
@@ -144,10 +169,28 @@ def require_same_input(job: str, present: Origin, known: Origin) -> None:
     if known.input_id and present.input_id and known.input_id != present.input_id:
         raise SetupError(
             f"topic {present.topic}: it was deleted and recreated since this job's states learned from it (expected id "
-            f"{known.input_id}, got {present.input_id}); its records would be taken for ones already applied. Run "
+            f"{known.input_id}, got {present.input_id}); its records would count as already applied. Run "
             "'streamjobs state forget-offsets JOB' to let the states continue with the new topic, restore the topic, or "
             "give the job a new [job] name."
         )
+
+
+def deleted_input(topic: str) -> str:
+    """The sentence for an input that was deleted under a worker."""
+    return (
+        f"topic {topic} (input): it was deleted while this worker read it. The states and the outputs are kept. "
+        "Restore the topic, or create it with 'streamjobs topics create JOB' and run 'streamjobs state forget-offsets JOB'; "
+        "then start again."
+    )
+
+
+def deleted_output(topic: str, role: str) -> str:
+    """The sentence for an output topic that was deleted under a worker. role: the sink's name."""
+    return (
+        f"topic {topic} ({role}): it was deleted while this worker wrote to it. The input of the outputs that it "
+        "refused is not acknowledged and is read again; create the topic with 'streamjobs topics create JOB', then "
+        "start again."
+    )
 
 
 def another_input(job: str, known: str, present: str) -> str:
@@ -170,5 +213,5 @@ def recreated_changelog(topic: str, known: str, present: str) -> str:
     """The sentence for a changelog that was deleted and recreated."""
     return (
         f"topic {topic}: it was deleted and recreated since this job's states were written to it (expected id {known}, got "
-        f"{present}); keys whose states it lacks would start over. {RESTORE}"
+        f"{present}); keys without a state in it would start over. {RESTORE}"
     )

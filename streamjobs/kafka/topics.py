@@ -19,10 +19,12 @@ from streamjobs.settings.sections import Settings
 KNOWN_WITHIN = 5.0  # seconds until every node knows a new topic
 USABLE_WITHIN = 20.0  # seconds until every new partition has a leader
 KAFKA_MAX_BYTES = 1_048_588  # Kafka's own limit of a record batch where a topic sets none
+BATCH_BYTES = 1_000_000  # of a batch that a worker sends; a larger record is a batch of its own
+RECORD_BYTES = 512  # that a batch adds to a snapshot: the record's headers and its key, if it is not long
 HEADER_BYTES = 64 << 10  # that the headers of a dead letter may add
 UNSENT = (
-    "topic {0} exists and gets no features: version 2 sends them only to a topic that is named. "
-    "Set features = '{0}' to go on, or features = '' to leave it."
+    "topic {0} exists and gets no features: they are sent only to a topic that is named. "
+    "Set features = '{0}' to go on sending them, or features = '' to stop."
 )
 ADD_RIGHT = "add it ('streamjobs topics plan JOB --acl' prints all that are needed)."
 
@@ -88,7 +90,7 @@ def problems_of(
     for one in plans:
         if one.name in unseen:
             lacking = {"input": "Read", "state": "Read and Write"}.get(one.role, "Write")
-            problems.append(lacking_right(one.name, one.role, lacking, f"{principal}, who may not even see it"))
+            problems.append(lacking_right(one.name, one.role, lacking, f"{principal}, which may not even describe it"))
         elif one.name not in counts:
             problems.append(
                 f"topic {one.name} ({one.role}): expected at {servers}, but it does not exist; "
@@ -113,13 +115,40 @@ def problems_of(
     return problems
 
 
+def size_problems(settings: Settings, job_sinks: Mapping[str, str], admin: Any, state_bytes: int) -> list[str]:
+    """A sentence for each output and changelog that refuses what a worker may send there, where the broker tells its limit.
+
+    state_bytes: a key's largest snapshot.
+    """
+    servers, problems = ",".join(client.servers(settings.broker)), []
+    plans = plan(settings, job_sinks, 0, state_bytes)
+    texts = {one.name: _setting(admin, one.name, "max.message.bytes") or "" for one in plans}
+    limits = {name: int(text) for name, text in texts.items() if text.isdecimal()}
+    of_input = limits.get(plans[0].name, 0)
+    for one in plans[1:]:
+        expected, why = BATCH_BYTES, "a batch of the worker"
+        if one.role == "state" and state_bytes + RECORD_BYTES > expected:
+            expected, why = state_bytes + RECORD_BYTES, "a key's largest state"
+        elif one.role == "dlq" and of_input > expected:
+            expected, why = of_input, f"a record of {plans[0].name}"
+        limit = limits.get(one.name, expected)
+        if limit < expected:
+            better = max(int(one.config.get("max.message.bytes", KAFKA_MAX_BYTES)), expected)
+            problems.append(
+                f"topic {one.name} ({one.role}): its max.message.bytes is {limit:,}, and {why} may have {expected:,} bytes, "
+                f"which the broker would refuse; run 'kafka-configs.sh --bootstrap-server {servers} --alter --entity-type "
+                f"topics --entity-name {one.name} --add-config max.message.bytes={better}'."
+            )
+    return problems
+
+
 def unsent_features(settings: Settings, job_sinks: Mapping[str, str], counts: Mapping[str, int]) -> str | None:
     """The topic of features that version 1 of [sinks] would write: it exists, and this job does not name it.
 
     counts: partitions by topic, of `connect`.
     """
     topic = f"{settings.source.base_topic}.features"
-    left_out = settings.sinks.version > 1 and settings.sinks.features is None and topic not in job_sinks.values()
+    left_out = settings.sinks.features is None and topic not in job_sinks.values()
     return topic if left_out and topic in counts else None
 
 
@@ -225,14 +254,19 @@ def hidden(admin: Any, names: Sequence[str]) -> set[str]:
 
 
 def _cleanup_policy(admin: Any, topic: str) -> str:
+    return _setting(admin, topic, "cleanup.policy") or "compact"  # where it may not ask, which a worker need not
+
+
+def _setting(admin: Any, topic: str, name: str) -> str | None:
+    """A topic's setting, or the broker's for it; None where this client may not ask, which needs DescribeConfigs."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     if is_mock(admin):
-        return "compact"  # it keeps everything
+        return None
     try:
-        return str(admin.describe_configs([resource])[resource].result(timeouts.ADMIN)["cleanup.policy"].value)
+        return str(admin.describe_configs([resource])[resource].result(timeouts.ADMIN)[name].value)
     except (KafkaException, TimeoutError) as error:
         if client.forbidden(error):
-            return "compact"  # asking needs DescribeConfigs, which a worker does not need: assume it was created right
+            return None
         return f"an error ({client.reason_of(error)})"
 
 
@@ -241,7 +275,7 @@ def _await_created(name: str, answer: Any) -> None:
         answer.result(timeouts.ADMIN + 5)
     except (KafkaException, TimeoutError) as error:
         if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-            return  # somebody else created it first
+            return  # another process created it first
         raise SetupError(
             f"topic {name}: the broker did not create it ({client.reason_of(error)}); check the rights of this principal "
             "and the broker's log."

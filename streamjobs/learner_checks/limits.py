@@ -119,7 +119,7 @@ def check_a_state_built_by_hand_works(case: Case) -> None:
     same_outputs(out, whole_out, "from a state built by hand")
     same_state(state, whole, "from a state built by hand")
     stored = {name: getattr(trained, name) for name in case.learner.stored if name in trained._fields}
-    if stored:  # the counters of a fresh state beside the samples of an old one
+    if stored:  # the counters of a fresh state next to the samples of an old one
         _, out = case.learner.run(case.init()._replace(**stored), X, Y)
         for field in ("prediction", "features"):
             expected, got = (np.isfinite(getattr(o, field)[0]).tolist() for o in (whole_out, out))

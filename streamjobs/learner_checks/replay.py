@@ -1,4 +1,4 @@
-"""Checks that a stream replays: the same bits again, in any pieces, out of any store, beside any other keys."""
+"""Checks that a stream replays: the same bits again, in any pieces, out of any store, next to any other keys."""
 
 from typing import Any
 

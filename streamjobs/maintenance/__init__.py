@@ -1,1 +1,1 @@
-"""Reads, compares and changes states and dead letters, beside the workers."""
+"""Reads, compares and changes states and dead letters, next to the workers."""

@@ -20,7 +20,7 @@ from streamjobs.kafka import client, groups, preflight, timeouts, topics
 from streamjobs.kafka.layout import Commit
 from streamjobs.kafka.topic_id import Origin
 from streamjobs.settings.sections import Settings
-from streamjobs.worker.changelog import Changelog
+from streamjobs.worker.changelog import TRANSACTION_TIMEOUT, Changelog
 from streamjobs.worker.failures import FencedError
 
 RETRY_WITHIN = 4 * timeouts.ADMIN  # seconds, while the broker answers but does not know yet
@@ -98,6 +98,41 @@ def end_offsets(settings: Settings, topic: str, *, committed_only: bool = True) 
     """The end offset of each partition; {} if the topic is missing. Raises SetupError if the broker does not tell."""
     level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
     return _offsets(settings, topic, OffsetSpec.latest(), level)
+
+
+def settled_ends(settings: Settings) -> dict[int, int]:
+    """The changelog's end offsets, for `write`: ask before the states are read that are to change.
+
+    A process that was killed may have left a transaction open. It is aborted here: later it would move the end.
+    Raises SetupError if the broker does not tell, or does not abort it.
+    """
+    topic, started = topics.changelog(settings), time.monotonic()
+    while unsettled := _in_transaction(settings, topic, ends := end_offsets(settings, topic, committed_only=False)):
+        if time.monotonic() - started > MARKERS_WITHIN:
+            raise SetupError(
+                f"topic {topic}{unsettled}: a transaction of a process that was killed is still open; nothing was changed. "
+                f"Repeat the command; the broker ends the transaction after {TRANSACTION_TIMEOUT:.0f} s."
+            )
+        quiet()
+        asyncio.run(_abort(settings, topic, unsettled))
+        time.sleep(0.1)
+    return ends
+
+
+def _in_transaction(settings: Settings, topic: str, ends: Mapping[int, int]) -> list[int]:
+    """The partitions with an open transaction: readers of committed records end before it."""
+    readable = end_offsets(settings, topic)
+    return [number for number, end in ends.items() if readable.get(number, end) < end]
+
+
+async def _abort(settings: Settings, topic: str, partitions: Iterable[int]) -> None:
+    """Fence the writers of these partitions, as the next worker would."""
+    for number in partitions:
+        writer = Changelog(client.for_aiokafka(settings.broker), settings.job.name, topic, number)
+        try:
+            await writer.open()
+        finally:
+            await writer.close()
 
 
 def first_offsets(settings: Settings, topic: str) -> dict[int, int]:
@@ -213,7 +248,7 @@ async def _write_partition(writer: Changelog, changes: Iterable[Change], offset:
 
 
 def _require_unchanged(settings: Settings, topic: str, changes: Changes, read_at: Mapping[int, int]) -> None:
-    """Raises SetupError if the changelog grew since it was read; called once nobody else can write."""
+    """Raises SetupError if the changelog grew since it was read; called once no one else can write."""
     require_no_workers(settings)
     now = end_offsets(settings, topic, committed_only=False)
     grown = [number for number in changes if now.get(number) != read_at.get(number)]

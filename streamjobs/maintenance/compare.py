@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamjobs.core.job import Job
+from streamjobs.core.live.stored import load_snapshot
 from streamjobs.core.state import snapshot
 from streamjobs.errors import SnapshotError
-from streamjobs.maintenance.copies import Copy, Entry, printable
-from streamjobs.maintenance.summary import decode_entry, state_fields
+from streamjobs.maintenance.copies import Copy, Entry, short_key
+from streamjobs.maintenance.summary import decode_entry, state_fields, with_remedy
 
 EXAMPLES = 3  # keys named for each problem
 
@@ -84,7 +85,7 @@ def verified(
 
 
 def _place(entry: Entry) -> str:
-    return f"{printable(entry.key)!r}[{entry.partition}]"
+    return f"{short_key(entry.key)!r}[{entry.partition}]"
 
 
 def _sentence(problem: str, keys: list[str]) -> str:
@@ -94,9 +95,9 @@ def _sentence(problem: str, keys: list[str]) -> str:
 
 def _problems(job: Job, entry: Entry, ends: Mapping[int, int] | None) -> Iterator[str]:
     try:
-        _, _, offsets = job.decode_snapshot(entry.data)
+        _, _, offsets = load_snapshot(job, entry.data)
     except SnapshotError as error:
-        yield str(error)
+        yield with_remedy(error)
         return
     source = job.settings.source.topic
     for (topic, partition), offset in offsets.items():

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from streamjobs.errors import SnapshotError
+from streamjobs.settings.types import shortened
 
 MAGIC, VERSION = b"SJCOPY", 1
 _HEAD, _ENTRY = struct.Struct("<6sH"), struct.Struct("<iqq")
@@ -57,6 +58,11 @@ def printable(key: bytes | None) -> str:
     """
     text = "" if key is None else key.decode("utf-8", "backslashreplace")
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def short_key(key: bytes | None) -> str:
+    """As `printable`, but short: for tables and sentences."""
+    return shortened(printable(key))
 
 
 def is_copy(data: bytes) -> bool:

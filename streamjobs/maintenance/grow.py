@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, layout, timeouts, topics
-from streamjobs.kafka.topic_id import Origin, changelog_of, time_unit_of
+from streamjobs.kafka.topic_id import Origin, changelog_of, life_of, time_unit_of
 from streamjobs.maintenance import changelog_edit
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import Changelog
@@ -81,7 +81,7 @@ def grow(settings: Settings, todo: GrowthPlan) -> None:
         except (KafkaException, TimeoutError) as error:
             raise SetupError(
                 f"topic {one.name}: the broker did not add partitions ({client.reason_of(error)}); run the command with "
-                "credentials that may alter it, or ask who runs the broker to. Then repeat the command."
+                "credentials that may alter it, or ask the broker's administrator to. Then repeat the command."
             ) from None
     topics.await_leaders(admin, {one.name: one.partitions for one in todo.topics}, "new partitions")
 
@@ -105,7 +105,8 @@ async def _mark(settings: Settings, before: int, partitions: int) -> None:
 async def commit_marked(settings: Settings, writer: Changelog, commit: layout.Commit, partitions: int) -> None:
     """End the writer's transaction with the offset of a commit and a new mark; what it says of the changelog stays."""
     metadata = commit.metadata
-    writer.origin = Origin(settings.source.topic, "", changelog_of(metadata), partitions, time_unit_of(metadata))
+    kept = changelog_of(metadata), partitions, time_unit_of(metadata), life_of([metadata])
+    writer.origin = Origin(settings.source.topic, "", *kept)
     await writer.join(commit.offset)
     await writer.commit()
 

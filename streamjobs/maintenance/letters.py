@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from streamjobs.core.messages import ATTEMPT, LETTER_HEADERS, Record, Stored
+from streamjobs.core.output_records import ID
 
 REDRIVEN = "streamjobs-redriven"  # header of a record that was sent back: topic-partition-offset of its dead letter
 
@@ -20,7 +21,8 @@ class Letter(NamedTuple):
     source: tuple[str, int, int]  # topic, partition and offset of the original record
     attempt: int
     version: str
-    key: bytes | None  # whose record it is: the record's own key, or the one inside its value where the job goes by that
+    key: bytes | None  # whose record it is: the record's own key, or the one inside its value where the job uses that
+    life: str = ""  # of the original record's topic, see `topic_of_life`
 
     @property
     def place(self) -> Place:
@@ -48,8 +50,9 @@ def parse_letter(record: Record) -> Letter | None:
     except ValueError:
         return None
     place = record.partition, record.offset
+    life = headers[ID].decode("utf-8", "backslashreplace").removeprefix(source[0]).removeprefix("~").partition("-")[0]
     why, version = (text("reason"), text("message"), text("stage")), text("version")
-    return Letter(*place, record, *why, source, attempt, version, record.key)
+    return Letter(*place, record, *why, source, attempt, version, record.key, life)
 
 
 def original_headers(letter: Letter) -> list[tuple[str, bytes]]:

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaException, Producer
 from streamjobs.core.decoding.keys import key_reader
 from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
-from streamjobs.kafka import client
+from streamjobs.kafka import client, preflight
 from streamjobs.maintenance.letters import Letter, letter_ids, parse_letter
 from streamjobs.maintenance.scan import records_of
 from streamjobs.settings.sections import Settings
@@ -32,12 +32,17 @@ def read_letters(settings: Settings, topic: str) -> tuple[list[Letter], int]:
 
 
 def sent_before(settings: Settings, chosen: Sequence[Letter]) -> set[bytes]:
-    """The ids of the dead letters that were sent back before; reads their topics after the oldest chosen letter's record."""
+    """The ids of the dead letters that were sent back before; reads their topics after the oldest chosen letter's record.
+
+    A topic that was recreated since is read from its beginning.
+    """
     starts: dict[str, dict[int, int]] = {}
+    lives = {settings.source.topic: preflight.kept_life(settings)}
     for letter in chosen:
         topic, partition, offset = letter.source
+        after = offset + 1 if letter.life == lives.get(topic, "") else 0
         start = starts.setdefault(topic, {})
-        start[partition] = min(start.get(partition, offset + 1), offset + 1)
+        start[partition] = min(start.get(partition, after), after)
     found: set[bytes] = set()
     for topic, start in starts.items():
         found |= letter_ids(records_of(settings.broker, topic, "[source] topic", start))

@@ -5,6 +5,7 @@ was recreated.
 """
 
 from streamjobs.core.job import Job
+from streamjobs.core.live.stored import starting_from
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
@@ -55,7 +56,7 @@ def exported_model(job: Job, entry: Entry) -> bytes:
 
 def snapshot_from_model(job: Job, model: bytes, key: bytes, present: Entry | None) -> bytes:
     """A new key's state that starts from an exported model, with the present offsets. Raises SnapshotError."""
-    started = job.starting_from(model)
+    started = starting_from(job, model)
     return job.encode(started.init(key), started.names(), offsets_of(present) or {})
 
 

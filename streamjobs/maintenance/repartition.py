@@ -5,7 +5,7 @@ only. The group's commits of the old partitions are marked with `before` (`kafka
 the new ones, and `run --drain` applies the old ones to their ends. So a moving key's records in its old partition are
 applied before those in its new one, as its producer sent them.
 
-1. No worker runs; the producers of all partitions are opened, which fences whoever wrote before and ends what it left open.
+1. No worker runs; the producers of all partitions are opened, which fences the previous writer and ends what it left open.
    Commits of old partitions that an earlier release left without a mark get the mark of the old number.
 2. The keys of the old partitions are read, and those of the first records in the new ones. The producers' partitioner must
    put each of them where it is.
@@ -23,7 +23,7 @@ states count where they are now. Crashes, each mended by running it again:
 - between 4 and 6: the same. Copies are never read before the end, and a newer state replaces an older copy.
 - in 6: an old partition has either all of its moving keys and the old mark, or none and the new one. One with the new mark
   is left alone from here on, by `run --drain` too; its keys' only states are those in the new partitions.
-- after 6: nothing is left to do, and it says so.
+- after 6: nothing is left to do, and it reports it.
 
 A worker that starts meanwhile finds an old mark and ends. It fences the producers of its partitions, so this ends too.
 """
@@ -86,8 +86,8 @@ def repartition(
         return None
     if partitions % pending.before and not start_over:
         raise ConfigError(
-            f"topic {settings.source.topic} (input): grew from {pending.before} to {partitions} partitions, which is no "
-            "multiple: keys also move between partitions that were there before, where newer records may be applied. "
+            f"topic {settings.source.topic} (input): grew from {pending.before} to {partitions} partitions, which is not a "
+            "multiple: keys also move between the old partitions, which may have applied newer records. "
             "Nothing was written; let keys that move start over with --start-over."
         )
     changelog_edit.require_changeable(settings)
@@ -127,7 +127,8 @@ class _Work:
         self.settings, self.partitions, self.pending = settings, partitions, pending
         self.partitioner, self.start_over = partitioner, start_over
         self.changelog = topics.changelog(settings)
-        self.origin = preflight.origin_of(settings, changelog_edit.admin_of(settings))
+        present = preflight.origin_of(settings, changelog_edit.admin_of(settings))
+        self.origin = present._replace(life=preflight.kept_life(settings))
         self.choose: Partitioner = _unknown
 
     # Reading.
@@ -181,7 +182,7 @@ class _Work:
     def _newest(self, number: int, keep: Callable[[Stored], Any]) -> dict[bytes, Any]:
         """What `keep` makes of every key's newest record in a partition of the changelog.
 
-        Raises SetupError, and SnapshotError for a record that nobody can read.
+        Raises SetupError, and SnapshotError for a record that no one can read.
         """
         newest: dict[bytes, Any] = {}
         learned_from: Origin | None = None
@@ -353,7 +354,7 @@ class _Work:
 
 
 def _without_offsets(data: bytes) -> bytes:
-    """A damaged state moves as it is: the worker that meets it says so."""
+    """A damaged state moves as it is: the worker that meets it reports it."""
     try:
         return snapshot.encode(snapshot.decode(data)._replace(offsets={}))
     except SnapshotError:

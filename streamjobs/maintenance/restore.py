@@ -14,9 +14,9 @@ from streamjobs.core.state import snapshot
 from streamjobs.errors import ConfigError, SetupError, SnapshotError
 from streamjobs.kafka import preflight, topics
 from streamjobs.kafka.layout import marked
-from streamjobs.kafka.topic_id import Origin, another_input, changelog_of
+from streamjobs.kafka.topic_id import Origin, another_input, changelog_of, life_of
 from streamjobs.maintenance import changelog_edit, scan
-from streamjobs.maintenance.copies import printable
+from streamjobs.maintenance.copies import Copy, Entry, Place, printable, short_key
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.store import LocalCopy
 
@@ -70,13 +70,13 @@ def _situation(settings: Settings) -> _Situation:
     present = preflight.origin_of(settings, admin)
     if not present.changelog_id:
         raise SetupError(
-            f"topic {changelog}: missing, or the broker does not tell its id; 'streamjobs topics create' creates it."
+            f"topic {changelog}: missing, or the broker does not report its id; 'streamjobs topics create' creates it."
         )
-    read_at = changelog_edit.end_offsets(settings, changelog, committed_only=False)
+    read_at = changelog_edit.settled_ends(settings)
     commits = preflight.commits_of(settings)
     known = {number: changelog_of(one.metadata) for number, one in commits.items()}
     return _Situation(
-        present,
+        present._replace(life=life_of(one.metadata for one in commits.values())),
         read_at,
         {number: one.offset for number, one in commits.items()},
         {number: marked(one.metadata) or 0 for number, one in commits.items()},
@@ -124,6 +124,22 @@ def from_local(job: Job, folders: Iterable[Path], *, reread: bool = False, on_st
     finally:
         for _, copy in copies:
             copy.close()
+
+
+def of_local_stores(settings: Settings, folders: Iterable[Path], key: str) -> Copy:
+    """The states of a key in local stores, of each partition that of the store that is furthest.
+
+    Raises StoreError for a store that is damaged or in use.
+    """
+    furthest: dict[Place, Entry] = {}
+    paths, exact = [folder / settings.job.name for folder in folders], key.encode("utf-8", "surrogateescape")
+    for number, copy in (one for path in paths for one in LocalCopy.all_below(path)):
+        for name, data in copy.items():
+            known = furthest.get((number, name))
+            if (name == exact or printable(name) == key) and (known is None or known.offset < copy.reached):
+                furthest[number, name] = Entry(number, name, data, copy.reached, 0)
+        copy.close()
+    return Copy(settings.job.name, f"local stores in {', '.join(map(str, paths))}", "", 0, {}, furthest)
 
 
 def _written_back(
@@ -175,7 +191,8 @@ def _origin(source: Source, present: Origin) -> Origin:
     """Of the records: the input that the store's states have learned from, which may have been recreated too."""
     if source.copy is None:
         return present
-    return present._replace(input_id=Origin.of(source.copy.marks).input_id)
+    known = Origin.of(source.copy.marks)
+    return present._replace(input_id=known.input_id, life=present.life or known.life)
 
 
 def _source(job: Job, number: int, copy: LocalCopy, on_state: OnState) -> Source:
@@ -186,7 +203,7 @@ def _source(job: Job, number: int, copy: LocalCopy, on_state: OnState) -> Source
         try:
             offsets = snapshot.decode(data).offsets
         except SnapshotError as error:
-            raise SnapshotError(f"local store {copy.path}, key {printable(key)!r}: {error}") from None
+            raise SnapshotError(f"local store {copy.path}, key {short_key(key)!r}: {error}") from None
         names.update(topic for topic, _ in offsets)
         end = max(end, offsets.get(place, -1) + 1)
         keys += 1
@@ -200,7 +217,9 @@ def _problem(number: int, source: Source, behind: int, first: int, reread: bool)
     """Why the partition cannot be restored from this store, which ends so many records behind the committed offset."""
     if not behind:
         return None
-    store = "there is no local store of it here" if source.copy is None else f"the local store {source.copy.path} is behind"
+    store = (
+        "this machine has no local store of it" if source.copy is None else f"the local store {source.copy.path} is behind"
+    )
     ends = f"partition {number}: {store}, {behind:,} records before the committed input offset"
     if not reread:
         return (

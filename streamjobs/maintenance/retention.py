@@ -11,7 +11,7 @@ from streamjobs.settings.sections import Settings
 
 DAY = 86_400_000  # milliseconds
 REKEYED_FROM = "rekeyed"  # role of the topic that `streamjobs rekey` copies
-LONGEST = 100 * 365 * DAY  # a longer duration is no bound (such as Kafka's largest number)
+LONGEST = 100 * 365 * DAY  # a longer duration is not a bound (such as Kafka's largest number)
 
 
 class Holding(NamedTuple):
@@ -83,7 +83,7 @@ def holding(topic: str, role: str, records: int | None, newest: int, config: dic
             records,
             policy,
             None,
-            "compaction removes them when it comes by: set max.compaction.lag.ms for a bound",
+            "compaction removes them at an unknown time: set max.compaction.lag.ms for a bound",
         )
     return Holding(
         topic, role, records, policy, None, "compacted: it keeps the key's newest record until a tombstone of the key"

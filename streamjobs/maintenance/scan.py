@@ -50,7 +50,7 @@ def records_of(broker: BrokerSection, topic: str, setting: str, start: Mapping[i
 
 
 def changelog_records(settings: Settings) -> Iterator[Stored]:
-    """Every record of the changelog. Raises SetupError, and SnapshotError for a record that nobody can read."""
+    """Every record of the changelog. Raises SetupError, and SnapshotError for a record that no one can read."""
     return map(reader.readable, records_of(settings.broker, topics.changelog(settings), "[job] name"))
 
 

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamjobs.core.job import Job
+from streamjobs.core.live.stored import load_snapshot
+from streamjobs.core.live.stored_samples import stored_samples
 from streamjobs.core.state.snapshot import Offsets
-from streamjobs.errors import SnapshotError
-from streamjobs.maintenance.copies import Entry, printable
+from streamjobs.errors import ForeignStateError, SnapshotError
+from streamjobs.maintenance.copies import Entry, printable, short_key
 from streamjobs.stages.names import CLASS_COUNTS, LEARNER
 
 CHOSEN = "choice.bandwidth"  # field of a learner whose bandwidth is "auto"
@@ -46,12 +48,23 @@ class Field(NamedTuple):
 def decode_entry(job: Job, entry: Entry, *, drift_anew: bool = False) -> tuple[dict[str, Any], list[str], Offsets]:
     """States by stage, class names and offsets. Raises SnapshotError that names the key.
 
-    drift_anew: as of `Job.decode_snapshot`.
+    drift_anew: as of `decode_snapshot`.
     """
     try:
-        return job.opened(entry.data, drift_anew=drift_anew)
+        return load_snapshot(job, entry.data, drift_anew=drift_anew)
     except SnapshotError as error:
-        raise SnapshotError(f"key {printable(entry.key)!r} in partition {entry.partition}: {error}") from None
+        raise type(error)(f"key {short_key(entry.key)!r} in partition {entry.partition}: {with_remedy(error)}") from None
+
+
+def with_remedy(error: SnapshotError) -> str:
+    """The error in one sentence, with the commands that bring the key back."""
+    if isinstance(error, ForeignStateError):
+        return str(error)
+    return (
+        f"{str(error).rstrip('.')}; workers set such a key aside until 'streamjobs state reset JOB KEY' lets it start over "
+        "or 'streamjobs state restore JOB KEY' gives it the state of a copy or of a local store; then 'streamjobs dlq "
+        "redrive JOB --reason state' sends its records again."
+    )
 
 
 def summary(job: Job, entry: Entry) -> Summary:
@@ -99,6 +112,7 @@ def details_of(job: Job, entry: Entry, states: dict[str, Any], names: list[str],
         "classes": {name: int(labelled[c]) for c, name in enumerate(names) if c < len(labelled)},
         "drift": {name: _scalars(states[name]) for name in _watching(job)},
         "bandwidths": bandwidths(states),
+        "prototypes": {one.part: len(getattr(one.state, one.field)) for one in stored_samples(job, states)},
         "stages": {name: job.described.get(name, "") for name in states},
         "fields": [field._asdict() for field in fields(states)],
     }
@@ -160,6 +174,6 @@ def ls_error(job: Job, states: dict[str, Any]) -> tuple[float, str] | None:
 
 
 def _watching(job: Job) -> list[str]:
-    """The stages of what the job goes by for drift, the controls aside."""
+    """The stages of what the job uses for drift, the controls aside."""
     watches = [watch for watch in job.watches if not watch.control]
     return [stage for watch in watches for stage in (watch.learner_stage, watch.detector_stage) if stage]

@@ -2,19 +2,22 @@
 
 import time as clock
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjobs import job_files
+from streamjobs.core.live.stored import load_snapshot
 from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import ConfigError
 from streamjobs.notebook.plots import Plot
+from streamjobs.notebook.prototypes import Prototypes, prototypes
 from streamjobs.notebook.rows import rows_of_table
 from streamjobs.notebook.tables import rows_of_lines, to_dataframe
 from streamjobs.own_learners import load_own_learners
 from streamjobs.recordings.files import records_of, records_of_rows
 from streamjobs.replay.engine import Replay
+from streamjobs.replay.learner_rows import learner_rows
 from streamjobs.replay.summary import cautions, nothing_learned, summary_of
 from streamjobs.replay.writing import line_of
 from streamjobs.settings.composition import Composition, composition_of
@@ -24,6 +27,7 @@ from streamjobs.settings.sections import Settings
 if TYPE_CHECKING:
     import pandas
 
+_States = Callable[[str, bytes], list[Prototypes]]
 SINKS = ("features", "predictions", "drift", "alarms", "dlq")
 
 
@@ -39,10 +43,15 @@ class Replayed:
     """
 
     def __init__(
-        self, settings: Settings, lines: Mapping[str, list[bytes]], summary: dict[str, Any], snapshots: Any
+        self,
+        settings: Settings,
+        lines: Mapping[str, list[bytes]],
+        summary: dict[str, Any],
+        snapshots: Any,
+        states: "_States",
     ) -> None:
-        self._topic, self._version = settings.source.topic, settings.sinks.version
-        self._lines, self._snapshots = lines, snapshots
+        self._topic = settings.source.topic
+        self._lines, self._snapshots, self._states = lines, snapshots, states
         self.summary = summary  # as `streamjobs replay --json` prints it
 
     def lines(self, sink: str) -> list[bytes]:
@@ -59,7 +68,7 @@ class Replayed:
         return rows_of_lines(sink, self.lines(sink), self._topic)
 
     def _table(self, sink: str) -> "pandas.DataFrame":
-        return to_dataframe(sink, self.rows(sink), self._version)
+        return to_dataframe(sink, self.rows(sink))
 
     @property
     def features(self) -> "pandas.DataFrame":
@@ -70,7 +79,7 @@ class Replayed:
     def predictions(self) -> "pandas.DataFrame":
         """Prediction (before the label is learned), its score and the label of every row; needs pandas.
 
-        They are y_hat and y, and with [sinks] version = 2 predicted_class and true_class, or predicted_value and true_value.
+        They are predicted_class and true_class, predicted_value and true_value, or predicted_values and true_values.
         """
         return self._table("predictions")
 
@@ -91,8 +100,19 @@ class Replayed:
 
     @property
     def plot(self) -> Plot:
-        """Pictures: `plot.features()`, `plot.ls_error()`, `plot.drift()`, `plot.confusion()`; needs matplotlib."""
-        return Plot(self.rows)
+        """Pictures: `plot.features()`, `plot.ls_error()`, `plot.drift()`, `plot.confusion()`, `plot.prototypes(key)`;
+        needs matplotlib."""
+        return Plot(self.rows, self.prototypes)
+
+    def prototypes(self, key: str) -> list[Prototypes]:
+        """The samples that a key's learner keeps, one set for each part of the learner that stores some.
+
+        The key's rows are replayed for it. Raises ConfigError for a key without rows, or a learner that stores no samples.
+        """
+        data = self._snapshots.get(key.encode())
+        if data is None:
+            raise ConfigError(f"prototypes: expected a key of the replay; got {key!r}.")
+        return self._states(key, data)
 
     def snapshots(self) -> dict[bytes, bytes]:
         """The final state of every key, as a worker's changelog would have it."""
@@ -127,7 +147,7 @@ class Job:
         return f"Job({self._job.model} on {source.fields or source.x!r})"
 
     def replay(self, data: Any, key: str | None = None, *, time: str | None = None) -> Replayed:
-        """Run the rows of a table through the job, in their order, each key beginning anew.
+        """Run the rows of a table through the job, in their order, each key starting over.
 
         The numbers are those of a worker and of `streamjobs replay`, bit for bit: every row becomes a record in the job's
         own format, and is decoded as one.
@@ -138,7 +158,7 @@ class Job:
         Raises ConfigError for a column that is not there. Warns where nothing, or little, was learned.
         """
         if key is None and self._job.settings.source.key is None and not isinstance(data, (str, Path)):
-            raise ConfigError("replay needs key, the name of the column that says whose a row is.")
+            raise ConfigError("replay needs key, the name of the column with the key (a person, a device).")
         windows_without_time = self._job.settings.window is not None and time is None
         if windows_without_time and self._job.settings.source.time is None:
             raise ConfigError("windows need times; name the column as time, or in the job as [source] time.")
@@ -158,15 +178,20 @@ class Job:
         nothing = nothing_learned(self._job, tally, errors)
         for sentence in [nothing] if nothing else cautions(tally, errors):
             warnings.warn(sentence, ReplayWarning, stacklevel=2)
-        snapshots = {place[2]: data for place, data in run.snapshots().items()}
-        self._last = Replayed(self._job.settings, lines, summary, snapshots)
+        snapshots = {place[2]: snapshot for place, snapshot in run.snapshots().items()}
+
+        def states(one: str, snapshot: bytes) -> list[Prototypes]:
+            records = (record for record in self._records(data, key, time) if record.key == one.encode())
+            return prototypes(self._job, load_snapshot(self._job, snapshot)[0], learner_rows(self._job, records))
+
+        self._last = Replayed(self._job.settings, lines, summary, snapshots, states)
         return self._last
 
     @property
     def plot(self) -> Plot:
         """Pictures of the last replay. Raises ConfigError before the first one."""
         if self._last is None:
-            raise ConfigError("there is nothing to draw yet; call replay first.")
+            raise ConfigError("nothing to draw yet; call replay first.")
         return self._last.plot
 
     def _records(self, data: Any, key: str | None, time: str | None) -> Iterator[Stored]:

@@ -1,42 +1,24 @@
 """Pictures of a job's outputs: features, LS error, drift, confusion. Needs matplotlib, the extra `plots`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.errors import ConfigError, SetupError
+from streamjobs.errors import ConfigError
+from streamjobs.notebook import pictures
+from streamjobs.notebook.pictures import BLUE, FAINT, GRID, LINES, RED, figure_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from streamjobs.notebook.prototypes import Prototypes
+
 Rows = Sequence[Mapping[str, Any]]  # outputs of a sink, in order
-FIXED = {"svg.hashsalt": "streamjobs", "svg.fonttype": "none"}  # the same rows give the same file
-INK, FAINT, GRID, BLUE, RED = "#1b1f24", "#656d76", "#d8dee4", "#0969da", "#cf222e"
-LINES = (BLUE, "#d1570c", "#1a7f37", "#8250df", "#656d76", "#9a6700", RED, "#0b7a75")
 MOST_KEYS = 6  # panels of a picture
 MOST_POINTS = 4000  # of a scatter
 SMOOTH = 20  # rows of the thick line
-STYLE: dict[str, Any] = {
-    "axes.edgecolor": GRID,
-    "axes.labelcolor": FAINT,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlecolor": INK,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 11,
-    "figure.facecolor": "white",
-    "legend.frameon": False,
-    "xtick.color": FAINT,
-    "ytick.color": FAINT,
-}
-
-
-def label_of(row: Mapping[str, Any]) -> Any:
-    """The class that a prediction's row was labelled with, in either version of [sinks]; None where it had no label."""
-    return row["y"] if "y" in row else row.get("true_class")
 
 
 class Plot:
@@ -46,8 +28,8 @@ class Plot:
     draw.
     """
 
-    def __init__(self, rows: Callable[[str], Rows]) -> None:
-        self._rows = rows
+    def __init__(self, rows: Callable[[str], Rows], stored: "Callable[[str], list[Prototypes]] | None" = None) -> None:
+        self._rows, self._stored = rows, stored
 
     def features(self) -> "Figure":
         """Every row at its first two features, coloured by its label (or its key, where there are no labels)."""
@@ -70,7 +52,7 @@ class Plot:
             axes.set_ylabel("second feature")
             axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), markerscale=2)
 
-        return _figure(draw)
+        return figure_of(draw)
 
     def ls_error(self) -> "Figure":
         """The LS error of each key's rows over time, and its mean over the last rows."""
@@ -82,25 +64,38 @@ class Plot:
 
     def confusion(self) -> "Figure":
         """True and predicted classes of all labelled rows, as shares of each true class."""
-        pairs = [(label_of(row), row.get("y_hat", row.get("predicted_class"))) for row in self._wanted("predictions")]
+        pairs = [(row.get("true_class"), row.get("predicted_class")) for row in self._wanted("predictions")]
         pairs = [pair for pair in pairs if None not in pair]
         if not pairs or not isinstance(pairs[0][0], str):
             raise ConfigError("confusion: expected predictions of classes with labels; got none.")
-        names = sorted({name for pair in pairs for name in pair})
+        names = sorted({str(name) for pair in pairs for name in pair})
         counts = np.zeros((len(names), len(names)))
         for label, said in pairs:
-            counts[names.index(label), names.index(said)] += 1
+            counts[names.index(str(label)), names.index(str(said))] += 1
         shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
 
         def draw(figure: Any) -> None:
             side = max(4.0, 2.5 + 0.5 * len(names))
             figure.set_size_inches(side + 1, side)
             axes = figure.add_subplot()
-            _matrix(axes, shares, names)
+            pictures.matrix(axes, shares, names)
             right = float(np.trace(counts) / counts.sum())
             axes.set_title(f"{right:.1%} right\n{len(pairs):,} labelled rows with a prediction")
 
-        return _figure(draw)
+        return figure_of(draw)
+
+    def prototypes(self, key: str, *, part: int = 0, image: tuple[int, int] | None = None) -> "Figure":
+        """The samples that a key's learner keeps, by column, with their shares of the key's rows.
+
+        part: of a learner with several sets, such as a class each. image: (height, width) of samples that are images.
+        Raises ConfigError for a key without rows, a learner that stores no samples and an image of another size.
+        """
+        if self._stored is None:
+            raise ConfigError("prototypes: expected a replay in Python; outputs in a folder or a topic do not have them.")
+        one = self._stored(key)[part]
+        if image is not None and image[0] * image[1] != one.scaled.shape[1]:
+            raise ConfigError(f"image: expected a product of {one.scaled.shape[1]}, the numbers of a row, got {image}.")
+        return figure_of(lambda figure: pictures.images(figure, one, image) if image else pictures.samples(figure, one))
 
     def _over_time(self, rows: Rows, field: str, label: str, *, alarms: bool = False) -> "Figure":
         keys: dict[str, list[Mapping[str, Any]]] = {}
@@ -129,12 +124,12 @@ class Plot:
             panels[-1].set_xlabel("seconds since the first row" + (f" ({left} more keys are not shown)" if left else ""))
             figure.supylabel(f"{label}, and its mean over {SMOOTH} rows", fontsize=9, color=FAINT)
 
-        return _figure(draw)
+        return figure_of(draw)
 
     def _labels(self, rows: Rows) -> tuple[list[str], str]:
         """What each row is called: its label, where predictions have some; else its key."""
         try:
-            labels = {(row["key"], row["seq"]): label_of(row) for row in self._rows("predictions")}
+            labels = {(row["key"], row["seq"]): row.get("true_class") for row in self._rows("predictions")}
         except ConfigError:
             labels = {}
         if not any(isinstance(label, str) for label in labels.values()):
@@ -157,44 +152,6 @@ class Plot:
 
 
 KINDS = ("features", "ls_error", "drift", "confusion")
-
-
-def save(figure: "Figure", path: Path, option: str) -> None:
-    """Write a picture, .svg or .png; the same figure gives the same file. Raises ConfigError where it cannot be written."""
-    import matplotlib
-
-    about = {"Date": None} if path.suffix.lower() == ".svg" else {}
-    try:
-        with matplotlib.rc_context(FIXED):
-            figure.savefig(path, metadata=about, dpi=120)
-    except OSError as error:
-        raise ConfigError(f"{option} {path}: cannot be written ({error.strerror}).") from None
-
-
-def _figure(draw: Callable[[Any], None]) -> "Figure":
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise SetupError("pictures need matplotlib; install it with: pip install 'streamjobs[plots]'") from None
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(layout="constrained")
-        draw(figure)
-    return figure
-
-
-def _matrix(axes: Any, shares: Array, names: Sequence[str]) -> None:
-    """Cells with the shares of each true class."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    axes.imshow(shares, cmap=LinearSegmentedColormap.from_list("share", ["white", BLUE]), vmin=0, vmax=1)
-    for i, j in np.argwhere(shares >= 0.005).tolist():
-        ink = "white" if shares[i, j] > 0.5 else INK
-        axes.text(j, i, f"{shares[i, j]:.2f}", ha="center", va="center", color=ink, fontsize=8)
-    axes.set_xticks(range(len(names)), names, rotation=50, ha="right")
-    axes.set_yticks(range(len(names)), names)
-    axes.set_xlabel("predicted")
-    axes.set_ylabel("true")
 
 
 def _smoothed(values: Array) -> Array:

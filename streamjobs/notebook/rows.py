@@ -47,7 +47,7 @@ def _columns(data: Any) -> dict[str, Any] | None:
         return None
     twice = [str(name) for name in names if sum(other == name for other in names) > 1]
     if twice:
-        raise ConfigError(f"column {twice[0]!r} is there twice; give every column a name of its own.")
+        raise ConfigError(f"column {twice[0]!r} appears twice; give every column a name of its own.")
     return {str(name): data[name] for name in names}
 
 

@@ -5,18 +5,12 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import msgspec
 
-from streamjobs.core.output_records import Alarm, Drift, Features, Prediction, TypedAlarm, TypedPrediction
+from streamjobs.core.output_records import RECORDS
 from streamjobs.errors import SetupError
 
 if TYPE_CHECKING:
     import pandas
 
-VALUES: Mapping[str, Sequence[type[msgspec.Struct]]] = {  # by version of [sinks]
-    "features": (Features, Features),
-    "predictions": (Prediction, TypedPrediction),
-    "drift": (Drift, Drift),
-    "alarms": (Alarm, TypedAlarm),
-}
 LETTER = ("key", "row", "timestamp", "reason", "message", "value")
 NEEDS_PANDAS = "tables need pandas; install it with: pip install 'streamjobs[pandas]', or use rows() instead"
 
@@ -42,31 +36,31 @@ def _row_of(identity: str, topic: str) -> int:
     return int(identity[len(topic) :].split("-")[2])
 
 
-def _numeric(sink: str, version: int) -> list[str]:
+def _numeric(sink: str) -> list[str]:
     """Fields that are a number or null: pandas would keep a column of nothing but nulls as objects."""
     if sink == "dlq":
         return ["row", "timestamp"]
-    hints = get_type_hints(VALUES[sink][version - 1])
+    hints = get_type_hints(RECORDS[sink])
     kinds = {name: set(get_args(hint) or (hint,)) - {type(None), msgspec.UnsetType} for name, hint in hints.items()}
     return [name for name, options in kinds.items() if options and options <= {int, float}]
 
 
-def to_dataframe(sink: str, rows: Sequence[Mapping[str, Any]], version: int = 1) -> "pandas.DataFrame":
+def to_dataframe(sink: str, rows: Sequence[Mapping[str, Any]]) -> "pandas.DataFrame":
     """A DataFrame with a row per output. Raises SetupError without pandas.
 
-    version: of [sinks], whose records these are. The list `z` of features becomes columns z_0, z_1, ..; `time` is `ts` as a
+    The list `z` of features becomes columns z_0, z_1, ..; `time` is `ts` as a
     date in UTC.
     """
     try:
         import pandas
     except ImportError:
         raise SetupError(NEEDS_PANDAS) from None
-    empty = list(LETTER) if sink == "dlq" else ["row", *VALUES[sink][version - 1].__struct_fields__]
+    empty = list(LETTER) if sink == "dlq" else ["row", *RECORDS[sink].__struct_fields__]
     table = pandas.DataFrame(list(rows)) if rows else pandas.DataFrame(columns=empty)
     if sink == "features":
         places = pandas.DataFrame(table.pop("z").tolist(), index=table.index, dtype=float)
         table = table.join(places.rename(columns=lambda place: f"z_{place}"))
-    for name in table.columns.intersection(_numeric(sink, version)):
+    for name in table.columns.intersection(_numeric(sink)):
         table[name] = pandas.to_numeric(table[name])
     if "ts" in table:
         table.insert(list(table.columns).index("ts"), "time", pandas.to_datetime(table["ts"], unit="s", utc=True))

@@ -1,4 +1,4 @@
-"""Records of an output topic as rows: repeats dropped, fields as the job's schema names them, of either version."""
+"""Records of an output topic as rows: repeats dropped, fields as the job's schema names them."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Repeats:
-    """Tells outputs that came before, by their ids. Bounded: it keeps the newest ids of each input partition.
+    """Tells outputs that came before, by their ids. Bounded: it keeps the newest ids of each input partition and life.
 
     Outputs come in the order of their input's offsets, but for batches that a crash repeats. So an id whose offset is below
     all that are kept is a repeat as well.
@@ -34,8 +34,8 @@ class Repeats:
 
     def __init__(self, source: str) -> None:
         self.count = 0
-        self._place = re.compile(rf"{re.escape(source)}-([0-9]+)-([0-9]+)(?:-.+)?")
-        self._recent: dict[str, dict[str, int]] = {}  # by partition: id -> offset, oldest first
+        self._place = re.compile(rf"{re.escape(source)}((?:~[0-9a-f]+)?-[0-9]+)-([0-9]+)(?:-.+)?")
+        self._recent: dict[str, dict[str, int]] = {}  # by life and partition: id -> offset, oldest first
         self._floor: dict[str, int] = {}  # the largest offset of those dropped
 
     def seen(self, identity: str) -> bool:
@@ -60,12 +60,11 @@ class Table:
         """Raises ConfigError where the job sends nothing there."""
         if sink not in job.sinks:
             raise ConfigError(not_sent(sink, job.sinks, "export"))
-        self.sink, self.version = sink, job.settings.sinks.version
+        self.sink = sink
         self.repeats = Repeats(job.settings.source.topic)
         self.count = 0
         self.others: set[str] = set()  # fields that no row has: another job's
-        self.foreign = 0  # records that are no outputs
-        self._answer = _answer(job)
+        self.foreign = 0  # records that are not outputs
         if sink == "dlq":
             numbers = {name: {"type": "integer"} for name in _NUMBERS}
             text: JsonSchema = {"anyOf": [{"type": "string"}, {"type": "null"}]}
@@ -101,30 +100,14 @@ class Table:
             self.foreign += 1
             return None
         stated = told.get(SCHEMA, b"").decode("utf-8", "backslashreplace")
-        if stated not in ("", schema_name(self.sink, self.version)):
+        if stated != schema_name(self.sink):
             raise ConfigError(
-                f"export: the record {identity} was written as {stated}; this job has [sinks] version = {self.version}. "
-                "State the version that it was written with."
+                f"export: the record {identity} has the schema {stated or 'of an older release'}; this release reads "
+                f"{schema_name(self.sink)}. Export it with the release that wrote it."
             )
-        if not stated and self.version > 1:
-            fields = self._renamed(fields)
         if not fields.keys() <= self.fields.keys():
             self.others |= fields.keys() - self.fields.keys()
         return {name: fields.get(name) for name in self.fields}
-
-    def _renamed(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """A record of version 1 in the fields of version 2."""
-        if self.sink == "alarms":
-            is_open = fields.get("end") == "open"
-            return {**fields, "open": is_open, "end": None if is_open else fields.get("end")}
-        if self.sink != "predictions":
-            return fields
-        names = {"y_hat": f"predicted_{self._answer}", "y": f"true_{self._answer}"}
-        named = {names.get(name, name): value for name, value in fields.items()}
-        if self._answer != "class":
-            for name in ("score", "smoothed", "classes", "labelled", "head", "share"):
-                named.pop(name, None)
-        return named
 
     def _letter(self, key: bytes | None, value: bytes | None, told: dict[str, bytes]) -> dict[str, Any] | None:
         if not told.keys() >= set(LETTER_HEADERS):
@@ -135,12 +118,6 @@ class Table:
             text = told[f"streamjobs-error-{name}"].decode("utf-8", "backslashreplace")
             row[name] = int(text) if name in _NUMBERS and text.lstrip("-").isdigit() else text
         return {**row, "value": value}
-
-
-def _answer(job: Job) -> str:
-    if job.task == "classification":
-        return "class"
-    return "value" if job.composition.targets == 1 else "values"
 
 
 def _first(headers: Headers) -> dict[str, bytes]:

@@ -1,7 +1,7 @@
 """JSON Schema (2020-12) of a job's output topics, as they are for this job, made from the records' structs.
 
-Fields that the job never sends are left out, those it always sends are required, and where a field's type depends on the
-task it is this job's. What may be null says so; no number is NaN.
+Fields that the job never sends are left out, and those it always sends are required. What may be null says so; no number is
+NaN.
 """
 
 import inspect
@@ -13,7 +13,7 @@ import msgspec
 
 from streamjobs.core.job import Job
 from streamjobs.core.messages import LETTER_HEADERS
-from streamjobs.core.output_records import ID, SCHEMA, VERSIONS, schema_name
+from streamjobs.core.output_records import ID, RECORDS, SCHEMA, schema_name
 from streamjobs.errors import REASONS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -33,7 +33,7 @@ _SAID = {
     "alarms": "An alarm when it is raised, and when it ends.",
     "dlq": "A record that could not be used, as it came: any bytes, or none.",
 }
-_OF_TASK = {  # fields of a version 2 prediction
+_OF_TASK = {  # fields of a prediction
     "classes": (*("predicted_class", "true_class", "score", "smoothed", "classes", "labelled", "head", "share"),),
     "number": ("predicted_value", "true_value"),
     "numbers": ("predicted_values", "true_values"),
@@ -64,28 +64,27 @@ def document(job: Job) -> JsonSchema:
 
 
 def _schema(job: Job, sink: str, topic: str) -> JsonSchema:
-    version = job.settings.sinks.version
     head: JsonSchema = {
         "$schema": DIALECT,
-        "title": schema_name(sink, version) if sink in VERSIONS[version] else sink,
+        "title": schema_name(sink) if sink in RECORDS else sink,
         "description": _SAID[sink],
     }
-    kafka = {"x-kafka": {"topic": topic, "key": _KEY, "headers": headers(sink, version)}}
-    record = VERSIONS[version].get(sink)
+    kafka = {"x-kafka": {"topic": topic, "key": _KEY, "headers": headers(sink)}}
+    record = RECORDS.get(sink)
     return {**head, **kafka} if record is None else {**head, **_inline(_narrowed(job, sink, record)), **kafka}
 
 
 _KEY = {"type": "string", "description": "the key of the record it is of, unchanged"}
 
 
-def headers(sink: str, version: int) -> JsonSchema:
+def headers(sink: str) -> JsonSchema:
     """The headers of a sink's records; each is UTF-8 text."""
     known: JsonSchema = {
         ID: {
             "type": "string",
             "pattern": PLACE + IDS[sink],
             "description": "topic-partition-offset of the record that caused it, and which of that record's outputs it is; "
-            "readers drop repeats by it",
+            "after the topic's name a ~ and a hash of its id, if it was recreated; readers drop repeats by it",
         }
     }
     if sink == "dlq":
@@ -93,8 +92,8 @@ def headers(sink: str, version: int) -> JsonSchema:
             number = name.endswith(("-partition", "-offset", "-timestamp", "-attempt"))
             known[name] = {"type": "string", **({"pattern": "^-?[0-9]+$"} if number else {})}
         known["streamjobs-error-reason"]["enum"] = list(REASONS)
-    elif version > 1:
-        known[SCHEMA] = {"const": schema_name(sink, version), "description": "topic's kind and version of its records"}
+    else:
+        known[SCHEMA] = {"const": schema_name(sink), "description": "topic's kind and version of its records"}
     return {"type": "object", "properties": known, "required": list(known)}
 
 
@@ -110,8 +109,9 @@ def _narrowed(job: Job, sink: str, record: type[msgspec.Struct]) -> JsonSchema:
             fields[name] = {**fields[name], "description": comment}
             fields[name].pop("default", None)
     body["required"] = [name for name in fields if name in body.get("required", ()) or name in _optional(record)]
-    if sink == "predictions":
-        _narrow_answers(job, fields)
+    for name in ("predicted_values", "true_values"):
+        if name in fields:
+            fields[name]["anyOf"][0] |= _length(job.composition.targets)
     if sink == "features":
         parts = job.composition
         fields["z"] |= _length((parts.map or parts.learner).width_for(job.width))
@@ -144,29 +144,8 @@ def _absent(job: Job, sink: str) -> Iterator[str]:
     if job.rejection is None:
         yield "unknown"
     own = "classes" if classifies else "number" if job.composition.targets == 1 else "numbers"
-    if settings.sinks.version > 1:
-        for task, names in _OF_TASK.items():
-            yield from names if task != own else ()
-
-
-def _narrow_answers(job: Job, fields: JsonSchema) -> None:
-    """Types of the answer and of the label, and names of the classes where the job file says that there are no others."""
-    null = {"type": "null"}
-    number, text = {"type": "number"}, {"type": "string"}
-    if job.task == "classification" and len(job.given_names) == job.most_names:
-        text["enum"] = list(job.given_names)  # type: ignore[assignment]
-    several = {"type": "array", "items": {"anyOf": [number, null]}, **_length(job.composition.targets)}
-    one = text if job.task == "classification" else number if job.composition.targets == 1 else several
-    for name in ("y_hat", "y", "predicted_class", "true_class", "first", "second"):
-        if name in fields:
-            fields[name] = {"anyOf": [one, null], "description": fields[name]["description"]}
-    for name in ("predicted_values", "true_values"):
-        if name in fields:
-            items = {"type": "array", "items": number, **_length(job.composition.targets)}
-            fields[name] = {"anyOf": [items, null], "description": fields[name]["description"]}
-    if "labelled" in fields and "enum" in text:
-        kept = fields["labelled"]["description"]
-        fields["labelled"] = {"type": "array", "items": text, "description": kept}
+    for task, names in _OF_TASK.items():
+        yield from names if task != own else ()
 
 
 def _length(targets: int) -> JsonSchema:

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from streamjobs.recordings.limits import BYTES, FILES
+
 Array = NDArray[Any]
 
 ENDING = ".npy"
@@ -17,10 +19,15 @@ LARGEST_CHARACTER = 0x10FFFF
 _NO_HEADER = (ValueError, TypeError, KeyError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError, OverflowError)
 
 
-def arrays_of(file: IO[bytes]) -> dict[str, Array]:
-    """By name; raises ValueError, zipfile.BadZipFile or zlib.error for what is damaged, or no plain array."""
+def arrays_of(file: IO[bytes], where: object) -> dict[str, Array]:
+    """By name; raises ValueError, zipfile.BadZipFile or zlib.error for what is damaged, or no plain array.
+
+    Raises ConfigError for more than `limits` allows. where: for messages.
+    """
     with zipfile.ZipFile(file) as archive:
         members = [one for one in archive.infolist() if one.filename.endswith(ENDING)]
+        FILES.require(where, len(members))
+        BYTES.require(where, sum(one.file_size for one in members), " of arrays")
         return {one.filename.removesuffix(ENDING): _array(archive, one) for one in members}
 
 

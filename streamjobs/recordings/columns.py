@@ -20,7 +20,7 @@ TIME_UNITS_IN_NAMES = {
     **dict.fromkeys(("us", "micro", "micros", "microseconds"), "us"),
     **dict.fromkeys(("ns", "nano", "nanos", "nanoseconds"), "ns"),
 }
-LARGEST = 1 << 64  # a whole number beyond it is no number of a record
+LARGEST = 1 << 64  # a whole number beyond it is not a number of a record
 DEEPEST = 4  # objects inside one another that are looked into
 COUNTER_ROWS = 20  # rows from which a column that only rises is a time or a counter, not a signal
 _IN_BRACKETS = re.compile(r"\s*[(\[]([^)\]]*)[)\]]\s*$")
@@ -80,7 +80,7 @@ def _leaves(row: dict[str, Any], before: str, deeper: int) -> Iterator[tuple[str
 def read_times(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, bool]]:
     """Rows with the times in ISO 8601 as seconds since 1970, and their columns: whether each time names its zone.
 
-    A time without a zone is taken for UTC.
+    A time without a zone is treated as UTC.
     """
     found = {}
     for column in columns_of(rows):

@@ -17,7 +17,7 @@ HEAD = 64 << 10  # bytes that are looked at
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 DECIMALS = {".": "points", ",": "commas"}
 LONGEST_UNIT = 15  # characters
-NOTHING = {"", "-", "--", "?", "n/a", "na", "nan", "null", "none", "nil", "#n/a"}  # cells that say that there is no number
+NOTHING = {"", "-", "--", "?", "n/a", "na", "nan", "null", "none", "nil", "#n/a"}  # cells without a number
 _COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+(?:[eE][+-]?[0-9]+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 _POINT = re.compile(r"[+-]?[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?")
@@ -45,7 +45,7 @@ class Dialect(NamedTuple):
             parts.append(self.encoding.upper())
         if self.units is not None:
             listed = ", ".join(f"{name} {unit}" for name, unit in self.units.items())
-            parts.append(f"the line below the names holds units and is no row ({listed:.200})")
+            parts.append(f"the line below the names has units and is not a row ({listed:.200})")
         return f"read as CSV with {'; '.join(parts)}" if parts else None
 
 
@@ -128,7 +128,7 @@ def _separator(text: str, where: str) -> str:
             for one, rows in readings.items()
             if one in found
         )
-        raise ConfigError(f"{where}: can be read as {both}; say which with --separator.")
+        raise ConfigError(f"{where}: can be read as {both}; choose with --separator.")
     return found[0]
 
 
@@ -164,15 +164,15 @@ def _decimal(names: Sequence[str], rows: Sequence[Sequence[str]], separator: str
         return "."
     if point is not None:
         raise ConfigError(
-            f"{where}: column {comma[1]!r} has numbers such as {comma[0]}, and column {point[1]!r} such as {point[0]}; say "
-            "which sign is the decimal one with --decimal."
+            f"{where}: column {comma[1]!r} has numbers such as {comma[0]}, and column {point[1]!r} such as "
+            f"{point[0]}; choose the decimal sign with --decimal."
         )
     if not sure:
         number = comma[0]
         raise ConfigError(
             f"{where}: {number} in column {comma[1]!r} can be {number.replace(',', '.')} with a decimal comma, or "
-            f"{number.replace(',', '')} with commas between thousands, which is a text here; say which with --decimal , or "
-            "--decimal ."
+            f"{number.replace(',', '')} with commas between thousands, which is a text here; choose with --decimal "
+            ", or --decimal ."
         )
     return ","
 

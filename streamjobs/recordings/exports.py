@@ -116,7 +116,7 @@ def rows_of_export(one: Exported, how: How = HOW, wanted: Sequence[str] | None =
         slow = [track.name for track in tracks if (track.rate or 0.0) < fastest / 2]
         tracks = [track for track in tracks if track.name not in slow]
         if slow:
-            how.tell(where, f"left out, as they are slower than half of the fastest: {', '.join(slow)}")
+            how.tell(where, f"left out, because they are slower than half of the fastest: {', '.join(slow)}")
     if not tracks:
         return
     if len(tracks) == 1:
@@ -136,7 +136,7 @@ def rows_of_export(one: Exported, how: How = HOW, wanted: Sequence[str] | None =
         if track.back:
             how.tell(where, f"{track.name}: {track.back:,} samples are not later than the one before, and left out")
     if told.gaps:
-        how.tell(where, f"all sensors pause together for {told.gaps / rate:.3g} s; there are no rows in between")
+        how.tell(where, f"all sensors pause together for {told.gaps / rate:.3g} s, without rows in between")
 
 
 def _as_measured(one: Exported, track: Track, how: How) -> Iterator[Row]:
@@ -196,7 +196,7 @@ def _clock(one: Exported, how: How) -> Callable[[float], float]:
     place = next((p for p in one.files if "/".join(p.parts[len(one.folder) :]).lower() == name), None)
     starts = [] if place is None else [row for row in rows_of_file(place, how) if _is_start(row)]
     if not starts:
-        how.tell(str(one), f"there is no {name} that says when it began, so its times count from 0")
+        how.tell(str(one), f"its times count from 0, because it has no {name} with its start")
         return lambda time: time
     begins = [row["experiment time"] for row in starts]
     offsets = [row["system time"] - row["experiment time"] for row in starts]
@@ -224,7 +224,7 @@ def _events(one: Exported, how: How) -> Callable[[int], Mapping[str, Any]]:
     if not found:
         return lambda time: {}
     times, texts, name = [time for time, _ in found], [text for _, text in found], events["name"]
-    how.tell(str(one), f"{len(found)} annotations of {part.file}: each holds from its time on, as {name!r}")
+    how.tell(str(one), f"{len(found)} annotations of {part.file}: each is valid from its time on, as {name!r}")
 
     def newest(time: int) -> Mapping[str, Any]:
         number = bisect.bisect_right(times, time)

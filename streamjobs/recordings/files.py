@@ -169,7 +169,7 @@ def records_of(
     if how.start is not None and len(found) > 1 and how.key_from is None and recording is None and not by_file:
         how.tell(
             str(path),
-            f"--start: all {len(found):,} recordings begin then, so samples of one key stand at the same times; "
+            f"--start: all {len(found):,} recordings begin then, so samples of one key have the same times; "
             "--key-from file gives each recording a key of its own",
         )
 
@@ -213,7 +213,7 @@ class _Records:
         key = _key_column(str(recording), source, key, how)
         of, wanted = recording.of, None
         if how.start is not None and source.time_unit == AUTO:
-            raise ConfigError("--start needs [source] time_unit: times that count from 0 do not tell theirs.")
+            raise ConfigError("--start needs [source] time_unit, because times that count from 0 do not show their unit.")
         if isinstance(of, Exported):
             if source.sensors is not None:
                 raise ConfigError(
@@ -324,7 +324,7 @@ def _getter(column: str | None) -> Callable[[Row], Any]:
 
 
 def _key(value: Any) -> bytes | None:
-    """None for what is no key: nothing, or a text with half of a surrogate pair."""
+    """None for what is not a key: nothing, or a text with half of a surrogate pair."""
     if value is None or isinstance(value, bytes):
         return value
     try:
@@ -351,7 +351,7 @@ def _stamping(source: SourceSection) -> Callable[[Any], int | None]:
 
 
 def _milliseconds(time: Any, source: SourceSection) -> int | None:
-    """A time as a record's timestamp, of a frame its last one; None where it is no number."""
+    """A time as a record's timestamp, of a frame its last one; None where it is not a number."""
     if isinstance(time, list) and time:
         time = time[-1]
     if isinstance(time, str):

@@ -1,6 +1,6 @@
 """Guesses from names and values what the columns of a recording mean; `init` writes the guess into the job file.
 
-A guess that cannot be made is left to the user: `choose` says why, with the candidates. What is no part of x is in
+A guess that cannot be made is left to the user: `choose` says why, with the candidates. What is not part of x is in
 `left_out` with its reason. What the user has said is taken as it is.
 """
 
@@ -40,7 +40,7 @@ from streamjobs.settings.types import UNIT_NAMES
 LOOK_AT = 2000  # rows of the file
 BAD_NAME = "its name holds a quotation mark, a backslash or a control character, which no field of a record may"
 _NO_NAME = re.compile(r'["\\\x00-\x1f]')
-CLASSES, MOST_CLASSES = 32, 1024  # most different whole numbers that are taken for classes; most classes of a head
+CLASSES, MOST_CLASSES = 32, 1024  # most different whole numbers that are treated as classes; most classes of a head
 
 
 class Chosen(NamedTuple):
@@ -69,7 +69,7 @@ class Guess(NamedTuple):
     label: str | None
     task: str  # classification | regression
     classes: int  # different labels in the sample
-    left_out: dict[str, str]  # column -> why it is no part of x
+    left_out: dict[str, str]  # column -> why it is not part of x
     choose: dict[str, str]  # fields, key, time, label, rate -> why it was not guessed, with candidates
     candidates: dict[str, list[str]]  # of those that may be chosen from
     because: dict[str, str]  # the same -> why it was guessed
@@ -80,7 +80,7 @@ class Guess(NamedTuple):
 
 
 def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
-    """The meaning of columns by their names and values; all columns of numbers that mean nothing else are part of x.
+    """The meaning of columns by their names and values; all columns of numbers without another meaning are part of x.
 
     Raises ConfigError for a file that cannot be read, has no rows, or has numbers where the names of columns should be.
     """
@@ -137,7 +137,7 @@ def _require_chosen(where: str, columns: Sequence[Column], chosen: Chosen) -> No
     names = {column.name for column in columns}
     for name in filter(None, (chosen.key, chosen.time, chosen.label, *(chosen.fields or ()))):
         if name not in names:
-            raise ConfigError(f"{where}: there is no column {name!r}; there are {quoted_names(sorted(names))}.")
+            raise ConfigError(f"{where}: no column is named {name!r}; the columns are {quoted_names(sorted(names))}.")
 
 
 class _Reader:
@@ -166,7 +166,7 @@ class _Reader:
         key = self._key()
         label = self._label()
         if time is not None and not self.texts.get(time, True):
-            self.choose["time_zone"] = f"the times in {time!r} name no zone; set time_zone to the one they are of"
+            self.choose["time_zone"] = f"the times in {time!r} have no zone; set time_zone to their zone"
         task, classes = self._task(label)
         x = self._x({time, key, label and label.name}, time)
         lacking = self._remark(x.fields)
@@ -219,8 +219,8 @@ class _Reader:
             first = min(numeric, key=lambda column: _rank(column.name, TIMES))
             begins = flat(first.values)[0]
             self.choose["time"] = (
-                f"{first.name!r} begins at {begins:.16g}, so it does not count from 1970; without time, the records' own "
-                "timestamps count"
+                f"{first.name!r} begins at {begins:.16g}, so it does not count from 1970; without time, the "
+                "records' own timestamps are used"
             )
             stated = unit_of_name(first.name) or ("s" if any(value % 1 for value in flat(first.values)) else None)
             return None, first.name, stated
@@ -252,9 +252,9 @@ class _Reader:
             if column.kind != "text" and not whole:
                 continue
             if column.distinct == len(self.rows) >= COUNTER_ROWS:
-                self.left_out[column.name] = "differs in every row, so it says not whose the row is"
+                self.left_out[column.name] = "is different in every row, so it cannot be the key"
                 continue
-            self.left_out[column.name] = "says whose a row is, by its name"
+            self.left_out[column.name] = "the name of a person or device, by its name"
             found.append(column)
         if len(found) > 1 and plain_name(found[-1].name) == "id":  # the weakest name
             found.pop()
@@ -273,7 +273,9 @@ class _Reader:
         some = [name for name in some if not says_time(name) and plain_name(name) not in LABELS]
         why = "no column has the name of a key (person, user, subject, device, machine, ...)"
         if self.preset is not None and self.preset.export is not None:
-            self.choose["key"] = f"an export of {self.preset.tool} is of one device; say whose with --key-from or --key-is"
+            self.choose["key"] = (
+                f"an export of {self.preset.tool} has the data of one device; give its key with --key-from or --key-is"
+            )
         elif some:
             self._unsure("key", some, f"{why}; candidates: {quoted_names(some)}")
         else:
@@ -323,7 +325,7 @@ class _Reader:
         if plain_name(column.name) != "y":
             return False
         if "z" not in self.numbers and "x" in self.numbers:
-            self.choose["fields"] = f"{column.name!r} may be an axis beside x, or the label"
+            self.choose["fields"] = f"{column.name!r} may be an axis in addition to x, or the label"
         return bool(self.numbers & {"x", "z"})
 
     def _task(self, label: Column | None) -> tuple[str, int]:
@@ -359,7 +361,7 @@ class _Reader:
         x = x_of(columns, times, len(self.rows), self.left_out)
         if x.choose is not None:
             self.choose["fields"] = x.choose
-        self.because["fields"] = "all columns of numbers that mean nothing else"
+        self.because["fields"] = "all columns of numbers without another meaning"
         return x
 
     def _remark(self, fields: list[str]) -> int:
@@ -371,8 +373,8 @@ class _Reader:
         count = sum(any(absent(row.get(name)) for name in gaps) for row in self.rows)
         if gaps:
             self.remarks.append(
-                f"{count:,} of {len(self.rows):,} rows lack a number in {quoted_names(list(gaps))}; [source] missing "
-                "says what becomes of such a record"
+                f"{count:,} of {len(self.rows):,} rows lack a number in {quoted_names(list(gaps))}; [source] "
+                "missing decides what happens to such a record"
             )
         return count
 
@@ -383,7 +385,7 @@ class _Reader:
             return None
         pause = usual_pause(self.rows, self.owners or [None if key is None else row.get(key) for row in self.rows], time)
         if pause is None:
-            self.choose["rate"] = f"{len(self.rows):,} rows are too few to tell it; set [window] rate"
+            self.choose["rate"] = f"{len(self.rows):,} rows are too few to guess it; set [window] rate"
             return None
         rate = 1 / (pause * SECONDS[unit]) if pause else math.inf
         if not 0 < rate < math.inf:

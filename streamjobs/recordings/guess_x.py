@@ -17,14 +17,14 @@ class X(NamedTuple):
 
 
 def x_of(columns: Sequence[Column], times: Column | None, rows: int, left_out: dict[str, str]) -> X:
-    """columns: those that are nothing else; what is no part of x is put into `left_out`. times: the column of the time."""
+    """columns: those that are nothing else; what is not part of x is put into `left_out`. times: the column of the time."""
     lists, fields = [], []
     for column in columns:
         if column.name in left_out:
             continue
         why = why_no_number(column)
         if not column.name or plain_name(column.name) in ASIDE or plain_name(column.name).endswith("_id"):
-            why = "no signal, by its name"
+            why = "not a signal, by its name"
         elif column.depth:
             lists.append(column)
             continue

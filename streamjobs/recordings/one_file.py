@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streamjobs.errors import ConfigError
+from streamjobs.recordings.limits import require_few_values
 from streamjobs.recordings.places import KINDS, Place
-from streamjobs.recordings.tables import WHOLE, Row
+from streamjobs.recordings.tables import Row
 from streamjobs.recordings.tables import _cell as cell_value
 
 SENSOR = "sensor"  # field of an object with the name of its sensor
@@ -38,7 +39,7 @@ def holds_sensors(place: Place) -> bool:
     if place.kind == DATABASE:
         with closing(_connected(place)) as database:
             if not any("time" in _columns(database, table, place) for table in _tables(database, place)):
-                raise ConfigError(f"{place}: expected a table with the column 'time' for each sensor; there is none.")
+                raise ConfigError(f"{place}: expected a table with the column 'time' for each sensor; got none.")
         return True
     if place.kind != ".json":
         return False
@@ -66,9 +67,8 @@ def parts_of_file(place: Place) -> list[Part]:
 def _by_sensor(place: Place) -> Mapping[str, list[Row]]:
     try:
         with place.open() as file:
-            data = file.read(WHOLE + 1)
-        if len(data) > WHOLE:
-            raise ConfigError(f"{place}: expected at most {WHOLE >> 20} MB, as such a file is read whole; export CSV.")
+            data = file.read()
+        require_few_values(place, data)
         found = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=list[dict[str, Any]])
     except OSError as error:
         raise ConfigError(f"{place}: cannot be read ({error.strerror or error}).") from None
@@ -98,9 +98,7 @@ def _connected(place: Place) -> sqlite3.Connection:
             database = sqlite3.connect(f"{place.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
         else:
             with place.open() as file:
-                data = file.read(WHOLE + 1)
-            if len(data) > WHOLE:
-                raise ConfigError(f"{place}: expected at most {WHOLE >> 20} MB of a packed database; unpack it.")
+                data = file.read()
             database = sqlite3.connect(":memory:")
             database.deserialize(data)
         database.text_factory = lambda text: text.decode(errors="replace")

@@ -1,16 +1,19 @@
 """Where recordings are: a file, the files of a folder or of a zip archive, each plain or packed with gzip."""
 
 import gzip
+import io
 import os
 import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
 from streamjobs.errors import ConfigError
+from streamjobs.recordings.limits import FILES, PIECE, Bounded
 
 KINDS = {
     ".jsonl": "a JSON object a line",
@@ -24,7 +27,7 @@ KINDS = {
     ".sqlite": "SQLite with a table for each sensor, as Sensor Logger exports it",
 }
 PACKED, ARCHIVE = ".gz", ".zip"
-MOST_FILES = 100_000  # of a folder or an archive
+TEXT = (".jsonl", ".ndjson", ".csv", ".tsv")  # read line by line
 COPIED = 1 << 20  # bytes at once
 _PART = re.compile(r"[0-9]+|[^0-9]+")
 
@@ -47,7 +50,7 @@ class Place(NamedTuple):
     @property
     def kind(self) -> str:
         """The ending that tells what is in it, without that of gzip."""
-        return Path(self.file.lower().removesuffix(PACKED)).suffix
+        return os.path.splitext(self.file.lower().removesuffix(PACKED))[1]
 
     @property
     def stem(self) -> str:
@@ -62,16 +65,9 @@ class Place(NamedTuple):
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         """Its bytes, unpacked; raises OSError, EOFError and zipfile.BadZipFile for what is damaged."""
-        if self.member is None:
-            with self.path.open("rb") as plain, _unpacked(plain, self.file) as unpacked:
-                yield unpacked
-            return
-        with (
-            zipfile.ZipFile(self.path) as archive,
-            archive.open(self.member) as file,
-            _unpacked(file, self.file) as unpacked,
-        ):
-            yield unpacked
+        opened = self.path.open("rb") if self.member is None else _archive(self.path, _version(self.path)).open(self.member)
+        with opened as file, _unpacked(file, self.file) as unpacked:
+            yield io.BufferedReader(Bounded(unpacked, self, whole=self.kind not in TEXT), PIECE)
 
     @contextmanager
     def seekable(self) -> Iterator[IO[bytes]]:
@@ -85,6 +81,17 @@ class Place(NamedTuple):
                 copy.write(piece)
             copy.seek(0)
             yield copy
+
+
+@lru_cache(maxsize=1)
+def _archive(path: Path, version: tuple[int, int]) -> zipfile.ZipFile:
+    """An archive that stays open: its directory is read once, not for each of its files. version: of the file."""
+    return zipfile.ZipFile(path)
+
+
+def _version(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_mtime_ns, found.st_size
 
 
 @contextmanager
@@ -106,9 +113,9 @@ def natural(text: str) -> list[Any]:
 
 
 def places(path: Path) -> list[Place]:
-    """The recordings' files, and whatever lies beside them, in the natural order of their names. Hidden files are none.
+    """The recordings' files, and whatever lies next to them, in the natural order of their names. Hidden files are none.
 
-    Raises ConfigError where there is no such file, or one that is no recording.
+    Raises ConfigError where there is no such file, or one that is not a recording.
     """
     if path.is_dir():
         return sorted(_of_folder(path), key=_order)
@@ -143,22 +150,17 @@ def _of_folder(path: Path) -> Iterator[Place]:
             else:
                 yield Place(file, None, parts)
             count += 1
-            if count > MOST_FILES:
-                raise ConfigError(f"{path}: expected at most {MOST_FILES:,} files in a folder of recordings, got more.")
+            FILES.require(path, count)
 
 
 def _of_archive(path: Path, above: tuple[str, ...]) -> Iterator[Place]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
+        members = _archive(path, _version(path)).infolist()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror or error}).") from None
     except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError):
         raise ConfigError(f"{path}: expected a zip archive of recordings; it is damaged, or something else.") from None
-    if len(members) > MOST_FILES:
-        raise ConfigError(
-            f"{path}: expected at most {MOST_FILES:,} files in an archive of recordings, got {len(members):,}."
-        )
+    FILES.require(path, len(members))
     for member in members:
         parts = tuple(part for part in member.filename.split("/") if part)
         if not parts or member.is_dir() or any(map(_hidden, parts)):
@@ -169,5 +171,5 @@ def _of_archive(path: Path, above: tuple[str, ...]) -> Iterator[Place]:
 
 
 def _hidden(name: str) -> bool:
-    """Also what macOS adds to archives, and Excel beside an open file."""
+    """Also what macOS adds to archives, and Excel next to an open file."""
     return name.startswith((".", "~$")) or name in ("__MACOSX", "Thumbs.db")

@@ -20,12 +20,13 @@ import msgspec
 from streamjobs.core.decoding.loading import without_nan
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.dialect import HEAD, Dialect, dialect_of
-from streamjobs.recordings.places import COPIED, KINDS, Place
+from streamjobs.recordings.limits import COLUMNS, require_few_values
+from streamjobs.recordings.places import KINDS, Place
 
 Row = dict[str, Any]
 Tell = Callable[[str, str], None]  # a file, and what should be known of how it is read
 LINES = (".jsonl", ".ndjson")
-WHOLE = 512 << 20  # bytes of a file that has to be read whole
+VALUES = 100_000  # of arrays, that become Python's at once
 _DAMAGED = (
     *(ValueError, OverflowError, RuntimeError, EOFError),  # of zip archives, times of Parquet, and deep nesting too
     *(csv.Error, zipfile.BadZipFile, zlib.error, msgspec.MsgspecError),
@@ -33,7 +34,7 @@ _DAMAGED = (
 
 
 def untold(where: str, text: str) -> None:
-    """Tells nobody."""
+    """Tells no one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ def _damaged(place: Place) -> ConfigError:
 
 
 def _lines(place: Place) -> Iterator[tuple[bytes, Row]]:
+    most = COLUMNS.value
     with place.open() as file:
         for number, line in enumerate(file, 1):
             text = line.strip()
@@ -105,7 +107,10 @@ def _lines(place: Place) -> Iterator[tuple[bytes, Row]]:
                 row = _object(text)
             except (msgspec.DecodeError, ValueError, RecursionError):  # also bytes that are not UTF-8
                 row = None  # not skipped: a broken line is a broken record, and becomes a dead letter
-            if row is not None and not isinstance(row, dict):
+            if isinstance(row, dict):
+                if len(row) > most:
+                    COLUMNS.require(place, len(row))
+            elif row is not None:
                 raise ConfigError(f"{place} line {number}: expected a JSON object, got {type(row).__name__}.")
             yield text, row or {}
 
@@ -147,13 +152,14 @@ def _csv(place: Place, how: How) -> Iterator[Row]:
         lines = _Lines(file)
         rows = csv.reader(lines, delimiter=dialect.separator)
         names = next((cells for cells in rows if cells), [])
+        COLUMNS.require(place, len(names))
         twice = sorted(name for name, times in Counter(filter(None, names)).items() if times > 1)
         if twice:
-            raise ConfigError(f"{place}: column {twice[0]!r} is there twice; give every column a name of its own.")
+            raise ConfigError(f"{place}: column {twice[0]!r} appears twice; give every column a name of its own.")
         if dialect.units is not None:
             next((cells for cells in rows if cells), None)
         for cells in rows:
-            if any(cells[len(names) :]):  # such as a decimal comma that was taken for the end of a cell
+            if any(cells[len(names) :]):  # such as a decimal comma that was treated as the end of a cell
                 raise _too_many(place, rows.line_num, names, cells, dialect)
             if len(cells) < len(names) and lines.broke_off:
                 how.tell(str(place), f"its last line breaks off after {len(cells)} of {len(names)} cells, and is left out")
@@ -165,12 +171,12 @@ def _csv(place: Place, how: How) -> Iterator[Row]:
 def _too_many(place: Place, line: int, names: Sequence[str], cells: Sequence[str], dialect: Dialect) -> ConfigError:
     what = f"{place} line {line}: expected {len(names)} cells as in the first line, got {len(cells)}; "
     if dialect.separator == ",":
-        return ConfigError(what + "commas stand between cells, and a decimal comma must be a point.")
-    return ConfigError(what + f"{dialect.separator!r} stands between cells, and a text that holds it must be quoted.")
+        return ConfigError(what + "commas separate cells, so a decimal comma must be a point.")
+    return ConfigError(what + f"{dialect.separator!r} separates cells, so a text that contains it must be quoted.")
 
 
 def _cell(text: str | None, decimal: str = ".") -> Any:
-    """With a decimal comma, a point may stand between thousands: what holds one is no number."""
+    """With a decimal comma, a point may stand between thousands: what holds one is not a number."""
     if text is None or text == "":
         return None
     try:
@@ -192,6 +198,7 @@ def _parquet(place: Place, how: How) -> Iterator[Row]:
     except ImportError:
         raise ConfigError(f"{place}: reading Parquet needs pyarrow: pip install 'streamjobs[files]'.") from None
     with place.seekable() as seekable, parquet.ParquetFile(seekable) as file:
+        COLUMNS.require(place, file.metadata.num_columns)
         for batch in file.iter_batches(batch_size=10_000):
             for row in batch.to_pylist():
                 yield {name: plain_time(value) for name, value in row.items()}
@@ -206,17 +213,21 @@ def _npz(place: Place, how: How) -> Iterator[Row]:
     from streamjobs.recordings.arrays import arrays_of, columns_of_arrays
 
     with place.seekable() as seekable:
-        columns = columns_of_arrays(arrays_of(seekable))
+        columns = columns_of_arrays(arrays_of(seekable, place))
+    COLUMNS.require(place, len(columns))
     n = len(next(iter(columns.values()), ()))
-    for begin in range(0, n, 10_000):
-        lists = [array[begin : begin + 10_000].tolist() for array in columns.values()]
+    at_once = max(1, VALUES // max(1, sum(array[:1].size for array in columns.values())))
+    for begin in range(0, n, at_once):
+        lists = [array[begin : begin + at_once].tolist() for array in columns.values()]
         for values in zip(*lists, strict=True):
             yield dict(zip(columns, values, strict=True))
 
 
 def _json(place: Place, how: How) -> Iterator[Row]:
     with place.open() as file:
-        found = msgspec.json.decode(_whole(place, file))
+        data = file.read()
+    require_few_values(place, data)
+    found = msgspec.json.decode(data)
     return _objects(place, found, how)
 
 
@@ -226,7 +237,7 @@ def _cbor(place: Place, how: How) -> Iterator[Row]:
     except ImportError:
         raise ConfigError(f"{place}: reading CBOR needs cbor2: pip install 'streamjobs[files]'.") from None
     with place.open() as file:
-        data = _whole(place, file)
+        data = file.read()
     try:
         found = cbor2.loads(data)
     except cbor2.CBORError as error:
@@ -234,22 +245,13 @@ def _cbor(place: Place, how: How) -> Iterator[Row]:
     return _objects(place, found, how)
 
 
-def _whole(place: Place, file: IO[bytes]) -> bytes:
-    data = bytearray()
-    while piece := file.read(COPIED):  # all at once would reserve the most there may be
-        data += piece
-        if len(data) > WHOLE:
-            raise ConfigError(
-                f"{place}: expected at most {WHOLE >> 20} MB, as such a file is read whole; send an object a line."
-            )
-    return bytes(data)
-
-
 def _objects(place: Place, found: Any, how: How) -> Iterator[Row]:
     """The rows of a file that was read whole."""
     if isinstance(found, dict) and isinstance(found.get("payload"), dict):
         yield from _edge_impulse(place, found, how)
         return
+    if isinstance(found, list):
+        COLUMNS.require(place, max((len(one) for one in found if isinstance(one, dict)), default=0))
     if not isinstance(found, list) or not all(isinstance(one, dict) and all(map(_is_text, one)) for one in found):
         raise ConfigError(f"{place}: expected a list of objects, or the Edge Impulse format with its payload; got neither.")
     yield from found
@@ -275,7 +277,9 @@ def _edge_impulse(place: Place, found: Row, how: How) -> Iterator[Row]:
     created = protected.get("iat") if isinstance(protected, dict) else None
     begin = 1000.0 * created if isinstance(created, (int, float)) and not isinstance(created, bool) and created > 0 else 0.0
     if begin:
-        how.tell(str(place), "its times count from when the file was made (protected.iat), as the format has no other")
+        how.tell(
+            str(place), "its times count from when the file was made (protected.iat), because the format has no other time"
+        )
     device = payload.get("device_name")
     for number, row in enumerate(values):
         named = dict(zip(names, row, strict=True))

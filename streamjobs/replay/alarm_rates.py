@@ -1,11 +1,10 @@
 """How often keys alarm: in a replay, and of several ways to watch a job's rows before and after a known time."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, NamedTuple
-from xml.sax.saxutils import escape
 
 import msgspec
 
@@ -18,7 +17,6 @@ from streamjobs.stages.event_time import END_OF_TIME
 HOUR = 3600.0
 STATED = "1 per 10000 rows"  # where the job states nothing
 CONTROLS = (THRESHOLDS, "adwin", "window_ratio")
-WIDTH, LINE, LEFT, TOP = 900, 26, 260, 40  # pixels of a picture
 
 
 @dataclass(slots=True)
@@ -40,7 +38,7 @@ class Rates:
     def take(self, output: Output) -> None:
         if output.sink == "alarms" and output.value is not None:
             alarm = msgspec.json.decode(output.value, type=_Raised)
-            self.alarms[alarm.key] += alarm.open or alarm.end == "open"
+            self.alarms[alarm.key] += alarm.open
 
     @property
     def hours(self) -> float:
@@ -57,8 +55,7 @@ class _Raised(msgspec.Struct):
     """Of the alarms topic, of either version."""
 
     key: str
-    end: float | str | None
-    open: bool = False
+    open: bool
 
 
 class _Row(msgspec.Struct):
@@ -162,27 +159,3 @@ class Judge:
             delay=median(delays) if delays else None,
             alarms=self.times,
         )
-
-
-def picture(found: Sequence[Judged], quiet_until: float) -> str:
-    """An SVG: a line for each way, a mark for each alarm, and where the quiet time ends."""
-    times = [time for one in found for time in one.alarms] + [quiet_until]
-    begin, end = min(times), max(times)
-    height, scale = TOP + LINE * len(found) + 30, (WIDTH - LEFT - 30) / max(end - begin, 1e-9)
-    font = "font-family='ui-sans-serif,Helvetica,Arial,sans-serif' font-size='13'"
-    parts = [
-        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' width='{WIDTH}' height='{height}' {font}>",
-        f"<rect width='{WIDTH}' height='{height}' fill='#ffffff'/>",
-        f"<text x='12' y='22' fill='#1b1f24' font-weight='600'>Alarms of all keys, {(end - begin) / HOUR:.1f} hours</text>",
-    ]
-    for n, one in enumerate(found):
-        y = TOP + LINE * n + LINE / 2
-        parts.append(f"<text x='12' y='{y + 4:.1f}' fill='#1b1f24'>{escape(one.way.name)}</text>")
-        parts.append(f"<line x1='{LEFT}' y1='{y:.1f}' x2='{WIDTH - 30}' y2='{y:.1f}' stroke='#d8dee4'/>")
-        for place in sorted({round(LEFT + (time - begin) * scale) for time in one.alarms}):
-            parts.append(f"<line x1='{place}' y1='{y - 8:.1f}' x2='{place}' y2='{y + 8:.1f}' stroke='#0969da'/>")
-    at, bottom = LEFT + (quiet_until - begin) * scale, TOP + LINE * len(found)
-    parts.append(f"<line x1='{at:.1f}' y1='{TOP - 6}' x2='{at:.1f}' y2='{bottom}' stroke='#cf222e' stroke-dasharray='4 3'/>")
-    side = "end" if at > WIDTH / 2 else "start"  # the words stay within the picture
-    parts.append(f"<text x='{at:.1f}' y='{bottom + 18}' fill='#cf222e' text-anchor='{side}'>quiet until here</text>")
-    return "\n".join([*parts, "</svg>"]) + "\n"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Output, Record, Report
-from streamjobs.core.state.live import Live
 from streamjobs.core.unlearned import Taken
 from streamjobs.schema_registry.lookup import ready_now
 

@@ -37,7 +37,7 @@ class Expected:
         recorded = self.recorded[output.sink].get(got["key"], [])
         where = f"{output.sink} of key {got['key']!r}, output {index + 1} (from {got['id']})"
         if index >= len(recorded):
-            self.problem = f"{where}: expected no more than {len(recorded)}, as in {self.origin}."
+            self.problem = f"{where}: expected {len(recorded)} outputs at most, as in {self.origin}."
         elif (difference := _difference(recorded[index], got["value"])) is not None:
             self.problem = f"{where}: {difference}."
         else:

@@ -11,7 +11,7 @@ from streamjobs.core.job import Job
 from streamjobs.core.messages import Record
 from streamjobs.replay.engine import Replay
 from streamjobs.stages.learner import LearnerStage
-from streamjobs.stages.names import LEARNER, MAP, SCALING
+from streamjobs.stages.names import MAP
 
 
 class KeyRows(NamedTuple):
@@ -36,10 +36,10 @@ class Listening(LearnerStage):
 
 def learner_rows(job: Job, records: Iterable[Record]) -> KeyRows:
     """The rows that the records of one key teach, as a worker would have them."""
-    names = {MAP if MAP in job.stages else LEARNER} | ({SCALING} & job.stages.keys())
-    listening = {name: _listening(job.stage(name, LearnerStage)) for name in names}
-    Replay(job._replace(stages={**job.stages, **listening})).run(records, lambda output: None, lambda tally: None)
-    before = listening.pop(SCALING, None)
+    steps = {"map": job.steps.map} if job.steps.map else {"learner": job.steps.learner}
+    listening = {name: _listening(step) for name, step in {**steps, "scaling": job.steps.scaling}.items() if step}
+    Replay(job.with_stages(**listening)).run(records, lambda output: None, lambda tally: None)
+    before = listening.pop("scaling", None)
     (last,) = listening.values()
     nothing = np.empty((0, job.width))
     scaled = np.concatenate([nothing, *(X for X, _ in last.kept)])

@@ -80,14 +80,6 @@ class _Row(NamedTuple):
     label: Any
 
 
-class _Said(msgspec.Struct):
-    """What is read of a prediction."""
-
-    key: str
-    y_hat: Any
-    y: Any
-
-
 class _TimeIsUp(Exception):
     """A trial is not finished in time."""
 
@@ -114,18 +106,12 @@ def tune(
     if not job.predicts or job.settings.source.label is None:
         raise ConfigError("tune needs labels to score by; set [source] label, and a [head] or a learner that predicts.")
     if job.waiting is not None:
-        raise ConfigError("tune scores labels that come with their samples; set [labels] wait and delay to 0 for it.")
+        raise ConfigError("tune scores only labels that arrive with their samples; set [labels] wait and delay to 0 for it.")
     finished = tuner.search(OWN, plain, job)
     linear = _linear(plain, job)
     if linear is not None:
         finished &= tuner.search(LINEAR, linear, made(linear))
     return Tuned(job.task, tuner.trials, tuner.baselines(job.task), tuner.labels, finished)
-
-
-def _saying_y_hat(composition: Composition) -> Composition:
-    """With predictions of version 1, whatever the environment states."""
-    sinks = composition.settings.sinks.model_copy(update={"version": 1})
-    return composition._replace(settings=composition.settings.model_copy(update={"sinks": sinks}))
 
 
 class _Tuner:
@@ -162,19 +148,20 @@ class _Tuner:
         """A trial; None where the settings are refused, or the time is up. always: it is neither."""
         self.tell(len(self.trials) + 1, _told(whose, changed))
         try:
-            job = Job.from_composition(_saying_y_hat(self.made(table)))
+            job = Job.from_composition(self.made(table))
         except (ConfigError, SettingError, ValueError):
             if always:
                 raise
             return None
         rows: list[_Row] = []
         replay = Replay(job)
+        answer = "class" if job.task == "classification" else "value" if job.composition.targets == 1 else "values"
 
         def take(output: Output) -> None:
             if output.sink == "predictions" and output.value is not None:
-                said = _read(output.value)
-                if said.y is not None:
-                    rows.append(_Row(said.key, said.y_hat, said.y))
+                row = msgspec.json.decode(output.value)
+                if row[f"true_{answer}"] is not None:
+                    rows.append(_Row(row["key"], row[f"predicted_{answer}"], row[f"true_{answer}"]))
 
         def in_time(tally: Tally) -> None:
             if not always and time.monotonic() > self.until:
@@ -248,9 +235,6 @@ def _error(task: str, rows: Sequence[_Row]) -> float | None:
 
 def _numbers(value: Any) -> list[float]:
     return [0.0 if number is None else number for number in (value if isinstance(value, list) else [value])]
-
-
-_read = msgspec.json.Decoder(_Said).decode
 
 
 def _space(table: Mapping[str, Any], job: Composition) -> Iterator[tuple[tuple[str, ...], list[Any]]]:

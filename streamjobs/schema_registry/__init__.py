@@ -1,1 +1,1 @@
-"""Reads the schemas of records from a schema registry or from files, for the decoders, which ask nobody."""
+"""Reads the schemas of records from a schema registry or from files, for the decoders, which ask no one."""

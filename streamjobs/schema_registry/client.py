@@ -116,7 +116,7 @@ class Client:
             try:
                 return _read_schema(body)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                raise RegistryError("an answer that is no schema; check that [registry] url is a registry's") from None
+                raise RegistryError("an answer that is not a schema; check that [registry] url is a registry's") from None
         if status == 404 and _error_code(body) in NOT_FOUND:
             raise NotFoundError
         raise RegistryError(f"the answer {status} {reason or ''}".rstrip())

@@ -79,7 +79,7 @@ class Lookup:
         refused = Refused(
             record.topic, record.partition, record.offset, record.timestamp, record.key, record.value, record.headers
         )
-        refused.problem = f"expected a schema that the registry has, got schema {schema}, which it says it has not"
+        refused.problem = f"expected a schema of the registry, but the registry has no schema {schema}"
         return refused
 
     async def _ask_once(self, schema: SchemaId) -> None:

@@ -44,7 +44,7 @@ class Watch(NamedTuple):
     detector: Learner
     learner_stage: str
     detector_stage: str
-    control: bool = False  # runs beside the others, for comparison
+    control: bool = False  # runs with the others, for comparison
 
 
 class Composition(NamedTuple):
@@ -56,6 +56,7 @@ class Composition(NamedTuple):
     fill: Fill | None  # where numbers may be missing
     sensors: Sensors | None  # where samples are of several sensors
     windows: Windows | None
+    mirror: MirrorSection | None  # of a signal whose sensor may be worn on either side
     waiting: LateLabels | None  # where labels may come later
     clip: ClipTargets | None  # of a regression
     scaling: Learner | None
@@ -63,7 +64,7 @@ class Composition(NamedTuple):
     learner: Learner  # a key's own: with [population] the head, else everything
     teacher: Learner | None  # with [population]: the head that learns from other people
     smoothing: Smoothing | None
-    watches: tuple[Watch, ...]  # for drift: first those the job goes by, then the controls
+    watches: tuple[Watch, ...]  # for drift: first those the job uses, then the controls
     reference: Reference | None  # of the watches: which rows are normal
     between: float | None  # with the population's reference: rows from one false alarm of a key to the next, at least
     relearn_after: Lasting | None  # a key whose alarm has lasted so long begins a new reference
@@ -81,11 +82,6 @@ class Composition(NamedTuple):
     @property
     def predicts(self) -> bool:
         return self.task != "none"
-
-    @property
-    def mirror(self) -> MirrorSection | None:
-        window = self.settings.window
-        return window.mirror if window else None
 
 
 def composition_of(settings: Settings) -> Composition:
@@ -127,24 +123,27 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
     source = settings.source
     dim = source.width
     if dim is None:
-        raise ValueError("[source]: state `fields = [...]`, or `dim` beside `x`.")
+        raise ValueError("[source]: the length of x is unknown; set `fields = [...]`, or `dim` together with `x`.")
     population = settings.population is not None
     mapping, learner = _map_and_learner(settings, learners)
     head = settings.head or HeadSection(name=settings.learner.name, **_task_of(settings, learner))
-    task = head.task if learner.kind in PREDICTING else "none"
+    kind = learner.kind
+    task = head.task if kind in PREDICTING else "none"
     if population and task != "classification":
         raise SettingError("[population] needs a head that classifies; set [head] name = 'rls', task = 'classification'.")
     classifies = task == "classification"
     windows = _windows(settings, "mean" if task == "regression" else "majority")
+    width = windows.width_for(dim) if windows else dim
     model = settings.learner.name + (f"+{settings.head.name}" if settings.head else "")
     own_most = population and "max_classes" not in head.model_fields_set
     return Composition(
         settings=settings,
         dim=dim,
-        width=windows.width_for(dim) if windows else dim,
+        width=width,
         fill=_fill(settings, dim),
         sensors=_sensors(settings),
         windows=windows,
+        mirror=settings.window.mirror if settings.window else None,
         waiting=_waiting(settings),
         clip=_clip(head) if task == "regression" else None,
         scaling=_scaling(settings),
@@ -153,7 +152,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         teacher=learner_from("rls", {name: getattr(learner, name) for name in _TAUGHT}) if population else None,
         smoothing=Smoothing(smooth=head.smooth) if classifies and head.smooth > 0 else None,
         watches=_watches(settings, learners, model),
-        reference=_reference(settings, windows.width_for(dim) if windows else dim),
+        reference=_reference(settings, width),
         between=_between(settings, windows),
         relearn_after=_relearn_after(settings),
         task=task,
@@ -164,9 +163,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         falls_back=classifies and (head.fallback == "last_label" or (learner.falls_back and head.fallback is None)),
         facts=_facts(settings, windows),
         model=model,
-        sinks=_sinks(
-            settings, gives_features=learner.kind == "features" or settings.head is not None, predicts=task != "none"
-        ),
+        sinks=_sinks(settings, gives_features=kind == "features" or settings.head is not None, predicts=task != "none"),
         columns=_columns(settings, dim, windows),
     )
 
@@ -183,7 +180,7 @@ def _map_and_learner(settings: Settings, learners: Mapping[str, Learner]) -> tup
         return None, learners["chain"]
     if not head.begins_from_population:
         raise SettingError(
-            f"[population] needs the head 'rls' (or 'gated_rls'); {settings.head.name} cannot begin from one."
+            f"[population] needs the head 'rls' (or 'gated_rls'); {settings.head.name} cannot start from a population."
         )
     return learner, head
 
@@ -212,7 +209,7 @@ def _sinks(settings: Settings, *, gives_features: bool, predicts: bool) -> dict[
     base, chosen = settings.source.base_topic, settings.sinks
     alarms = tells_alarms(settings.drift, chosen)
     every_row = settings.drift is not None and (chosen.drift is not None or not alarms)
-    features = gives_features and (chosen.version == 1 or chosen.features is not None)
+    features = gives_features and chosen.features is not None
     wanted = {"features": features, "predictions": predicts, "drift": every_row, "alarms": alarms, "dlq": True}
     sinks = {}
     for sink, on in wanted.items():
@@ -284,7 +281,7 @@ def _sensors(settings: Settings) -> Sensors | None:
     sensors = sensors_of(section)
     rate = section.rate if window is None else window.rate
     if rate is None:
-        raise SettingError("[source.sensors]: without [window], `rate` must say how many rows a second there are.")
+        raise SettingError("[source.sensors]: set `rate`, the rows a second, because the job has no [window].")
     return Sensors(
         names=tuple(one.name for one in sensors),
         rate=rate,
@@ -331,7 +328,8 @@ def _waiting(settings: Settings) -> LateLabels | None:
 
 def _facts(settings: Settings, windows: Windows | None) -> dict[str, str]:
     source, mirror = settings.source, settings.window.mirror if settings.window else None
-    facts = {"x": ",".join(column for column, _ in source.columns) if source.columns else f"{source.dim} numbers"}
+    columns = [column for column, _ in source.columns]
+    facts = {"x": ",".join(columns) or f"{source.dim} numbers"}
     facts["windows"] = describe(windows) if windows else "none"
     facts["mirror"] = f"{','.join(mirror.columns)} where {mirror.field} = {mirror.when!r}" if mirror else "none"
     return facts

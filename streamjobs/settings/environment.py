@@ -16,6 +16,12 @@ PREFIX = "STREAMJOBS_"
 DEEPEST = 32  # levels of nested tables and lists
 LONGEST = MOST_NUMBERS  # values of a list
 MOST_NAMES = 1000  # names in a table
+SECTION_MODELS: dict[str, type[BaseModel]] = {  # the model of each section, also of optional ones
+    name: option
+    for name, field in Settings.model_fields.items()
+    for option in (field.annotation, *typing.get_args(field.annotation))
+    if isinstance(option, type) and issubclass(option, BaseModel)
+}
 
 
 def overridden(table: Mapping[str, Any], env: Mapping[str, str]) -> tuple[dict[str, Any], dict[Path, str], list[str]]:
@@ -97,7 +103,7 @@ def _put(table: dict[str, Any], path: Path, value: Any) -> bool:
 
 
 def _value(path: Path, text: str) -> Any:
-    section = section_model(path[0])
+    section = SECTION_MODELS.get(path[0])
     if section is not None and is_secret(section, path[1]):
         return text  # never parsed: a secret may look like TOML
     if _is_text(path) and not text.startswith(('"', "'")):
@@ -111,21 +117,10 @@ def _value(path: Path, text: str) -> Any:
 
 def _is_text(path: Path) -> bool:
     """Whether the setting takes texts only; then a name such as 2024 needs no quotes."""
-    section = section_model(path[0])
+    section = SECTION_MODELS.get(path[0])
     field = section.model_fields.get(path[1]) if section and len(path) == 2 else None
     if field is None:
         return False
     options = typing.get_args(field.annotation) or (field.annotation,)
     plain = {typing.get_args(option)[0] if hasattr(option, "__metadata__") else option for option in options}
     return plain <= {str, type(None)}
-
-
-def section_model(name: str) -> type[BaseModel] | None:
-    """The model of a section, also of an optional one; None for an unknown section."""
-    if name not in Settings.model_fields:
-        return None
-    annotation = Settings.model_fields[name].annotation
-    for option in (annotation, *typing.get_args(annotation)):
-        if isinstance(option, type) and issubclass(option, BaseModel):
-            return option
-    return None

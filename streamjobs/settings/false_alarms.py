@@ -6,7 +6,7 @@ from typing import Any
 
 from algorithms import LEARNERS
 from streamjobs.settings.sections import DriftSection, SinksSection
-from streamjobs.settings.types import POPULATION
+from streamjobs.settings.types import POPULATION, SECONDS
 from streamjobs.stages.population.reference import DIRECTIONS
 
 USUAL, OF_COLUMNS, THRESHOLDS = "conformal", "column_chart", "page_hinkley"
@@ -14,7 +14,6 @@ STANDING, STANDING_OF_COLUMNS = "reference_level", "reference_chart"  # with a r
 OF_POPULATION = "glr_chart"  # with the population's
 _PER_ROWS = re.compile(r"^(\d+(?:\.\d+)?) per (\d+) rows$")
 _PER_TIME = re.compile(r"^(\d+(?:\.\d+)?) ?/ ?(min|h|day|week)$")
-_SECONDS = {"min": 60.0, "h": 3600.0, "day": 86_400.0, "week": 604_800.0}
 
 
 def rows_between(text: str, hop: float | None) -> float:
@@ -30,10 +29,10 @@ def rows_between(text: str, hop: float | None) -> float:
     elif of_time := _PER_TIME.match(text):
         if hop is None:
             raise ValueError(
-                f"false_alarms = {text!r} needs a [window], which says how many rows an hour has; "
-                "without one state it by rows, such as '1 per 10000 rows'."
+                f"false_alarms = {text!r} needs a [window], because it is stated by time; add a [window], or state "
+                "it by rows, such as '1 per 10000 rows'."
             )
-        alarms, rows = float(of_time[1]), _SECONDS[of_time[2]] / hop
+        alarms, rows = float(of_time[1]), SECONDS[of_time[2]] / hop
     else:
         raise ValueError(f"false_alarms must be such as '1/day', '6/h' or '1 per 10000 rows'; got {text!r}.")
     if not 0 < alarms <= rows:
@@ -79,18 +78,18 @@ def detector_of(drift: DriftSection, watch: str, hop: float | None) -> str | dic
         return _of_population(table, drift.false_alarms, hop)
     if isinstance(name, str) and name in LEARNERS and "rows_between" not in LEARNERS[name].__dataclass_fields__:  # type: ignore[attr-defined]
         raise ValueError(
-            f"false_alarms needs a detector that keeps a number, {USUAL!r} or {OF_COLUMNS!r}; {name} has thresholds. "
-            "Remove one of the two."
+            f"false_alarms needs a detector that keeps to a number of false alarms, {USUAL!r} or {OF_COLUMNS!r}; "
+            f"{name} has thresholds. Remove one of the two settings."
         )
     if "rows_between" in table:
-        raise ValueError("false_alarms and the detector's rows_between say the same; remove one of them.")
+        raise ValueError("false_alarms and the detector's rows_between set the same number; remove one of them.")
     if drift.reference is not None:
         if isinstance(name, str) and name in LEARNERS and name not in (STANDING, STANDING_OF_COLUMNS):
             raise ValueError(
                 f"reference needs the detector {STANDING!r} or {STANDING_OF_COLUMNS!r}; {name} goes on learning."
             )
         if "rows" in table:
-            raise ValueError("reference and the detector's rows say the same; remove one of them.")
+            raise ValueError("reference and the detector's rows set the same number; remove one of them.")
         table = {**table, "rows": 0}
     return {**table, "rows_between": rows_between(drift.false_alarms, hop) * max(1, len(drift.watch_names))}
 
@@ -102,5 +101,5 @@ def _of_population(table: Mapping[str, Any], stated: str, hop: float | None) -> 
         raise ValueError(f"reference = 'population' needs the detector {OF_POPULATION!r}; got {table.get('name')!r}.")
     for setting in ("limit", "tested"):
         if setting in table:
-            raise ValueError(f"reference = 'population' says what the detector's {setting} is; remove {setting}.")
+            raise ValueError(f"reference = 'population' sets the detector's {setting}; remove {setting}.")
     return {**table, "limit": 1.0, "tested": DIRECTIONS}

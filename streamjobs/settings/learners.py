@@ -42,22 +42,15 @@ def read_learners(sections: Mapping[str, Any], places: Places) -> tuple[dict[str
 
 
 def own_settings(section: NamedSection) -> dict[str, Any]:
-    """The learner's own settings, which stand beside its name."""
+    """The learner's own settings, which stand next to its name."""
     return section.model_extra or {}
 
 
 def with_name(one: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Name and settings of a learner given by its name, or by a table with the settings beside the name."""
+    """Name and settings of a learner given by its name, or by a table with the settings next to the name."""
     if isinstance(one, str):
         return one, {}
     return str(one.get("name")), {setting: value for setting, value in one.items() if setting != "name"}
-
-
-def is_bounded(learner: Learner) -> bool:
-    """A key's state has a limit: every field that holds stored samples says how many."""
-    own = all(learner.room(field) is not None for field in learner.stored)
-    parts = [getattr(learner, field.name) for field in dataclasses.fields(learner)]  # type: ignore[arg-type]
-    return own and all(is_bounded(part) for part in parts if isinstance(part, Learner))
 
 
 def head_named(name: str, own: Mapping[str, Any], population: bool, fallback: str | None) -> tuple[str, dict[str, Any]]:
@@ -66,8 +59,7 @@ def head_named(name: str, own: Mapping[str, Any], population: bool, fallback: st
     >>> head_named("rls", {"boost": 10.0}, False, None)
     ('gated_rls', {'boost': 10.0})
     """
-    gated = _fields("gated_rls") - _fields("rls")
-    if name == "rls" and (population or gated & set(own)):
+    if name == "rls" and (population or ((others := set(own) - _fields("rls")) and others & _fields("gated_rls"))):
         name = "gated_rls"
     return name, {**own, "fallback": fallback} if name == "gated_rls" and fallback is not None else dict(own)
 
@@ -131,7 +123,7 @@ def _read_drift(
         if not isinstance(table.get("name"), str):
             setting = role.partition(" ")[0]
             what = "a table with a 'name'" if setting == "extractor" else "a name, or a table with a 'name'"
-            named = "each of beside" if setting == "beside" else setting
+            named = "each of 'beside'" if setting == "beside" else setting
             problems.append(f"{places.of(('drift', setting))}{named} must be {what}.")
             continue
         name, own = with_name(table)

@@ -10,7 +10,7 @@ from algorithms import SettingError
 from algorithms.common.settings import suggestion
 from streamjobs.errors import ConfigError
 from streamjobs.settings.composition import Composition, compose
-from streamjobs.settings.environment import PREFIX, beyond, overridden, oversized, section_model
+from streamjobs.settings.environment import PREFIX, SECTION_MODELS, beyond, overridden, oversized
 from streamjobs.settings.presets import filled
 from streamjobs.settings.rules.broker import written_secrets
 from streamjobs.settings.rules.whole import check_sections
@@ -32,13 +32,13 @@ def composition_from(
     Raises ConfigError with every problem, one sentence each, that begins with `origin` and the section.
     """
     if odd := beyond(table):
-        raise ConfigError(f"{origin}: holds {odd}; no setting does.")
+        raise ConfigError(f"{origin}: contains {odd}, which no setting accepts.")
     if large := oversized(table):
         raise ConfigError(f"{origin} {large}")
     written = written_secrets(table, origin)
     table, variables, problems = overridden(table, env or {})
     if odd := beyond(table):
-        raise ConfigError(f"environment {PREFIX}SECTION__NAME: one holds {odd}; no setting does.")
+        raise ConfigError(f"environment {PREFIX}SECTION__NAME: one of them contains {odd}, which no setting accepts.")
     if large := oversized(table):
         raise ConfigError(f"environment {PREFIX}SECTION__NAME of {large}")
     problems += written
@@ -52,8 +52,7 @@ def composition_from(
     blamed: set[Path] = set()
     for name, field in Settings.model_fields.items():
         if name in table:
-            model = section_model(name)
-            assert model is not None
+            model = SECTION_MODELS[name]
             sections[name], refused = validated(model, name, table[name], places)
             for path, sentence in refused:
                 problems.append(sentence)

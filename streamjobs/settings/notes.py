@@ -23,9 +23,10 @@ def _sentences(settings: Settings) -> Iterator[str]:
     if not predicts and source.label is not None:
         yield f"[source]: label {source.label!r} is read, but nothing learns it; add a [head]."
     sinks = settings.sinks
-    if not predicts and (sinks.features == "" or (sinks.version > 1 and sinks.features is None)):
+    if not predicts and not sinks.features:
         yield (
-            "[sinks]: without a [head] there are no predictions, and features are off; name a topic as features if you want "
+            "[sinks]: the job sends no predictions, because it has no [head]; features are off; name a topic as "
+            "features if you want "
             "them."
         )
     if source.preset is not None:
@@ -39,13 +40,13 @@ def _sentences(settings: Settings) -> Iterator[str]:
     if untimed and settings.window:
         yield (
             "[source]: time is not set, so windows use the records' timestamps. That is right for records sent as they are "
-            "measured; of a recording sent at full speed most samples are skipped. Set time if records hold one."
+            "measured; of a recording sent at full speed most samples are skipped. Set time if records have an event time."
         )
     idle = [name for name in ("late", "lateness", "duplicates") if getattr(source, name) != _default(name)]
     if untimed and idle:
         yield (
-            f"[source]: {', '.join(idle)} {'has' if len(idle) == 1 else 'have'} no effect: time is not set, so samples are "
-            "taken in the order of their offsets and none is late or a duplicate."
+            f"[source]: {', '.join(idle)} {'has' if len(idle) == 1 else 'have'} no effect: time is not set, so "
+            "samples are applied in the order of their offsets, and no sample is late or a duplicate."
         )
     if source.lateness and source.late != "learn" and not untimed:
         yield f"[source]: samples later than {source.lateness:g} s are not learned (late = {source.late!r})."

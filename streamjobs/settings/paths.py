@@ -15,16 +15,21 @@ class FieldPath(NamedTuple):
 
     text: str  # as the job file has it
     steps: tuple[str | int, ...]
+    top: str  # the field of the record itself that the path begins with
+    flat: bool  # the record itself has the field
+    literal: str | None  # a field that a record may have instead of the nested one: its name looks like the path
+    find: Callable[[dict[str, Any]], Any]  # the value at the path in a record, ABSENT without one
 
-    @property
-    def top(self) -> str:
-        """The field of the record itself that the path begins with."""
-        return str(self.steps[0])
+    @classmethod
+    def of(cls, text: str, *steps: str | int, literal: bool = True) -> "FieldPath":
+        """literal: records may have a field with the path as its name instead.
 
-    @property
-    def flat(self) -> bool:
-        """Whether the record itself has the field."""
-        return len(self.steps) == 1
+        >>> path_of("acc[1]").find({"acc": [4, 5]}), path_of("a.b").find({"a": {"b": None}}), path_of("a.b").find({"a.b": 6})
+        (5, None, 6)
+        """
+        top, flat = str(steps[0]), len(steps) == 1
+        instead = None if flat or not literal or '"' in text else text
+        return cls(text, steps, top, flat, instead, _finder(steps, instead))
 
     @property
     def last(self) -> str:
@@ -36,53 +41,43 @@ class FieldPath(NamedTuple):
         named = max(at for at, step in enumerate(self.steps) if isinstance(step, str))
         return quoted(str(self.steps[named])) + "".join(f"[{step}]" for step in self.steps[named + 1 :])
 
-    @property
-    def literal(self) -> str | None:
-        """The field a record may have in place of what the path leads through: one whose name looks like a path."""
-        return None if self.flat or '"' in self.text else self.text
 
-    def find(self, record: dict[str, Any]) -> Any:
-        """What a record has there, ABSENT where it has nothing.
+def _finder(steps: tuple[str | int, ...], literal: str | None) -> Callable[[dict[str, Any]], Any]:
+    """A function that gives the value at these steps in a record. The usual paths have one step or two."""
+    last, top = steps[-1], str(steps[0])
+    if len(steps) == 1:
+        return lambda record: record.get(top, ABSENT)
+    kind = dict if type(last) is str else list
 
-        >>> path_of("acc[1]").find({"acc": [4, 5]}), path_of("a.b").find({"a": {"b": None}}), path_of("a.b").find({"a.b": 6})
-        (5, None, 6)
-        """
-        found: Any = record
-        for step in self.steps:
-            if type(found) is dict and type(step) is str:
-                found = found.get(step, ABSENT)
-            elif type(found) is list and type(step) is int and step < len(found):
-                found = found[step]
+    def find(record: dict[str, Any]) -> Any:
+        inner: Any = record
+        for step in steps[:-1]:
+            if type(inner) is dict and type(step) is str:
+                inner = inner.get(step)
+            elif type(inner) is list and type(step) is int and step < len(inner):
+                inner = inner[step]
             else:
-                found = ABSENT
-        return record.get(self.literal, ABSENT) if found is ABSENT and self.literal is not None else found
+                inner = None
+        if type(inner) is kind:
+            try:
+                return inner[last]  # type: ignore[index]
+            except (KeyError, IndexError):
+                pass
+        return ABSENT if literal is None else record.get(literal, ABSENT)
 
-    @property
-    def getter(self) -> Callable[[dict[str, Any]], Any]:
-        """`find` for many records: the usual paths, of one step or two, take a third of its time."""
-        find, first, (last, *more) = self.find, self.top, self.steps[1:] or ("",)
-        if self.flat:
-            return lambda record: record.get(first, ABSENT)
-        if more:
-            return find
-        kind = dict if type(last) is str else list
+    return find
 
-        def get(record: dict[str, Any]) -> Any:
-            inner = record.get(first)
-            if type(inner) is kind:
-                try:
-                    return inner[last]  # type: ignore[index]
-                except (KeyError, IndexError):
-                    pass
-            return find(record)
 
-        return get
+def field_path(value: str) -> str:
+    """Checks that a text names a field of a record; raises ValueError as `path_of` does."""
+    path_of(value)
+    return value
 
 
 def path_of(text: str) -> FieldPath:
     """The path that a text of the job file states; raises ValueError for quotation marks in the wrong places.
 
-    A text that is no path is the name of a field: names may hold any character.
+    A text that is not a path is the name of a field: names may hold any character.
 
     >>> path_of("readings.temp").steps, path_of("acc[0]").steps, path_of('"a.b".c').steps, path_of("ax [g]").steps
     (('readings', 'temp'), ('acc', 0), ('a.b', 'c'), ('ax [g]',))
@@ -94,21 +89,10 @@ def path_of(text: str) -> FieldPath:
         if step is None or (bool(step["dot"]) != (at > 0) and step["place"] is None) or (step["place"] and at == 0):
             if '"' in text:
                 raise ValueError('a path such as readings.temp, acc[0] or "a name with a dot".x')
-            return FieldPath(text, (text,))
+            return FieldPath.of(text, text)
         steps.append(int(step["place"]) if step["place"] else step["quoted"] or step["name"])
         at = step.end()
-    return FieldPath(text, tuple(steps) or (text,))
-
-
-class AttributePath(FieldPath):
-    """Where an attribute of a CloudEvent is."""
-
-    __slots__ = ()
-
-    @property
-    def literal(self) -> str | None:
-        """None: whatever the data calls its fields, it is not the event's attribute."""
-        return None
+    return FieldPath.of(text, *(steps or [text]))
 
 
 def event_path(text: str) -> FieldPath:
@@ -119,7 +103,7 @@ def event_path(text: str) -> FieldPath:
     """
     path = path_of(text)
     if len(path.steps) == 2 and text.startswith(f"{EVENT}."):
-        return AttributePath(text, (ATTRIBUTES, path.steps[1]))
+        return FieldPath.of(text, ATTRIBUTES, path.steps[1], literal=False)  # whatever the data calls its fields
     return path
 
 
@@ -132,7 +116,7 @@ def column_path(text: str) -> FieldPath:
     try:
         return path_of(text)
     except ValueError:
-        return FieldPath(text, (text,))
+        return FieldPath.of(text, text)
 
 
 def quoted(name: str) -> str:

@@ -6,7 +6,7 @@ of bytes. The descriptions are the reference that users read (`streamjobs schema
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from streamjobs.settings.broker import BrokerSection, RegistrySection
 from streamjobs.settings.source import SourceSection
@@ -40,7 +40,7 @@ class JobSection(Section):
 
 class MirrorSection(Section):
     field: FieldName = Field(description="field that says how the sensor is worn; one value for all samples of a record")
-    when: Side = Field(description="value of `field` in records whose columns change sign")
+    when: Side = Field(description="value of `field` in the records that change sign")
     columns: list[str] = Field(
         description="the [source] fields that change sign, such as ax, wy and wz between left and right"
     )
@@ -118,7 +118,8 @@ else:  # `from` reads well in a job file, but is a keyword in Python and cannot 
                 Literal["key", "population"] | None,
                 Field(
                     default=None,
-                    description="whose scale: each key's own, or the fixed one of [population]; absent: population if there "
+                    description="scale to use: each key's own, or the fixed scale of [population]; absent: "
+                    "population if there "
                     "is a [population], else key",
                 ),
             )
@@ -174,7 +175,7 @@ class HeadSection(NamedSection):
         ge=0,
         le=1e6,
         description="regression: a label further from the key's running mean than this many of its running deviations is "
-        "learned as if it were there; outputs have it as it came; 0: off; absent: 10",
+        "learned as if it were there; outputs have the label unchanged; 0: off; absent: 10",
     )
     fallback: Literal["last_label", "none"] | None = Field(
         default=None,
@@ -184,9 +185,9 @@ class HeadSection(NamedSection):
         default=None,
         gt=0,
         le=0.5,
-        description="classification with a [population]: rows whose scores resemble no known class are unknown; by the "
-        "threshold that 'streamjobs fit' learns from people left out, at most this share of the rows of known classes; "
-        "absent: none",
+        description="classification with a [population]: a row with scores unlike those of all known classes is "
+        "unknown; 'streamjobs fit' learns the threshold from people left out, so that at most this "
+        "share of the rows of known classes is unknown; absent: no row is",
     )
 
 
@@ -196,7 +197,7 @@ WatchName = Literal["ls_error", "loss", "columns"]
 class DriftSection(Section):
     extractor: dict[str, Any] | None = Field(
         default=None,
-        description="separate learner whose LS error is watched: a table with its name and settings, such as okfeb with "
+        description="separate learner with the LS error to watch: a table with its name and settings, such as okfeb with "
         "role = 'track'; absent: the [learner]",
     )
     detector: str | dict[str, Any] | None = Field(
@@ -214,29 +215,29 @@ class DriftSection(Section):
     reference: FirstRows | None = Field(
         default=None,
         description="which rows of each key are normal, such as 'first 400 rows' or 'first 2h' of event time: after them "
-        "extractor and detector learn nothing, and an alarm lasts until the values are back; 'population': those like the "
-        "rows just before them, as 'streamjobs fit' learned from people left out, with watch = 'columns'; needs "
+        "extractor and detector learn nothing, and an alarm lasts until the values are back; 'population': rows "
+        "like the rows just before them, as 'streamjobs fit' learned from people left out, with watch = 'columns'; needs "
         "false_alarms; absent: they go on learning",
     )
     reference_from: Literal["own", "start_from"] = Field(
         default="own",
-        description="whose rows are normal for a new key: its own first ones, or those of the state in [state] start_from, "
+        description="which rows are normal for a new key: its own first rows, or those of the state in [state] start_from, "
         "so that it is watched from its first row on",
     )
     relearn_after: RowsOrTime | None = Field(
         default=None,
-        description="with reference: a key whose alarm has lasted so long, such as '5000 rows' or '7d' of event time, takes "
-        "the rows that come next for its new reference; absent: never, `drift relearn` says when",
+        description="with reference: how long an alarm lasts, such as '5000 rows' or '7d' of event time, before the "
+        "key's next rows become its new reference; absent: only `drift relearn` starts a new one",
     )
     watch: WatchName | list[WatchName] = Field(
         default="ls_error",
-        description="what of each row the detector watches; columns: the numbers of the row as they come, with "
-        "column_chart; a list: each of them, and false_alarms holds for all together",
+        description="what the detector watches in each row; columns: the numbers of the row, unchanged, with "
+        "column_chart; a list: each of them, and false_alarms is for all together",
     )
     beside: list[str | dict[str, Any]] = Field(
         default=[],
-        description="controls whose LS errors the same detector also watches, such as last_points and running_mean: names, "
-        "or tables with a name and settings",
+        description="controls, such as last_points and running_mean: the same detector also watches their LS "
+        "errors; names, or tables with a name and settings",
     )
     idle: int = Field(
         default=10,
@@ -253,23 +254,28 @@ class DriftSection(Section):
 
 
 class SinksSection(Section):
-    version: Literal[1, 2] = Field(
-        default=1,
-        description="version of the records: in 2 every field has one type, a header names the schema, and features are off "
-        "unless named; 1 is that of releases up to 0.2.0",
-    )
+    @model_validator(mode="before")
+    @classmethod
+    def _one_version(cls, stated: Any) -> Any:
+        """Job files of earlier releases state the version of the records, of which there is one now."""
+        version = stated.get("version", 2) if isinstance(stated, dict) else 2
+        if str(version) != "2":
+            raise ValueError(
+                f"version {version} is removed; its readers find y_hat and y in predicted_class and true_class (or "
+                "predicted_value, predicted_values), and end = 'open' in open = true. Remove the setting."
+            )
+        return {name: value for name, value in stated.items() if name != "version"} if isinstance(stated, dict) else stated
+
     scores: bool = Field(
         default=False, description="classification: predictions also have the scores of all classes, and the two best"
     )
-    features: Topic | None = Field(
-        default=None, description="topic of features; '': off; absent: <source>.features with version 1, else off"
-    )
+    features: Topic | None = Field(default=None, description="topic of features; '' or absent: off")
     predictions: Topic | None = Field(
         default=None, description="topic of predictions; '': off; absent: <source>.predictions"
     )
     drift: Topic | None = Field(
         default=None,
-        description="topic of what the detector says of every row; '': off; absent: <source>.drift, off with alarms",
+        description="topic of the detector's report on every row; '': off; absent: <source>.drift, off with alarms",
     )
     alarms: Topic | None = Field(
         default=None,

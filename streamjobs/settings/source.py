@@ -15,7 +15,8 @@ REKEYED = ".by-key"  # after the name of the topic that `streamjobs rekey` copie
 class SourceSection(Section):
     preset: Literal["sensorlogger", "sensorlogger_live", "phyphox", "radar", "applewatch", "edgeimpulse"] | None = Field(
         default=None,
-        description="the tool that records or files are of; it sets `fields` (sensorlogger_live: [source.sensors]), `time` "
+        description="the tool that wrote the records or files; it sets `fields` (sensorlogger_live: "
+        "[source.sensors]), `time` "
         "and `time_unit` where they are absent",
     )
     topic: Topic = Field(description="input topic")
@@ -53,13 +54,13 @@ class SourceSection(Section):
     )
     compression: Literal["none", "gzip"] = Field(
         default="none",
-        description="gzip: values are compressed one by one, by the application (what producers compress needs no setting); "
-        "max_bytes also holds for what a value unpacks to",
+        description="gzip: values are compressed one by one, by the application (compression by producers needs no "
+        "setting); max_bytes also limits the unpacked value",
     )
     fields: list[FieldName] | None = Field(
         default=None,
-        description="fields whose numbers make up x, in this order; a path such as readings.temp or acc[0] leads into "
-        "objects and lists, and a name that holds a dot is quoted: '\"value.x\"'",
+        description="fields with the numbers of x, in this order; a path such as readings.temp or acc[0] leads into "
+        "objects and lists, and a name that contains a dot is quoted: '\"value.x\"'",
     )
     x: FieldName = Field(default="x", description="without `fields`: the field that holds x as a list")
     dim: int | None = Field(default=None, ge=1, le=MOST_NUMBERS, description="length of x; may be left out with `fields`")
@@ -70,20 +71,20 @@ class SourceSection(Section):
     )
     time_unit: Literal["s", "ms", "us", "ns", "auto"] = Field(
         default="s",
-        description="unit of the event time, counted since 1970; auto: the first number tells it, once for the topic; times "
-        "in ISO 8601 have none",
+        description="unit of the event time, counted since 1970; auto: found from the first number, once for the "
+        "topic; times in ISO 8601 need no unit",
     )
     time_zone: Zone | None = Field(
         default=None,
-        description="zone of event times in ISO 8601 that name none, such as UTC, +01:00 or Europe/Berlin; absent: such a "
+        description="zone of event times in ISO 8601 without a zone, such as UTC, +01:00 or Europe/Berlin; absent: such a "
         "record is a dead letter",
     )
     label: FieldName | None = Field(
-        default=None, description="field with the label, or a path as in `fields`; a record may omit it, or hold null"
+        default=None, description="field with the label, or a path as in `fields`; it may be absent or null in a record"
     )
     categories: dict[FieldName, Categories] | None = Field(
         default=None,
-        description="fields of x that hold one of these texts (or whole numbers, true, false) in place of a number, such as "
+        description="fields of x that have one of these texts (or whole numbers, true, false) in place of a number, such as "
         "{ valve = ['open', 'shut'] }",
     )
     categories_as: Literal["one_hot", "codes"] = Field(
@@ -94,7 +95,7 @@ class SourceSection(Section):
     unseen: Literal["dlq", "other", "missing"] = Field(
         default="dlq",
         description="what to do with a category that is not listed: dlq: the record is a dead letter; other: 0 in all "
-        "columns, of codes one more than the last; missing: as `missing` says",
+        "columns, with codes one more than the last; missing: treated as a missing number",
     )
     numbers: Literal["strict", "lenient"] = Field(
         default="strict",
@@ -113,11 +114,13 @@ class SourceSection(Section):
     )
     late: Literal["learn", "predict_only", "drop", "dlq"] = Field(
         default="learn",
-        description="what to do with a sample older than the newest one applied to its key; without `time` none is",
+        description="what to do with a sample older than the newest one applied to its key; without `time` no "
+        "sample is late",
     )
     lateness: Seconds = Field(
         default=0.0,
-        description="event time that samples wait to be sorted by time (duration, or seconds); without `time` none waits",
+        description="event time that samples wait to be sorted by time (duration, or seconds); without `time` no "
+        "sample waits",
     )
     duplicates: Literal["drop", "learn"] = Field(
         default="drop",
@@ -170,7 +173,7 @@ class SourceSection(Section):
 
     @property
     def key_in_value(self) -> bool:
-        """Whether the job goes by the keys inside values. Records of a rekeyed topic have them as their own."""
+        """Whether the job uses the keys inside values. Records of a rekeyed topic have them as their own."""
         return self.key is not None and not self.rekeyed
 
     @property

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, WithJsonSchema
 
-from streamjobs.settings.paths import path_of
+from streamjobs.settings.paths import field_path
 from streamjobs.settings.times import zone_of
 
 DURATION = r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)\s*"
@@ -14,7 +14,10 @@ TIME_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # of event times: unit
 MOST_NUMBERS = 4096  # numbers of a sample
 POPULATION = "population"  # as a reference: what [population] knows
 UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
-_DURATIONS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}  # seconds
+SECONDS = {  # of a unit of durations (7d) and of rates (1/day)
+    **{"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0},
+    **{"min": 60.0, "day": 86_400.0, "week": 604_800.0},
+}
 _SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 
@@ -24,7 +27,7 @@ def seconds(value: Any) -> Any:
         match = re.fullmatch(DURATION, value)
         if not match:
             raise ValueError("a duration such as '500ms', '2s', '5m', '1h' or '90d'")
-        return float(match[1]) * _DURATIONS[match[2]]
+        return float(match[1]) * SECONDS[match[2]]
     return value
 
 
@@ -52,7 +55,7 @@ def rows_or_time(text: str) -> tuple[int, float]:
     if of_rows := re.fullmatch(r"([0-9]{1,9}) rows", text):
         return int(of_rows[1]), 0.0
     if of_time := re.fullmatch(DURATION, text):
-        return 0, float(of_time[1]) * _DURATIONS[of_time[2]]
+        return 0, float(of_time[1]) * SECONDS[of_time[2]]
     raise ValueError("such as '5000 rows' or '7d'")
 
 
@@ -96,6 +99,15 @@ def readable(size: float) -> str:
     return f"{size:.1f}".removesuffix(".0") + f" {unit}"
 
 
+def shortened(text: str, most: int = 100) -> str:
+    """The text, or its first characters and its length: a key may have a megabyte.
+
+    >>> shortened("p7"), shortened("p" * 2000, 3)
+    ('p7', 'ppp... (2,000 characters)')
+    """
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
+
+
 def plain(value: Any) -> Any:
     """Checks that a value may stand in a field of a record."""
     if not isinstance(value, (str, int, float)):
@@ -121,12 +133,6 @@ def missing(value: Any) -> Any:
     return value
 
 
-def path(value: str) -> str:
-    """Checks that a text names a field of a record."""
-    path_of(value)
-    return value
-
-
 Seconds = Annotated[
     float,
     BeforeValidator(seconds),
@@ -140,7 +146,7 @@ Bytes = Annotated[
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": f"^{SIZE}$"}]}),
 ]
 Side = Annotated[str | int | float | bool, BeforeValidator(plain)]
-FieldName = Annotated[str, AfterValidator(path)]
+FieldName = Annotated[str, AfterValidator(field_path)]
 FirstRows = Annotated[str, AfterValidator(first_rows)]
 RowsOrTime = Annotated[str, AfterValidator(lasting)]
 Zone = Annotated[str, AfterValidator(zone)]

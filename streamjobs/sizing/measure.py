@@ -9,8 +9,8 @@ from pathlib import Path
 from streamjobs.core.advance import advance
 from streamjobs.core.decoding.records import decoder
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import FIRST_SLOTS, Live
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.live import FIRST_SLOTS, Live
 from streamjobs.errors import ConfigError
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import TIME_UNITS

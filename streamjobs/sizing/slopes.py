@@ -14,12 +14,12 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from streamjobs.errors import ConfigError
+from streamjobs.settings.types import SECONDS
 
 BUSY = 0.6  # of its core that a worker should be at most: the rest catches up after a stop, and takes over from others
 FEWEST_PARTITIONS = 4
 MB = 1e6
 MOST_RATE = 1e6
-PER = {"s": 1.0, "min": 60.0, "h": 3600.0, "day": 86_400.0}  # seconds
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def rate_of(text: str) -> float:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*/\s*(s|min|h|day)\s*", text)
     if match is None or not 0 < float(match[1]) <= MOST_RATE:
         raise ConfigError(f"--rate: expected a number for each s, min, h or day, such as 1/s or 30/min; got {text!r}.")
-    return float(match[1]) / PER[match[2]]
+    return float(match[1]) / SECONDS[match[2]]
 
 
 class Load(NamedTuple):

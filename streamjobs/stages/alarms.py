@@ -5,12 +5,13 @@ ends, and keeps in between what both must say. Its ids come from the rows, so wh
 Cost of a row: O(1), a few array operations a batch.  State: 25 numbers, and 4 times for each of 13 powers of two, a watch.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from algorithms.common.demands import Demand, every
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array
 from algorithms.common.workspace import Workspace
 from algorithms.drift.report import (
@@ -24,7 +25,7 @@ from algorithms.drift.report import (
     STATISTIC,
     WIDE_COLUMNS,
 )
-from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape, refuse
+from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape
 
 START, CHANGED, WATCHED, VERDICT = 0, 1, 2, 3  # columns of told: time of the alarm, of the change, rows before, the verdict
 TOLD = VERDICT + WIDE_COLUMNS
@@ -81,30 +82,17 @@ class Alarms(JobStage):
         """No setting changes what the arrays mean that the detectors do not describe."""
 
     def inherit(self, state: AlarmsState) -> None:
-        """What was usual for others is no measure of a new key."""
+        """What was usual for others is not a measure of a new key."""
 
     def warm_up(self, state: AlarmsState, shape: Shape) -> None:
         """Nothing compiles."""
 
-    def validate(self, name: str, state: AlarmsState, fresh: AlarmsState, names: Sequence[str] | None) -> None:
-        JobStage.validate(self, name, state, fresh, names)
-        for field, good in self._checked(*state).items():
-            if not np.all(good):
-                refuse(f"{name}.{field}", "what this stage keeps", "others")
-
-    def trusted(self, work: Workspace, slots: Array, classes: Array | None) -> Array:
-        fields = AlarmsState(*(work[name][slots] for name in AlarmsState._fields))
-        return np.logical_and.reduce(list(self._checked(*fields).values()))
-
-    def _checked(self, opened: Array, told: Array, times: Array, rows: Array) -> dict[str, Array]:
-        """(k,) bool by field, of states side by side, or () of one."""
-        place = told[..., VERDICT + FIRST_COLUMN :: OF_COLUMN]
-        named = np.isnan(place) | ((place >= 0) & (place < self.columns))
-        return {
-            "opened": _all((opened >= 0) & (opened < MOST_COUNTED), 1),
-            "told": _all(named, 2),
-            "rows": _all((rows >= 0) & (rows < MOST_COUNTED), 1),
-        }
+    def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
+        place = work["told"][slots][..., VERDICT + FIRST_COLUMN :: OF_COLUMN]
+        yield Demand("told", "columns of rows", every(np.isnan(place) | ((place >= 0) & (place < self.columns))))
+        for field in ("opened", "rows"):
+            counts = work[field][slots]
+            yield Demand(field, "numbers from 0", every((counts >= 0) & (counts < MOST_COUNTED)))
 
     def advance(
         self,
@@ -177,13 +165,6 @@ class Alarms(JobStage):
                 opened[slot], told[slot] = raised.id, said
             else:
                 events.append(raised._replace(outcome=AT_ONCE))
-
-
-def _all(good: Array, axes: int) -> Array:
-    """Over the last axes."""
-    for _ in range(axes):
-        good = np.logical_and.reduce(good, axis=-1)
-    return good
 
 
 class _Seen(NamedTuple):

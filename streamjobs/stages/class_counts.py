@@ -1,17 +1,18 @@
 """What a key keeps beside its learner: how many rows it had, and which classes have been labelled so far."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand, every
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import LEARN, LEARN_HEAD, Array, unknown
 from algorithms.common.workspace import Workspace
 from streamjobs.errors import SnapshotError
-from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape, refuse
+from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape
 
 UNASKED = np.zeros((0, 0), np.int8)
 
@@ -55,20 +56,13 @@ class ClassCounts(JobStage):
     def migrate(self, state: ClassCountsState, fresh: ClassCountsState, column: Sequence[int]) -> ClassCountsState:
         return fresh._replace(rows=state.rows)
 
-    def validate(self, name: str, state: ClassCountsState, fresh: ClassCountsState, names: Sequence[str] | None) -> None:
-        """Also: counts of labels, of known classes alone."""
-        JobStage.validate(self, name, state, fresh, names)
-        if not ((state.labelled >= 0) & (state.labelled < MOST_COUNTED)).all():
-            refuse(f"{name}.labelled", "counts of labels", "others")
-        if names is not None and state.labelled[len(names) :].any():
-            refuse(f"{name}.labelled", f"labels of {len(names)} classes", "labels of more")
-
-    def trusted(self, work: Workspace, slots: Array, classes: Array | None) -> Array:
+    def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
+        """Counts of labels, of known classes alone."""
         labelled = work["labelled"][slots]
-        good: Array = (labelled >= 0) & (labelled < MOST_COUNTED)
+        yield Demand("labelled", "counts of labels", every((labelled >= 0) & (labelled < MOST_COUNTED)))
         if classes is not None:
-            good &= (labelled == 0) | (np.arange(self.classes) < classes[:, None])
-        return np.logical_and.reduce(good, axis=1)  # type: ignore[no-any-return]
+            known = np.arange(self.classes) < classes[:, None]
+            yield Demand("labelled", "labels of the key's classes", every(known | (labelled == 0)))
 
     def number(self, work: Workspace, slots: Array) -> tuple[Array, Array]:
         """The number of each row within its key, and how many rows its learner had seen before it; counts on."""

@@ -10,16 +10,17 @@ the same.
 Cost of a row: O(targets).  State: 4 targets + 1 numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand, every
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import LEARN, LEARN_HEAD, Array, require
-from streamjobs.stages.stage import JobStage, Shape, refuse
+from streamjobs.stages.stage import JobStage, Shape
 
 FIRST = 20  # targets of a key that are not clipped
 RATE = 0.01  # weight of a target in mean and variance
@@ -72,22 +73,16 @@ class ClipTargets(JobStage):
         self.load(work, 0, state)
         self.advance(work, np.zeros(1, np.int64), np.zeros((1, shape.label_width)), np.full(1, LEARN, np.int8))
 
-    def validate(self, name: str, state: ClipTargetsState, fresh: ClipTargetsState, names: Sequence[str] | None) -> None:
-        """Also: no variance, deviation or count below 0."""
-        JobStage.validate(self, name, state, fresh, names)
+    def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
+        """No variance, deviation or count is below 0."""
         for field, most in (("variance", np.inf), ("largest", np.inf), ("in_a_row", MOST_DOUBLED)):
-            if not ((getattr(state, field) >= 0) & (getattr(state, field) <= most)).all():
-                refuse(f"{name}.{field}", "numbers from 0", "others")
-
-    def trusted(self, work: Any, slots: Array, classes: Array | None) -> Array:
-        low = np.minimum(work["variance"][slots], work["largest"][slots])
-        in_a_row = work["in_a_row"][slots]
-        return np.logical_and.reduce((low >= 0) & (in_a_row >= 0) & (in_a_row <= MOST_DOUBLED), axis=1)  # type: ignore[no-any-return]
+            values = work[field][slots]
+            yield Demand(field, "numbers from 0", every((values >= 0) & (values <= most)))
 
     def advance(self, work: Any, slots: Array, Y: Array, learn: Array) -> tuple[Array, int]:
         """Targets Y (n, targets) of many keys in order, NaN unknown: what is learned of them, and how many were clipped."""
         learned = np.array(Y, np.float64, order="C")
-        return learned, int(_loop(tuple(work), slots, learned, learn, float(self.clip)))
+        return learned, int(_loop(work.arrays, slots, learned, learn, float(self.clip)))
 
 
 @compiled

@@ -6,15 +6,16 @@ that cannot be filled, because none came before or because it is too old, is lef
 Cost of a sample: O(dim).  State: 4 dim + 2 numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand, every
 from algorithms.common.protocol import Array, require
-from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape, refuse
+from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape
 
 POLICIES = {"dlq": 0, "skip": 1, "hold": 2, "mean": 3}  # of a column; dlq: none is missing here
 TAKEN, SKIPPED, UNFILLED = 0, 1, 2  # verdicts on a sample
@@ -77,32 +78,37 @@ class Fill(JobStage):
         made = self.advance(work, slot, np.zeros(1), np.zeros((1, shape.dim)))
         self.tell(work, slot, made.total)
 
-    def validate(self, name: str, state: FillState, fresh: FillState, names: Sequence[str] | None) -> None:
-        """Also: no count below 0, and no more told than filled."""
-        JobStage.validate(self, name, state, fresh, names)
-        if not ((state.seen >= 0) & (state.seen < MOST_COUNTED)).all():
-            refuse(f"{name}.seen", "counts from 0", "others")
-        if state.told > state.filled:
-            refuse(f"{name}.told", f"at most {state.filled} filled numbers", f"{state.told}")
-
-    def trusted(self, work: Any, slots: Array, classes: Array | None) -> Array:
+    def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
+        """No count is below 0, and no more is told than filled."""
         seen = work["seen"][slots]
-        counted = np.logical_and.reduce((seen >= 0) & (seen < MOST_COUNTED), axis=1)
-        return np.asarray(counted & (work["told"][slots] <= work["filled"][slots]))
+        yield Demand("seen", "counts from 0", every((seen >= 0) & (seen < MOST_COUNTED)))
+        yield Demand("told", "at most the filled numbers", work["told"][slots] <= work["filled"][slots])
 
     def advance(self, work: Any, slots: Array, times: Array, X: Array) -> Filled:
         """Samples of many keys in arrival order, X (n, dim) with NaN for what is missing; X is not written to."""
         n = len(X)
         made = Filled(np.array(X, np.float64, order="C"), np.zeros(n, np.int8), np.zeros(n, np.int64))
         policies = np.array([POLICIES[policy] for policy in self.policies], np.int64)
-        _loop(tuple(work), slots, np.ascontiguousarray(times), policies, float(self.hold_for), *made)
+        _loop(work.arrays, slots, np.ascontiguousarray(times), policies, float(self.hold_for), *made)
         return made
 
     def tell(self, work: Any, slots: Array, total: Array) -> Array:
         """Numbers filled since each key's row before. slots (k,): keys of rows in order; total (k,): of their samples."""
         told = np.zeros(len(slots), np.int64)
-        _tell(tuple(work), slots, total, told)
+        _tell(work.arrays, slots, total, told)
         return told
+
+
+class Work(NamedTuple):
+    """Arrays of a workspace by name, each with a leading slot axis."""
+
+    last: Array
+    since: Array
+    mean: Array
+    seen: Array
+    filled: Array
+    told: Array
+    counts: Array
 
 
 @compiled
@@ -133,7 +139,7 @@ def _loop(work, slots, times, policies, hold_for, X, verdict, total):
 
 @compiled
 def _tell(work, slots, total, told):
-    before = work[5]
+    before = Work(*work).told
     for n in range(len(slots)):
         told[n] = max(0, total[n] - before[slots[n]])
         before[slots[n]] = max(total[n], before[slots[n]])

@@ -53,7 +53,7 @@ class Idle(JobStage):
 
     def advance(self, work: Any, slots: Array, X: Array, learn: Array) -> None:
         """Adds the bit AWAKE to `learn` (n,) of every sample X (n, dim) that is not idle."""
-        _loop(tuple(work), slots, X, learn, self.after)
+        _loop(work.arrays, slots, X, learn, self.after)
 
 
 @compiled

@@ -121,7 +121,7 @@ class LateLabels(JobStage):
             plain(labels.owner, np.int64),
         )
         missed, skipped = np.zeros(m, np.bool_), np.zeros(len(REASONS), np.int64)
-        k = _advance(tuple(work), came, late, out, missed, skipped, (self.wait, self.delay, self.within))
+        k = _advance(work.arrays, came, late, out, missed, skipped, (self.wait, self.delay, self.within))
         source, origin, said, late_label = out[6][:, :k]
         counted = {reason: int(count) for reason, count in zip(REASONS, skipped, strict=True) if count}
         return Matched(Rows(*(array[:k] for array in out[:6])), source, origin, said, late_label > 0, missed, counted)

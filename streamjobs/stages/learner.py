@@ -1,6 +1,7 @@
 """A learner as a stage of a job: in which role it learns, and what its keys begin with."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,6 +41,10 @@ class LearnerStage(JobStage):
         return self.watches
 
     @property
+    def at_bound(self) -> Mapping[str, float]:
+        return getattr(self.learner, "at_bound", {})
+
+    @property
     def codec(self) -> Stage:
         return self.learner
 
@@ -66,10 +71,21 @@ class LearnerStage(JobStage):
         return None if self.watches else state
 
     def advance(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array) -> Outputs:
-        """Rows of many keys through the learner: X (n, dim), Y (n, targets), learn (n,) int8."""
+        """Rows of many keys through the learner: X (n, dim), Y (n, targets), learn (n,) int8.
+
+        Outputs are in record order. A learner that stores samples gets the rows key by key: `key_order`.
+        """
+        several = len(slots) > 1 and self.learner.kind != "drift" and _stores_samples(self.learner)
+        order = key_order(slots) if several else None
+        if order is not None:
+            slots, X, Y, learn = slots[order], X[order], Y[order], learn[order]
         out = self.learner.outputs(len(slots), X.shape[1], Y.shape[1])
         self.learner.advance(work, slots, X, Y, out, learn)
-        return out
+        if order is None:
+            return out
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        return Outputs(*(array[place] for array in out))
 
     # How a state enters and leaves a workspace is the learner's.
     def workspace(self, state: State, *, slots: int = 1, extra: int = 0) -> Any:
@@ -83,3 +99,26 @@ class LearnerStage(JobStage):
 
     def bytes_of(self, state: State) -> int:
         return self.learner.bytes_of(state)
+
+
+def _stores_samples(learner: Learner) -> bool:
+    """Whether the learner, or a learner inside it, stores samples of each key."""
+    parts = (getattr(learner, field.name) for field in fields(learner))  # type: ignore[arg-type]
+    return bool(learner.stored) or any(_stores_samples(part) for part in parts if isinstance(part, Learner))
+
+
+def key_order(slots: Array) -> Array | None:
+    """The order (n,) that puts the rows of each key together, older rows first; None where the order gains little.
+
+    Rows of different keys do not interact, so a loop gives the same bits in this order. A loop that stores samples
+    recomputes less: a gram matrix serves several rows, and the key's samples stay in the processor's cache.
+
+    >>> key_order(np.array([2, 1, 2, 1])).tolist()
+    [1, 3, 0, 2]
+    """
+    if np.count_nonzero(slots[1:] != slots[:-1]) * 2 < len(slots):  # already together, as the samples of frames are
+        return None
+    order = np.argsort(slots, kind="stable")
+    together = slots[order]
+    repeats = np.count_nonzero(together[1:] == together[:-1])
+    return order if repeats * 2 >= len(slots) and repeats else None

@@ -1,12 +1,17 @@
 """Names of a job's stages, which its stored states know them by: they must never change."""
 
-ORDER = "order"  # these two every job has
+ORDER = "order"  # every job has this one, LEARNER and CLASS_COUNTS
 LEARNER = "learner"
 SCALING = "scaling"  # in front of the learner, or of the map
 MAP = "map"  # that all keys of a job with a population share
 CLASS_COUNTS = "books"  # rows, and labels of each class
 IDLE = "idle"
+WINDOWS = "windows"
+WAITING = "waiting"
+SMOOTHING = "smoothing"
+FALLBACK = "fallback"
 FILL, CLIP, ALARMS = "fill", "clip", "alarms"  # states are read whether or not they have them
 SENSORS = "sensors"
 REFERENCE, REFERENCE_SCALING = "reference", "drift_scaling"  # with [drift] reference
 DRIFT_REFERENCE = "drift_reference"  # no stage: which reference of a population a detector's state stands on
+STORED = {"class_counts": CLASS_COUNTS, "reference_scaling": REFERENCE_SCALING}  # fields of `Steps` with another stored name

@@ -10,14 +10,17 @@ one, and it may go back. Such a sample is never late and never a duplicate. It g
 the offsets; samples of its key that still wait go before it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, plain, require, unknown
+from algorithms.common.demands import Demand, at_most, insist, met
+from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, require, unknown
 from algorithms.common.workspace import Slot
+from streamjobs.stages.samples import plain_columns
 from streamjobs.stages.stage import JobStage, Shape
 
 APPLIED, HELD, LATE, DUPLICATE = 0, 1, 2, 3  # verdicts on an arriving sample
@@ -83,14 +86,14 @@ class Order(JobStage):
     def room(self, field: str) -> int:
         return self.max_held + 1 if self.lateness > 0 else 0  # a sample enters before one leaves
 
+    def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterable[Demand]:
+        return at_most(work, slots, held_times=self.max_held)
+
     def derive(self, own: Slot) -> None:
-        held = own.rows("held_times")
-        if held > self.max_held:
-            raise ValueError(f"Order: {held} samples wait, of which {self.max_held} may.")
+        insist(self, own)
 
     def derive_slots(self, work: Any, slots: Array) -> Array:
-        good: Array = work["counts"][slots, 0] <= self.max_held
-        return good
+        return met(self, work, slots)
 
     def begin(self, shape: Shape, seed: int) -> OrderState:
         return OrderState(-np.inf, np.empty(0), np.empty((0, shape.dim)), np.empty((0, shape.label_width)))
@@ -132,18 +135,11 @@ class Order(JobStage):
             np.zeros(most, np.bool_),
         )
         verdict = np.empty(n, np.int8)
-        samples = (  # writable: a read-only array is another type and would compile again
-            plain(slots, np.int64),
-            plain(times, np.float64),
-            plain(X, np.float64),
-            plain(L, np.float64),
-            plain(owner, np.int64),
-            np.zeros(n, np.bool_) if untimed is None else plain(untimed, np.bool_),
-        )
+        samples = plain_columns(slots, times, X, L, owner, np.zeros(n, np.bool_) if untimed is None else untimed)
         first = np.zeros(work.slots if self.lateness > 0 else 0, np.int64)
         policy = (_POLICIES[self.policy], self.lateness, self.duplicates == "learn", self.max_held)
-        k = _advance(tuple(work), samples, out, verdict, first, policy)
-        slots, times, X, L, owner, learn, untimed = (array[:k] for array in out)
+        k = _advance(work.arrays, samples, out, verdict, first, policy)
+        slots, times, X, L, owner, learn, untimed = [array[:k] for array in out]
         return Ordered(slots, times, X, L, owner, learn, verdict, untimed)
 
 

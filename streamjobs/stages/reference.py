@@ -4,15 +4,16 @@ In the first half of it the extractor and its scale learn, in the second the det
 are, and after it nothing of this learns any more. A detector of columns learns from both halves.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand
 from algorithms.common.protocol import Array, require
-from streamjobs.stages.stage import JobStage, Shape, refuse
+from streamjobs.stages.stage import JobStage, Shape
 
 FIRST_HALF, SECOND_HALF, OVER = 0, 1, 2  # phases
 
@@ -63,13 +64,8 @@ class Reference(JobStage):
         self.load(work, 0, state)
         self.advance(work, np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.bool_))
 
-    def validate(self, name: str, state: ReferenceState, fresh: ReferenceState, names: Sequence[str] | None) -> None:
-        JobStage.validate(self, name, state, fresh, names)
-        if state.phase > OVER:
-            refuse(f"{name}.phase", f"0 to {OVER}", f"{state.phase}")
-
-    def trusted(self, work: Any, slots: Array, classes: Array | None) -> Array:
-        return np.asarray(work["phase"][slots] <= OVER)
+    def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
+        yield Demand("phase", f"0 to {OVER}", np.asarray(work["phase"][slots] <= OVER))
 
     def over(self, work: Any, slots: Array) -> Array:
         """(n,) bool: of the key of each slot, before its next row."""
@@ -78,7 +74,7 @@ class Reference(JobStage):
     def advance(self, work: Any, slots: Array, times: Array, counts: Array) -> Array:
         """The phase (n,) int8 of each row; counts (n,) bool: the row belongs to the reference, if that is not over."""
         phases = np.empty(len(slots), np.int8)
-        _loop(tuple(work), slots, times, counts, self.rows, float(self.seconds), self.least, phases)
+        _loop(work.arrays, slots, times, counts, self.rows, float(self.seconds), self.least, phases)
         return phases
 
 

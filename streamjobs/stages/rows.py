@@ -15,7 +15,7 @@ class Rows(NamedTuple):
     L: Array  # (n, label width) label codes, NaN unknown
     owner: Array  # (n,) int64
     learn: Array  # (n,) int8
-    awake: Array | None = None  # (n,) bool: not of an idle sensor; None where nobody asks
+    awake: Array | None = None  # (n,) bool: not of an idle sensor; None where no one asks
 
 
 class Watched(NamedTuple):
@@ -50,8 +50,8 @@ class Modelled(NamedTuple):
     """What the stages made of rows, for the encoder."""
 
     out: Outputs
-    drift: list[Watched]  # first what the job goes by, then the controls; none without a detector
-    share: Array | None  # (n,) of the adapted head in the scores, where a frozen one stands beside it
+    drift: list[Watched]  # first what the job uses, then the controls; none without a detector
+    share: Array | None  # (n,) of the adapted head in the scores, where a frozen one stands next to it
     choice: Choice | None  # of a classification
     seq: Array  # (n,)
     seen: Array  # (n,)

@@ -51,7 +51,7 @@ class Smoothing(JobStage):
     def advance(self, work: Any, slots: Array, scores: Array, learn: Array) -> Array:
         """Smoothed scores (n, targets); rows with bit 1 of `learn` are remembered, NaN stays NaN and is not."""
         smoothed = np.full(scores.shape, np.nan)
-        _loop(tuple(work), slots, scores, learn, smoothed, self.smooth)
+        _loop(work.arrays, slots, scores, learn, smoothed, self.smooth)
         return smoothed
 
 

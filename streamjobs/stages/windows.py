@@ -15,17 +15,19 @@ A row's label is the majority of its labelled samples (the lowest code at ties),
 `learn` is what all its samples allow (the common bits).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import LEARN, Array, plain, reject, require, unknown
+from algorithms.common.demands import Demand
+from algorithms.common.protocol import LEARN, Array, reject, require, unknown
 from streamjobs.stages import statistics as features_of
 from streamjobs.stages.event_time import END_OF_TIME
-from streamjobs.stages.stage import JobStage, Shape, refuse
+from streamjobs.stages.samples import joined, plain_columns
+from streamjobs.stages.stage import JobStage, Shape
 
 REASONS = ("sparse", "gap", "crowded", "late")
 FEWEST, MOST = 0.8, 1.5  # samples of a window that becomes a row, and that are kept, to the declared number
@@ -112,21 +114,13 @@ class Windows(JobStage):
         X, L = np.zeros((1, shape.dim)), unknown((1, shape.label_width))
         self.advance(work, slot, np.zeros(1), X, L, slot, np.full(1, LEARN, np.int8))
 
-    def validate(self, name: str, state: WindowsState, fresh: WindowsState, names: Sequence[str] | None) -> None:
-        """Also: the unfinished window ends behind the newest sample, and is the first that does."""
-        JobStage.validate(self, name, state, fresh, names)
-        if not 0 <= state.origin < END_OF_TIME or not 0 <= state.window <= END_OF_TIME / self.hop:
-            refuse(f"{name}.window", "a window after 1970", f"number {state.window} from {state.origin:g} s")
-        start = state.origin + state.window * self.hop
-        if np.isfinite(state.newest) and not start + self.length > state.newest:
-            ended = state.newest - start - self.length
-            refuse(f"{name}.window", "an unfinished window", f"one that ended {ended:g} s before")
-
-    def trusted(self, work: Any, slots: Array, classes: Array | None) -> Array:
+    def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
+        """The unfinished window ends after the newest sample, and is the first that does."""
         origin, window, newest = work["origin"][slots], work["window"][slots], work["newest"][slots]
-        start = origin + window * self.hop
-        good: Array = (origin >= 0) & (origin < END_OF_TIME) & (window >= 0) & (window <= END_OF_TIME / self.hop)
-        return good & (np.isneginf(newest) | (start + self.length > newest))
+        after_1970 = (origin >= 0) & (origin < END_OF_TIME) & (window >= 0) & (window <= END_OF_TIME / self.hop)
+        yield Demand("window", "a window after 1970", after_1970)
+        ends = origin + window * self.hop + self.length
+        yield Demand("window", "an unfinished window", np.isneginf(newest) | (ends > newest))
 
     def advance(
         self,
@@ -143,49 +137,49 @@ class Windows(JobStage):
 
         untimed: bool, whether a sample has its record's timestamp for a time; None: none has.
         """
-        samples = (  # writable: a read-only array is another type and would compile again
-            plain(slots, np.int64),
-            plain(times, np.float64),
-            plain(X, np.float64),
-            plain(L, np.float64),
-            plain(owner, np.int64),
-            plain(learn, np.int8),
-            np.zeros(len(times), np.bool_) if untimed is None else plain(untimed, np.bool_),
-        )
         n, dim, labels, room = len(times), X.shape[1], L.shape[1], self.room("X")
+        of_records = np.zeros(n, np.bool_) if untimed is None else untimed
+        samples = plain_columns(slots, times, X, L, owner, of_records, learn)
         # Rows the loop gives before it pauses: about as many as can come, in bounded memory.
         most = max(2, min(n // max(1, int(self.hop * self.rate)) + 64, MOST_BYTES // (8 * room * dim)))
-        out = (
-            np.empty(most, np.int64),
-            np.empty(most),
-            np.empty((most, room, dim)),
-            np.empty((most, labels)),
-            np.empty(most, np.int64),
-            np.empty(most, np.int8),
-            np.empty(most, np.int64),
-        )
+        out_X, out_count = np.empty((most, room, dim)), np.empty(most, np.int64)
+        out_rows = np.empty((most, labels)), np.empty(most, np.int64), np.empty(most, np.int8)
+        out = (np.empty(most, np.int64), np.empty(most), out_X, *out_rows, out_count)
         skipped = np.zeros(len(REASONS), np.int64)
         gap = 10.0 / self.rate if self.gap is None else self.gap
         grid = (self.length, self.hop, 1.0 / self.rate, gap)
         making = (FEWEST * self.nominal, self.label == "mean", skipped)
         parts, begin = [], 0
         while True:
-            begin, k = _advance(tuple(work), samples, begin, out, grid, making)
+            begin, k = _advance(work.arrays, samples, begin, out, grid, making)
             features = np.empty((k, self.width_for(dim)))
-            features_of.describe(self.statistics, out[2][:k], out[6][:k], self.rate, features)
-            parts.append((out[0][:k].copy(), out[1][:k].copy(), features, *(array[:k].copy() for array in out[3:6])))
+            features_of.describe(self.statistics, out_X[:k], out_count[:k], self.rate, features)
+            parts.append((out[0][:k].copy(), out[1][:k].copy(), features, *[array[:k].copy() for array in out_rows]))
             if begin == n:
                 break
-        slots, times, X, L, owner, learn = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        slots, times, X, L, owner, learn = joined(parts)
         counted = {reason: int(count) for reason, count in zip(REASONS, skipped, strict=True) if count}
         return Rows(slots, times, X, L, owner, learn, counted)
+
+
+class Work(NamedTuple):
+    """Arrays of a workspace by name, each with a leading slot axis."""
+
+    times: Array
+    X: Array
+    L: Array
+    learns: Array
+    origin: Array
+    window: Array
+    newest: Array
+    counts: Array
 
 
 # The loops below index whole arrays instead of taking views of rows: they compile in a third of the time.
 @compiled
 def _advance(work, samples, begin, out, grid, making):
     held_times, held_X, held_L, held_learns, origins, windows, newest, counts = work
-    slots, times, X, L, owner, learn, untimed = samples
+    slots, times, X, L, owner, untimed, learn = samples
     out_slots, out_times, out_X, out_L, out_owner, out_learn, out_count = out
     length, hop, period, gap = grid
     fewest, mean, skipped = making
@@ -259,7 +253,8 @@ def _advance(work, samples, begin, out, grid, making):
 @compiled
 def forget(work, key, count, start):
     """Drop the samples before `start`; gives how many are left."""
-    times, X, L, learns = work[:4]
+    at = Work(*work)
+    times, X, L, learns = at.times, at.X, at.L, at.learns
     gone = 0
     while gone < count and times[key, gone] < start:
         gone += 1

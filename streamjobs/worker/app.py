@@ -2,8 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import faust
@@ -11,7 +9,6 @@ import structlog
 from faust.types import TP
 
 from streamjobs.core.interface import Core
-from streamjobs.errors import SetupError
 from streamjobs.kafka import client, layout, patches, topics
 from streamjobs.kafka.patches import decompression
 from streamjobs.kafka.topic_id import MISSING, Origin, present_ids, require_same_changelog
@@ -23,12 +20,12 @@ from streamjobs.worker.changelog import NO_ORIGIN, Changelog
 from streamjobs.worker.consumer import Transport
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.metrics import Metrics
-from streamjobs.worker.outbox import BATCH_BYTES, Producer
+from streamjobs.worker.outbox import Producer
+from streamjobs.worker.state_folder import state_folder
 from streamjobs.worker.store import MemoryStore, RocksStore, Store
 
 log = structlog.get_logger("streamjobs")
 
-PRIVATE = 0o700  # states say much about whom they are of
 REQUEST_TIMEOUT = 30.0  # seconds, at least; joining a group waits for the others' rebalance
 REBALANCE_TIMEOUT = 20.0  # seconds, at least: revoked partitions take their last checkpoint within it
 
@@ -72,7 +69,8 @@ class WorkerApp(faust.App):  # type: ignore[misc]
                 bounds = {tp.partition: (first[tp], ends[tp]) for tp in tps}
                 changelog_id = self.delivery.origin.changelog_id
                 await recovery.restore(self.client, self.changelog, bounds, self.store, self.metrics, changelog_id)
-            self.delivery.mark_restored(fenced)
+            lives = {Origin.of(self.store.marks(number)).life for number in partitions}
+            self.delivery.mark_restored(fenced, max(lives, default=""))
         except Exception as error:  # noqa: BLE001 - raised, it would end a Faust service and leave the worker idle
             if not self.delivery.stopping:  # stopping closes what is being opened here
                 self.delivery.fail(error)
@@ -131,23 +129,6 @@ class AppKafka:
         return accepted
 
 
-def state_folder(settings: Settings) -> Path:
-    """The folder of the job's local stores, which this user alone may read. Raises SetupError where it cannot be created."""
-    folder = Path(settings.state.directory).absolute() / settings.job.name
-    try:
-        if not folder.parent.exists():
-            folder.parent.mkdir(PRIVATE, parents=True, exist_ok=True)
-        folder.mkdir(PRIVATE, exist_ok=True)
-        with suppress(PermissionError):  # of another owner, who has let this user write to it
-            folder.chmod(PRIVATE)  # earlier releases left it to the umask
-    except OSError as error:
-        raise SetupError(
-            f"[state] directory: {folder} cannot be created ({error.strerror}); set it to a folder that can be written, on "
-            "a disk with free space."
-        ) from None
-    return folder
-
-
 def build(
     settings: Settings,
     core: Core,
@@ -187,7 +168,7 @@ def build(
         broker_rebalance_timeout=max(REBALANCE_TIMEOUT, 2 * broker.session_timeout),
         consumer_auto_offset_reset="earliest",
         consumer_group_instance_id=broker.instance_id,
-        producer_max_batch_size=BATCH_BYTES,
+        producer_max_batch_size=topics.BATCH_BYTES,
         producer_linger=0.0,
     )
     app.boot_strategy.enable_sensors = False  # our own metrics instead

@@ -12,13 +12,13 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError
+from aiokafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, ProducerClosed
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from streamjobs.kafka.topic_id import Origin
-from streamjobs.kafka.topics import writer_of
+from streamjobs.kafka.topics import BATCH_BYTES, writer_of
 from streamjobs.worker.failures import FENCED, DeliveryError, FencedError, reason
-from streamjobs.worker.outbox import BATCH_BYTES, BATCH_TTL, Fields, extend_batch_ttl, send_records
+from streamjobs.worker.outbox import BATCH_TTL, Fields, extend_batch_ttl, send_records
 
 CLOSE_WITHIN = 5.0  # seconds; a producer that lost its broker would wait for ever
 # Seconds until the broker aborts an open transaction. Longer than a batch waits for its leader, so a worker survives the
@@ -35,7 +35,6 @@ class Changelog:
 
     def __init__(self, client: Mapping[str, Any], name: str, topic: str, partition: int, origin: Origin = NO_ORIGIN) -> None:
         self.name, self.topic, self.partition, self.origin = name, topic, partition, origin
-        self._headers = origin.headers
         self._joined: float | None = None  # time.monotonic() when something joined the open transaction first
         self._producer = extend_batch_ttl(
             AIOKafkaProducer(
@@ -80,7 +79,8 @@ class Changelog:
         """
         self._joined = self._joined or time.monotonic()
         with self._translated_errors(snapshots):
-            records: list[Fields] = [("state", key, data, None, self._headers) for key, data in snapshots]
+            headers = self.origin.headers
+            records: list[Fields] = [("state", key, data, None, headers) for key, data in snapshots]
             sent = await send_records(self._producer, self.topic, self.partition, records)
             last = -1
             for batch in sent:
@@ -117,7 +117,7 @@ class Changelog:
             ) from error
         except KafkaTimeoutError as error:
             raise DeliveryError(
-                f"topic {self.topic}[{self.partition}]: the broker did not take snapshots within {BATCH_TTL:.0f} s "
+                f"topic {self.topic}[{self.partition}]: the broker did not accept snapshots within {BATCH_TTL:.0f} s "
                 f"({reason(error)}): it has no leader for the topic, it is too slow, or this worker is. Their input is not "
                 "acknowledged and is read again at the next start."
             ) from error
@@ -132,8 +132,8 @@ class Changelog:
         if open_for > TRANSACTION_TIMEOUT:
             return (
                 f"topic {self.topic}[{self.partition}]: the broker ended this worker's transaction ({why}), which had been "
-                f"open for {open_for:.0f} s, longer than the {TRANSACTION_TIMEOUT:.0f} s a checkpoint may take. Nothing of "
-                "it counts, and its input is read again. The worker was frozen, or too slow: give it more memory "
+                f"open for {open_for:.0f} s, longer than the {TRANSACTION_TIMEOUT:.0f} s a checkpoint may take. The "
+                "transaction is void, and its input is read again. The worker was frozen, or too slow: give it more memory "
                 "([state] cache) or processor, or start more workers."
             )
         return (
@@ -150,6 +150,9 @@ async def close_transactional(producer: Any) -> None:
     """Abort the producer's open transaction and stop it, as far as the broker answers. Never raises."""
     with suppress(Exception):
         if producer._txn_manager.is_in_transaction():
+            # Nothing more of it may be sent. Aborting would wait, for ever where a topic was deleted.
+            producer._message_accumulator.fail_all(ProducerClosed())
+            producer._txn_manager._pending_txn_partitions.clear()
             await asyncio.wait_for(producer.abort_transaction(), CLOSE_WITHIN)
     with suppress(Exception):
         await asyncio.wait_for(producer.stop(), CLOSE_WITHIN)

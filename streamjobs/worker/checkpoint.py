@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
+from streamjobs.kafka.topic_id import Origin
 from streamjobs.worker.partition import Cut, Partition
 from streamjobs.worker.store import NO_MARKS, Store
 
@@ -26,6 +27,8 @@ class OutputsLike(Protocol):
 
 
 class ChangelogLike(Protocol):
+    origin: Origin
+
     def producer(self) -> Any: ...
     async def open(self) -> None: ...
     async def write(self, snapshots: Sequence[tuple[bytes, bytes | None]]) -> int: ...
@@ -83,7 +86,7 @@ class Checkpoints:
         """
         async with self._one_at_a_time:
             async with self.partition.lock:
-                cut = self.partition.cut()
+                cut = await self.partition.cut()
                 if cut is not None and self._commit_offset is None:
                     self.outbox.hold()  # outputs made from here on belong to the next transaction
             if cut is None:

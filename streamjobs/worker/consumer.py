@@ -11,6 +11,7 @@ What Faust 0.15.3 and aiokafka 0.14.0 do that loses or repeats records here, and
 """
 
 import asyncio
+import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from faust.types import TP
 from streamjobs.core.state import snapshot
 from streamjobs.errors import SetupError, SnapshotError
 from streamjobs.kafka.layout import Commit, growth, require_laid_out, require_same_count
+from streamjobs.kafka.patches.connections import UnknownTopic
 from streamjobs.kafka.topic_id import Origin, changelog_of, decided_time_unit, require_same_input
 from streamjobs.worker.backpressure import MAX_RECORDS
 from streamjobs.worker.delivery import Delivery
@@ -297,13 +299,15 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     async def _log_skipped(self, tp: TP, records: list[Any]) -> None:
         """Log records that retention deleted before they were fetched: aiokafka continues with what is left, silently."""
         expected, begin = self._expected.get(tp), records[0].offset if records else 0
-        if expected is not None and begin > expected:  # markers and compacted records leave gaps too: those are no loss
+        if expected is not None and begin > expected:  # markers and compacted records leave gaps too: those are not a loss
             partition = TopicPartition(*tp)
             consumer = self._thread._ensure_consumer()
             first = (await self._thread.call_thread(consumer.beginning_offsets, [partition]))[partition]
             if first > expected:
                 _log_deleted(tp, min(first, begin) - expected)
         if records:
+            if expected is not None and begin < expected:  # aiokafka went back: the topic may have been recreated
+                UnknownTopic.at = time.monotonic()
             self._expected[tp] = max(records[-1].offset + 1, self.position_of(tp.partition) or 0)
 
     def _as_events(self, tp: TP, records: list[Any], epoch: int) -> list[Any]:
@@ -313,7 +317,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         return [BatchEvent(last.topic, last.partition, last.offset, last.timestamp, 0, (), None, batch)]
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
-        """A batch is one event: the offsets in between are no gaps, and Faust's list of them would only grow."""
+        """A batch is one event: the offsets in between are not gaps, and Faust's list of them would only grow."""
         if tp.topic != self.app.source:
             await super()._add_gap(tp, offset_from, offset_to)
 

@@ -5,8 +5,9 @@ While the barrier is up, nothing is fetched: from losing partitions until the co
 """
 
 import asyncio
+import gc
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -15,8 +16,9 @@ import structlog
 from streamjobs.core.interface import Core
 from streamjobs.core.messages import Report
 from streamjobs.kafka.topic_id import Origin
+from streamjobs.process import return_free_memory
 from streamjobs.settings.sections import StateSection
-from streamjobs.worker.backpressure import Backpressure
+from streamjobs.worker.backpressure import Backpressure, Turns
 from streamjobs.worker.changelog import NO_ORIGIN
 from streamjobs.worker.checkpoint import ChangelogLike, Checkpoints, CommitOffset
 from streamjobs.worker.failures import DeliveryError, FencedError
@@ -26,10 +28,10 @@ from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import Outbox
 from streamjobs.worker.partition import Bounds, FetchedRecords, Partition, Ready
 from streamjobs.worker.store import Store
-from streamjobs.worker.turns import Turns
 
 log = structlog.get_logger("streamjobs")
 
+FAILED_WITHIN = 2.0  # seconds that work in progress may still take after a failure
 OPEN_AT_ONCE = 16  # changelog producers that connect at the same time
 
 
@@ -127,10 +129,18 @@ class Delivery:
         await asyncio.gather(*[open_one(changelog) for changelog in opening.values()])
         return opening
 
-    def mark_restored(self, fenced: dict[int, ChangelogLike]) -> None:
-        """Allow `assign` of these partitions, unless they were revoked or fenced again meanwhile."""
+    def mark_restored(self, fenced: dict[int, ChangelogLike], life: str = "") -> None:
+        """Allow `assign` of these partitions, unless they were revoked or fenced again meanwhile.
+
+        life: of the input, as the stores tell it: for a group whose commits have expired.
+        """
         if fenced is self._changelogs:
             self.prepared = frozenset(fenced)
+            if life and not self.origin.life:
+                self.origin = self.origin._replace(life=life)
+                self.core = self.core._replace(job=self.core.job.in_life(life))
+                for changelog in fenced.values():
+                    changelog.origin = self.origin
 
     def assign(self, positions: Mapping[int, int]) -> bool:
         """Start partitions at these input offsets; their changelogs are open and their stores restored.
@@ -200,8 +210,9 @@ class Delivery:
         return on_advance
 
     def _expiry(self, number: int) -> Expiry | None:
-        ttl = self.state.ttl
-        return None if ttl is None else Expiry(ttl, partial(self.store.scan, number), self.core.job.last_event)
+        if self.state.ttl is None:
+            return None
+        return Expiry(self.state.ttl, partial(self.store.scan, number), partial(self.core.last_event, self.core.job))
 
     def _count_expired(self, number: int, keys: int) -> None:
         self.metrics.count_expired(keys)
@@ -250,18 +261,22 @@ class Delivery:
         first one still writes to.
         """
         async with self._revoking:
-            await self._revoke(why)
+            released = await self._revoke(why)
+        if not released:
+            return
+        gc.collect()  # the tasks of a partition and what they ended with refer to each other, and to its live states
+        return_free_memory()
 
-    async def _revoke(self, why: str) -> None:
+    async def _revoke(self, why: str) -> int:
+        """Gives the number of partitions."""
         started = time.perf_counter()
         held, self.held = list(self.held.values()), {}
         for one in held:
             one.partition.close()
-        for one in held:
-            await asyncio.gather(*one.tasks, return_exceptions=True)
+        await self._ended([task for one in held for task in one.tasks])
         if self.failed is None:
             ours = [one for one in held if one.partition.number not in self.taken_over]
-            results = await asyncio.gather(*[one.checkpoints.take() for one in ours], return_exceptions=True)
+            results = await self._ended([asyncio.ensure_future(one.checkpoints.take()) for one in ours])
             for one, result in zip(ours, results, strict=True):
                 if isinstance(result, FencedError):
                     _log_taken_over(one.partition.number, result)
@@ -273,6 +288,20 @@ class Delivery:
         if held:
             took = round(1e3 * (time.perf_counter() - started))
             log.info("partitions checkpointed and released", why=why, partitions=len(held), milliseconds=took)
+        return len(held)
+
+    async def _ended(self, work: "Sequence[asyncio.Future[Any]]") -> list[Any]:
+        """The result or error of each. After a failure, what goes on is cancelled: it may wait for a topic that is gone."""
+        failing = asyncio.ensure_future(self.failing.wait())
+        try:
+            while not failing.done() and (unfinished := [one for one in work if not one.done()]):
+                await asyncio.wait({failing, *unfinished}, return_when=asyncio.FIRST_COMPLETED)
+            if unfinished := [one for one in work if not one.done()]:
+                await asyncio.wait(unfinished, timeout=FAILED_WITHIN)
+        finally:
+            for one in (failing, *work):
+                one.cancel()
+        return await asyncio.gather(*work, return_exceptions=True)
 
     async def _close_changelogs(self) -> None:
         changelogs, self._changelogs, self.prepared = list(self._changelogs.values()), {}, frozenset()

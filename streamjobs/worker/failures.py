@@ -1,4 +1,4 @@
-"""Errors that end a worker or one of its partitions, and the line that says so. A restart repeats at most one checkpoint."""
+"""Errors that end a worker or one of its partitions, and their line. A restart repeats at most one checkpoint."""
 
 import traceback
 from pathlib import Path

@@ -8,17 +8,18 @@ import copy
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import structlog
 
-from streamjobs.core.messages import Report
+from streamjobs.core.messages import Report, SetAside
 from streamjobs.core.unlearned import Taken
 
 log = structlog.get_logger("streamjobs")
 
 SELDOM = 60.0  # seconds between two lines of a kind
+MOST_LINES = 10  # about keys of a partition that are set aside, in SELDOM seconds
 MANY_MISSES = 0.1  # states read to records
 FEWEST_RECORDS = 1_000  # of which states read are called many
 
@@ -77,7 +78,7 @@ class Unlearned:
                 columns=minute.absent,
                 samples=minute.samples,
                 seconds=seconds,
-                meaning="it is filled in, as [source] missing says; check its sensor, and whether the field has a new name",
+                meaning="[source] missing fills it in; check its sensor, and whether the field has a new name",
             )
         if minute.mostly_dead:
             log.warning(
@@ -91,7 +92,7 @@ class Unlearned:
 
 
 class CacheMisses:
-    """Counts what calls of `advance` report, over a minute. A key's first record after a start is no miss."""
+    """Counts what calls of `advance` report, over a minute. A key's first record after a start is not a miss."""
 
     def __init__(self, cache: int) -> None:
         self._cache = cache
@@ -132,10 +133,11 @@ def totals(taken: Taken) -> dict[str, Any]:
 
 
 class Notices:
-    """Lines about a partition's records that people should look into: of each kind at most one a minute, with the count."""
+    """Lines about a partition's records that people should look into, few a minute: of most kinds one, with the count."""
 
     def __init__(self, partition: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.partition, self.clock = partition, clock
+        self._lines, self._lines_since = 0, float("-inf")  # about keys set aside
         self._told: dict[str, tuple[int, float]] = {}  # kind -> records since its last line, and when that was
 
     def take(self, report: Report) -> None:
@@ -145,6 +147,26 @@ class Notices:
 
         if report.targets_clipped and (records := self._due("clipped", report.targets_clipped)):
             log.warning("targets clipped", partition=self.partition, records=records)
+
+        if report.set_aside:
+            self._log_set_aside(report.set_aside)
+
+    def _log_set_aside(self, keys: Sequence[SetAside]) -> None:
+        """A line for each key, MOST_LINES a minute."""
+        now = self.clock()
+        if now - self._lines_since >= SELDOM:
+            self._lines_since, self._lines = now, 0
+        for one in keys[: MOST_LINES - self._lines]:
+            self._lines += 1
+            log.error(
+                "key set aside",
+                partition=self.partition,
+                key_hash=one.key_hash,
+                state=f"cannot be {one.what}",
+                reason=one.why,
+                records="become dead letters with reason 'state', which name the key",
+                command="streamjobs state verify JOB; then state reset JOB KEY, or state restore JOB KEY",
+            )
 
     def _due(self, kind: str, records: int) -> int:
         """How many records the line tells of that is due now; 0: none is."""

@@ -9,18 +9,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from aiokafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
+from aiokafka.errors import KafkaTimeoutError, ProducerClosed, UnknownTopicOrPartitionError
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from faust.transport.drivers import aiokafka as driver
 
 from streamjobs.core.messages import Output
 from streamjobs.kafka import timeouts
+from streamjobs.kafka.topics import BATCH_BYTES
 from streamjobs.worker.backpressure import Backpressure
 from streamjobs.worker.failures import FENCED, DeliveryError, FencedError, reason
 
 BATCH_TTL = 120.0  # seconds a batch waits for its partition to have a leader, before it counts as refused
 ZSTD = 4  # Kafka's number of the codec
-BATCH_BYTES = 1_000_000  # below the usual max.message.bytes of a topic, 1,048,588
 
 # Sink (ignored), key, value, timestamp in milliseconds, headers: an `Output` is one.
 Fields = tuple[str, bytes | None, bytes | None, int | None, list[tuple[str, bytes]]]
@@ -45,6 +45,12 @@ class Producer(driver.Producer):  # type: ignore[misc]
 
     def _new_producer(self, transactional_id: str | None = None) -> Any:
         return extend_batch_ttl(super()._new_producer(transactional_id))
+
+    async def flush(self) -> None:
+        """When the worker stops on a failure, drop what no broker has taken: its input is read again."""
+        if self._producer is not None and self.app.delivery.failed is not None:
+            self._producer._message_accumulator.fail_all(ProducerClosed())
+        await super().flush()
 
 
 def extend_batch_ttl(producer: Any) -> Any:
@@ -178,6 +184,5 @@ class Outbox:
     def _taken_over(self, topic: str, error: Exception) -> FencedError:
         return FencedError(
             f"topic {topic}[{self.partition}]: another worker has taken this partition over ({type(error).__name__}), or "
-            "this worker was frozen for too long. What was not committed does not count; the new owner reads that input "
-            "again."
+            "this worker was frozen for too long. Uncommitted outputs do not count; the new owner reads their input again."
         )

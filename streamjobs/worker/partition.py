@@ -7,12 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from streamjobs.core.interface import Core
+from streamjobs.core.live.live_stats import LiveStats
 from streamjobs.core.messages import Output, Record, Report
-from streamjobs.core.state.live_stats import LiveStats
 from streamjobs.core.state.snapshot import Offsets
-from streamjobs.worker.backpressure import Backpressure
+from streamjobs.worker.backpressure import Backpressure, Turns
 from streamjobs.worker.idle_keys import Expiry, RecentBatches
-from streamjobs.worker.turns import Turns
 
 MAX_AT_ONCE = 5_000  # records taken from the queue together
 SLICE = 500  # most records of one call of `advance`: larger calls cost more per record
@@ -221,8 +220,10 @@ class Partition:
             self.next - self._cut_at >= OVERDUE * self.bounds.records or self.live.dirty_bytes >= OVERDUE * self.bounds.bytes
         )
 
-    def cut(self) -> Cut | None:
+    async def cut(self) -> Cut | None:
         """Everything applied since the last cut; None when there is nothing. Call it while holding `lock`.
+
+        Sends the dead letters of keys with states that cannot be written: they belong to it.
 
         Raises RuntimeError when records were applied and their outputs were not sent.
         """
@@ -238,6 +239,12 @@ class Partition:
         idle = self._forget_idle_keys()
         snapshots: Snapshots = [*self.live.snapshots(), *((key, None) for key in idle)]
         self.unstored = dict(snapshots)
+        letters, report = self.live.owed()
+        if report.set_aside:
+            self._on_advance(report, 0.0)
+            self._sending = True
+            await self.outbox.send(letters)
+            self._sending = False
         return Cut(self.next, list(self.outbox.unacknowledged), snapshots)
 
     def _forget_idle_keys(self) -> list[bytes]:

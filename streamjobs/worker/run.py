@@ -29,10 +29,12 @@ from streamjobs.settings.sections import Settings
 from streamjobs.settings.time_units import AUTO
 from streamjobs.worker import logs
 from streamjobs.worker.failures import TimeoutAtStop, exit_code, failure_line, with_place
-from streamjobs.worker.health import Health, Server
+from streamjobs.worker.health import Health
+from streamjobs.worker.health.server import Server
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.page import Page
 from streamjobs.worker.page.ask import States
+from streamjobs.worker.state_folder import lock_folder
 from streamjobs.worker.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -93,9 +95,6 @@ def _tell_of_threads(health: Health) -> Callable[[threading.ExceptHookArgs], Non
 
 
 def _run(settings: Settings, core: Core, page: Page | None, *, once: bool, drain: bool) -> None:
-    from streamjobs.kafka.preflight import probe
-    from streamjobs.kafka.topics import UNSENT
-
     drift = settings.drift
     metrics = Metrics(
         settings.source.topic,
@@ -117,37 +116,49 @@ def _run(settings: Settings, core: Core, page: Page | None, *, once: bool, drain
     port = server.start()
     log.info("serving /metrics and /health", host=settings.metrics.host, port=port, page=page is not None)
     try:
-        source = probe(settings, core.job, drain=drain)
-        if settings.source.key_in_value:
-            core = core._replace(job=core.job.on_partitions(source.origin.partitions))
-        if settings.source.time_unit == AUTO:
-            core, source = _with_time_unit(settings, core, source, once=once)
-        if source.unsent is not None:
-            log.warning("features are not sent", reason=f"[sinks]: {UNSENT.format(source.unsent)}")
-        started = time.perf_counter()
-        load_lapack()
-        return_large_arrays()
-        log.info("compiling learner loops", hint="takes a while on the first run, cached afterwards")
-        core.job.compile()
-        log.info("learner loops compiled", seconds=round(time.perf_counter() - started, 1))
-        gc.collect()
-        gc.freeze()  # modules and compiled loops are not collected any more
-        gc.set_threshold(*GC_THRESHOLDS)
-        gc.enable()
-        worker = _Worker(settings, core, metrics, health, page)
-        try:
-            asyncio.run(worker.run(source, source.ends if once else None))
-            if once and not drain and not worker.stop_requested.is_set() and (sentence := metrics.taken.nothing_learned()):
-                raise NothingLearned(sentence)
-        finally:
-            left = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
-            if worker.last_resort is not None and not left:
-                worker.last_resort.cancel()  # no thread is left that could hang
+        with lock_folder(settings):
+            _work(settings, core, metrics, health, page, once=once, drain=drain)
     except BaseException as error:
         health.state, health.reason = "failed", failure_line(error)
         raise
     finally:
         server.stop()
+
+
+def _work(
+    settings: Settings, core: Core, metrics: Metrics, health: Health, page: Page | None, *, once: bool, drain: bool
+) -> None:
+    from streamjobs.kafka.preflight import probe
+    from streamjobs.kafka.topics import UNSENT
+
+    source = probe(settings, core.job, drain=drain)
+    if source.origin.life:
+        core = core._replace(job=core.job.in_life(source.origin.life))
+    if settings.source.key_in_value:
+        core = core._replace(job=core.job.on_partitions(source.origin.partitions))
+    if settings.source.time_unit == AUTO:
+        core, source = _with_time_unit(settings, core, source, once=once)
+    if source.unsent is not None:
+        log.warning("features are not sent", reason=f"[sinks]: {UNSENT.format(source.unsent)}")
+    started = time.perf_counter()
+    load_lapack()
+    return_large_arrays()
+    log.info("compiling learner loops", hint="takes a while on the first run, cached afterwards")
+    core.job.compile()
+    log.info("learner loops compiled", seconds=round(time.perf_counter() - started, 1))
+    gc.collect()
+    gc.freeze()  # modules and compiled loops are not collected any more
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()
+    worker = _Worker(settings, core, metrics, health, page)
+    try:
+        asyncio.run(worker.run(source, source.ends if once else None))
+        if once and not drain and not worker.stop_requested.is_set() and (sentence := metrics.taken.nothing_learned()):
+            raise NothingLearned(sentence)
+    finally:
+        left = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
+        if worker.last_resort is not None and not left:
+            worker.last_resort.cancel()  # no thread is left that could hang
 
 
 def _with_time_unit(settings: Settings, core: Core, source: "InputTopic", *, once: bool) -> "tuple[Core, InputTopic]":
@@ -195,7 +206,8 @@ class _Worker:
             self.settings, app.delivery, self.metrics, origin=app.delivery.origin, partitions=source.partitions
         )
         starting = asyncio.ensure_future(app.start())
-        monitoring = self._monitor(app, watchdog, ends)
+        monitoring = asyncio.ensure_future(self._monitor(app, watchdog, ends))
+        monitoring.add_done_callback(lambda task: _pass_on(task, app.delivery))  # also while the worker stops
         reasons = (monitoring, self.stop_requested.wait(), app._crashed.wait(), app.delivery.failing.wait())
         ending = [starting, *map(asyncio.ensure_future, reasons)]
         try:
@@ -280,3 +292,8 @@ class _Worker:
         if self.stop_requested.is_set():
             os._exit(130)  # the second signal ends it at once
         self.stop_requested.set()
+
+
+def _pass_on(monitoring: "asyncio.Task[None]", delivery: Any) -> None:
+    if not monitoring.cancelled() and (error := monitoring.exception()) is not None:
+        delivery.fail(error)

@@ -24,7 +24,8 @@ log = structlog.get_logger("streamjobs")
 Items = Iterable[tuple[bytes, bytes | None]]  # key, snapshot; None deletes
 
 KEY_PREFIX = b"k"  # before every record key, so that none can be a mark or Faust's key of the offset
-MARKS = ("source", "topic", "changelog")  # keys: the input's id (so named since 0.1.0), its name, and the changelog's id
+# Keys: the input's id (so named since 0.1.0), its name, the changelog's id, and the input's life.
+MARKS = ("source", "topic", "changelog", "life")
 NO_MARKS: Mapping[str, str | None] = {}
 EVERY_KEY = b"\0", b"\xff"  # all keys of a store begin with a letter or "_"
 BLOCK_CACHE = 64 << 20  # bytes, shared by all partitions; Faust's default is 2 GiB for each

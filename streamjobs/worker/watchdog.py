@@ -1,12 +1,13 @@
 """Ends a worker that would otherwise look alive and do nothing, so that whoever runs it can start it again.
 
 Joining a group, fencing and recovery each finish by themselves or raise an error. If a library swallows that error, the
-worker never reads a record again. The watchdog also ends a worker whose credentials are refused for good, and one whose
-input or changelog topic was deleted and recreated: a consumer does not notice, or goes on in the middle, and a producer
-writes to the new topic, which lacks all older states. The same for an input that has new partitions.
+worker never reads a record again. The watchdog also ends a worker whose credentials are refused permanently, one that lost a
+topic, and one whose input or changelog topic was deleted and recreated: a consumer does not notice, or goes on in the
+middle, and a producer writes to the new topic, which lacks all older states. The same for an input that has new partitions.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -17,8 +18,16 @@ from streamjobs.errors import SetupError
 from streamjobs.kafka import topics
 from streamjobs.kafka.handshake import refusal
 from streamjobs.kafka.layout import require_same_count
-from streamjobs.kafka.patches.connections import LastAnswer, Refusals
-from streamjobs.kafka.topic_id import MISSING, Origin, present_ids, require_same_changelog, require_same_input
+from streamjobs.kafka.patches.connections import LastAnswer, Refusals, UnknownTopic
+from streamjobs.kafka.topic_id import (
+    MISSING,
+    Origin,
+    deleted_input,
+    deleted_output,
+    present_ids,
+    require_same_changelog,
+    require_same_input,
+)
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import NO_ORIGIN
 from streamjobs.worker.failures import DeliveryError
@@ -26,7 +35,9 @@ from streamjobs.worker.health import STALLED
 
 log = structlog.get_logger("streamjobs")
 
-IDS_EVERY = 20.0  # seconds between two requests for the ids of input and changelog, and the input's partitions
+IDS_EVERY = 20.0  # seconds between two requests for the ids of the job's topics, and the input's partitions
+IDS_AGAIN = 1.0  # the same, after an answer or a client's metadata lacked a topic
+GONE_FOR = 2.0  # seconds; one answer without a topic may be that of a node that is behind
 REFUSED_FOR = 60.0  # seconds; a password is changed at the broker and in the worker's file one after the other
 TAKEN_OVER_FOR = 60.0  # seconds; a dead connection to the group's coordinator is noticed in a quarter of it
 STUCK_FOR = 120.0  # seconds behind the barrier without progress; a rebalance takes at most a third of it
@@ -51,7 +62,8 @@ class Watchdog:
         self._progress: tuple[Any, ...] = ()
         self._progress_at = self._ids_asked_at = time.monotonic()
         self._broker, self._job, self._origin = settings.broker, settings.job.name, origin
-        self._changelog, self._changelog_missing = topics.changelog(settings), False
+        self._changelog = topics.changelog(settings)
+        self._missing: dict[str, float] = {}  # topics that the newest answer lacks, since time.monotonic()
         self._source, self._partitions = settings.source.topic, partitions  # 0: not watched
         self._asking: asyncio.Future[tuple[dict[str, str], int | None]] | None = None
         self._silent = False
@@ -61,8 +73,8 @@ class Watchdog:
 
         DeliveryError: the broker answers, and still nothing has moved for `patience` seconds; or for TAKEN_OVER_FOR seconds
         the group has not revoked a partition that another worker writes.
-        SetupError: for REFUSED_FOR seconds every connection was refused for TLS or credentials, or the input or
-        the changelog is another topic than it was, or the input has more partitions.
+        SetupError: for REFUSED_FOR seconds every connection was refused for TLS or credentials, or a topic of the job was
+        deleted, or the input or the changelog is another topic than it was, or the input has more partitions.
         """
         self._check_credentials()
         now, delivery = time.monotonic(), self._delivery
@@ -112,10 +124,11 @@ class Watchdog:
         if self._asking is not None and self._asking.done():
             answer, self._asking = self._asking.result(), None
             ids, partitions = answer
-            self._require_same_topics(ids)
+            self._require_same_topics(ids, now - GONE_FOR)
             require_same_count(self._source, self._partitions, partitions)
         known = self._origin.input_id or self._origin.changelog_id or self._partitions
-        if known and self._asking is None and now - self._ids_asked_at > IDS_EVERY:
+        every = IDS_AGAIN if self._missing or UnknownTopic.at > self._ids_asked_at else IDS_EVERY
+        if known and self._asking is None and now - self._ids_asked_at > min(every, IDS_EVERY):
             self._ids_asked_at = now
             self._asking = asyncio.ensure_future(self._ask())
 
@@ -124,23 +137,30 @@ class Watchdog:
         return await self._ask_ids(), await count if count is not None else None
 
     async def _ask_ids(self) -> dict[str, str]:
-        return await asyncio.to_thread(present_ids, self._broker, [self._origin.topic, self._changelog])
+        names = [self._origin.topic, self._changelog, *self._delivery.topics.values()]
+        return await asyncio.to_thread(present_ids, self._broker, names)
 
-    def _require_same_topics(self, ids: Mapping[str, str]) -> None:
-        """Raises SetupError if they differ. One answer without the changelog may be a node's that is behind."""
-        input_id, changelog_id = ids[self._origin.topic], ids[self._changelog]
-        if input_id != MISSING:
-            require_same_input(self._job, Origin(self._origin.topic, input_id), self._origin)
-        missing, self._changelog_missing = self._changelog_missing, changelog_id == MISSING
-        if missing or not self._changelog_missing:
-            require_same_changelog(self._changelog, self._origin.changelog_id, changelog_id)
+    def _require_same_topics(self, ids: Mapping[str, str], gone_since: float) -> None:
+        """Raises SetupError if they differ, or if one has been missing since `gone_since` (time.monotonic()) or earlier."""
+        now, source, changelog = time.monotonic(), self._origin.topic, self._changelog
+        self._missing = {name: self._missing.get(name, now) for name, one in ids.items() if one == MISSING}
+        gone = {name for name, since in self._missing.items() if since < gone_since}
+        if source in gone:
+            raise SetupError(deleted_input(source))
+        if source not in self._missing:
+            require_same_input(self._job, Origin(source, ids[source]), self._origin)
+        if changelog in gone or changelog not in self._missing:
+            require_same_changelog(changelog, self._origin.changelog_id, ids[changelog])
+        for role, name in self._delivery.topics.items():
+            if name in gone:
+                raise SetupError(deleted_output(name, role))
 
     async def cause_of(self, failure: BaseException) -> BaseException:
-        """What a worker's failure comes from: a recreated topic, where there is one, or the failure itself."""
+        """What a worker's failure comes from: a deleted or recreated topic, where there is one, or the failure itself."""
         if not isinstance(failure, DeliveryError):
             return failure
         try:
-            self._require_same_topics(await self._ask_ids())
+            self._require_same_topics(await self._ask_ids(), math.inf)
         except SetupError as error:
             return error
         return failure

@@ -25,7 +25,6 @@ from streamjobs.core.messages import Stored
 from streamjobs.settings.load import settings_from
 from streamjobs.settings.source import SourceSection
 from streamjobs.stages.names import SENSORS
-from streamjobs.stages.sensors import Sensors
 from tests.bench.wrapped import written
 from tests.core import phones
 
@@ -134,7 +133,7 @@ def measure_sensors() -> Iterator[tuple[str, float, float]]:
         values = [record.value for record in records]
         library = microseconds(lambda all_values: list(map(msgspec.json.decode, all_values)), values, count)
         yield f"json, sensors, {name}", microseconds(job.decode, records, count), library
-    stage = job.stage(SENSORS, Sensors)
+    stage = job.steps.sensors
     rows = (
         np.array([int(records[at].key[-1:]) for at in decoded.owner]),
         decoded.times,
@@ -144,9 +143,9 @@ def measure_sensors() -> Iterator[tuple[str, float, float]]:
     )
 
     def bring_together(samples: Any) -> None:
-        work = stage.workspace(job.fresh(0)[SENSORS], slots=3)
+        work = stage.workspace(job.template[SENSORS], slots=3)
         for slot in range(3):
-            stage.load(work, slot, job.fresh(0)[SENSORS])
+            stage.load(work, slot, job.template[SENSORS])
         assert len(stage.advance(work, *samples).times) > 3 * 3000
 
     yield "sensors, samples to rows of 100 Hz", microseconds(bring_together, rows, count), float("nan")

@@ -21,8 +21,8 @@ from typing import Any
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.live import Live
 from streamjobs.errors import SetupError
 from streamjobs.kafka.devbroker.broker import Broker
 from streamjobs.settings.load import settings_from
@@ -256,7 +256,7 @@ def _backlog(job: KafkaJob, worker: Worker, keys: int, records: int) -> str:
 def _join(job: KafkaJob, first: Worker) -> float:
     """Seconds from the start of a second worker until it has its partitions."""
     began = time.perf_counter()
-    second = Worker(job)
+    second = Worker(job, "b")
     try:
         second.ready()
         until(lambda: job.members() == [PARTITIONS // 2] * 2, "two members with half the partitions each", 120)

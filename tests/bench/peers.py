@@ -15,8 +15,8 @@ import msgspec
 from streamjobs.core.advance import advance
 from streamjobs.core.interface import Core, ReadMany
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live, LiveStats
 from streamjobs.core.messages import Advanced, Output, Record, Report, Stored
-from streamjobs.core.state.live import Live, LiveStats
 from streamjobs.job_files import load_job
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.run import run
@@ -101,7 +101,7 @@ def simple(settings: Settings) -> int:
     def make_live(job: SimpleJob, read_many: ReadMany, most: int) -> SimpleLive:
         return SimpleLive(lambda key: read_many([key])[0])
 
-    core = Core(SimpleJob(settings), make_live, simple_advance)
+    core = Core(SimpleJob(settings), make_live, simple_advance, lambda job, data: (float("-inf"), {}))
     return run(settings, lambda: core)
 
 

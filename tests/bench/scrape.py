@@ -15,12 +15,14 @@ from typing import Any
 from streamjobs.core.advance import advance
 from streamjobs.core.interface import Core
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import last_event
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.live import Live
 from streamjobs.settings.load import settings_from
 from streamjobs.settings.sections import MetricsSection
 from streamjobs.worker.backpressure import Backpressure
-from streamjobs.worker.health import Health, Server
+from streamjobs.worker.health import Health
+from streamjobs.worker.health.server import Server
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.metrics.table import METRICS
 from streamjobs.worker.partition import Bounds, Partition
@@ -38,7 +40,7 @@ def loaded(keys: int) -> Metrics:
     """The metrics of a worker that has PARTITIONS partitions and all these keys in memory."""
     table = {**JOB, "source": {"topic": "imu", **JOB["source"]}, "drift": {"detector": "page_hinkley"}}
     job = Job.from_settings(settings_from(table))
-    core = Core(job, lambda job, read_many, most: Live(job, read_many=read_many, most_bytes=most), advance)
+    core = Core(job, lambda job, read_many, most: Live(job, read_many=read_many, most_bytes=most), advance, last_event)
     metrics = Metrics("imu", job.model, "page_hinkley", job.sinks.values(), (), "bench")
     partitions = {
         number: Partition(

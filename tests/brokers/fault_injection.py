@@ -15,6 +15,10 @@ no-ids            keeps no ids of topics, as older releases did.
 watchful          asks for the ids of topics every few seconds instead of every 20.
 impatient         credentials may be refused for seconds only, instead of a minute.
 counts-ids        its alarms have ids from a counter that begins with the process.
+damages-store     the local store keeps a damaged state of person N, each time it is written.
+spoils            the live state of person N becomes one that cannot be written, once.
+overwrites-damaged  a damaged state is replaced by a new one.
+drops-aside       records of keys that are set aside are dropped.
 learner-fails     its learner raises for a sample that begins with FAILS, after having learned it.
 """
 
@@ -29,8 +33,9 @@ from typing import Any
 
 import numpy as np
 
+from streamjobs.core.live.aside import Aside
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Output
-from streamjobs.core.state.live import Live
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.job_files import core_from, read_job
 from streamjobs.kafka import preflight
@@ -43,6 +48,8 @@ from streamjobs.worker.checkpoint import Checkpoints
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.outbox import Outbox
 from streamjobs.worker.run import run
+from streamjobs.worker.store import RocksStore
+from tests.brokers.damage import flipped
 
 FAILS = 4711.25
 
@@ -208,6 +215,44 @@ def counts_ids(_: int) -> None:
     Alarms.advance = advance  # type: ignore[method-assign]
 
 
+def damages_store(number: int) -> None:
+    real, damaged = RocksStore.write, f"person-4711-{number}".encode()
+
+    def write(self: Any, partition: int, items: Any, offset: int, **named: Any) -> None:
+        bent = [(key, flipped(data) if key == damaged and data else data) for key, data in items]
+        real(self, partition, bent, offset, **named)
+
+    RocksStore.write = write  # type: ignore[method-assign]
+
+
+def spoils(number: int) -> None:
+    real, spoiled, left = Live.snapshots, f"person-4711-{number}".encode(), [5]  # cuts with the key changed
+
+    def snapshots(self: Any) -> list[tuple[bytes, bytes]]:
+        slot = self.slot_of.get(spoiled)
+        if slot in self.dirty:
+            left[0] -= 1
+            if left[0] == 0:
+                self.work["order"]["newest"][slot] = np.nan
+        return real(self)
+
+    Live.snapshots = snapshots  # type: ignore[method-assign]
+
+
+def overwrites_damaged(_: int) -> None:
+    real = Live._load
+
+    def load(self: Any, slots: list[int], snapshots: list[bytes]) -> dict[int, str]:
+        self._begin(list(real(self, slots, snapshots)))
+        return {}
+
+    Live._load = load  # type: ignore[method-assign]
+
+
+def drops_aside(_: int) -> None:
+    Aside.letters = lambda *_: []  # type: ignore[method-assign]
+
+
 STEPS = ("outputs", "changelog", "store", "commit")
 FAULTS: dict[str, Injection] = {
     **{f"crash-after-{step}": crashes_after(step) for step in (*STEPS, "offsets")},
@@ -225,6 +270,10 @@ FAULTS: dict[str, Injection] = {
     "impatient": impatient,
     "learner-fails": learner_fails,
     "counts-ids": counts_ids,
+    "damages-store": damages_store,
+    "spoils": spoils,
+    "overwrites-damaged": overwrites_damaged,
+    "drops-aside": drops_aside,
 }
 
 

@@ -19,9 +19,9 @@ from aiokafka.partitioner import murmur2
 from confluent_kafka.admin import NewPartitions
 
 from streamjobs.core.advance import advance
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
 from streamjobs.core.state import snapshot
-from streamjobs.core.state.live import Live
 from streamjobs.job_files import read_job
 from streamjobs.maintenance import repartition
 from streamjobs.worker.changelog import Changelog

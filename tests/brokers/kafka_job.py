@@ -76,6 +76,8 @@ class KafkaJob:
         for section, values in sections.items():
             other = section == "learner" and values.get("name") != table["learner"]["name"]  # it has other settings
             table[section] = values if other else table.get(section, {}) | values
+        if table["learner"]["name"] == "okfeb" or "head" in table:  # others may predict by themselves and give none
+            table["sinks"] = {"features": f"{table['source']['topic']}.features", **table.get("sinks", {})}
         if population is not None:
             (folder / f"{name}.state").write_bytes(population)
             table["population"] = {"file": str(folder / f"{name}.state")}

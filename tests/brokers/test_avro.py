@@ -14,7 +14,7 @@ from tests.brokers.kafka_job import Sent, until
 from tests.brokers.killing import STATIC, kill_within
 from tests.brokers.verification import replayed, verify
 from tests.brokers.workers import running_worker
-from tests.cli.jobs import command
+from tests.commands.jobs import command
 from tests.schema_registry import apicurio, server, writers
 
 EACH = 1000

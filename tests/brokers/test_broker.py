@@ -43,7 +43,7 @@ def test_a_taken_port_is_a_setup_error_that_names_it(broker: Broker) -> None:
 
 def test_without_java_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SetupError, match=r"needs Java 17 or newer and Maven, but there is no 'java' on PATH; install"):
+    with pytest.raises(SetupError, match=r"needs Java 17 or newer and Maven, but 'java' is not on PATH; install"):
         jars.fetch_jars()
 
 
@@ -51,7 +51,7 @@ def test_without_maven_the_error_says_what_to_install(monkeypatch: pytest.Monkey
     _fake_java(tmp_path, "17.0.9")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin" if not _has_maven() else str(tmp_path))
     monkeypatch.setenv("STREAMJOBS_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(SetupError, match="there is no 'mvn' on PATH; install Maven"):
+    with pytest.raises(SetupError, match="'mvn' is not on PATH; install Maven"):
         jars.fetch_jars()
 
 

@@ -4,19 +4,25 @@ from pathlib import Path
 
 import pytest
 
+from streamjobs.core.live.stored import load_snapshot
 from streamjobs.core.state import snapshot
 from tests.brokers.fixtures import LEARNING, MakeJob
 from tests.brokers.kafka_job import KafkaJob, until
 from tests.brokers.load import samples
 from tests.brokers.verification import replayed
 from tests.brokers.workers import running_worker
-from tests.cli.jobs import command
+from tests.commands.jobs import command
 
 ANOTHER = {"watch": "columns", "false_alarms": "1 per 1000 rows"}
 
 
+@pytest.mark.parametrize(
+    ("drift", "done"),
+    [(ANOTHER, "drift detection begins again"), (None, "drift detection is removed")],
+    ids=["another", "none"],
+)
 def test_a_worker_goes_on_with_another_drift_and_the_same_models(
-    make_job: MakeJob, tmp_path: Path, capsys: pytest.CaptureFixture
+    make_job: MakeJob, tmp_path: Path, capsys: pytest.CaptureFixture, drift: dict[str, str] | None, done: str
 ) -> None:
     before = make_job("changed", **LEARNING)
     before.produce(samples(3000, seed=1))
@@ -24,7 +30,7 @@ def test_a_worker_goes_on_with_another_drift_and_the_same_models(
         before.wait_until_done([worker])
         assert worker.stop() == 0
     sections = {name: table for name, table in LEARNING.items() if name != "drift"}
-    after = KafkaJob(before.bootstrap, tmp_path, before.name, drift=ANOTHER, **sections)
+    after = KafkaJob(before.bootstrap, tmp_path, before.name, **sections | ({"drift": drift} if drift else {}))
     after.produce(samples(1000, seed=2))
     said = "That is another [drift]: 'streamjobs drift relearn JOB --all' keeps all models"
     with running_worker(after) as worker:
@@ -32,14 +38,14 @@ def test_a_worker_goes_on_with_another_drift_and_the_same_models(
         worker.stop()
     assert after.lag() == 1000, "nothing was learned"
     assert command("drift", "relearn", after.path, "--all") == 0
-    assert "200 keys: drift detection begins again" in capsys.readouterr().out
+    assert f"200 keys: {done}" in capsys.readouterr().out
     with running_worker(after) as worker:
         after.wait_until_done([worker])
         assert worker.stop() == 0
     truth, stored = replayed(after.core, after.inputs()).snapshots, after.snapshots()
     assert truth.keys() == stored.keys()
     for key, data in stored.items():
-        (ours, names, offsets), (theirs, *same) = after.core.opened(data), after.core.opened(truth[key])
+        (ours, names, offsets), (theirs, *same) = load_snapshot(after.core, data), load_snapshot(after.core, truth[key])
         assert [names, offsets] == same
         for stage in ("order", "learner", "books"):
             mine, uninterrupted = snapshot.flatten(ours[stage]), snapshot.flatten(theirs[stage])

@@ -1,6 +1,6 @@
 """A real Prometheus scrapes a worker on a real Kafka while the demo's data flows: no panel of a dashboard is empty.
 
-With the same worker goes the walk that deploy/README.md describes: a broken record is an alert and stands on the page in a
+With the same worker goes the walk that deploy/runbook.md describes: a broken record is an alert and stands on the page in a
 real Chromium, its runbook leads to it, and a second worker joins and is killed.
 """
 
@@ -17,17 +17,17 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from streamjobs.demo.job import FILE, POPULATION
+from streamjobs.demo.job import FILE
 from streamjobs.demo.player import Player
 from tests.brokers.kafka_job import KafkaJob, Sent, until
 from tests.brokers.verification import verify
 from tests.brokers.workers import Worker, running_worker
-from tests.cli.jobs import command
+from tests.commands.jobs import command
 from tests.page.chromium import Browser, chromium
 from tests.parts import CHECKOUT
 from tests.prometheus import Prometheus, tool
 
-DASHBOARDS = CHECKOUT / "deploy" / "grafana" / "dashboards"
+DASHBOARDS = CHECKOUT / "streamjobs" / "commands" / "dashboards"
 PLAYED_IN = 12.0  # seconds
 LOOK_AT = 0.7  # of what is played has been taken
 RATE_INTERVAL = "8s"
@@ -63,7 +63,9 @@ def watched(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
     del sections["job"], sections["population"]
     sections["source"]["topic"] = "watched.in"
     sections["drift"] = {"extractor": {"name": "last_points", "rank": 5}, "beside": ["running_mean"]}
-    job = KafkaJob(broker.bootstrap, folder, "watched", population=POPULATION.read_bytes(), **sections)
+    job = KafkaJob(
+        broker.bootstrap, folder, "watched", population=(FILE.parent / "population.state").read_bytes(), **sections
+    )
     with running_worker(job) as worker:
         (serving,) = worker.events("serving /metrics and /health")
         instance = f"127.0.0.1:{serving['port']}"
@@ -165,8 +167,9 @@ def test_the_alerts_runbook_leads_to_the_broken_record(watched: Watched, capsys:
 
 
 def test_the_first_command_of_every_runbook_works_beside_a_worker(watched: Watched) -> None:
-    page = (CHECKOUT / "deploy" / "README.md").read_text(encoding="utf-8")
-    commands = set(re.findall(r"^### Streamjobs\w+\n\n```sh\n(.+)\n```$", page, re.MULTILINE))
+    page = (CHECKOUT / "deploy" / "runbook.md").read_text(encoding="utf-8")
+    section = r"^### Streamjobs\w+\n\n(?:[^`\n][^\n]*\n){1,3}\n```sh\n(.+)\n```$"  # its meaning, then the command
+    commands = set(re.findall(section, page, re.MULTILINE))
     elsewhere = {one for one in commands if one.split()[0] in ("journalctl", "df")}  # of the machine, not of the product
     typed = commands - elsewhere
     assert len(elsewhere) == 2 and len(typed) > 7

@@ -15,7 +15,7 @@ from tests.brokers.kafka_job import Sent
 from tests.brokers.rekeyed import create_base, produce, rekey
 from tests.brokers.verification import replayed, verify
 from tests.brokers.workers import run_until_done
-from tests.cli.jobs import command
+from tests.commands.jobs import command
 from tests.core.written_formats import FORMATS, KEYS, row
 from tests.schema_registry import server, writers
 
@@ -42,7 +42,7 @@ def test_a_worker_and_a_replay_of_its_topic_give_the_bits_of_the_core(
             values = list(map(one.write, ROWS))
         own = {"registry": {"url": registry.url}} if write is not None else {}
         source = {setting: value for setting, value in one.source(missing, tmp_path).items() if value is not None}
-        job = make_job("format", source=source, sinks={"version": 1}, **own, **one.sections())
+        job = make_job("format", source=source, **own, **one.sections())
         job.core = job_of(job.path)  # with the schema of its file
         places = [number % KEYS % 4 for number in range(len(ROWS))]
         sent = zip(ROWS, values, places, strict=True)

@@ -12,7 +12,7 @@ from tests.brokers.growth import AFTER, BEFORE, GrowingLoad, grow_input, grow_to
 from tests.brokers.kafka_job import KafkaJob, Sent, until
 from tests.brokers.load import samples
 from tests.brokers.workers import CHECKOUT, Worker, run_until_done, running_worker, wait_for_exit
-from tests.cli.jobs import command
+from tests.commands.jobs import command
 from tests.running import with_bytecode
 
 DRAIN = ("-m", "streamjobs", "run", "--drain")
@@ -139,9 +139,9 @@ def test_keys_start_over_only_where_that_is_asked_for_and_their_number_is_said(
     before = job.snapshots()
     grow_input(job, 3)
     assert command("topics", "grow", job.path) == 0
-    assert "no multiple of 2" in capsys.readouterr().err
+    assert "not a multiple of 2" in capsys.readouterr().err
     assert command("state", "repartition", job.path) == 2
-    assert "no multiple" in capsys.readouterr().err
+    assert "not a multiple" in capsys.readouterr().err
     moving = sum(place(key, 3) != place(key, BEFORE) for _, key in before)
     assert command("state", "repartition", job.path, "--start-over") == 0
     assert f"by murmur2: {moving} of {len(before)} keys start over" in capsys.readouterr().out

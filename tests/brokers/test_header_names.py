@@ -14,7 +14,7 @@ from tests.brokers.fixtures import LEARNING, MakeJob
 from tests.brokers.kafka_job import KafkaJob
 from tests.brokers.load import START
 from tests.brokers.workers import running_worker
-from tests.cli.jobs import command
+from tests.commands.jobs import command
 
 RECORDS, ODD, BROKEN = 30, 12, 20
 

@@ -2,13 +2,14 @@
 
 import json
 
+from streamjobs.core.live.stored import decode_snapshot
 from streamjobs.core.partitioners import murmur2
 from streamjobs.core.state import snapshot
 from streamjobs.kafka import topics
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, until
 from tests.brokers.workers import running_worker
-from tests.cli.jobs import command
+from tests.commands.jobs import command
 
 KEYS, ROWS, FEWER = 9, 20, 2
 LEARNER = {"name": "lms"}
@@ -24,7 +25,7 @@ def records(begin: int, count: int, partitions: int) -> list[Sent]:
 
 
 def rows_of(job: KafkaJob) -> dict[tuple[int, bytes], int]:
-    return {place: job.core.decode_snapshot(data)[0]["books"].rows for place, data in job.snapshots().items()}
+    return {place: decode_snapshot(job.core, data)[0]["books"].rows for place, data in job.snapshots().items()}
 
 
 def test_states_go_on_in_a_job_with_fewer_partitions(make_job: MakeJob) -> None:

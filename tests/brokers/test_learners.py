@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamjobs.core.live.stored import decode_snapshot
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import PARTITIONS, Sent
@@ -117,7 +118,7 @@ def test_a_job_killed_in_the_middle_ends_with_the_states_of_a_replay(
         job.wait_until_done([worker], PATIENCE)
         assert worker.stop() == 0
     results = verify(job, repeats=True, expect=len(records))
-    states = [job.core.decode_snapshot(snapshot)[0]["learner"] for snapshot in job.snapshots().values()]
+    states = [decode_snapshot(job.core, snapshot)[0]["learner"] for snapshot in job.snapshots().values()]
     print(f"{name}: {left} of {len(records)} records were left, {len(states)} states compared, {results}")
     assert len(states) == len({record.key for record in records})
     assert all(map(case.shows, states)), f"expected {case.expect} in every state"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from streamjobs.core.advance import advance
-from streamjobs.core.state.live import Live
+from streamjobs.core.live.live import Live
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.kafka_job import KafkaJob, Sent, new_producer, send
 from tests.brokers.verification import identity

@@ -51,7 +51,7 @@ def test_every_window_of_ten_people_gives_features_prediction_and_drift_equal_to
         assert {person: len(mine) for person, mine in found.items()} == expected
         assert all([row["seq"] for row in mine] == list(range(len(mine))) for mine in found.values())
     assert not job.sink("dlq")
-    exercises = Counter(row["y_hat"] for mine in rows(job, "predictions").values() for row in mine)
+    exercises = Counter(row["predicted_class"] for mine in rows(job, "predictions").values() for row in mine)
     assert len(set(exercises) - {None}) == 7
     verify(job, repeats=False)
     kept[kind] = rows(job, "features")

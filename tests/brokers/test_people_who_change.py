@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamjobs.demo.job import FILE, POPULATION
+from streamjobs.demo.job import FILE
 from streamjobs.demo.player import Player
 from tests.brokers.fault_injection import program
 from tests.brokers.kafka_job import KafkaJob, Sent
@@ -27,7 +27,7 @@ def test_no_alarm_is_lost_and_none_is_opened_under_two_ids(broker: Any, tmp_path
     sections["job"] = {"name": name, "guarantee": guarantee}
     sections["source"]["topic"] = f"{name}.in"
     sections["state"] = {"checkpoint_records": 4000}
-    job = KafkaJob(broker.bootstrap, tmp_path, name, population=POPULATION.read_bytes(), **sections)
+    job = KafkaJob(broker.bootstrap, tmp_path, name, population=(FILE.parent / "population.state").read_bytes(), **sections)
     sent = [Sent(one.key, one.value, one.partition, one.timestamp) for one in Player("nowhere", "wrist", 20.0).records]
     for part in range(PARTS):
         job.produce(sent[part * SAMPLES // PARTS : (part + 1) * SAMPLES // PARTS])

@@ -2,12 +2,12 @@
 
 import json
 
+from papers.core_population import left_out, raw, through_core
 from streamjobs.core.job import Job
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.kafka_job import PARTITIONS, Sent
 from tests.brokers.verification import verify
 from tests.brokers.workers import running_worker
-from tests.paper.core_population import left_out, raw, through_core
 
 
 def test_a_killed_worker_and_its_successor_give_the_bits_of_the_activity_figures(make_job: MakeJob) -> None:

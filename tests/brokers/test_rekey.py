@@ -30,7 +30,7 @@ from tests.brokers.rekeyed import (
 )
 from tests.brokers.verification import replayed
 from tests.brokers.workers import RUN, Worker, wait_for_exit
-from tests.cli.jobs import command
+from tests.commands.jobs import command
 
 KEYS = 20
 

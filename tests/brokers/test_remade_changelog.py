@@ -21,7 +21,7 @@ from tests.brokers.kafka_job import PARTITIONS, KafkaJob, until
 from tests.brokers.load import samples
 from tests.brokers.verification import replayed, verify
 from tests.brokers.workers import Worker, run_until_done, running_worker, wait_for_exit
-from tests.cli.jobs import command
+from tests.commands.jobs import command
 
 RECORDS = list(samples(900, keys=40))
 FORMER = "rebuilding the local store from the changelog"

@@ -27,7 +27,7 @@ from tests.brokers.secured import Secured
 from tests.brokers.token_server import TokenServer, renewed
 from tests.brokers.verification import verify
 from tests.brokers.workers import RUN, Worker, running_worker, wait_for_exit
-from tests.cli.jobs import command
+from tests.commands.jobs import command
 
 SECTIONS = {"source": SOURCE, "head": {"name": "rls"}, "drift": {"detector": "page_hinkley"}}
 B = "STREAMJOBS_BROKER__"
@@ -140,7 +140,7 @@ def test_each_right_removed_is_named_with_who_lacks_it(kafka: SecuredKafka, tmp_
     with kafka.secured.without(granted):  # one may not even see that they are there
         code, lines = wait_for_exit(Worker(job, fork_server=kafka.fork_server, **env))
         assert code == 3 and len(lines) == 6
-        assert all("not granted to User:worker, who may not even see it" in line for line in lines)
+        assert all("not granted to User:worker, which may not even describe it" in line for line in lines)
     with kafka.secured.without([one for one in needed if one.name in (job.input, job.name, f"{job.name}-")]):
         code, lines = wait_for_exit(Worker(job, fork_server=kafka.fork_server, **env))
         assert code == 3 and len(lines) == 3, lines  # all at once

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from streamjobs.core.live.stored import decode_snapshot
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import PARTITIONS, Sent
@@ -40,12 +41,12 @@ def test_a_job_of_several_sensors_killed_while_samples_wait_ends_with_the_states
     often = {"checkpoint": "20ms", "checkpoint_records": 50}  # many checkpoints, so that the kill finds work left
     job = make_job("sensors", **JOB, state=often)
     left = kill_in_the_middle(job, records, fork_server)
-    waiting = [len(job.core.decode_snapshot(snapshot)[0]["sensors"].times) for snapshot in job.snapshots().values()]
+    waiting = [len(decode_snapshot(job.core, snapshot)[0]["sensors"].times) for snapshot in job.snapshots().values()]
     assert len(waiting) == phones and min(waiting) > 0, "the kill came while samples of every phone waited"
     with running_worker(job, fork_server=fork_server, **STATIC) as worker:
         job.wait_until_done([worker], PATIENCE)
         assert worker.stop() == 0
     results = verify(job, repeats=True, expect=len(records))
-    gaps = [int(job.core.decode_snapshot(snapshot)[0]["books"].rows) for snapshot in job.snapshots().values()]
+    gaps = [int(decode_snapshot(job.core, snapshot)[0]["books"].rows) for snapshot in job.snapshots().values()]
     print(f"{left} of {len(records)} records were left, {sum(waiting)} samples waited, {sum(gaps)} rows, {results}")
     assert max(gaps) < 2 * (seconds - 3), "the gap of the gyroscope is a gap of the windows"

@@ -1,5 +1,6 @@
 """A learner whose map turns under its head, through a kill -9: the state is the map, the head, and how they fit."""
 
+from streamjobs.core.live.stored import decode_snapshot
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.kafka_job import until
 from tests.brokers.load import SOURCE, samples
@@ -22,7 +23,7 @@ def test_sispeed_with_an_rls_head_ends_a_kill_9_with_the_states_of_a_replay(make
         job.wait_until_done([worker], PATIENCE)
         assert worker.stop() == 0
     verify(job, repeats=True, expect=sent)
-    states = [job.core.decode_snapshot(snapshot)[0]["learner"] for snapshot in job.snapshots().values()]
+    states = [decode_snapshot(job.core, snapshot)[0]["learner"] for snapshot in job.snapshots().values()]
     assert len(states) == 20
     assert all(len(state.extractor.dictionary) == LEARNER["budget"] for state in states), "nobody had to leave"
     assert all(state.head.weights.any() for state in states)

@@ -5,20 +5,19 @@ forgotten, relearned and given another's model, dead letters are sent back, and 
 """
 
 import asyncio
-import contextlib
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 
 from streamjobs.core.advance import advance
-from streamjobs.core.state.live import Live
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import decode_snapshot
 from streamjobs.errors import SetupError
-from streamjobs.kafka import client
+from streamjobs.kafka import client, topics
 from streamjobs.kafka.devbroker.broker import Broker
 from streamjobs.maintenance import changelog_edit
 from streamjobs.maintenance.copies import Entry
@@ -27,7 +26,7 @@ from streamjobs.worker.changelog import Changelog
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent
 from tests.brokers.workers import Worker, running_worker
-from tests.cli.jobs import command
+from tests.commands.jobs import output_of
 
 KEYS, FIRST, SECOND, BACK = 6, 30, 10, 3
 START = 1_700_000_000_000
@@ -98,14 +97,6 @@ def _rewind_commits(job: KafkaJob) -> None:
     answer.result(10)
 
 
-def _output_of(*words: object) -> tuple[int, str]:
-    """Exit code of a command and what it printed, errors included."""
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
-        code = command(*words)
-    return code, text.getvalue()
-
-
 def _operate(job: KafkaJob, folder: Path) -> dict[str, Any]:
     copy, model = folder / "copy", folder / "model"
     runs = {
@@ -130,24 +121,24 @@ def _operate(job: KafkaJob, folder: Path) -> dict[str, Any]:
         "again": ("dlq", "redrive", job.path, "--all", "--json"),
         "strange": ("dlq", "redrive", job.path, "--offset", "0:99"),
     }
-    return {name: _output_of(*words) for name, words in runs.items()}
+    return {name: output_of(*words) for name, words in runs.items()}
 
 
 def _while_running(job: KafkaJob, worker: Worker) -> dict[str, Any]:
     job.wait_until_done([worker])  # with the input that is read again, and the dead letters
     held = job.ends(job.changelog, committed_only=False)
     commands = ("state", "reset"), ("state", "forget"), ("drift", "relearn")
-    refused = [_output_of(*words, job.path, "k3") for words in commands]
+    refused = [output_of(*words, job.path, "k3") for words in commands]
     assert job.ends(job.changelog, committed_only=False) == held
     worker.assert_running()
-    return {"refused": refused, "beside": _output_of("state", "list", job.path, "--json")}
+    return {"refused": refused, "beside": output_of("state", "list", job.path, "--json")}
 
 
 def rows_of(job: KafkaJob, snapshots: dict[tuple[int, bytes], bytes]) -> dict[str, tuple[int, int]]:
     """(rows, rows seen by the learner) of every key."""
     found = {}
     for (_, key), data in snapshots.items():
-        books = job.core.decode_snapshot(data)[0]["books"]
+        books = decode_snapshot(job.core, data)[0]["books"]
         found[key.decode()] = books.rows, books.rows + books.seen
     return found
 
@@ -181,7 +172,7 @@ def test_relearned_keys_begin_their_reference_again_and_keep_everything_else(sce
     assert "2 keys: drift detection begins again; the first 60 rows to come are normal" in text
     core = scenario.job.core
     of_reference = {
-        key.decode(): core.decode_snapshot(data)[0]["reference"].rows for (_, key), data in scenario.after.items()
+        key.decode(): decode_snapshot(core, data)[0]["reference"].rows for (_, key), data in scenario.after.items()
     }
     assert (of_reference["k3"], of_reference["k4"], of_reference["k5"]) == (FIRST + SECOND, SECOND, SECOND)
     assert [scenario.found[name][0] for name in ("neither", "nobody")] == [2, 2]
@@ -270,7 +261,7 @@ def test_a_worker_that_starts_while_a_command_writes_wins(scenario: Scenario, mo
         asyncio.run(taken_over())  # as a worker does that starts right now
 
     monkeypatch.setattr(changelog_edit, "_require_unchanged", looked)
-    code, text = _output_of("state", "reset", job.path, "k4")
+    code, text = output_of("state", "reset", job.path, "k4")
     assert code == 1 and "a worker started meanwhile" in text and "nothing was written" in text
     assert job.snapshots() == scenario.after
     monkeypatch.undo()
@@ -278,3 +269,16 @@ def test_a_worker_that_starts_while_a_command_writes_wins(scenario: Scenario, mo
     with pytest.raises(SetupError, match="it grew while it was read"):
         changelog_edit.write(job.settings, {0: [(b"k4", None)]}, before)
     assert job.snapshots() == scenario.after
+
+
+def test_a_transaction_that_a_killed_process_left_open_does_not_refuse_a_command(scenario: Scenario) -> None:
+    job = scenario.job
+    dead = Producer({"bootstrap.servers": job.bootstrap, "transactional.id": topics.writer_of(job.name, 0), "log_level": 0})
+    dead.init_transactions()
+    dead.begin_transaction()
+    dead.produce(job.changelog, key=b"k4", value=b"half of a state", partition=0)
+    assert dead.flush(10) == 0
+    assert job.ends(job.changelog) != job.ends(job.changelog, committed_only=False)
+    code, text = output_of("state", "reset", job.path, "k0")
+    assert code == 0, text
+    assert job.snapshots().keys() == scenario.after.keys()

@@ -77,6 +77,9 @@ def test_topics_create_makes_what_check_online_asks_for(make_job: MakeJob) -> No
     assert command(job, "check", "--online")[0] == 3
     assert command(job, "topics", "create") == (0, [])
     assert command(job, "check", "--online")[0] == 0
+    job.alter(job.changelog, "max.message.bytes", "500000")
+    code, lines = command(job, "check", "--online")
+    assert code == 3 and len(lines) == 1 and f"{job.changelog} (state): its max.message.bytes is 500,000" in lines[0]
 
 
 def test_sigterm_in_the_middle_of_a_load_commits_everything_applied_and_exits_0(make_job: MakeJob) -> None:

@@ -14,10 +14,10 @@ from streamjobs.core.messages import Stored
 from streamjobs.job_files import broker_of, load_job
 from streamjobs.kafka.devbroker.broker import Broker
 from streamjobs.kafka.reader import topic_records
-from tests.cli.exports import machine_csv, sensor_logger
-from tests.cli.jobs import command
+from tests.commands.jobs import command
 from tests.docs.named import blocks
 from tests.parts import CHECKOUT
+from tests.recordings.exports import machine_csv, sensor_logger
 
 MOST = 5  # commands
 WITHIN = 300  # seconds; a cold compile cache on a busy machine included

@@ -7,8 +7,8 @@ from typing import Any
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Output, Stored
-from streamjobs.core.state.live import Live
 from tests.brokers.kafka_job import KafkaJob
 
 Answer = tuple[int, bytes | None, bytes | None, int, tuple[tuple[str, bytes], ...]]  # partition, key, value, time, headers

@@ -7,8 +7,9 @@ from streamjobs.stages.tare import Tare
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import decode_snapshot, starting_from
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.live import Live
 from streamjobs.errors import SnapshotError
 from streamjobs.settings.load import settings_from
 from streamjobs.stages.stage import Shape
@@ -17,6 +18,7 @@ JOB = {
     "source": {"topic": "in", "fields": ["x", "y"], "time": "ts"},
     "scaling": {"method": "none"},
     "learner": {"name": "scaling", "method": "none"},
+    "sinks": {"features": "out"},
 }
 
 
@@ -39,18 +41,18 @@ def main() -> None:
     again = Live(job, lambda asked: data)
     (output,) = advance(job, again, records(1, first=3)).outputs
     assert json.loads(output.value)["z"] == [3.0, -3.0]
-    states, names, offsets = job.decode_snapshot(data)
+    states, names, offsets = decode_snapshot(job, data)
     assert states["tare"].first.tolist() == [5.0, 0.0] and states["tare"].seen == 3
 
     # Nonsense is refused, and a model that is exported has no tare.
     wild = states | {"tare": states["tare"]._replace(first=np.array([np.nan, 0.0]))}
     try:
-        job.decode_snapshot(job.encode(wild, names, offsets))
+        decode_snapshot(job, job.encode(wild, names, offsets))
     except SnapshotError as error:
         assert "tare.first" in str(error), error
     else:
         raise AssertionError("a sample that is no number was taken")
-    started = job.starting_from(live.export(key))
+    started = starting_from(job, live.export(key))
     assert started.init(b"other")["tare"].seen == 0
     assert Tare().begin(Shape(dim=2, width=2, label_width=1, targets=0), 0).first.shape == (2,)
 

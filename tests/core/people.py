@@ -5,8 +5,8 @@ import json
 import numpy as np
 
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.live import Live
 from streamjobs.core.state.population import Population, encode
 from streamjobs.settings.composition import composition_of
 from streamjobs.settings.sections import ScalingSection, Settings

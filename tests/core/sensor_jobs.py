@@ -7,8 +7,8 @@ import msgspec
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.live import Live
 from streamjobs.settings.load import settings_from
 from tests.core.phones import JOB, SENSORS, SOURCE, START, TOPIC
 
@@ -18,7 +18,7 @@ ACC = {"sensor": "acc", "t": START, "x": 1.0, "y": 2.0}
 
 def job(sensors: dict[str, Any] | None = None, source: dict[str, Any] | None = None, **sections: Any) -> Job:
     made = {**SOURCE, "sensors": {**SENSORS, **(sensors or {})}, **(source or {})}
-    return Job.from_settings(settings_from({**JOB, "source": made, **sections}))
+    return Job.from_settings(settings_from({**JOB, "source": made, "sinks": {"features": "z"}, **sections}))
 
 
 def plain(source: dict[str, Any] | None = None, **sections: Any) -> Job:
@@ -26,6 +26,7 @@ def plain(source: dict[str, Any] | None = None, **sections: Any) -> Job:
     table = {
         "source": {"topic": TOPIC, "time": "t", "sensors": {**PLAIN, "rate": 10}, **(source or {})},
         "learner": {"name": "okfeb", "rank": 3, "budget": 5},
+        "sinks": {"features": "z"},
     }
     return Job.from_settings(settings_from({**table, **sections}))
 

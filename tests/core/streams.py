@@ -4,10 +4,12 @@ import json
 
 import numpy as np
 
+from algorithms import LEARNERS
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Output, Stored
-from streamjobs.core.state.live import Live
+from streamjobs.settings.learners import PREDICTING
 from streamjobs.settings.sections import Settings
 
 TOPIC, START = "imu", 1_700_000_000.0
@@ -23,6 +25,8 @@ def settings(**sections) -> Settings:
         "drift": {"detector": "page_hinkley"},
     }
     table |= sections
+    if "sinks" not in sections and LEARNERS[table["learner"]["name"]].kind not in PREDICTING:
+        table["sinks"] = {"features": f"{table['source']['topic']}.features"}
     return Settings(**{name: section for name, section in table.items() if section is not None})
 
 

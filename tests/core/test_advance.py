@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import starting_from
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.live import Live
 from streamjobs.errors import SnapshotError
 from tests.core.people import job_of_people, late_labels
 from tests.core.streams import Worker, record, samples, settings, values
@@ -61,7 +62,7 @@ def test_the_stream_gives_all_three_kinds_of_output(uninterrupted):
     assert sinks.count("features") == sinks.count("predictions") == sinks.count("drift") > 50
     assert "dlq" not in sinks
     last = json.loads([output[2] for output in outputs if output[0] == "predictions"][-1])
-    assert last["y_hat"] in ("run", "sit") and last["classes"] == 2 and last["ls_error"] >= 0
+    assert last["predicted_class"] in ("run", "sit") and last["classes"] == 2 and last["ls_error"] >= 0
     assert sorted(last["labelled"]) == ["run", "sit"]
 
 
@@ -181,12 +182,14 @@ def test_a_new_key_starts_from_an_exported_state():
     pooled = Worker(job, pooled=True)
     pooled.apply(RECORDS)
     exported = pooled.live.export()
-    warm = Worker(Job.from_settings(settings(), start=exported))
+    warm = Worker(starting_from(Job.from_settings(settings()), exported))
     new = [r._replace(key=b"new") for r in samples(60, keys=1, labelled=False)]
     predictions = [json.loads(o.value) for o in warm.apply(new) if o.sink == "predictions"]
-    assert predictions[0]["y_hat"] in ("run", "sit") and predictions[0]["n_seen"] > 50 and predictions[0]["seq"] == 0
+    assert (
+        predictions[0]["predicted_class"] in ("run", "sit") and predictions[0]["n_seen"] > 50 and predictions[0]["seq"] == 0
+    )
     cold = [json.loads(o.value) for o in Worker(job).apply(new) if o.sink == "predictions"]
-    assert cold[0]["y_hat"] is None and cold[0]["n_seen"] == 0
+    assert cold[0]["predicted_class"] is None and cold[0]["n_seen"] == 0
 
 
 def test_a_pooled_model_keeps_each_keys_signal_apart(job, records):

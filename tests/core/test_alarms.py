@@ -8,8 +8,9 @@ import pytest
 from algorithms import learner_from
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import decode_snapshot
 from streamjobs.core.messages import Output, Report
-from streamjobs.core.state.live import Live
 from streamjobs.settings.rules.drift import drift_contradictions
 from streamjobs.settings.sections import DriftSection
 from tests.core.streams import START, Worker, record, settings, values
@@ -52,7 +53,7 @@ def test_an_alarm_says_which_key_since_when_which_columns_how_sure_and_against_w
     bodies = [json.loads(one.value) for one in records if one.key == b"p0"]
     at = [body["ts"] for body in bodies].index(raised["start"])
     assert 300 <= at < 310
-    assert (raised["key"], raised["end"], raised["watch"], raised["detector"]) == ("p0", "open", "columns", "column_chart")
+    assert (raised["key"], raised["open"], raised["watch"], raised["detector"]) == ("p0", True, "columns", "column_chart")
     assert raised["since"] == pytest.approx(bodies[at - raised["rows"] + 1]["ts"])
     assert 295 <= at - raised["rows"] + 1 <= 302
     first, *_ = raised["columns"]
@@ -65,14 +66,14 @@ def test_an_alarm_says_which_key_since_when_which_columns_how_sure_and_against_w
     assert 20 <= raised["reference"] <= at - 100
     assert raised["size"] == pytest.approx(raised["after"] / raised["before"])
     assert raised["outcome"] is None
-    assert ended == {**raised, "end": ended["end"], "outcome": ended["outcome"]}
+    assert ended == {**raised, "open": False, "end": ended["end"], "outcome": ended["outcome"]}
     assert ended["end"] > raised["start"]
 
 
 def test_every_alarm_is_raised_once_and_ends_once() -> None:
     told = alarms(Worker(job()).apply(stream()))
-    raised = [one["id"] for one in told if one["end"] == "open"]
-    ended = [one["id"] for one in told if one["end"] != "open"]
+    raised = [one["id"] for one in told if one["open"]]
+    ended = [one["id"] for one in told if not one["open"]]
     assert len(raised) >= 2
     assert raised == ended
     assert len(set(raised)) == len(raised)
@@ -114,8 +115,8 @@ def test_a_crash_between_alarm_and_checkpoint_raises_the_same_alarm_again() -> N
 
 def test_the_topic_of_rows_is_off_where_alarms_are_told_unless_it_is_named() -> None:
     assert set(job().sinks) == {"features", "alarms", "dlq"}
-    assert set(job(sinks={"drift": "rows"}).sinks) == {"features", "drift", "alarms", "dlq"}
-    assert set(job(sinks={"alarms": ""}).sinks) == {"features", "drift", "dlq"}
+    assert set(job(sinks={"drift": "rows"}).sinks) == {"drift", "alarms", "dlq"}
+    assert set(job(sinks={"alarms": ""}).sinks) == {"drift", "dlq"}
     assert set(job({"detector": "page_hinkley"}).sinks) == {"features", "drift", "dlq"}
     assert job({"detector": "page_hinkley"}, sinks={"alarms": "told"}).sinks["alarms"] == "told"
 
@@ -124,7 +125,7 @@ def test_an_alarm_of_a_threshold_ends_with_its_row() -> None:
     threshold = {"extractor": {"name": "last_points"}, "detector": "page_hinkley"}
     told = alarms(Worker(job(threshold, sinks={"alarms": "told"})).apply(stream(200)))
     assert told
-    assert [one["end"] for one in told[:2]] == ["open", told[0]["start"]]
+    assert [one["end"] for one in told[:2]] == [None, told[0]["start"]]
     assert told[0]["id"] == told[1]["id"]
     assert (told[0]["since"], told[0]["rows"], told[0]["reference"], told[0]["columns"]) == (None, None, None, [])
 
@@ -141,7 +142,7 @@ def test_states_are_read_with_and_without_alarms() -> None:
         assert new.apply(records[at:])
         new.checkpoint()
         assert len(new.store) == 2
-        _, _, offsets = reader.decode_snapshot(new.store[b"p0"])
+        _, _, offsets = decode_snapshot(reader, new.store[b"p0"])
         assert offsets == {("imu", 0): len(records) - 2}
 
 
@@ -160,7 +161,7 @@ def test_several_watches_share_the_stated_number_and_have_alarms_of_their_own() 
     assert {alarm["watch"] for alarm in told} == {"columns", "ls_error"}
     headers = [one.headers[0][1] for one in outputs if one.sink == "alarms"]
     assert len(set(headers)) == len(headers)
-    assert len({alarm["id"] for alarm in told}) == sum(alarm["end"] == "open" for alarm in told)
+    assert len({alarm["id"] for alarm in told}) == sum(alarm["open"] for alarm in told)
     row = json.loads(next(one.value for one in outputs if one.sink == "drift"))
     assert (row["watch"], set(row["beside"])) == ("columns", {"ls_error"})
 
@@ -168,12 +169,12 @@ def test_several_watches_share_the_stated_number_and_have_alarms_of_their_own() 
 @pytest.mark.parametrize(
     ("drift", "sentence"),
     [
-        ({"watch": ["columns", "columns"]}, "watch must name one or more that differ; got ['columns', 'columns']."),
-        ({"watch": []}, "watch must name one or more that differ; got []."),
-        ({"detector": "conformal"}, "detector has no meaning beside a list of watches"),
-        ({"beside": ["last_points"]}, "beside has no meaning beside a list of watches"),
+        ({"watch": ["columns", "columns"]}, "watch must name one or more different watches; got ['columns', 'columns']."),
+        ({"watch": []}, "watch must name one or more different watches; got []."),
+        ({"detector": "conformal"}, "detector has no meaning with a list of watches"),
+        ({"beside": ["last_points"]}, "beside has no meaning with a list of watches"),
         ({"false_alarms": None}, "watch = [..] shares a stated number of alarms; add false_alarms"),
-        ({"watch": ["columns"]}, "extractor has an LS error that nobody watches"),
+        ({"watch": ["columns"]}, "the LS error of extractor is not watched"),
         ({"watch": ["columns", "loss"]}, "watch = 'loss' needs predictions"),
     ],
 )

@@ -191,8 +191,8 @@ def test_an_id_that_nobody_asked_for_stops_the_job_instead_of_losing_records():
     ("schema", "expected"),
     [
         (avro_record("R", next=["null", "R"]), "names itself: a 'R' may hold another one"),
-        (avro_record("R", x={"type": "array", "items": "null"}), "has an array whose items take no bytes"),
-        (avro_record("R", x={"type": "array", "items": avro_record("E")}), "has an array whose items take no bytes"),
+        (avro_record("R", x={"type": "array", "items": "null"}), "has an array with items of 0 bytes"),
+        (avro_record("R", x={"type": "array", "items": avro_record("E")}), "has an array with items of 0 bytes"),
         (avro_record("R", x="Unknown"), "is not an Avro schema: unknown type Unknown"),
         ({"type": "array", "items": "int"}, "is not of a record"),
         ("string", "is not of a record"),

@@ -11,8 +11,8 @@ from streamjobs.core import careful
 from streamjobs.core.advance import advance
 from streamjobs.core.encode import Encoder
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Advanced, BatchRows, Report, Stored
-from streamjobs.core.state.live import Live
 from streamjobs.replay.engine import Replay
 from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.learner import LearnerStage

@@ -6,7 +6,8 @@ import pytest
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.state.live import Live
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import load_snapshot
 from streamjobs.settings.composition import composition_of
 from tests.core.streams import Worker, record, settings
 
@@ -36,9 +37,15 @@ def test_a_wild_target_is_clipped_by_default_told_and_shown_as_it_came():
     usual, none = predictions(Job.from_settings(regression()), stream(wild=False))
     ruined, off = predictions(Job.from_settings(regression(clip_target=0)), stream(wild=True))
     assert (clipped, none, off) == (1, 0, 0)
-    assert said[40]["y"] == 1e6 and said[:40] == usual[:40] and said[40]["y_hat"] == usual[40]["y_hat"]
-    worst = max(abs(one["y_hat"] - other["y_hat"]) for one, other in zip(said[41:], usual[41:], strict=True))
-    assert worst < 5 and abs(ruined[41]["y_hat"]) > 1e4
+    assert (
+        said[40]["true_value"] == 1e6
+        and said[:40] == usual[:40]
+        and said[40]["predicted_value"] == usual[40]["predicted_value"]
+    )
+    worst = max(
+        abs(one["predicted_value"] - other["predicted_value"]) for one, other in zip(said[41:], usual[41:], strict=True)
+    )
+    assert worst < 5 and abs(ruined[41]["predicted_value"]) > 1e4
 
 
 @pytest.mark.parametrize(
@@ -63,4 +70,4 @@ def test_another_number_keeps_the_states():
     worker.apply(stream(wild=True))
     worker.checkpoint()
     assert job.fingerprint == other.fingerprint
-    assert other.opened(worker.store[b"p"])[0]["clip"].seen == 60
+    assert load_snapshot(other, worker.store[b"p"])[0]["clip"].seen == 60

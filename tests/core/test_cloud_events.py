@@ -114,7 +114,7 @@ USUAL = {"specversion": "1.0", "type": "r", "source": "/p", "id": "1"}
         (b"[]", [("content-type", b"application/cloudevents-batch+json")], "malformed: expected a structured CloudEvent"),
         (b"{}", [("ce_specversion", b"0.3")], "malformed: expected a CloudEvent of specversion 1.0, got another version"),
         (b"{}", [("ce_specversion", b"\xff")], "headers: expected text in the header ce_specversion"),
-        (b"{}", [BINARY[0], ("content-type", b"application/avro")], "got a CloudEvent whose datacontenttype says avro"),
+        (b"{}", [BINARY[0], ("content-type", b"application/avro")], "got a CloudEvent with datacontenttype avro"),
         (b'{"a":"x"}', BINARY, "missing_field: "),
     ],
 )

@@ -9,7 +9,8 @@ from algorithms import learner_from
 from algorithms.drift.report import ALARM, STATISTIC
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.state.live import Live
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import starting_from
 from streamjobs.settings.sections import Settings
 from tests.core.streams import START, Worker, record, samples, settings, values
 
@@ -106,7 +107,7 @@ def test_another_way_of_watching_is_another_job(job, changed):
 def test_a_new_key_that_starts_warm_takes_over_no_idea_of_what_is_usual(job):
     pooled = Worker(job, pooled=True)
     pooled.apply(RECORDS)
-    started = Job.from_settings(settings(drift=DRIFT), start=pooled.live.export()).init(b"new")
+    started = starting_from(Job.from_settings(settings(drift=DRIFT)), pooled.live.export()).init(b"new")
     fresh = job.init(b"new")
     assert {"drift_extractor", "drift", "beside_last_points", "beside_running_mean_drift", "idle"} <= set(fresh)
     for name in fresh:

@@ -7,8 +7,9 @@ import pytest
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import last_event
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.live import Live
 from tests.core.streams import START, TOPIC, Worker, settings, values
 from tests.sizes import first_fast
 
@@ -59,7 +60,7 @@ def test_whether_idle_states_were_removed_before_they_come_back_is_not_seen():
         removing.checkpoint()
         now = some[-1].timestamp / 1000
         for key, data in list(removing.store.items()):
-            if now - made.last_event(data)[0] > TTL:
+            if now - last_event(made, data)[0] > TTL:
                 del removing.store[key]
                 assert not removing.live.busy(key, removing.live.now)
                 removing.live.forget(key)

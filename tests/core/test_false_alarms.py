@@ -86,11 +86,14 @@ def test_a_stated_number_becomes_rows(text: str, hop: str | None, rows: float) -
     [
         ({"false_alarms": "seldom"}, "false_alarms must be such as '1/day', '6/h' or '1 per 10000 rows'; got 'seldom'."),
         ({"false_alarms": "2 per 1 rows"}, "false_alarms must be above 0 and at most one a row; got '2 per 1 rows'."),
-        ({"false_alarms": "1/day"}, "false_alarms = '1/day' needs a [window], which says how many rows an hour has; "),
-        ({"false_alarms": "1 per 9 rows", "detector": "adwin"}, "false_alarms needs a detector that keeps a number, "),
+        ({"false_alarms": "1/day"}, "false_alarms = '1/day' needs a [window], because it is stated by time; "),
+        (
+            {"false_alarms": "1 per 9 rows", "detector": "adwin"},
+            "false_alarms needs a detector that keeps to a number of false alarms, ",
+        ),
         (
             {"false_alarms": "1 per 9 rows", "detector": {"name": "conformal", "rows_between": 9.0}},
-            "false_alarms and the detector's rows_between say the same; remove one of them.",
+            "false_alarms and the detector's rows_between set the same number; remove one of them.",
         ),
     ],
 )

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from streamjobs.core.advance import advance
 from streamjobs.core.decoding.keys import each_keyed, key_bytes, keyed
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
 from streamjobs.core.partitioners import crc32, murmur2
 from streamjobs.core.state import snapshot
-from streamjobs.core.state.live import Live
 from streamjobs.errors import ConfigError, SetupError
 from streamjobs.recordings.files import records_of
 from streamjobs.settings.load import settings_from
@@ -136,7 +136,10 @@ def test_a_rekeyed_job_reads_the_copy_and_goes_by_the_keys_of_records() -> None:
         ({"key": "id", "rekeyed": True, "partitioner": "crc32"}, "partitioner has no meaning with rekeyed"),
         ({"key": "id", "rekeyed": True, "topic": "t" * 245}, "topic must have at most 249 characters"),
         ({"key": "id", "rekeyed": True, "topic": ""}, "topic must be a topic's name"),
-        ({"key": "id", "format": "raw", "fields": None, "dim": 3, "time": None, "label": None}, "raw records have none"),
+        (
+            {"key": "id", "format": "raw", "fields": None, "dim": 3, "time": None, "label": None},
+            "raw records have no fields",
+        ),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(source: dict[str, object], says: str) -> None:

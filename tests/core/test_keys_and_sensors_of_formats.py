@@ -13,7 +13,7 @@ from streamjobs.core.messages import Refused, Stored
 from streamjobs.errors import SetupError
 from streamjobs.job_files import job_from
 from streamjobs.settings.load import composition_from
-from tests.cli.jobs import problems
+from tests.commands.jobs import problems
 from tests.core import written_formats
 from tests.core.values import ID
 from tests.core.written_formats import FORMATS, Format
@@ -68,9 +68,9 @@ def test_a_value_without_a_key_keeps_its_reason_and_its_own_key(tmp_path: Path, 
 def test_a_record_whose_schema_is_nowhere_is_told_by_its_schema(tmp_path: Path) -> None:
     job = job_of(FORMATS["avro of a registry"], tmp_path, key="place.floor", fields=["temp"])
     refused = Refused(*records_of(FORMATS["avro of a registry"])[0])
-    refused.problem = "expected a schema that the registry has"
+    refused.problem = "expected a schema of the registry"
     ((_, error),) = job.decode(job.keyed([refused])).errors
-    assert error.reason == "schema" and "expected a schema that the registry has" in str(error)
+    assert error.reason == "schema" and "expected a schema of the registry" in str(error)
 
 
 def test_with_several_partitions_a_key_of_a_schema_stands_on_its_own_one(tmp_path: Path) -> None:

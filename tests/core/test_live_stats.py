@@ -8,8 +8,8 @@ import pytest
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.state.live import Live
-from streamjobs.core.state.live_stats import WORST
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.live_stats import WORST
 from tests.core.streams import START, record, samples, settings
 
 DRIFT = {"detector": {"name": "page_hinkley", "delta": 0.01, "threshold": 0.1}}

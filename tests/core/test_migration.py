@@ -7,7 +7,8 @@ import pytest
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.state.live import Live
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import decode_snapshot
 from streamjobs.core.state.population import Population, Taught, begin_head, decode, encode
 from streamjobs.errors import SnapshotError
 from tests.core.driving import same_bits
@@ -52,8 +53,8 @@ def stored(old) -> dict[bytes, bytes]:
 
 def test_what_a_key_keeps_and_what_begins_anew(old, new, stored):
     for key, data in stored.items():
-        before, names, offsets = old.decode_snapshot(data)
-        after, renamed, kept = new.decode_snapshot(data)
+        before, names, offsets = decode_snapshot(old, data)
+        after, renamed, kept = decode_snapshot(new, data)
         assert (names, renamed, kept) == (["run", "sit"], ["sit", "run"], offsets)
         for name, labels in (("order", "held_L"), ("windows", "L"), ("waiting", "L")):
             theirs, ours = before[name]._asdict(), after[name]._asdict()
@@ -67,7 +68,7 @@ def test_what_a_key_keeps_and_what_begins_anew(old, new, stored):
         assert same_bits([np.asarray(a) for a in start], [np.asarray(a) for a in after["learner"]])
         assert after["books"].rows == before["books"].rows > 5 and after["books"].labelled.tolist() == [0, 0]
         assert after["books"].seen == new.population.rows
-    assert np.isfinite(old.decode_snapshot(stored[b"p0"])[0]["windows"].L).any()
+    assert np.isfinite(decode_snapshot(old, stored[b"p0"])[0]["windows"].L).any()
 
 
 def test_the_stream_goes_on_without_a_gap_and_labels_meet_rows_of_before(old, new, stored):
@@ -77,15 +78,18 @@ def test_the_stream_goes_on_without_a_gap_and_labels_meet_rows_of_before(old, ne
     b = advance(new, moved.live, RECORDS[CUT - 40 :])
     assert b.report.redelivered == 40 and b.report.labels == a.report.labels > 5 and not b.report.dead_lettered
     ours, theirs = ([json.loads(o.value) for o in one.outputs if o.sink == "predictions"] for one in (a, b))
-    said = [[(o["key"], o["ts"], o["seq"], o["y"]) for o in one if (o["ts"] - START) % 4 != 0.5] for one in (ours, theirs)]
+    said = [
+        [(o["key"], o["ts"], o["seq"], o["true_class"]) for o in one if (o["ts"] - START) % 4 != 0.5]
+        for one in (ours, theirs)
+    ]
     assert (
         said[0] == said[1] and len(ours) == len(theirs) > len(said[0]) > 20
     )  # at 0.5 activities tie: the first column wins
     moved.checkpoint()
     for key in stored:
-        assert new.decode_snapshot(moved.store[key])[0]["books"].rows > 10
+        assert decode_snapshot(new, moved.store[key])[0]["books"].rows > 10
         with pytest.raises(SnapshotError, match="state migrate"):
-            old.decode_snapshot(moved.store[key])
+            decode_snapshot(old, moved.store[key])
 
 
 def test_a_crash_while_keys_move_gives_the_same_states(new, stored):
@@ -123,8 +127,8 @@ def test_a_class_of_a_persons_own_moves_with_the_rows_that_carry_it(old):
         chosen = of_people(labels={"delay": "60s"}, head=head, population={"file": FILE, "replaces": replaces})
         other = Job.from_settings(chosen, population=encode(turned(population_of(chosen))))
         if fits:
-            states, names, _ = other.decode_snapshot(worker.store[b"p0"])
+            states, names, _ = decode_snapshot(other, worker.store[b"p0"])
             assert names == ["sit", "run", "hop"] and set(states["waiting"].L.ravel()) == {0.0, 2.0}
         else:
             with pytest.raises(SnapshotError, match=r"hop.*max_classes"):
-                other.decode_snapshot(worker.store[b"p0"])
+                decode_snapshot(other, worker.store[b"p0"])

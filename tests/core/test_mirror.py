@@ -9,8 +9,8 @@ import pytest
 from streamjobs.core.advance import advance
 from streamjobs.core.decoding.records import decoder
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.live import Live
 from streamjobs.errors import ConfigError
 from streamjobs.settings.load import settings_from
 from streamjobs.settings.sections import MirrorSection, Settings
@@ -88,6 +88,7 @@ def job(mirror, **window):
         "source": {"topic": "imu", "fields": AXES, "time": "ts"},
         "window": {"length": "1s", "hop": "500ms", "rate": 50.0, "statistics": "rich", **window},
         "learner": {"name": "last_points", "rank": 2},
+        "sinks": {"features": "imu.features"},
     }
     table["window"] |= {"mirror": mirror} if mirror else {}
     return Job.from_settings(Settings(**table))

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import decode_snapshot, last_event
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.live import Live
 from streamjobs.errors import SnapshotError
 from streamjobs.stages.fill import Fill
 from streamjobs.stages.names import FILL
-from tests.cli.jobs import problems, table
+from tests.commands.jobs import problems, table
 from tests.core.driving import fresh, same_bits
 from tests.core.streams import START, TOPIC, Worker, values
 from tests.core.streams import settings as job_settings
@@ -49,7 +50,7 @@ def rows_seen(made: Job, records) -> list[list[float]]:
     source = made.settings.source.model_copy(update={"lateness": 99.0})
     waiting = Job.from_settings(made.settings.model_copy(update={"source": source}))
     _, live = run(waiting, records)
-    return waiting.decode_snapshot(dict(live.snapshots())[b"p"])[0]["order"].held_X.tolist()
+    return decode_snapshot(waiting, dict(live.snapshots())[b"p"])[0]["order"].held_X.tolist()
 
 
 def test_each_policy_does_what_it_says():
@@ -107,7 +108,7 @@ def test_a_window_says_how_many_of_its_keys_numbers_were_filled_since_the_one_be
     for sink in ("features", "predictions", "drift"):
         rows = [json.loads(one.value) for one in out.outputs if one.sink == sink]
         assert sum(row["filled"] for row in rows) == len(gaps) == out.report.filled and rows[0]["filled"] == 2
-    state = made.decode_snapshot(dict(live.snapshots())[b"p"])[0][FILL]
+    state = decode_snapshot(made, dict(live.snapshots())[b"p"])[0][FILL]
     assert (state.filled, state.told) == (4, 4)
 
 
@@ -250,10 +251,10 @@ def test_states_are_taken_over_where_the_setting_comes_changes_and_goes():
         worker = Worker(after, store)
         worker.apply([record(30, (1, 2, 3)), record(31, (1, None, 3))])
         worker.checkpoint()
-        states, _, offsets = after.decode_snapshot(store[b"p"])
+        states, _, offsets = decode_snapshot(after, store[b"p"])
         assert states["learner"] and list(offsets.values()) == [31 if after is not plain else 30]
         for reader in (plain, hold):
-            newest, _ = reader.last_event(store[b"p"])
+            newest, _ = last_event(reader, store[b"p"])
             assert newest == START + (31 if after is not plain else 30)
 
 
@@ -263,10 +264,10 @@ def test_a_state_that_cannot_be_is_refused(field, value):
     worker = Worker(made)
     worker.apply([record(n, (n, 1.0, 2.0)) for n in range(3)])
     ((key, stored),) = worker.live.snapshots()
-    states, names, offsets = made.decode_snapshot(stored)
+    states, names, offsets = decode_snapshot(made, stored)
     states[FILL] = states[FILL]._replace(**{field: value})
     with pytest.raises(SnapshotError, match=rf"fill\.{field}"):
-        made.decode_snapshot(made.encode(states, names, offsets))
+        decode_snapshot(made, made.encode(states, names, offsets))
     assert key == b"p"
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from streamjobs.core.job import Job
+from streamjobs.core.live.stored import decode_snapshot, load_snapshot, starting_from
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.other_drift import of_drift
 from streamjobs.errors import SnapshotError
@@ -52,8 +53,8 @@ def test_models_stay_and_drift_detection_begins_again(before: str, after: str) -
     worker.apply(RECORDS[:1200])
     gone_on = moved(worker, new)
     for key, data in worker.store.items():
-        held, names, offsets = old.opened(data)
-        states, same_names, same_offsets = new.opened(gone_on.store[key])
+        held, names, offsets = load_snapshot(old, data)
+        states, same_names, same_offsets = load_snapshot(new, gone_on.store[key])
         assert (names, offsets) == (same_names, same_offsets)
         fresh = new.fresh(new.seed_of(key))
         for name in new.own:
@@ -63,7 +64,7 @@ def test_models_stay_and_drift_detection_begins_again(before: str, after: str) -
                 assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), name
         if old.described != new.described:
             with pytest.raises(SnapshotError, match="That is another"):
-                new.decode_snapshot(data)
+                decode_snapshot(new, data)
     assert predicted(gone_on.apply(RECORDS[1200:])) == predicted(worker.apply(RECORDS[1200:]))
 
 
@@ -80,7 +81,7 @@ def test_an_open_alarm_is_ended_by_the_keys_next_row() -> None:
         worker.apply(records[at : at + 20])
         at += 20
         worker.checkpoint()
-        opened = [key for key, data in worker.store.items() if old.opened(data)[0]["alarms"].opened.any()]
+        opened = [key for key, data in worker.store.items() if load_snapshot(old, data)[0]["alarms"].opened.any()]
     went_on = moved(worker, new).apply(records[at:])
     ends = [one for one in went_on if one.sink == "alarms" and one.key == opened[0]]
     assert ends and b'"outcome":"learned anew"' in (ends[0].value or b"")
@@ -92,7 +93,7 @@ def test_another_model_is_still_another_job() -> None:
     worker.checkpoint()
     other = job("columns", head={"name": "rls", "task": "classification", "delta": 3.0})
     with pytest.raises(SnapshotError, match="Restore those settings, or reset the state"):
-        other.opened(next(iter(worker.store.values())), drift_anew=True)
+        load_snapshot(other, next(iter(worker.store.values())), drift_anew=True)
 
 
 def test_a_job_with_a_population_keeps_its_heads() -> None:
@@ -101,7 +102,7 @@ def test_a_job_with_a_population_keeps_its_heads() -> None:
     worker.apply(RECORDS[:1200])
     gone_on = moved(worker, new)
     for key, data in worker.store.items():
-        before, after = old.opened(data)[0]["learner"], new.opened(gone_on.store[key])[0]["learner"]
+        before, after = load_snapshot(old, data)[0]["learner"], load_snapshot(new, gone_on.store[key])[0]["learner"]
         assert all(map(np.array_equal, snapshot.flatten(before), snapshot.flatten(after)))
 
 
@@ -113,7 +114,7 @@ def test_a_damaged_one_is_refused() -> None:
     held = snapshot.decode(next(iter(worker.store.values())))
     for arrays in (held.arrays[:3], held.arrays[:-1], held.arrays[1:]):
         with pytest.raises(SnapshotError):
-            new.opened(snapshot.encode(held._replace(arrays=arrays)), drift_anew=True)
+            load_snapshot(new, snapshot.encode(held._replace(arrays=arrays)), drift_anew=True)
 
 
 def test_new_keys_start_from_a_model_of_any_drift() -> None:
@@ -122,7 +123,7 @@ def test_new_keys_start_from_a_model_of_any_drift() -> None:
     worker.apply(RECORDS[:1200])
     worker.checkpoint()
     model = exported_model(old, Entry(0, b"p1", worker.store[b"p1"], 0, 0))
-    started, plain = new.starting_from(model).init(b"new"), old.starting_from(model).init(b"new")
+    started, plain = starting_from(new, model).init(b"new"), starting_from(old, model).init(b"new")
     assert all(map(np.array_equal, snapshot.flatten(started["learner"]), snapshot.flatten(plain["learner"])))
     with pytest.raises(SnapshotError, match="That is another"):
-        job("reference", state={"start_from": "model"}).opened(model)
+        load_snapshot(job("reference", state={"start_from": "model"}), model)

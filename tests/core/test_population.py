@@ -14,7 +14,8 @@ from algorithms import learner_from
 from algorithms.common.kernels import Kernel
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.state.live import Live
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import decode_snapshot
 from streamjobs.core.state.population import Population, decode, encode, learner_table
 from streamjobs.core.state.snapshot import flatten
 from streamjobs.errors import ConfigError, SnapshotError
@@ -120,7 +121,7 @@ def test_a_new_person_is_recognised_before_any_label(job):
     new = [r._replace(key=b"new") for r in samples(240, keys=1, seed=5, labelled=False)]
     said = predictions(Worker(job).apply(new))
     truth = ["run" if (i // 8) % 2 else "sit" for i in range(len(said))]  # 4 s each, a window every half
-    right = [one["y_hat"] == y for one, y in zip(said, truth, strict=True)]
+    right = [one["predicted_class"] == y for one, y in zip(said, truth, strict=True)]
     assert sum(right) / len(right) > 0.8
     assert said[0]["labelled"] == [] and said[0]["classes"] == 2 and said[0]["n_seen"] == job.population.rows
     assert said[0]["head"] == "frozen" and said[0]["share"] == 0.5 and said[0]["smoothed"] == said[0]["score"]
@@ -137,7 +138,7 @@ def test_predictions_say_which_head_weighs_more_and_what_was_labelled(job):
     said = predictions(Worker(job).apply(stream))
     assert said[-1]["head"] == "adapted" and said[-1]["share"] > 0.9 and said[-1]["labelled"] == ["run", "sit"]
     late = said[len(said) // 2 :]
-    assert sum(one["y_hat"] == one["y"] for one in late) / len(late) > 0.6
+    assert sum(one["predicted_class"] == one["true_class"] for one in late) / len(late) > 0.6
 
 
 def test_nothing_is_learned_by_what_all_keys_share(job, population):
@@ -152,7 +153,7 @@ def test_nothing_is_learned_by_what_all_keys_share(job, population):
 def test_a_snapshot_holds_the_head_and_not_what_is_shared(job, population):
     worker = Worker(job)
     worker.apply(RECORDS)
-    states, names, _ = job.decode_snapshot(dict(worker.live.snapshots())[b"p0"])
+    states, names, _ = decode_snapshot(job, dict(worker.live.snapshots())[b"p0"])
     own = {"order", "idle", "windows", "learner", "drift", "smoothing", "fallback", "books"}
     assert set(states) == own and names == NAMES
     assert states["learner"].frozen.tobytes() == population.head.state.weights.tobytes()
@@ -179,23 +180,23 @@ def test_classes_of_a_persons_own_stand_behind_the_populations():
     worker = Worker(job)
     said = predictions(worker.apply(stream))
     assert worker.live.names[0] == [*NAMES, "hop"] and said[-1]["classes"] == 3
-    assert said[0]["classes"] == 2 and {one["y_hat"] for one in said[-40:]} == {"hop", "sit"}
+    assert said[0]["classes"] == 2 and {one["predicted_class"] for one in said[-40:]} == {"hop", "sit"}
 
 
 def test_a_linear_head_alone_begins_from_a_population():
     job = job_of_people(learner={"name": "rls", "gate": True, "smooth": 0.3}, head=None)
     assert "map" not in job.stages and job.task == "classification"
     said = predictions(Worker(job).apply(samples(240, keys=1, seed=5, labelled=False)))
-    assert {one["y_hat"] for one in said} == {"run", "sit"} and said[0]["share"] == 0.5
+    assert {one["predicted_class"] for one in said} == {"run", "sit"} and said[0]["share"] == 0.5
 
 
 def test_rows_without_features_get_the_last_label():
     sections = {"head": {"name": "gated_rls", "fallback": "last_label"}, "drift": None}
     job = Job.from_settings(settings(learner={"name": "okfeb", "rank": 3, "budget": 5, "seed_size": 5}, **sections))
     said = predictions(Worker(job).apply(samples(120, keys=1)))
-    assert said[0]["y_hat"] is None
-    first = next(i for i, one in enumerate(said) if one["y"] is not None)
-    assert said[first + 1]["y_hat"] == said[first]["y"] and said[first + 1]["score"] is None
+    assert said[0]["predicted_class"] is None
+    first = next(i for i, one in enumerate(said) if one["true_class"] is not None)
+    assert said[first + 1]["predicted_class"] == said[first]["true_class"] and said[first + 1]["score"] is None
 
 
 def test_the_person_without_a_population_learns_cold_on_a_scale_that_never_freezes():
@@ -203,10 +204,10 @@ def test_the_person_without_a_population_learns_cold_on_a_scale_that_never_freez
     job = Job.from_settings(settings(learner=linear, head=None, drift=None))
     worker = Worker(job)
     said = predictions(worker.apply(samples(900, keys=1, seed=3)))
-    assert said[0]["y_hat"] is None and said[0]["labelled"] == []
+    assert said[0]["predicted_class"] is None and said[0]["labelled"] == []
     assert said[-1]["labelled"] == ["sit", "run"] and said[-1]["head"] is None
     late = said[len(said) // 2 :]
-    assert sum(one["y_hat"] == one["y"] for one in late) / len(late) > 0.8
+    assert sum(one["predicted_class"] == one["true_class"] for one in late) / len(late) > 0.8
     assert worker.live.states(0)["scaling"].seen == len(said)
 
 

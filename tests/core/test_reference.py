@@ -9,6 +9,7 @@ import pytest
 from algorithms import learner_from
 from algorithms.drift.report import ALARM, OPEN
 from streamjobs.core.job import Job
+from streamjobs.core.live.stored import decode_snapshot, starting_from
 from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.maintenance.copies import Entry
@@ -55,7 +56,7 @@ def test_an_alarm_lasts_as_long_as_the_change_and_ends_when_the_values_are_back(
     at = np.arange(2600)
     outputs = Worker(job(drift)).apply(stream(2600, 5.0 * ((at >= 600) & (at < 2400))))
     raised, ended = alarms(outputs)
-    assert (raised["id"], raised["end"], ended["outcome"]) == (ended["id"], "open", "recovered")
+    assert (raised["id"], raised["open"], ended["outcome"]) == (ended["id"], True, "recovered")
     assert START + 60 <= raised["start"] < START + 64
     assert START + 240 < ended["end"] < START + (244 if drift is COLUMNS else 254), "errors have to stay back for 50 rows"
     assert raised["reference"] == (400 if drift is COLUMNS else 200), "the extractor had the first half"
@@ -116,7 +117,7 @@ def test_what_an_extractor_has_learned_stands_still_after_the_first_half() -> No
     for part in (records[:200], records[200:201], records[201:]):
         worker.apply(part)
         worker.checkpoint()
-        held.append(one.decode_snapshot(worker.store[b"pump"])[0])
+        held.append(decode_snapshot(one, worker.store[b"pump"])[0])
     for stage in ("drift_extractor", "drift_scaling"):
         first, second, third = (one.own[stage].bytes_of(states[stage]) and repr(states[stage]) for states in held)
         assert first == second == third
@@ -139,10 +140,10 @@ def test_relearned_keys_take_what_comes_for_normal_and_end_their_alarm_under_its
     worker = Worker(one)
     (raised,) = alarms(worker.apply(records[:700]))
     worker.checkpoint()
-    before = one.decode_snapshot(worker.store[b"pump"])
+    before = decode_snapshot(one, worker.store[b"pump"])
     data = relearned_snapshot(one, Entry(0, b"pump", worker.store[b"pump"], 0, 0))
     assert relearned_snapshot(one, Entry(0, b"pump", data, 0, 0)) == data
-    after = one.decode_snapshot(data)
+    after = decode_snapshot(one, data)
     assert after[1:] == before[1:]
     changed = {name for name in one.own if repr(before[0][name]) != repr(after[0][name])}
     assert changed == {"reference", "drift"}
@@ -172,7 +173,7 @@ def test_an_alarm_that_has_lasted_begins_a_new_reference_in_any_batches(drift: d
         first, renewed, second, *_ = [alarm for alarm in mine if alarm["watch"] == watch]
         assert (first["id"], renewed["outcome"]) == (renewed["id"], "learned anew")
         assert START + 55 <= second["start"] < START + 59, "the second change, from the new normal"
-    lasted = [alarm["end"] - alarm["start"] for alarm in mine if alarm["end"] != "open"]
+    lasted = [alarm["end"] - alarm["start"] for alarm in mine if not alarm["open"]]
     until = 10.01 if drift is COLUMNS else 12.0  # a new extractor's first rows have no LS error
     assert 9.99 < max(lasted) < until, "100 rows, of which one comes every 100 ms"
     expected = sorted(values(outputs))
@@ -205,7 +206,7 @@ def test_new_keys_are_measured_against_the_reference_of_an_exported_state_from_t
     worker.apply(stream(600))
     worker.checkpoint()
     model = exported_model(teaches, Entry(0, b"pump", worker.store[b"pump"], 0, 0))
-    one = job({**drift}, state={"start_from": "well.state"}).starting_from(model)
+    one = starting_from(job({**drift}, state={"start_from": "well.state"}), model)
     moved = [mine._replace(key=b"new") for mine in stream(300, 6.0 * (np.arange(300) >= 100), seed=3)]
     outputs = Worker(one).apply(moved)
     (raised,) = alarms(outputs)
@@ -218,12 +219,15 @@ def test_new_keys_are_measured_against_the_reference_of_an_exported_state_from_t
 def test_a_state_whose_reference_is_not_over_or_which_is_in_alarm_is_no_measure_for_others() -> None:
     one = job({**COLUMNS, "reference_from": "start_from"}, state={"start_from": "well.state"})
     worker = Worker(one)
-    for count, sentence in ((300, "has 300 rows of its reference"), (700, "is in alarm, which is no measure for others")):
+    for count, sentence in (
+        (300, "has 300 rows of its reference"),
+        (700, "is in alarm, so it cannot be the reference of others"),
+    ):
         worker.apply(stream(count, 6.0 * (np.arange(count) >= 500)))
         worker.checkpoint()
         model = exported_model(one, Entry(0, b"pump", worker.store[b"pump"], 0, 0))
         with pytest.raises(SnapshotError, match=sentence):
-            one.starting_from(model)
+            starting_from(one, model)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +239,7 @@ def test_a_state_whose_reference_is_not_over_or_which_is_in_alarm_is_no_measure_
         ({"drift": {**COLUMNS, "relearn_after": "0 rows"}}, "longer than nothing, such as '5000 rows' or '7d'"),
         (
             {"drift": {**COLUMNS, "relearn_after": "7d"}, "sinks": {"alarms": ""}},
-            "relearn_after goes by alarms that are open, which are kept with their topic",
+            "relearn_after needs open alarms, which are kept only if their topic is on",
         ),
     ],
 )
@@ -251,7 +255,10 @@ def test_a_new_reference_that_cannot_be_is_refused_with_one_sentence(sections: d
         ({"reference": "first 50 rows"}, "reference must have 60 rows or more; got 'first 50 rows'."),
         ({"watch": "loss", "reference": "first 60 rows"}, "must have 120 rows or more, half of them for the extractor"),
         ({"false_alarms": None}, "reference needs false_alarms, such as '1 per 10000 rows'"),
-        ({"watch": "ls_error"}, "reference with watch = 'ls_error' needs an extractor, which stands still after it"),
+        (
+            {"watch": "ls_error"},
+            "reference with watch = 'ls_error' needs an extractor, which stops learning after the reference",
+        ),
     ],
 )
 def test_a_reference_that_cannot_be_is_refused_with_one_sentence(drift: dict, sentence: str) -> None:
@@ -267,7 +274,10 @@ def test_a_reference_that_cannot_be_is_refused_with_one_sentence(drift: dict, se
             "column_chart",
             "reference needs the detector 'reference_level' or 'reference_chart'; column_chart goes on learning.",
         ),
-        ({"name": "reference_chart", "rows": 400}, "reference and the detector's rows say the same; remove one of them."),
+        (
+            {"name": "reference_chart", "rows": 400},
+            "reference and the detector's rows set the same number; remove one of them.",
+        ),
     ],
 )
 def test_a_detector_that_does_not_stand_still_is_refused(detector: Any, sentence: str) -> None:

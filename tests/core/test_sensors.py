@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import decode_snapshot, last_event
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.live import Live
 from streamjobs.core.unlearned import Taken
 from streamjobs.errors import SnapshotError
 from streamjobs.settings.load import settings_from
 from streamjobs.stages.names import SENSORS
-from tests.cli.jobs import problems
+from tests.commands.jobs import problems
 from tests.core.phones import AXES, JOB, START, TOPIC, push, pushes, readings, signal
 from tests.core.phones import SENSORS as PHONE
 from tests.core.sensor_jobs import ACC, PLAIN, job, letter, plain, record, run
@@ -234,7 +235,7 @@ def test_a_key_of_which_a_sensor_never_comes_expires_all_the_same():
     worker = Worker(made)
     worker.apply(records)
     worker.checkpoint()
-    assert made.last_event(worker.store[b"p"])[0] == START + 100
+    assert last_event(made, worker.store[b"p"])[0] == START + 100
     assert worker.live.expired == 1
     one_by_one = Worker(made)
     for one in records:
@@ -249,7 +250,7 @@ def test_a_state_of_other_sensors_is_refused_by_name():
     worker.checkpoint()
     other = plain({"sensors": {**PLAIN, "rate": 10, "wait": "5s"}})
     with pytest.raises(SnapshotError, match=r"sensors.*wait=2\.0"):
-        other.decode_snapshot(worker.store[b"p"])
+        decode_snapshot(other, worker.store[b"p"])
 
 
 BASE = {"topic": TOPIC, "time": "t", "sensors": {**PLAIN, "rate": 10}}
@@ -264,7 +265,7 @@ BASE = {"topic": TOPIC, "time": "t", "sensors": {**PLAIN, "rate": 10}}
         ({"missing": "hold"}, None, "missing must be 'dlq' or 'skip' with sensors"),
         ({"duplicates": "learn"}, None, "duplicates must be 'drop' with sensors"),
         ({"late": "predict_only"}, None, "late must be 'learn', 'drop' or 'dlq'"),
-        ({"sensors": PLAIN}, None, "sensors: rate is needed without [window]"),
+        ({"sensors": PLAIN}, None, "sensors: set rate, the rows a second, or add a [window]"),
         ({}, {"length": "1s", "rate": 10}, "sensors: rate has no meaning with a [window]"),
         ({"sensors": {**PLAIN, "rate": 10, "each": {}}}, None, "each must name at least one sensor"),
         ({"sensors": {**PLAIN, "rate": 10, "wait": 0.2}}, None, "wait must be at least the sample period of temp (0.5 s)"),

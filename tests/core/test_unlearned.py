@@ -6,7 +6,7 @@ import pytest
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.state.live import Live
+from streamjobs.core.live.live import Live
 from streamjobs.core.unlearned import REASONS, Taken
 from streamjobs.stages import windows
 from tests.core.streams import record, samples, settings

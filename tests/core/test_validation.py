@@ -1,18 +1,23 @@
 """Stored bytes with a checksum that fits and nonsense inside are refused before a loop trusts them."""
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from algorithms import learner_from
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import decode_snapshot, load_snapshot, starting_from
 from streamjobs.core.state import snapshot
-from streamjobs.core.state.live import Live
 from streamjobs.core.state.snapshot import Snapshot
+from streamjobs.core.state.valid import StateCheck
 from streamjobs.errors import SnapshotError
+from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.order import Order
-from streamjobs.stages.stage import Shape, check_fields
+from streamjobs.stages.stage import Shape
 from tests.checks.examples import cases
 from tests.core.people import job_of_people, late_labels
 from tests.core.streams import Worker, samples, settings
@@ -33,7 +38,7 @@ def stored(job) -> bytes:
 
 def _with(job: Job, data: bytes, stage: str, field: str, change) -> bytes:
     """The snapshot with one field of a stage changed."""
-    states, names, offsets = job.decode_snapshot(data)
+    states, names, offsets = decode_snapshot(job, data)
     states[stage] = states[stage]._replace(**{field: change(getattr(states[stage], field))})
     return job.encode(states, names, offsets)
 
@@ -56,7 +61,7 @@ CHANGES = {  # what would write outside an array, never end, or be no number
     "a window of no number": ("windows", "window", lambda _: -(1 << 62), "windows.window"),
     "a time of no year": ("order", "newest", lambda _: np.inf, "order.newest"),
     "more rows wait than ever do": ("waiting", "times", lambda times: np.repeat(times, 40_000), "waiting.times"),
-    "rows without their times": ("waiting", "times", lambda times: times[:-1], "waiting"),
+    "rows without their times": ("waiting", "times", lambda times: times[:-1], "waiting.X"),
     "a head that is not finite": ("learner", "weights", _put(np.nan), "learner.weights"),
     "weights of another length": ("learner", "weights", lambda weights: weights[:-1], "learner.weights"),
     "a count about to wrap around": ("books", "rows", lambda _: 2**63 - 1, "books.rows"),
@@ -68,14 +73,36 @@ CHANGES = {  # what would write outside an array, never end, or be no number
 def test_a_state_no_stage_could_have_left_is_refused_by_its_field(job, stored, what):
     stage, field, change, named = CHANGES[what]
     with pytest.raises(SnapshotError, match=rf"field {named}: expected .* the stored state contradicts itself"):
-        job.decode_snapshot(_with(job, stored, stage, field, change))
+        decode_snapshot(job, _with(job, stored, stage, field, change))
 
 
 def test_classes_that_are_not_the_populations_or_too_many_are_refused(job, stored):
-    states, names, offsets = job.decode_snapshot(stored)
+    states, names, offsets = decode_snapshot(job, stored)
     for others in (names[::-1], names[:1], [*names, "swim"], [*names, names[0]]):
         with pytest.raises(SnapshotError, match="classes"):
-            job.decode_snapshot(job.encode(states, others, offsets))
+            decode_snapshot(job, job.encode(states, others, offsets))
+
+
+def test_threads_that_share_a_job_get_the_answer_for_their_own_state(job, stored):
+    states, names, _ = decode_snapshot(job, stored)
+    wrong = states | {"learner": states["learner"]._replace(weights=_put(np.nan)(states["learner"].weights))}
+
+    def refused(given) -> int:
+        times = 0
+        for _ in range(150):
+            try:
+                job.check(given, len(names))
+            except SnapshotError:
+                times += 1
+        return times
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            assert list(threads.map(refused, [states, wrong])) == [0, 150]
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_what_a_stage_refuses_itself_is_a_snapshot_error_too():
@@ -83,29 +110,30 @@ def test_what_a_stage_refuses_itself_is_a_snapshot_error_too():
     worker = Worker(own)
     worker.apply(samples(60))
     worker.checkpoint()
-    states, names, offsets = own.decode_snapshot(worker.store[b"p0"])
+    states, names, offsets = decode_snapshot(own, worker.store[b"p0"])
     chain = states["learner"]
     shorter = chain._replace(extractor=chain.extractor._replace(factor=chain.extractor.factor[:-1].copy()))
     data = own.encode(states | {"learner": shorter}, names, offsets)
+    live = Live(own, lambda key: data)
+    assert live.slot(b"p0") is None and b"p0" in live.aside
     with pytest.raises(SnapshotError, match="contradicts itself"):
-        Live(own, lambda key: data).slot(b"p0")
-    with pytest.raises(SnapshotError, match="contradicts itself"):
-        own.opened(data)
+        load_snapshot(own, data)
 
 
 @pytest.mark.parametrize("case", [case for case in cases() if case.learner.bounded], ids=lambda case: case.name)
 def test_every_state_a_learner_leaves_is_taken_back(case):
     begun = case.init()
-    check_fields(case.name, case.learner, begun, begun, finite=True)
-    check_fields(case.name, case.learner, begun, case.trained(40), finite=True)
+    check = StateCheck({"learner": LearnerStage(learner=case.learner)}, {"learner": begun})
+    check({"learner": begun}, None)
+    check({"learner": case.trained(40)}, None)
 
 
 def test_a_model_that_has_seen_more_rows_than_there_can_be_is_no_start(job, stored):
-    states, names, _ = job.decode_snapshot(stored)
+    states, names, _ = decode_snapshot(job, stored)
     books = states["books"]._replace(rows=1 << 61, seen=states["books"].seen + (1 << 61))
     data = job.encode(states | {"books": books}, names, {})
     with pytest.raises(SnapshotError, match="more than there can be"):
-        job.starting_from(data)
+        starting_from(job, data)
 
 
 CROWDED = {  # as many rows as a loop needs room for while a row enters, and no state has
@@ -130,7 +158,7 @@ def test_a_state_that_leaves_a_loop_no_room_is_refused(what):
     learner, dim, rows = CROWDED[what]
     begun = learner.init(dim=dim, targets=1, seed=0)
     state = begun._replace(**rows)
-    check_fields("learner", learner, begun, state, finite=True)  # a loop has as much room
+    assert all(len(getattr(state, field)) <= learner.room(field) for field in learner.stored)
     with pytest.raises(ValueError, match=type(learner).__name__):
         learner.load(learner.workspace(state), 0, state)
 
@@ -139,7 +167,7 @@ def test_more_waiting_samples_than_may_wait_are_refused():
     order = Order(lateness=1.0, max_held=3)
     fresh = order.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0)
     state = fresh._replace(held_times=np.arange(4.0), held_X=np.ones((4, 1)), held_L=np.ones((4, 1)))
-    with pytest.raises(ValueError, match="Order: 4 samples wait, of which 3 may"):
+    with pytest.raises(ValueError, match="Order: held_times: expected at most 3 rows, got 4 rows"):
         order.load(order.workspace(state), 0, state)
 
 

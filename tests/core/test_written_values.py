@@ -10,8 +10,7 @@ from streamjobs.core.decoding.records import decoder
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 from streamjobs.settings.source import SourceSection
-from streamjobs.stages.fill import Fill
-from tests.cli.jobs import problems, table
+from tests.commands.jobs import problems, table
 from tests.core.streams import settings as job_settings
 
 NOW = 1_700_000_000.25
@@ -115,7 +114,7 @@ def test_a_job_counts_and_names_the_columns_of_categories():
     job = Job.from_settings(job_settings(source=source, window=None, head=None, drift=None))
     assert job.dim == 6
     assert job.composition.columns[:3] == ("temp", "valve=open", "valve=shut")
-    assert job.stage("fill", Fill).policies == ("dlq", "hold", "hold", "dlq", "dlq", "dlq")
+    assert job.steps.fill.policies == ("dlq", "hold", "hold", "dlq", "dlq", "dlq")
 
 
 def test_texts_are_numbers_where_they_may_be():
@@ -138,7 +137,7 @@ def test_what_cannot_be_meant_is_told():
 
     assert "time_zone must be a zone such as 'UTC', '+01:00' or 'Europe/Berlin'; got 'Berlin'" in told(time_zone="Berlin")
     assert "categories: 'valve' is not one of fields" in told(categories={"valve": ["open"]})
-    assert "categories: those of 'ax' must differ" in told(categories={"ax": ["a", "a"]})
+    assert "categories: the categories of 'ax' must differ" in told(categories={"ax": ["a", "a"]})
     assert "unseen has no meaning without categories" in told(unseen="other")
     assert "unseen = 'missing' needs missing = 'skip', 'hold' or 'mean' for 'ax'" in told(
         categories={"ax": ["a"]}, unseen="missing"

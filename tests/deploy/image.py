@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -110,10 +111,21 @@ def run(seconds: int) -> int:
         root = Path(buildah("mount", container))
         parts = {"packages": "opt/streamjobs/lib", "compiled loops": "opt/streamjobs/cache", "everything": "."}
         print("on disk: " + ", ".join(f"{name} {_megabytes(root / where)} MB" for name, where in parts.items()), flush=True)
+        if lacking := _not_in_the_bill(json.loads((root / "opt/streamjobs/sbom.cdx.json").read_text(encoding="utf-8"))):
+            print(f"the bill of materials lacks {lacking}")
+            return 1
         with tempfile.TemporaryDirectory(prefix="streamjobs-image-") as folder, Broker() as broker:
             return _run(root, Path(folder), broker, seconds)
     finally:
         buildah("rm", container)
+
+
+def _not_in_the_bill(bill: dict[str, Any]) -> list[str]:
+    """Pinned packages that the image's bill of materials does not list with their version."""
+    listed = {component.get("purl") for component in bill["components"]}
+    lock = (CHECKOUT / "requirements-deploy.lock").read_text(encoding="utf-8")
+    pinned = re.findall(r"^([a-z0-9][\w.-]*)==(\S+)", lock, re.MULTILINE)
+    return [f"{name} {version}" for name, version in pinned if f"pkg:pypi/{name}@{version}" not in listed]
 
 
 def _megabytes(folder: Path) -> int:

@@ -79,6 +79,12 @@ def test_the_context_of_the_image_has_what_the_dockerfile_copies() -> None:
     assert all(list(CHECKOUT.glob(source)) for source in sources)
 
 
+def test_the_label_of_the_image_names_the_bill_of_materials_that_is_written() -> None:
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    (label,) = re.findall(r'org\.streamjobs\.sbom="(\S+)"', text)
+    assert re.search(rf"cyclonedx-py environment .* -o {label} ", text)
+
+
 # compose.yaml
 
 
@@ -215,7 +221,7 @@ def test_a_pod_asks_for_the_probes_that_a_worker_serves(overlays: dict[str, list
     one = container(overlays["small"])
     paths = {one["livenessProbe"]["httpGet"]["path"], one["readinessProbe"]["httpGet"]["path"]}
     assert paths == {"/live", "/ready"}
-    served = (CHECKOUT / "streamjobs" / "worker" / "health.py").read_text(encoding="utf-8")
+    served = (CHECKOUT / "streamjobs" / "worker" / "health" / "connection.py").read_text(encoding="utf-8")
     assert all(f'"{path}"' in served for path in paths)
 
 

@@ -50,6 +50,11 @@ def wrong_links(page: str, pages: Mapping[str, str]) -> list[str]:
     return problems
 
 
+def linked_page(page: str, target: str) -> str | None:
+    """The path in the repository that a link of `page` leads to; None for another site."""
+    return None if re.match(r"[a-z]+:", target) else _resolved(PurePosixPath(page).parent, target.partition("#")[0])
+
+
 def _resolved(folder: PurePosixPath, place: str) -> str | None:
     """The path in the repository; None outside of it."""
     parts: list[str] = []

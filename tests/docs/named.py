@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from streamjobs.recordings import limits
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.metrics.table import METRICS, PREFIX
 from tests.docs.reference import leaf_commands
 
-ENVIRONMENT = {"STREAMJOBS_CACHE", "STREAMJOBS_DATA"}  # beside the overrides of settings
+LIMITS = {one.variable for one in (limits.BYTES, limits.COLUMNS, limits.FILES)}
+ENVIRONMENT = {"STREAMJOBS_CACHE", "STREAMJOBS_DATA"} | LIMITS  # next to the overrides of settings
 SUFFIXES = ("_bucket", "_sum", "_count")  # of a histogram's or counter's series
 
 

@@ -2,13 +2,13 @@
 
 from tests.parts import CHECKOUT
 
-FOLDERS = ("algorithms", "deploy", "streamjobs", "tests")
+FOLDERS = ("algorithms", "deploy", "papers", "streamjobs", "tests")
 SECTION_IN = {  # generated section -> the page beside the code it describes
     "commands": "streamjobs/commands/README.md",
     "settings": "streamjobs/settings/README.md",
-    "learners": "algorithms/README.md",
+    "learners": "algorithms/reference.md",
     "topics": "streamjobs/core/README.md",
-    "metrics": "deploy/README.md",
+    "metrics": "deploy/metrics.md",
 }
 
 

@@ -1,6 +1,5 @@
 """The generated sections of the pages, made from the code: settings, learners, commands, topics, metrics."""
 
-import itertools
 import typing
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -13,7 +12,7 @@ import typer
 from streamjobs import learner_reference
 from streamjobs.cli import app
 from streamjobs.core.job import Job
-from streamjobs.core.output_records import VERSIONS
+from streamjobs.core.output_records import RECORDS
 from streamjobs.errors import REASONS
 from streamjobs.kafka.topics import changelog
 from streamjobs.outputs.schema import commented
@@ -21,7 +20,6 @@ from streamjobs.settings.sections import Settings
 from streamjobs.worker.metrics.table import METRICS, PREFIX
 from tests.docs.pages import SECTION_IN
 
-RECORDS = VERSIONS[2]
 BEGIN, END = "<!-- reference:{} -->", "<!-- /reference:{} -->"
 
 
@@ -68,7 +66,7 @@ def settings() -> str:
         state = "needed" if needed else "optional; absent: off" if optional else "optional"
         rows = list(_rows(model, schema["$defs"], ""))
         if model.get("additionalProperties") is True:
-            rows.append(("...", "", "", "the learner's own settings: [learners](../../algorithms/README.md)"))
+            rows.append(("...", "", "", "the learner's own settings: [learners](../../algorithms/reference.md)"))
         parts.append(f"**`[{section}]`** ({state})\n\n" + _table(("setting", "values", "default", "what"), rows))
     return "\n\n".join(parts)
 
@@ -140,7 +138,7 @@ def topics() -> str:
         "input": "`[source] topic`: the records, keyed by person, device or machine",
         "features": "coordinates and LS error of every row",
         "predictions": "prediction, and the label where it is known",
-        "drift": "what the detector says of every row, and beside it of the controls",
+        "drift": "the detector's report on every row, and on the controls",
         "alarms": "with `[drift] false_alarms`: a record when an alarm is raised, and one when it ends",
         "dlq": "records that could not be used, untouched, with headers that say why",
         "state": "compacted: every key's newest snapshot",
@@ -150,21 +148,15 @@ def topics() -> str:
         said[role] += f"; JSON with {fields}"
     rows = [(f"`{topic}`", role, said[role]) for role, topic in default_topics().items()]
     reasons = ", ".join(f"`{reason}`" for reason in REASONS)
-    prediction, typed, alarm, typed_alarm = (
-        [(f"`{a}`", f"`{b}`", c) for a, b, c in commented(VERSIONS[version][sink])]
-        for sink, version in itertools.product(("predictions", "alarms"), VERSIONS)
+    prediction, alarm = (
+        [(f"`{a}`", f"`{b}`", c) for a, b, c in commented(RECORDS[sink])] for sink in ("predictions", "alarms")
     )
-    end = [row for row in typed_alarm if row not in alarm]
     return (
         _table(("topic", "role", "what is in it"), rows)
-        + f"\n\nReasons of dead letters: {reasons}.\n\nA prediction of version 2:\n\n"
-        + _table(("field", "type", "what"), typed)
-        + "\n\nA prediction of version 1:\n\n"
+        + f"\n\nReasons of dead letters: {reasons}.\n\nA prediction:\n\n"
         + _table(("field", "type", "what"), prediction)
-        + "\n\nAn alarm of version 1 ([how to read one](../../deploy/README.md#alarms)):\n\n"
+        + "\n\nAn alarm ([how to read one](../../deploy/alarms.md#alarms)):\n\n"
         + _table(("field", "type", "what"), alarm)
-        + "\n\nAn alarm of version 2 has, in place of `end`:\n\n"
-        + _table(("field", "type", "what"), end)
     )
 
 

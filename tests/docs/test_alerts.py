@@ -17,7 +17,7 @@ from tests.parts import CHECKOUT
 from tests.prometheus import tool
 
 RULES = CHECKOUT / "deploy" / "prometheus"
-RUNBOOK = (CHECKOUT / "deploy" / "README.md").read_text(encoding="utf-8")
+RUNBOOK = (CHECKOUT / "deploy" / "runbook.md").read_text(encoding="utf-8")
 PROMETHEUS_OWN = {"up"}  # made by Prometheus for each target
 WORDS = {  # of PromQL, beside metrics
     *("absent", "and", "avg_over_time", "by", "changes", "count", "group_left", "increase", "last_over_time", "max"),
@@ -146,15 +146,16 @@ def test_every_alert_has_a_test_in_which_it_fires_and_one_in_which_it_is_silent(
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_an_alert_says_what_is_wrong_and_leads_to_a_section_that_begins_with_a_command(name: str) -> None:
+def test_an_alert_says_what_is_wrong_and_leads_to_a_section_with_its_meaning_and_a_command(name: str) -> None:
     rule = ALERTS[name]
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
     told = rule["annotations"]
     assert set(told) == {"summary", "description", "runbook_url"}
     assert re.match(r"[A-Z{].*[^.]$", told["summary"]) and re.match(r"[A-Z{].*\.$", told["description"])
-    assert told["runbook_url"] == f"deploy/README.md#{name.lower()}" and name.lower() in anchors(RUNBOOK)
+    assert told["runbook_url"] == f"deploy/runbook.md#{name.lower()}" and name.lower() in anchors(RUNBOOK)
     section = _sections()[name]
-    assert re.match(r"\n\n```sh\n\S[^\n]+\n```\n\n", section), f"the section {name} does not begin with a command"
+    begin = r"\n\n[A-Z][^\n]+\n(?:[^`\n][^\n]*\n){0,2}\n```sh\n\S[^\n]+\n```\n\n"
+    assert re.match(begin, section), f"the section {name} does not begin with its meaning, in three lines, and a command"
     assert not wrong_commands(section)
 
 

@@ -1,5 +1,6 @@
-"""The pictures of streamjobs/README.md are so; each planted mistake in one is found."""
+"""The pictures of ARCHITECTURE.md and streamjobs/README.md agree with the imports; each planted mistake is detected."""
 
+import re
 from functools import cache
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from tests.docs.maps import Map, maps, project_imports, read_map, wrong, wrong_floors
 from tests.docs.pages import pages
 
-PAGE = "streamjobs/README.md"
+PAGES = ("ARCHITECTURE.md", "streamjobs/README.md")
 
 
 @cache
@@ -17,13 +18,13 @@ def _imports() -> dict[str, set[str]]:
 
 @cache
 def _maps() -> dict[str, Map]:
-    """The pictures of the page by the heading they stand under."""
-    sections = pages()[PAGE].split("\n## ")[1:]
-    return {section.splitlines()[0]: found for section in sections for found in maps(section)}
+    """The pictures by their heading."""
+    sections = [section for page in PAGES for section in re.split(r"\n###? ", pages()[page])[1:]]
+    return {section.splitlines()[0]: picture for section in sections for picture in maps(section)}
 
 
-def test_the_page_draws_the_layers_and_the_three_ways() -> None:
-    assert list(_maps()) == ["The layers", "The way of a record", "The way of a setting", "The way of a state"]
+def test_the_pages_draw_the_layers_and_the_three_ways() -> None:
+    assert sorted(_maps()) == ["The layers", "The way of a record", "The way of a setting", "The way of a state"]
     assert all(len(found.arrows) >= 12 for found in _maps().values())
 
 

@@ -75,7 +75,7 @@ def _interrupted(case: Case, drift: Mapping[str, Any], fault: str = "") -> None:
     case.found += [f"the id {one} of {len(of)} alarms" for one, of in by_id.items() if len(of) > 1][:3]
     again = _sent(case, topic) - len(by_header)
     assert again > 0, "no alarm was between its sending and its checkpoint"
-    raised, ended = (sum(open_ == (alarm["end"] == "open") for *_, alarm in told) for open_ in (True, False))
+    raised, ended = (sum(open_ == alarm["open"] for *_, alarm in told) for open_ in (True, False))
     assert raised, "no alarm was raised"
     assert ended, "no alarm has ended"
     case.prove(f"{CRASHES} kills, {len(by_id)} alarms, {again} records of alarms sent again or in transactions undone")

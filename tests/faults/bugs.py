@@ -7,6 +7,7 @@ from tests.brokers.fault_injection import program
 from tests.brokers.kafka_job import until
 from tests.brokers.workers import Worker
 from tests.faults.alarms import counts_ids
+from tests.faults.aside import drops, overwrites
 from tests.faults.case import Case
 from tests.faults.changelogs import recreate, send_first
 from tests.faults.disks import crowded
@@ -131,6 +132,8 @@ AT_LEAST_ONCE: dict[str, Do] = {
     "tombstones-first": tombstones_first,
     "unwatched": overlooks_a_recreated_changelog,
     "counts-ids": counts_ids,
+    "overwrites-damaged": overwrites,
+    "drops-aside": drops,
 }
 # A transaction leaves no state ahead of its offset: nothing is skipped, and nobody notices who forgets to.
 EXACTLY_ONCE: dict[str, Do] = {
@@ -142,5 +145,7 @@ EXACTLY_ONCE: dict[str, Do] = {
     "tombstones-first": tombstones_first,
     "unwatched": overlooks_a_recreated_changelog,
     "counts-ids": counts_ids,
+    "overwrites-damaged": overwrites,
+    "drops-aside": drops,
 }
 BUGS = {"at_least_once": AT_LEAST_ONCE, "exactly_once": EXACTLY_ONCE}

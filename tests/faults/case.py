@@ -104,6 +104,7 @@ class Case:
 
     def make_job(self, *, partitions: int = PARTITIONS, **sections: dict[str, Any]) -> ClusterJob:
         merged = {name: JOB.get(name, {}) | sections.get(name, {}) for name in {**JOB, **sections}}
+        merged = {name: {one: to for one, to in of.items() if to is not None} for name, of in merged.items()}
         if self.exactly_once:
             merged["job"] = {"guarantee": self.guarantee}
         self.job = retried(

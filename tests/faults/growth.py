@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import ClassVar
 
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.live import Live
 from tests.brokers.growth import AFTER, BEFORE, grow_input, place, program, without_offsets
 from tests.brokers.kafka_job import Sent, until
 from tests.brokers.verification import Answer
 from tests.brokers.workers import CHECKOUT
-from tests.cli.jobs import command
+from tests.commands.jobs import command
 from tests.faults.audit import Audit
 from tests.faults.case import READY, Case
 from tests.faults.load import PacedLoad

@@ -6,8 +6,8 @@ import numpy as np
 from confluent_kafka import TopicPartition
 
 from streamjobs.core.advance import advance
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.live import Live
 from tests.brokers.fault_injection import FAILS, learner_fails, program
 from tests.brokers.kafka_job import PARTITIONS, until
 from tests.brokers.verification import AT_ONCE, identity

@@ -1,6 +1,7 @@
 """`streamjobs fit`: the file, the report, the picture, and what is refused with one sentence."""
 
 import json
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -74,6 +75,15 @@ def test_the_picture_is_an_svg_with_every_activity_and_every_way(fitted):
     assert set(ACTIVITIES) < set(texts) and "ald, gated: this job" in texts and "last label seen" in texts
 
 
+def test_without_matplotlib_a_line_says_that_nothing_was_drawn(tmp_path, table, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert fit(tmp_path, table, "--json", "--shuffles", "1", "--folds", "1") == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["picture"] is None
+    assert not (tmp_path / "population.state.svg").exists()
+    assert [line for line in said.err.splitlines() if "pip install 'streamjobs[plots]'" in line]
+
+
 def test_neither_the_kind_of_file_nor_the_order_of_people_changes_a_byte(fitted, tmp_path, table):
     by_person = {}
     for row in table:
@@ -93,7 +103,7 @@ def test_files_of_single_people_are_one_input(fitted, tmp_path, table, capsys):
     assert command("fit", job_file(tmp_path), *words, "--no-report") == 0
     assert (tmp_path / "population.state").read_bytes() == (fitted[0] / "population.state").read_bytes()
     assert not (tmp_path / "population.state.svg").exists()
-    assert "Somebody new" not in capsys.readouterr().out
+    assert "A new person" not in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -107,7 +117,7 @@ def test_the_text_says_what_was_learned_and_what_it_is_worth(tmp_path, table, ca
         "map: ald (above 0.1, budget 20",
         "last label seen",
         "frozen  last label",
-        "Somebody new: ",
+        "A new person: ",
     ):
         assert part in said.out, part
     assert sum(line.startswith(("p8", "p9", "p10")) for line in said.out.splitlines()) == 2
@@ -128,7 +138,7 @@ def test_nothing_is_replaced_without_force(tmp_path, table, capsys):
     for taken in ("population.state", "population.state.svg"):
         (tmp_path / taken).write_text("mine")
         assert fit(tmp_path, table) == 2
-        assert f"{taken}: there is such a file already; --force replaces it." in capsys.readouterr().err
+        assert f"{taken}: the file already exists; --force replaces it." in capsys.readouterr().err
         assert (tmp_path / taken).read_text() == "mine"
         (tmp_path / taken).unlink()
     (tmp_path / "population.state").write_text("mine")
@@ -156,7 +166,7 @@ REFUSED = {
         lambda table: without(table, "person"),
         (),
         JOB,
-        "tells people apart with --key; the file has 'recording'",
+        "with the person with --key; the file has 'recording'",
     ),
     "an unknown key": (lambda table: table, ("--key", "who"), JOB, "no column 'who' for --key"),
     "an unknown recording": (lambda table: table, ("--recording", "who"), JOB, "no column 'who' for --recording"),

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from algorithms import learner_from
-from algorithms.heads.gated import GatedRls
+from algorithms.heads.gated_rls import GatedRls
 from streamjobs.fit.evaluation import accuracy_over_time, by_person, confusion, leave_one_out, table
 from streamjobs.fit.learning import Recipe, Way, features, learned_from
-from streamjobs.fit.picture import picture
 from streamjobs.fit.progress import Progress
 from streamjobs.fit.recordings import Recordings, shuffled
 
@@ -81,13 +80,6 @@ def test_accuracy_over_time_goes_as_far_as_half_of_the_runs():
     rights = [np.ones(100, bool), np.zeros(60, bool), np.ones(20, bool)]
     assert accuracy_over_time(rights).tolist() == [pytest.approx(2 / 3), 0.5, 0.5]
     assert accuracy_over_time([np.ones(3, bool)]).size == 0
-
-
-def test_the_picture_takes_names_as_they_are_and_any_number_of_activities():
-    names = ["<b>&", *(f"activity number {n}" for n in range(30))]
-    drawn = picture("a & b", names, np.eye(31), "the <best>", {"short": np.array([]), "one": np.array([0.5, 1.0])})
-    assert "<b>" not in drawn and "&lt;b&gt;&amp;" in drawn and "the &lt;best&gt;" in drawn
-    assert drawn == picture("a & b", names, np.eye(31), "the <best>", {"short": np.array([]), "one": np.array([0.5, 1.0])})
 
 
 def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(monkeypatch):

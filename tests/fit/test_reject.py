@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from papers.gated_streams import way
 from streamjobs.core.state.population import decode, encode
 from streamjobs.errors import SnapshotError
 from streamjobs.fit.measures import factor_of
@@ -17,9 +18,8 @@ from streamjobs.job_files import job_of
 from streamjobs.recordings.files import records_of
 from streamjobs.replay.engine import Replay
 from streamjobs.stages.population.reject import MEASURES, Measures, Rejection, distance, measured, threshold
-from tests.cli.jobs import problems
+from tests.commands.jobs import problems
 from tests.fit.people import ACTIVITIES, JOB, command, job_file, jsonl, rows
-from tests.paper.gated_streams import way
 
 REJECT = JOB + "reject = 0.1\n"
 FIT = ("--no-report",)
@@ -75,7 +75,7 @@ def test_an_activity_nobody_taught_is_mostly_unknown_and_known_ones_are_mostly_n
     for one, other in zip(plain, said, strict=True):
         is_unknown = other.pop("unknown")
         assert "unknown" not in one
-        assert other == (one | {"y_hat": None, "score": None, "smoothed": None} if is_unknown else one)
+        assert other == (one | {"predicted_class": None, "score": None, "smoothed": None} if is_unknown else one)
     assert before.snapshots() == after.snapshots()  # no state depends on it
 
 
@@ -96,7 +96,7 @@ def test_the_report_tells_what_it_rejects_and_the_same_recordings_give_the_same(
     assert [one["activity"] for one in said["activities_left_out"]] == sorted(ACTIVITIES)
     assert 0.0 < said["known"] < 0.25 and said["worst_person"] >= said["known"]
     assert all(0.0 <= one[figure] <= 1.0 for one in said["activities_left_out"] for figure in ("unknown", "known"))
-    assert "Of activities that nobody taught" in printed.err
+    assert "Of activities that were not taught" in printed.err
 
 
 def test_at_most_the_share_of_the_windows_of_people_left_out_is_beyond_the_threshold() -> None:

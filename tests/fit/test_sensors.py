@@ -6,13 +6,17 @@ import numpy as np
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
-from streamjobs.core.state.live import Live
+from streamjobs.core.live.live import Live
 from streamjobs.fit.inputs import Columns, inputs_of
 from streamjobs.fit.reading import read
 from streamjobs.settings.load import settings_from
 from tests.core.phones import JOB, SOURCE, pushes
 
-PASSING = {"scaling": {"method": "none"}, "learner": {"name": "scaling", "method": "none"}}
+PASSING = {
+    "scaling": {"method": "none"},
+    "learner": {"name": "scaling", "method": "none"},
+    "sinks": {"features": "z"},
+}
 
 
 def test_windows_are_to_the_bit_those_of_a_worker(tmp_path):

@@ -43,6 +43,6 @@ def test_the_worker_decides_as_the_report_does(tmp_path, text):
     codes = np.array([population.names.index(data.names[c]) for c in data.activity])
     stream = Stream(data.X, codes, data.recording, late=0)
     found = decided(recipe, "gated", learned, stream, features(learned, recipe, stream.X))
-    assert [value["y_hat"] for value in predictions] == [population.names[c] for c in found.chosen]
-    assert len(predictions) == 6 * 39 and predictions[0]["y_hat"] == predictions[0]["y"]
-    assert len({value["y_hat"] for value in predictions}) == 3
+    assert [value["predicted_class"] for value in predictions] == [population.names[c] for c in found.chosen]
+    assert len(predictions) == 6 * 39 and predictions[0]["predicted_class"] == predictions[0]["true_class"]
+    assert len({value["predicted_class"] for value in predictions}) == 3

@@ -9,10 +9,9 @@ from algorithms.common.kernels import NAMES
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
 from streamjobs.job_files import table_of
-from streamjobs.settings.environment import section_model
+from streamjobs.settings.environment import SECTION_MODELS
 from streamjobs.settings.load import settings_from
 from streamjobs.settings.notes import notes
-from streamjobs.settings.sections import Settings
 from tests.core.people import of_people
 from tests.fuzz.bytes import EDGES, REALS, Bend, bent, cut, double, flip, insert, remove, replace
 from tests.fuzz.case import Case, Family, chance, must
@@ -48,9 +47,7 @@ DURATIONS = (
     "kafka://a:b@c:1",
 )
 
-SETTINGS = {
-    name: [*model.model_fields] for name in Settings.model_fields if (model := section_model(name)) is not None
-}  # what each section may hold
+SETTINGS = {name: [*model.model_fields] for name, model in SECTION_MODELS.items()}  # what each section may hold
 OWN = {name: [one.name for one in fields(learner)] for name, learner in LEARNERS.items()}  # type: ignore[arg-type]
 CHOICES = ("exactly_once", "msgpack", "raw", "ms", "dlq", "predict_only", "rich", "gravity", "none", "loss", "regression")
 

@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.live import Live
 from streamjobs.core.state.population import encode
 from streamjobs.settings.load import settings_from
 from streamjobs.settings.paths import path_of

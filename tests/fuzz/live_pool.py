@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Advanced, Record
-from streamjobs.core.state.live import Live
 from tests.fuzz.case import must
 
 

@@ -20,7 +20,7 @@ DEEP = ("[" * 60_000, '{"a":' * 10_000, "[" * 500 + "]" * 500, "9" * 5000, "", "
 FACTORS = (-1.0, 0.0, 0.5, 1.001, 3.0, 1e3, 1e-9, 1e75, 1e150, 1e-160, 1e300)
 MOST_ROWS = 4000  # of a field that grew
 
-Opened = tuple[dict[str, Any], list[str], snapshot.Offsets]  # of Job.decode_snapshot
+Opened = tuple[dict[str, Any], list[str], snapshot.Offsets]  # of decode_snapshot
 
 
 def mutate_stages(job: Job, moments: list[Opened], rnd: Random) -> bytes:

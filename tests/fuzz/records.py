@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.live import Live
 from streamjobs.core.state.population import flatten
 from tests.core.streams import START
 from tests.fuzz.bytes import EDGES, REALS, bent

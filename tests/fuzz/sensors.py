@@ -9,8 +9,9 @@ import msgspec
 import numpy as np
 
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import load_snapshot
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.live import Live
 from streamjobs.settings.load import settings_from
 from tests.core import phones
 from tests.core.streams import START, TOPIC
@@ -44,7 +45,7 @@ class SensorRecords(Family):
 
     def __init__(self) -> None:
         self.jobs = [
-            Job.from_settings(settings_from(phones.JOB)),
+            Job.from_settings(settings_from({**phones.JOB, "sinks": {"features": "z"}})),
             Job.from_settings(settings_from({"source": PLAIN, "learner": LEARNER, **HEAD})),
         ]
         self.bodies: list[list[Any]] = [
@@ -96,7 +97,7 @@ class SensorRecords(Family):
         with self.pool.of(job, self.stored[which]) as live:
             made = applied(job, live, [one, *after])
             must(made.report.records == 12 and not made.report.redelivered, "a record was not counted")
-            job.opened(live.encode([live.slot_of[b"p0"]])[0])
+            load_snapshot(job, live.encode([live.slot_of[b"p0"]])[0])
 
 
 def _near_reading(rnd: Random, one: Any) -> Any:

@@ -11,11 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from streamjobs.cli import run
-from streamjobs.demo.job import FILE, POPULATION
+from streamjobs.demo.job import FILE
 from streamjobs.demo.recordings import TEACHERS
 from tests.data import data_folder
 
 MOST_BYTES = 500_000
+
+POPULATION = FILE.parent / "population.state"
 
 
 def main() -> int:
@@ -33,7 +35,18 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "teachers.npz"
         np.savez(path, columns=data["columns"], **columns)
-        code = run(["fit", str(FILE), "--input", str(path), "--output", str(POPULATION), "--no-report", "--force"])
+        code = run(
+            [
+                "fit",
+                str(FILE),
+                "--input",
+                str(path),
+                "--output",
+                str(POPULATION),
+                "--no-report",
+                "--force",
+            ]
+        )
     assert code or POPULATION.stat().st_size <= MOST_BYTES
     return code
 

@@ -47,7 +47,7 @@ def main(old: Path, target: Path) -> None:
     sys.path[:] = [str(old), *(one for one in sys.path if not one.endswith("golden"))]
     from streamjobs.core.advance import advance
     from streamjobs.core.job import Job
-    from streamjobs.core.state.live import Live
+    from streamjobs.core.live.live import Live
 
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
 

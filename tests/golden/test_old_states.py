@@ -11,8 +11,9 @@ from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Stage
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import decode_snapshot, last_event, load_snapshot
 from streamjobs.core.state import snapshot
-from streamjobs.core.state.live import Live
 from streamjobs.errors import SnapshotError
 from streamjobs.settings.load import settings_from
 from tests.golden.old import ARCHIVES, Old, later_version, names, stored
@@ -41,7 +42,7 @@ def test_there_are_states_of_several_learners_windows_and_a_population():
 def test_a_state_is_read_and_written_again_to_the_same_bytes(old: Old):
     job = old.job
     for data in (*old.half.values(), *old.end.values()):
-        assert job.encode(*job.opened(data)) == data
+        assert job.encode(*load_snapshot(job, data)) == data
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_classes_that_were_renamed_read_their_old_states(old: Old, other_names: 
     job = old.job
     assert "Renamed" in repr(job.stages["learner"])
     for data in (*old.half.values(), *old.end.values()):
-        assert job.encode(*job.opened(data)) == data
+        assert job.encode(*load_snapshot(job, data)) == data
 
 
 def _subclasses(cls: type) -> list[type]:
@@ -75,8 +76,8 @@ def test_a_default_that_has_changed_is_named_and_can_be_stated(name: str, settin
     today = Job.from_settings(settings_from(old.stated))
     for data in old.half.values():
         with pytest.raises(SnapshotError, match=re.escape(setting)):
-            today.decode_snapshot(data)
-        old.job.decode_snapshot(data)
+            decode_snapshot(today, data)
+        decode_snapshot(old.job, data)
 
 
 def test_keys_go_on_to_the_state_they_would_have_had_then(old: Old):
@@ -89,7 +90,7 @@ def test_keys_go_on_to_the_state_they_would_have_had_then(old: Old):
     apart = {(key.decode(), stage) for key, data in made.items() for stage in _apart(job, data, old.end[key])}
     assert apart == OTHERWISE.get((old.commit, old.name), set())
     for data in made.values():
-        job.opened(data)
+        load_snapshot(job, data)
 
 
 def test_a_regression_goes_on_from_states_without_clipped_targets_and_back():
@@ -102,12 +103,12 @@ def test_a_regression_goes_on_from_states_without_clipped_targets_and_back():
         advance(job, states, old.rest)
     unclipped = dict(plain.snapshots())
     for key, data in dict(live.snapshots()).items():
-        states, names, offsets = today.opened(data)
+        states, names, offsets = load_snapshot(today, data)
         learned = [json.loads(one.value).get("activity") is not None for one in old.rest if one.key == key]
         assert states["clip"].seen == sum(learned) > 20
         assert today.encode(states, names, offsets) == data  # it is written as today's from here on
-        assert off.encode(*off.opened(data)) == unclipped[key]  # no target here is an outlier
-        assert today.last_event(old.end[key]) == today.last_event(data)
+        assert off.encode(*load_snapshot(off, data)) == unclipped[key]  # no target here is an outlier
+        assert last_event(today, old.end[key]) == last_event(today, data)
 
 
 def test_a_state_of_a_job_that_differs_in_more_than_clipping_is_refused():
@@ -115,12 +116,12 @@ def test_a_state_of_a_job_that_differs_in_more_than_clipping_is_refused():
     other = Job.from_settings(settings_from(old.stated | {"learner": old.stated["learner"] | {"budget": 9}}))
     for data in old.half.values():
         with pytest.raises(SnapshotError, match=r"budget=8.*budget=9"):
-            other.decode_snapshot(data)
+            decode_snapshot(other, data)
 
 
 def _apart(job: Job, ours: bytes, theirs: bytes) -> list[str]:
     """Stages that differ by more than another processor may make them."""
-    (a, names, offsets), (b, others, due) = job.decode_snapshot(ours), job.decode_snapshot(theirs)
+    (a, names, offsets), (b, others, due) = decode_snapshot(job, ours), decode_snapshot(job, theirs)
     differing = [] if (names, offsets) == (others, due) else ["names or offsets"]
     for stage in a:
         pairs = zip(snapshot.flatten(a[stage]), snapshot.flatten(b[stage]), strict=True)
@@ -132,4 +133,4 @@ def _apart(job: Job, ours: bytes, theirs: bytes) -> list[str]:
 def test_what_a_later_release_wrote_is_refused_with_its_version(old: Old):
     for data in old.half.values():
         with pytest.raises(SnapshotError, match="version 2 is unknown to this release, which reads version 1"):
-            old.job.decode_snapshot(later_version(data))
+            decode_snapshot(old.job, later_version(data))

@@ -9,6 +9,7 @@ from streamjobs.kafka.topic_id import (
     MISSING,
     Origin,
     changelog_of,
+    life_of,
     newest_input,
     require_same_changelog,
     require_same_input,
@@ -26,6 +27,23 @@ def test_a_records_headers_give_the_input_back() -> None:
     first, second = Origin("in", "i1").headers, Origin("in", "i2").headers
     assert newest_input([first, [], second, []]) == Origin("in", "i2")
     assert newest_input([[], [("trace", b"1")]]) is None and Origin("in").headers == []
+
+
+def test_only_a_recreated_input_has_a_life_in_metadata_headers_and_marks() -> None:
+    never, again = Origin("in", "i1", "c1", 4), Origin("in", "i2", "c1", 4, life="5f0c81d2")
+    assert never.metadata == "changelog=c1 partitions=4"
+    assert never.headers == [("streamjobs-input", b"i1"), ("streamjobs-input-topic", b"in")]
+    assert never.marks == {"topic": "in", "source": "i1", "changelog": "c1"}
+    assert life_of([never.metadata, None]) == "" and life_of(["", again.metadata]) == "5f0c81d2"
+    assert newest_input([never.headers, again.headers]) == Origin("in", "i2", life="5f0c81d2")
+    assert Origin.of({name: text or "" for name, text in again.marks.items()}).life == "5f0c81d2"
+
+
+def test_a_header_without_a_life_keeps_that_of_the_same_input_only() -> None:
+    """An earlier release, to which a job was put back, writes none."""
+    known = Origin("in", "i2", life="5f0c81d2")
+    assert newest_input([Origin("in", "i2").headers], known) == known
+    assert newest_input([Origin("in", "i3").headers], known) == Origin("in", "i3")
 
 
 def test_an_older_releases_header_without_a_name_keeps_that_of_the_same_input_only() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from streamjobs.kafka import topics
 from streamjobs.settings.broker import BrokerSection
+from streamjobs.settings.sections import Settings
 
 BROKER = BrokerSection(url="kafka://nowhere:1")
 
@@ -45,3 +46,35 @@ def test_a_topic_that_no_node_reports_is_missing_in_the_end(monkeypatch: pytest.
 def test_nothing_is_asked_twice_where_nothing_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     admin, found = connected(monkeypatch, [{"other": 1}, {}], [])
     assert found == {"other": 1} and admin.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "state_bytes", "said"),
+    [
+        ({}, 900_000, []),
+        ({"wrist-state-changelog": None}, 5_000_000, []),  # this client may not ask
+        ({"wrist-state-changelog": "2000000"}, 1_999_000, []),
+        (
+            {"wrist-state-changelog": "1048588"},
+            2_000_000,
+            [
+                "wrist-state-changelog (state): its max.message.bytes is 1,048,588",
+                "state may have 2,000,512 bytes",
+                "=2065536'",
+            ],
+        ),
+        ({"wrist-state-changelog": "500000"}, 1_000, ["500,000, and a batch of the worker may have 1,000,000", "=1048588'"]),
+        ({"out": "999999"}, 0, ["topic out (predictions)", "--entity-name out --add-config max.message.bytes=1048588"]),
+        ({"in": "3000000"}, 0, ["topic letters (dlq)", "a record of in may have 3,000,000 bytes", "=3000000'"]),
+    ],
+)
+def test_a_limit_below_what_a_worker_sends_is_a_problem_with_the_command_that_mends_it(
+    monkeypatch: pytest.MonkeyPatch, changed: dict[str, str | None], state_bytes: int, said: list[str]
+) -> None:
+    settings = Settings.model_validate(
+        {"job": {"name": "wrist"}, "source": {"topic": "in", "dim": 1, "max_bytes": 1_000_000}, "learner": {"name": "lms"}}
+    )
+    limits = dict.fromkeys(("in", "out", "letters", "wrist-state-changelog"), "1048588") | changed
+    monkeypatch.setattr(topics, "_setting", lambda admin, topic, name: limits[topic])
+    problems = topics.size_problems(settings, {"predictions": "out", "dlq": "letters"}, None, state_bytes)
+    assert len(problems) == bool(said) and all(text in problems[0] for text in said), problems

@@ -56,7 +56,7 @@ LAYERS = (
         pure=True,
     ),
     _layer("online", ("algorithms.online",), {*NUMERIC, "algorithms.common"}, pure=True),
-    _layer("registry", ("=algorithms",), {"algorithms"}, pure=True),
+    _layer("registry", ("=algorithms",), {"algorithms", "importlib", "?"}, pure=True),
     # The product, pure part.
     _layer("package", ("=streamjobs",), {"importlib", "?"}, pure=True),  # late attributes: who imports it loads nothing
     _layer("base", ("streamjobs.errors",), set(), pure=True),
@@ -101,7 +101,18 @@ LAYERS = (
     _layer(
         "state",
         ("streamjobs.core.state",),
-        {*PURE_TEXT, *NUMERIC, *(_CORE - {"streamjobs.core"}), "streamjobs.core.job", "streamjobs.core.messages"},
+        {*PURE_TEXT, *NUMERIC, *(_CORE - {"streamjobs.core"})},
+        pure=True,
+    ),
+    _layer(
+        "live states",
+        ("streamjobs.core.live",),
+        {
+            *PURE_TEXT,
+            *NUMERIC,
+            *(_CORE - {"streamjobs.core"}),
+            *("streamjobs.core.job", "streamjobs.core.messages", "streamjobs.core.state"),
+        },
         pure=True,
     ),
     # What acts on the world: below, what serves; above, what is asked for.
@@ -150,7 +161,7 @@ LAYERS = (
         {
             *("aiohttp", "aiokafka", "confluent_kafka", "faust", "mode", "numpy", "prometheus_client", "structlog"),
             *_KAFKA,
-            *("streamjobs.core.state.snapshot", "streamjobs.core.state.live_stats", "streamjobs.core.unlearned"),
+            *("streamjobs.core.state.snapshot", "streamjobs.core.live.live_stats", "streamjobs.core.unlearned"),
             *("streamjobs.job_files", "streamjobs.process", "streamjobs.schema_registry"),
         },
     ),
@@ -170,7 +181,11 @@ LAYERS = (
         "estimators", ("streamjobs.estimators",), {"algorithms", "streamjobs.learner_reference", "streamjobs.own_learners"}
     ),
     _layer("scikit-learn", ("streamjobs.sklearn",), {"numpy", "sklearn", "algorithms", *_OF_ESTIMATORS}),
-    _layer("river", ("streamjobs.river",), {"numpy", "pandas", "river", "algorithms", *_OF_ESTIMATORS}),
+    _layer(
+        "river",
+        ("streamjobs.river",),
+        {"numpy", "pandas", "river", "algorithms", "streamjobs.learner_reference", *_OF_ESTIMATORS},
+    ),
     _layer(
         "maintenance",
         ("streamjobs.maintenance",),
@@ -190,7 +205,6 @@ LAYERS = (
         {"msgspec", "pyarrow", "streamjobs.kafka", "streamjobs.replay", *_CORE},
     ),
     _layer("sizing", ("streamjobs.sizing",), {*_CORE}),
-    _layer("dashboards", ("streamjobs.dashboards",), {"grafana_foundation_sdk"}),
     _layer(
         "demo",
         ("streamjobs.demo",),
@@ -200,9 +214,9 @@ LAYERS = (
         "commands",
         ("streamjobs.commands",),
         {
-            *("matplotlib", "msgspec", "numpy", "packaging", "pydantic", "rich", "typer"),
+            *("matplotlib", "msgspec", "numpy", "pydantic", "rich", "typer"),
             *("streamjobs.demo", "streamjobs.fit", "streamjobs.job_files", "streamjobs.learner_reference"),
-            *("streamjobs.dashboards", "streamjobs.learner_checks", "streamjobs.notebook", "streamjobs.own_learners", "?"),
+            *("streamjobs.learner_checks", "streamjobs.notebook", "streamjobs.own_learners", "?"),
             *(
                 "streamjobs.maintenance",
                 "streamjobs.outputs",

@@ -114,17 +114,18 @@ def test_no_modules_import_one_another_in_a_circle() -> None:
     graphlib.TopologicalSorter(named).prepare()  # a CycleError names the circle
 
 
-def test_nothing_in_the_project_imports_the_tests() -> None:
+def test_nothing_in_the_project_imports_tests_or_papers() -> None:
     for module, path in MODULES.items():
         for node in nodes(path.read_text()):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert not any(name.split(".")[0] == "tests" for name in names), f"{module} imports tests"
+            assert not any(name.split(".")[0] in ("tests", "papers") for name in names), f"{module} imports {names}"
 
 
 def imports_of_test_modules(source: str) -> list[str]:
     """The lines that import a test module, or a test from one; those in the text of a program that a test runs too."""
-    pattern = r"[ \t]*(?:from +tests[\w.]*\.test_|from +tests[\w.]* +import .*\btest_|import +tests.*\.test_).*"
+    ours = r"(?:tests|papers)"
+    pattern = rf"[ \t]*(?:from +{ours}[\w.]*\.test_|from +{ours}[\w.]* +import .*\btest_|import +{ours}.*\.test_).*"
     return [line.strip() for line in source.splitlines() if re.match(pattern, line)]
 
 
@@ -132,7 +133,8 @@ def test_no_test_module_is_imported_by_another() -> None:
     """Shared helpers live in modules of their own: a test file can be moved, renamed or removed alone."""
     found = {
         path.relative_to(CHECKOUT).as_posix(): lines
-        for path in (CHECKOUT / "tests").rglob("*.py")
+        for folder in ("tests", "papers")
+        for path in (CHECKOUT / folder).rglob("*.py")
         if path != Path(__file__) and (lines := imports_of_test_modules(path.read_text()))
     }
     assert not found, found
@@ -151,9 +153,12 @@ def test_the_top_level_has_only_what_belongs_there() -> None:
         "streamjobs",
         "deploy",
         "examples",
+        "papers",
         "tests",
         "README.md",
+        "ARCHITECTURE.md",
         "CHANGELOG.md",
+        "STYLE.md",
         "LICENSE",
         "pyproject.toml",
     }

@@ -1,4 +1,4 @@
-"""algorithms/README.md says how a learner is added; here its steps are followed to the letter, on a copy."""
+"""algorithms/adding.md says how a learner is added; here its steps are followed to the letter, on a copy."""
 
 import os
 import re
@@ -21,7 +21,7 @@ STEP = re.compile(
 
 def steps() -> list[tuple[str, str | None, str]]:
     """(file, the table in it, what goes there) of every step."""
-    text = (CHECKOUT / "algorithms" / "README.md").read_text(encoding="utf-8")
+    text = (CHECKOUT / "algorithms" / "adding.md").read_text(encoding="utf-8")
     section = text.partition("## How to add a learner\n")[2].partition("\n## ")[0]
     every = [(step["file"], step["table"], step["code"]) for step in STEP.finditer(section)]
     assert len(every) == len(re.findall(r"^\d\. ", section, re.M)), "a step without its file and its block"
@@ -35,10 +35,9 @@ def follow(folder: Path) -> None:
             path.write_text(code)
             continue
         lines = path.read_text().splitlines(keepends=True)
-        begin = f"{table}:" if table else "from algorithms."
-        places = [number for number, line in enumerate(lines) if line.startswith((begin, f"{table} ="))]
-        assert places, f"{name} has no line that begins with {begin!r}"
-        lines.insert(places[0] + (1 if table else 0), code)
+        places = [number for number, line in enumerate(lines) if line.startswith((f"{table}:", f"{table} ="))]
+        assert places, f"{name} has no table {table}"
+        lines.insert(places[0] + 1, code)
         path.write_text("".join(lines))
 
 

@@ -164,9 +164,12 @@ def test_what_cannot_be_is_refused(kernel: dict, said: str) -> None:
 @pytest.mark.parametrize(
     ("learner", "said"),
     [
-        ({"name": "rls"}, "one with a gaussian or laplacian kernel of its own; got 'Rls'"),
-        ({"name": "klms", "kernel": {"name": "linear"}}, "one with a gaussian or laplacian kernel of its own"),
-        ({"name": "klms", "kernel": {"bandwidth": 2.0}}, "one whose kernel has no bandwidth, which is chosen; got 2.0"),
+        ({"name": "rls"}, "a learner with a gaussian or laplacian kernel of its own; got 'Rls'"),
+        ({"name": "klms", "kernel": {"name": "linear"}}, "a learner with a gaussian or laplacian kernel of its own"),
+        (
+            {"name": "klms", "kernel": {"bandwidth": 2.0}},
+            "a learner with a kernel without bandwidth, because it is chosen; got 2.0",
+        ),
     ],
 )
 def test_a_learner_without_a_width_to_choose_is_refused(learner: dict, said: str) -> None:
@@ -185,6 +188,6 @@ def test_the_table_and_the_learner_by_its_own_name_are_one(name: str) -> None:
 def test_a_state_that_cannot_be_is_refused() -> None:
     learner = learner_from("klms", {"budget": 9, "kernel": AUTO})
     state, _ = learner.run(learner.init(dim=3, targets=1, seed=0), *stream(10))
-    for wrong, said in (({"bandwidth": -1.0}, "bandwidth of 0 or more"), ({"bandwidth": 2.0}, "no rows beside a chosen")):
+    for wrong, said in (({"bandwidth": -1.0}, "bandwidth of 0 or more"), ({"bandwidth": 2.0}, "no rows with a chosen")):
         with pytest.raises(ValueError, match=said):
             learner.run(state._replace(choice=state.choice._replace(**wrong)), *stream(3))

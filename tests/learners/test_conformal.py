@@ -170,5 +170,5 @@ def test_a_state_that_would_write_outside_its_reference_is_refused(field: str) -
     state, _ = detector.run(detector.init(dim=1, targets=0, seed=0), correlated(700, 1, seed=0))
     marks = state.marks.copy()
     marks[0, ["held", "oldest", "block", "known", "rows"].index(field)] = 10_001
-    with pytest.raises(ValueError, match=r"^Conformal: expected marks of blocks of 1, 2, 4 .. 512 rows .*, got .*\.$"):
+    with pytest.raises(ValueError, match=r"^Conformal: marks: expected blocks of 1, 2, 4 .. 512 rows .*, got .*\.$"):
         detector.run(state._replace(marks=marks), correlated(10, 1, seed=0))

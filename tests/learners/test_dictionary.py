@@ -91,6 +91,19 @@ def test_a_code_is_optimal_to_a_millionth_also_where_atoms_depend_on_each_other(
             assert set(active[:used]) == set(np.flatnonzero(a))
 
 
+@pytest.mark.parametrize("kernel", [{"name": "linear"}, {"name": "polynomial", "degree": 2}], ids=str)
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_codes_of_learned_atoms_that_depend_on_each_other_are_optimal_to_a_millionth(kernel, scale) -> None:
+    X = samples(400, dim=3) * scale
+    learner = learner_from("okdl", {"atoms": 20, "budget": 60, "kernel": kernel, "l1": 0.01 * scale})
+    state, _ = learner.run(learner.init(dim=3, targets=0, seed=0), X[:300])
+    codes = learner.transform(state, X[300:])
+    c = gram(learner.kernel, X[300:], state.samples) @ state.atom_weights
+    gap = c - codes @ state.H
+    missed = np.where(codes == 0, abs(gap) - learner.l1, abs(gap - learner.l1 * np.sign(codes)))
+    assert (missed.max(axis=1) <= 1e-6 * np.maximum(1.0, abs(c).max(axis=1))).all()
+
+
 def test_h_and_p_may_be_left_out_or_be_of_another_state() -> None:
     X, learner = samples(300), learner_from("okdl", {"kernel": KERNEL, "atoms": 5, "budget": 12})
     state, _ = begun(learner, X[:200])

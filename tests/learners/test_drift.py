@@ -209,5 +209,5 @@ def test_a_state_has_a_scale_only_where_values_are_standardised(name: str) -> No
     assert scaled._fields == (*plain._fields, "scale")
     detector = learner_from(name, {"standardise": True})
     for broken in ([0.0, -1.0, 3.0], [0.0, 1.0, -1.0], [0.0, 1.0, 0.5]):
-        with pytest.raises(ValueError, match="expected a scale of mean, variance and a count of rows"):
+        with pytest.raises(ValueError, match="scale: expected mean, variance and a count of rows"):
             detector.run(scaled._replace(scale=np.array(broken)), [[1.0]])

@@ -6,8 +6,8 @@ import pytest
 from algorithms import SettingError, learner_from
 from algorithms.common.kernels import gram
 from algorithms.subspace import budget_steps
+from papers.okfeb_robust import recovery, stream
 from tests.learners.bases import way, with_basis
-from tests.paper.okfeb_robust import recovery, stream
 from tests.sizes import first_fast
 
 SMALL = {"rank": 3, "budget": 6, "kernel": {"name": "gaussian", "bandwidth": 1.5}}

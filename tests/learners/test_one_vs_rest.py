@@ -132,8 +132,8 @@ def test_slots_of_a_class_lie_together_and_stay_when_the_workspace_grows() -> No
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"learner": {"name": "rls"}}, "learner must be one that classifies"),
-        ({"learner": {"name": "knlms"}}, "learner must be one that classifies"),
+        ({"learner": {"name": "rls"}}, "learner must be a learner that classifies"),
+        ({"learner": {"name": "knlms"}}, "learner must be a learner that classifies"),
         ({"learner": {"name": "one_vs_rest", "learner": {"name": "pa"}}}, "learner must be a single learner"),
         ({"learner": {"name": "gated_rls"}}, "takes all classes by itself"),
         ({"learner": {"name": "pa"}, "classes": 2000}, "classes must be 0 to 1024; got 2000."),

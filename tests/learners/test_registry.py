@@ -1,14 +1,22 @@
-"""The registry takes the learners that it imports, by the names they state."""
+"""The registry knows every learner by name and imports a learner when its class is asked for."""
 
-import ast
 import inspect
+import subprocess
+import sys
+import types
 
 import pytest
 
 import algorithms
-from algorithms import LEARNERS, Learner, SettingError, by_name, learner_from
-from algorithms.heads.lms import Lms
-from algorithms.heads.rls import Rls
+from algorithms import FAMILIES, LEARNERS, Learner, Registry, SettingError, learner_from
+
+LOOK = """
+import sys
+from algorithms import LEARNERS, learner_from
+assert "okfeb" in LEARNERS and len(list(LEARNERS)) > 50 and LEARNERS.family("okfeb") == "subspace"
+learner_from("lms", {{}})
+print(*(name for name, family in {families}.items() if "algorithms." + family + "." + name in sys.modules))
+"""
 
 
 def test_names_are_sorted() -> None:
@@ -16,30 +24,40 @@ def test_names_are_sorted() -> None:
 
 
 def test_one_line_adds_a_learner() -> None:
-    """The class of every learner stands in one statement of the registry's file, its import."""
-    statements = ast.parse(inspect.getsource(algorithms)).body
-    for cls in LEARNERS.values():
-        naming = [
-            one for one in statements if cls.__name__ in {getattr(n, "id", getattr(n, "name", "")) for n in ast.walk(one)}
-        ]
-        assert len(naming) == 1 and isinstance(naming[0], ast.ImportFrom), f"{cls.__name__} is named {len(naming)} times"
-        assert naming[0].lineno == naming[0].end_lineno and naming[0].module == cls.__module__
+    """The name of every learner is in one line of the registry's file."""
+    lines = [line.strip() for line in inspect.getsource(algorithms).splitlines()]
+    assert list(FAMILIES) == list(LEARNERS)
+    assert all(lines.count(f'"{name}": "{family}",') == 1 for name, family in FAMILIES.items())
 
 
-def test_only_learners_are_taken() -> None:
-    assert by_name([Rls, Learner, "rls", 3, Lms, int]) == {"lms": Lms, "rls": Rls}
+def test_names_families_and_a_learner_of_one_module_import_no_other_learner() -> None:
+    program = LOOK.format(families=FAMILIES)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["lms"]
 
 
-def test_a_name_that_another_learner_has_is_refused_with_one_sentence() -> None:
-    other = type("Other", (Learner,), {"__slots__": (), "name": "lms", "persisted_name": "Other"})
-    with pytest.raises(TypeError, match=r"^Other: expected a name that no other learner has; got 'lms'\.$"):
-        by_name([Lms, other])
+def test_the_family_of_a_learner_is_its_folder() -> None:
+    for name, cls in LEARNERS.items():
+        folders = cls.__module__.split(".")[1:-1]
+        assert LEARNERS.family(name) == (folders[0] if folders else "composition")
 
 
-def test_a_learner_without_a_name_is_refused_with_one_sentence() -> None:
-    nameless = type("Nameless", (Learner,), {"__slots__": (), "persisted_name": "Nameless"})
-    with pytest.raises(TypeError, match=r"^Nameless: expected a name that no other learner has; got None\.$"):
-        by_name([nameless])
+@pytest.mark.parametrize("state", [{}, {"Odd": 3}, {"Odd": int}, {"Odd": learner_from("lms", {}).__class__}])
+def test_a_module_without_its_class_is_refused_with_one_sentence(state: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("algorithms.heads.odd")
+    vars(module).update(state)
+    monkeypatch.setitem(sys.modules, "algorithms.heads.odd", module)
+    with pytest.raises(
+        TypeError, match=r"^algorithms\.heads\.odd: expected a learner class Odd with name = 'odd'; got .*\.$"
+    ):
+        Registry({"odd": "heads"})["odd"]
+
+
+def test_a_class_that_is_added_is_given_back() -> None:
+    registry = Registry({"lms": "heads"})
+    own = type("Own", (Learner,), {"__slots__": (), "name": "own", "persisted_name": "Own"})
+    registry["own"] = own
+    assert registry["own"] is own and list(registry) == ["lms", "own"] and registry.family("own") == "learners"
 
 
 def test_an_unknown_name_is_told_with_the_nearest_known_one() -> None:

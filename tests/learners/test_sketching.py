@@ -49,6 +49,15 @@ def test_the_sketches_kept_row_by_row_are_those_of_the_rows_in_the_state(kernel)
     np.testing.assert_allclose(state.sketch_pm, pm, rtol=1e-10, atol=1e-12)
 
 
+def test_skegd_without_a_limit_of_rows_takes_single_rows():
+    learner = learner_from("skegd", {**SKEGD, "rows": 0})
+    state = learner.init(dim=3, targets=1, seed=0)
+    whole, _ = learner.run(state, X, Y)
+    for x, y in zip(X, Y, strict=True):
+        state, _ = learner.run(state, x[None], y[None])
+    np.testing.assert_equal(state._asdict(), whole._asdict())
+
+
 def test_scores_of_skegd_are_features_times_w():
     learner = learner_from("skegd", SKEGD)
     state, _ = learner.run(learner.init(dim=3, targets=1, seed=0), X, Y)
@@ -81,6 +90,22 @@ def test_blocks_of_one_row_with_turned_labels_leave_scores_bounded():
     stream = np.repeat(rows, 10, axis=0), np.repeat(labels, 10, axis=0)
     _, out = learner.run(learner.init(dim=3, targets=1, seed=0), *stream)
     assert np.abs(out.prediction).max() < 10
+
+
+def test_a_row_raises_the_weights_of_skegd_by_no_more_than_its_documentation_says():
+    random = np.random.default_rng(1)
+    rows = random.standard_normal((500, 2)) * random.choice([1.0, 3.0], (500, 1))  # many far from every landmark
+    labels = np.where(random.random((500, 1)) < 0.5, 1.0, -1.0)
+    learner = learner_from("skegd", {"budget": 20, "kernel": {"name": "gaussian", "bandwidth": 0.5}})
+    state, rates, excess = learner.init(dim=2, targets=1, seed=0), np.array(learner.rates), []
+    for x, y in zip(rows, labels, strict=True):
+        before = state
+        state, out = learner.run(state, [x], [y])
+        if len(before.map) and np.array_equal(before.map, state.map):
+            length2 = (out.features**2).sum()
+            most = np.where(rates > 0, 2 * rates + rates**2 * length2, min(20.0, 1.0 / length2))
+            excess.append((state.experts**2).sum(axis=0) - (before.experts**2).sum(axis=0) - most)
+    assert len(excess) > 300 and np.max(excess) <= 1e-9
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared", "logistic"])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from algorithms import SettingError, learner_from
-from algorithms.subspace import batch
+from algorithms.batch import subspace as batch
+from papers import okfeb_motion
 from tests.learners.bases import with_basis
-from tests.paper import okfeb_motion
 from tests.reference.okfeb import gaussian
 from tests.reference.wrkpca import PlainWrkpca
 

@@ -2,8 +2,8 @@
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Output, Stored
-from streamjobs.core.state.live import Live
 from streamjobs.maintenance.letters import letter_id, letter_ids, original_headers, parse_letter, redriven
 from tests.core.streams import settings
 

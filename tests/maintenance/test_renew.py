@@ -3,8 +3,9 @@
 import pytest
 
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import decode_snapshot, starting_from
 from streamjobs.core.state import snapshot
-from streamjobs.core.state.live import Live
 from streamjobs.errors import SnapshotError
 from streamjobs.maintenance.copies import Entry
 from streamjobs.maintenance.renew import exported_model, reset_snapshot, restored_snapshot, snapshot_from_model
@@ -52,7 +53,7 @@ def test_a_reset_key_learns_only_what_comes_after_even_where_all_input_is_read_a
 def test_a_state_of_other_settings_can_be_reset_and_a_damaged_one_is_ended(job, half):
     other = Job.from_settings(settings(learner={"name": "okfeb", "rank": 2, "budget": 4}))
     entry = entry_of(job, half)
-    states, _, offsets = other.decode_snapshot(reset_snapshot(other, entry))
+    states, _, offsets = decode_snapshot(other, reset_snapshot(other, entry))
     assert states["books"].rows == 0 and offsets == snapshot.decode(entry.data).offsets
     assert reset_snapshot(other, entry._replace(data=entry.data[:-9])) is None
 
@@ -65,7 +66,7 @@ def test_an_imported_model_starts_a_key_as_start_from_does_and_keeps_the_offsets
     model = exported_model(job, entry_of(job, half, b"p0"))
     given = snapshot_from_model(job, model, KEY, entry_of(job, half))
     assert snapshot.decode(given).offsets == snapshot.decode(half[KEY]).offsets
-    warm = Live(job.starting_from(model), {}.get)
+    warm = Live(starting_from(job, model), {}.get)
     slot = warm.slot(KEY)
     warm.dirty.add(slot)
     assert dict(warm.snapshots())[KEY] == without_offsets(given)

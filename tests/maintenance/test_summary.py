@@ -32,7 +32,7 @@ def test_a_summary_counts_what_the_key_has_had():
     mine = [record for record in RECORDS if record.key == b"p1"]
     assert (line.key, line.partition, line.offset) == ("p1", 0, mine[-1].offset)
     assert line.rows == line.seen == len(outputs["features"])
-    assert line.labels == sum(row["y"] is not None for row in outputs["predictions"]) > 0
+    assert line.labels == sum(row["true_class"] is not None for row in outputs["predictions"]) > 0
     assert line.event_time == pytest.approx(START + 11.9)
     assert line.bytes == len(copy.entries[KEY].data) and line.problem is None
 

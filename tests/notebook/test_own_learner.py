@@ -11,7 +11,7 @@ import pytest
 
 from algorithms import LEARNERS
 from streamjobs.cli import run
-from tests.cli.jobs import jsonl, rows
+from tests.commands.jobs import jsonl, rows
 
 PACKAGE = Path(__file__).parent / "package"
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -82,7 +82,7 @@ def test_a_faulty_one_is_caught_with_a_sentence(capsys: pytest.CaptureFixture[st
         (["nearest_label"], "expected MODULE:CLASS such as my_package.nearest:Nearest; got 'nearest_label'."),
         (["no_such_module:X"], "no_such_module:X: module 'no_such_module' cannot be imported"),
         (["json:loads"], "json:loads: expected a class that inherits from algorithms.Learner; got"),
-        (["algorithms:Rls", "--set", "forgetting=2"], "Rls: forgetting must be in (0, 1]; got 2.0."),
+        (["algorithms.heads.rls:Rls", "--set", "forgetting=2"], "Rls: forgetting must be in (0, 1]; got 2.0."),
     ],
 )
 def test_what_is_no_learner_is_one_sentence(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:

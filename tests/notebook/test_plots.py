@@ -2,15 +2,17 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from streamjobs import Job
 from streamjobs.errors import ConfigError
 from streamjobs.notebook.outputs import of_folder, of_topics
-from streamjobs.notebook.plots import KINDS, save
+from streamjobs.notebook.pictures import alarm_times, fit_report, save
+from streamjobs.notebook.plots import KINDS
 from streamjobs.settings.broker import BrokerSection
-from tests.cli.jobs import command, job_file, jsonl, rows
+from tests.commands.jobs import command, job_file, jsonl, rows
 
 
 @pytest.fixture(scope="module")
@@ -40,26 +42,14 @@ def test_pictures_say_what_they_show(folder: Path) -> None:
     job = Job(folder / "job.toml")
     replayed = job.replay(folder / "rows.jsonl", key="person")
     (axes,) = replayed.plot.confusion().axes
-    said = [row for row in replayed.rows("predictions") if row["y"] is not None and row["y_hat"] is not None]
+    said = [
+        row for row in replayed.rows("predictions") if row["true_class"] is not None and row["predicted_class"] is not None
+    ]
     right = 1 - replayed.summary["wrong"] / len(said)
     assert axes.get_title(loc="left") == f"{right:.1%} right\n{len(said):,} labelled rows with a prediction"
     assert [one.get_title(loc="left") for one in replayed.plot.ls_error().axes] == ["p0", "p1", "p2"]
     (axes,) = replayed.plot.features().axes
     assert {text.get_text() for text in axes.get_legend().get_texts()} == {"sit", "run"}
-
-
-def test_records_of_either_version_give_the_same_pictures(folder: Path) -> None:
-    second = folder / "second.toml"
-    second.write_text((folder / "job.toml").read_text() + "[sinks]\nversion = 2\n")
-    figures = []
-    for job in (Job(folder / "job.toml"), Job(second)):
-        replayed = job.replay(folder / "rows.jsonl", key="person")
-        assert replayed.predictions["score"].dtype == float
-        figures.append((replayed.plot.confusion(), replayed.plot.features()))
-    for number, (first, other) in enumerate(zip(*figures, strict=True)):
-        for name, figure in (("first", first), ("other", other)):
-            save(figure, folder / f"{name}{number}.svg", "path")
-        assert (folder / f"first{number}.svg").read_bytes() == (folder / f"other{number}.svg").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -91,3 +81,20 @@ def test_outputs_that_a_job_does_not_send_say_how_it_would(folder: Path) -> None
 def test_nothing_is_drawn_before_a_replay(folder: Path) -> None:
     with pytest.raises(ConfigError, match="call replay first"):
         _ = Job(folder / "job.toml").plot
+
+
+def test_pictures_take_names_as_they_are_and_any_number_of_activities(tmp_path: Path) -> None:
+    names = ["<b>&", "$x$", *(f"activity number {n}" for n in range(29))]
+    curves = {"short": np.array([]), "one": np.array([0.5, 1.0])}
+    figures = {
+        "fit.svg": fit_report("a & b", names, np.eye(31), "the <best>", curves, 20),
+        "again.svg": fit_report("a & b", names, np.eye(31), "the <best>", curves, 20),
+        "alarms.svg": alarm_times({"$a$": [0.0, 3600.0], "none": []}, 3600.0),
+    }
+    for name, figure in figures.items():
+        save(figure, tmp_path / name, "path")
+    drawn = {name: (tmp_path / name).read_text() for name in figures}
+    assert "<b>" not in drawn["fit.svg"]
+    assert all(text in drawn["fit.svg"] for text in ("&lt;b&gt;&amp;", ">$x$<", "the &lt;best&gt;"))
+    assert drawn["fit.svg"] == drawn["again.svg"]
+    assert ">$a$<" in drawn["alarms.svg"]

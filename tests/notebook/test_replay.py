@@ -19,7 +19,7 @@ from streamjobs.job_files import core_from, read_job
 from streamjobs.notebook.job import Replayed, ReplayWarning
 from streamjobs.recordings.files import records_of
 from streamjobs.replay.writing import line_of
-from tests.cli.jobs import JOB, as_csv, as_parquet, command, job_file, jsonl, rows
+from tests.commands.jobs import JOB, as_csv, as_parquet, command, job_file, jsonl, rows
 
 FORMATS = ("json", "raw")
 GAPS = {7: "ax", 8: "ay", 30: "az", 31: "az", 200: "ax", 201: "ay"}  # row -> the column that is missing there
@@ -160,14 +160,14 @@ def test_tables_have_numbers_times_and_the_rows_they_came_from(tmp_path: Path) -
 
 
 def test_a_table_that_is_off_for_the_worker_is_on_in_python(tmp_path: Path) -> None:
-    job = Job(job_file(tmp_path, JOB + '[sinks]\nfeatures = ""\n'))
+    job = Job(job_file(tmp_path, JOB.replace('"imu.features"', '""')))
     assert len(job.replay(table(), key="person").lines("features")) > 100
 
 
 @pytest.mark.parametrize(
     ("data", "key", "sentence"),
     [
-        (table(n=3), None, "replay needs key, the name of the column that says whose a row is."),
+        (table(n=3), None, "replay needs key, the name of the column with the key (a person, a device)."),
         (table(n=3), "who", "the table: no column 'who' for the key; the table has 'person', 'ts', 'ax', 'ay', 'az', "),
         (42, "person", "expected a DataFrame, a mapping of column names to arrays, or rows as dicts; got int."),
         ([1, 2], "person", "row 0: expected a DataFrame, a mapping of column names to arrays, or rows as dicts; got a int."),

@@ -10,6 +10,7 @@ from river import compose, metrics, preprocessing
 from river.checks import yield_checks
 
 from algorithms import LEARNERS, learner_from
+from algorithms.drift.report import watches_columns
 from streamjobs import river as ours
 from streamjobs.estimators.catalogue import LEFT_OUT
 from streamjobs.learner_checks.states import same_state
@@ -43,8 +44,15 @@ def test_a_model_passes_every_check_of_river(title: str) -> None:
 
 def test_every_learner_has_a_model() -> None:
     there = {cls._entry.learner for cls in ours.MODELS.values()}
-    charts = {"column_chart", "glr_chart", "reference_chart"}  # they watch columns, river's detectors a number
+    charts = {name for name, cls in LEARNERS.items() if watches_columns(cls)}  # river's detectors watch a number
     assert set(LEARNERS) - there == {*LEFT_OUT, *charts}
+
+
+@pytest.mark.parametrize("title", CHECKED)
+def test_the_parameters_of_river_s_own_checks_make_a_learner(title: str) -> None:
+    cls = ours.MODELS[title]
+    for parameters in cls._unit_test_params():
+        assert cls(**parameters).learner.name == cls._entry.learner
 
 
 def stream(n: int = 300) -> tuple[np.ndarray, np.ndarray]:

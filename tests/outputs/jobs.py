@@ -80,7 +80,7 @@ JOBS: dict[str, Callable[[dict], Job]] = {
 
 
 def job_of(name: str, **sinks: object) -> Job:
-    """With features on, whatever the version."""
+    """With features on."""
     features = {} if name == "number" else {"features": "features"}
     return JOBS[name]({**features, **SinksSection(**sinks).model_dump(exclude_unset=True)})
 

@@ -15,13 +15,13 @@ from streamjobs.errors import ConfigError
 from streamjobs.outputs import files, rows
 from streamjobs.outputs.rows import Repeats, Table
 from streamjobs.outputs.schema import lengths
-from tests.cli.jobs import JOB, command, job_file, jsonl
-from tests.cli.jobs import rows as samples
+from tests.commands.jobs import JOB, command, job_file, jsonl
+from tests.commands.jobs import rows as samples
 from tests.docs.named import blocks
 from tests.outputs.jobs import JOBS, job_of, outputs_of
 from tests.parts import CHECKOUT
 
-TYPED = JOB + '[sinks]\nversion = 2\nscores = true\nfeatures = "imu.features"\n'
+TYPED = JOB + "scores = true\n"
 
 
 def given(outputs: list[Output], sink: str) -> list[rows.Given]:
@@ -43,9 +43,9 @@ def _same(ours: object, theirs: object) -> bool:
     return ours == theirs or (isinstance(theirs, float) and math.isnan(theirs))
 
 
-@pytest.mark.parametrize(("name", "version"), [*((name, 2) for name in JOBS), ("numbers", 1), ("alarms", 1)])
-def test_parquet_has_every_number_of_every_record(name: str, version: int, tmp_path: Path) -> None:
-    job = job_of(name, version=version, scores=name in ("declared", "people"))
+@pytest.mark.parametrize("name", JOBS)
+def test_parquet_has_every_number_of_every_record(name: str, tmp_path: Path) -> None:
+    job = job_of(name, scores=name in ("declared", "people"))
     outputs = outputs_of(job)
     for sink in set(job.sinks) - {"dlq"}:
         table = Table(job, sink)
@@ -57,15 +57,13 @@ def test_parquet_has_every_number_of_every_record(name: str, version: int, tmp_p
                 if field in lengths(table.fields):
                     numbers = [row[f"{field}_{n}"] for n in range(lengths(table.fields)[field])]
                     assert numbers == (value or [None] * len(numbers))
-                elif field == "end" and version == 1:
-                    assert row[field] == str(value)
                 else:
                     assert _same(row[field], value), (sink, field)
         assert not table.others
 
 
 def test_csv_and_json_lines_say_what_parquet_says(tmp_path: Path) -> None:
-    job = job_of("declared", version=2, scores=True)
+    job = job_of("declared", scores=True)
     outputs = outputs_of(job)
     for sink in ("features", "predictions", "dlq"):
         paths = [written(tmp_path / f"{sink}{form}", form, Table(job, sink), outputs) for form in files.FORMATS]
@@ -89,7 +87,7 @@ def test_duckdb_reads_the_file_as_the_page_says(tmp_path: Path) -> None:
     """In a process of its own: the package complains of itself when it ends."""
     page = (CHECKOUT / "streamjobs/core/README.md").read_text(encoding="utf-8")
     (recipe,) = [code for language, code in blocks(page) if language == "python" and "duckdb" in code]
-    job = job_of("declared", version=2, scores=True)
+    job = job_of("declared", scores=True)
     path = written(tmp_path / "predictions.parquet", ".parquet", Table(job, "predictions"), outputs_of(job))
     done = subprocess.run([sys.executable, "-c", recipe], cwd=path.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -103,7 +101,7 @@ def test_duckdb_reads_the_file_as_the_page_says(tmp_path: Path) -> None:
 
 
 def test_repeats_are_dropped_and_counted_whatever_the_order_within_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    job = job_of("declared", version=2)
+    job = job_of("declared")
     told = given(outputs_of(job), "predictions")
     again = [*told[:60], *told[40:], *told[100:120]]  # a crash repeats 20, another one 20 of long ago
     plain = list(Table(job, "predictions").rows(told))
@@ -123,23 +121,29 @@ def test_the_ids_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     assert repeats.seen("imu-0-3") and repeats.seen("imu-0-999") and not repeats.seen("imu-2-3")
 
 
-@pytest.mark.parametrize(("name", "sink"), [("declared", "predictions"), ("number", "predictions"), ("alarms", "alarms")])
-def test_records_of_version_1_become_those_of_version_2(name: str, sink: str) -> None:
-    old, new = (given(outputs_of(job_of(name, version=version)), sink) for version in (1, 2))
-    table = Table(job_of(name, version=2), sink)
-    assert list(table.rows(old)) == list(Table(job_of(name, version=2), sink).rows(new)) != []
-    assert not table.others
-    with pytest.raises(ConfigError, match=rf"written as {sink}/2; this job has \[sinks\] version = 1"):
-        list(Table(job_of(name, version=1), sink).rows(new))
+def test_outputs_of_a_recreated_topic_are_not_repeats_of_the_former_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "MOST_RECENT", 10)
+    repeats = Repeats("imu")
+    ids = [f"{topic}-0-{offset}" for topic in ("imu", "imu~5f0c81d2", "imu~0a1b2c3d") for offset in range(50)]
+    assert not any(repeats.seen(one) for one in ids)
+    assert all(repeats.seen(one) for one in ids) and repeats.count == 150
+
+
+@pytest.mark.parametrize("schema", [[], [("streamjobs-schema", b"predictions/1")]])
+def test_a_record_of_another_schema_is_one_sentence(schema: list[tuple[str, bytes]]) -> None:
+    told = [(*one[:3], [*one[3][:1], *schema]) for one in given(outputs_of(job_of("declared")), "predictions")]
+    with pytest.raises(ConfigError, match=r"has the schema (predictions/1|of an older release); this .* predictions/2"):
+        list(Table(job_of("declared"), "predictions").rows(told))
 
 
 def test_what_is_no_output_is_left_out_and_said() -> None:
-    table = Table(job_of("declared", version=2), "predictions")
-    name = [("streamjobs-id", b"imu-0-5")]
+    table = Table(job_of("declared"), "predictions")
+    schema = ("streamjobs-schema", b"predictions/2")
+    name = [("streamjobs-id", b"imu-0-5"), schema]
     strange = [
         (0, b"k", b"{}", []),
         (0, b"k", b"{", name),
-        (0, b"k", b'{"key":"k","more":1}', [("streamjobs-id", b"imu-0-6")]),
+        (0, b"k", b'{"key":"k","more":1}', [("streamjobs-id", b"imu-0-6"), schema]),
     ]
     found = list(table.rows(strange))
     assert table.foreign == 2 and table.others == {"more"} and [one["key"] for one in found] == ["k"]

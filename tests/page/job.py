@@ -13,7 +13,7 @@ from typing import NamedTuple
 from confluent_kafka import Producer
 
 from streamjobs.demo.background import PARTITIONS
-from streamjobs.demo.job import FILE, SETTINGS, demo_job
+from streamjobs.demo.job import FILE, demo_job
 from streamjobs.demo.mock import MockBroker
 from streamjobs.demo.player import Player, key_of
 from streamjobs.kafka import topics
@@ -46,7 +46,6 @@ def demo_worker(
     """
     with MockBroker() as broker:
         env = {
-            **SETTINGS,
             "STREAMJOBS_BROKER__URL": broker.url,
             "STREAMJOBS_STATE__DIRECTORY": str(folder / "state"),
             "STREAMJOBS_METRICS__PORT": "0",

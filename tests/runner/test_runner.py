@@ -180,6 +180,11 @@ def test_parts_that_run_together_count_as_before_and_each_needs_a_test(
     assert [test.rpartition("::")[2] or test for test in result.failed] == ["test_b", "c: no test found"]
 
 
+def test_a_part_runs_with_its_environment(tmp_path: Path) -> None:
+    part = _written(tmp_path, "import os\ndef test_a(): assert os.environ['OPENBLAS_CORETYPE'] == 'Haswell'")
+    assert _run(part).failed and not _run(replace(part, environment={"OPENBLAS_CORETYPE": "Haswell"})).failed
+
+
 def test_every_test_file_belongs_to_a_part() -> None:
     folders = tuple(folder if folder.endswith(".py") else folder + "/" for part in PARTS for folder in part.folders)
     files = [path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "tests").rglob("test_*.py")]

@@ -106,7 +106,7 @@ def test_an_id_that_does_not_exist_makes_dead_letters_that_name_it_and_is_asked_
                 assert records[1].value == value(ABSENT) and records[1].key == b"p"
                 errors = lookup.decode(records).errors
                 assert [index for index, _ in errors] == [1, 2] and {error.reason for _, error in errors} == {"schema"}
-                assert f"got schema {ABSENT}, which it says it has not" in str(errors[0][1])
+                assert f"the registry has no schema {ABSENT}" in str(errors[0][1])
                 await lookup.ready(stored([value(ABSENT)]))
                 assert lookup.outcomes.count("not_found") == 1
                 monkeypatch.setattr(lookup_module, "ABSENT_FOR", 0.0)

@@ -5,6 +5,7 @@ import pytest
 
 from algorithms import learner_from
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, PREDICT_ONLY
+from streamjobs.core.state.valid import StateCheck
 from streamjobs.errors import SnapshotError
 from streamjobs.stages.clip_targets import FIRST, ClipTargets
 from streamjobs.stages.stage import Shape
@@ -128,4 +129,4 @@ def test_a_state_that_cannot_be_is_refused():
         array = getattr(fresh, field).copy()
         array[1] = value
         with pytest.raises(SnapshotError, match=rf"clip\.{field}"):
-            stage.validate("clip", fresh._replace(**{field: array}), fresh, None)
+            StateCheck({"clip": stage}, {"clip": fresh})({"clip": fresh._replace(**{field: array})}, None)

@@ -114,7 +114,7 @@ def test_a_label_that_comes_late_teaches_the_head_of_its_row_and_gives_no_output
     advanced = advance(job, worker.live, [late_label(60, b"p0", last + 0.2, "sit")])
     after = worker.live.states(0)
     assert advanced.outputs == [] and advanced.report.labels == 1 and worker.live.dirty
-    assert advanced.report.wrong == (rows[-1]["y_hat"] != "sit")
+    assert advanced.report.wrong == (rows[-1]["predicted_class"] != "sit")
     assert after["learner"].labels == before["learner"].labels + 1 == 1
     assert len(after["waiting"].times) == len(before["waiting"].times) - 1 and last not in after["waiting"].times
     for untouched in ("order", "windows", "smoothing", "drift"):
@@ -138,16 +138,16 @@ def test_a_delayed_label_is_learned_as_one_that_comes_late_by_itself():
         offset += 1
         for row in said:
             ours.append(row)
-            label = next(o["y"] for o in theirs if o["ts"] == row["ts"])
+            label = next(o["true_class"] for o in theirs if o["ts"] == row["ts"])
             pending.append((row["ts"], label))
             for time, name in [p for p in pending if p[1] is not None and row["ts"] - p[0] >= 3.0]:
                 pending.remove((time, name))
                 assert late.apply([late_label(offset, b"p0", time, name)]) == []
                 offset += 1
-    assert len(ours) > 30 and len({row["y_hat"] for row in ours}) == 3  # none, run, sit
+    assert len(ours) > 30 and len({row["predicted_class"] for row in ours}) == 3  # none, run, sit
     for a, b in zip(ours, theirs, strict=True):
-        assert {k: v for k, v in a.items() if k not in ("y", "drift")} == {
-            k: v for k, v in b.items() if k not in ("y", "drift")
+        assert {k: v for k, v in a.items() if k not in ("true_class", "drift")} == {
+            k: v for k, v in b.items() if k not in ("true_class", "drift")
         }
 
 

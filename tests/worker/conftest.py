@@ -3,7 +3,8 @@
 import pytest
 
 from streamjobs.settings.sections import MetricsSection
-from streamjobs.worker.health import Health, Server
+from streamjobs.worker.health import Health
+from streamjobs.worker.health.server import Server
 from streamjobs.worker.metrics import Metrics
 
 

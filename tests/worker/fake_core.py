@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamjobs.core.interface import Core, ReadMany
+from streamjobs.core.live.live import LiveStats
 from streamjobs.core.messages import Advanced, Output, Record, Report
-from streamjobs.core.state.live import LiveStats
 from streamjobs.errors import SnapshotError
 
 MASK = (1 << 64) - 1
@@ -30,10 +30,11 @@ class HashJob:
     def compile(self) -> None:
         self.compiled.append(1)
 
-    def last_event(self, data: bytes) -> tuple[float, dict[tuple[str, int], int]]:
-        """An hour of event time for every record of the key: the state holds no time."""
-        _, offset, count, _ = STATE.unpack_from(data)
-        return 3600.0 * count, {("in", 0): offset}
+
+def last_event(job: Any, data: bytes) -> tuple[float, dict[tuple[str, int], int]]:
+    """An hour of event time for every record of the key: the state holds no time."""
+    _, offset, count, _ = STATE.unpack_from(data)
+    return 3600.0 * count, {("in", 0): offset}
 
 
 class HashLive:
@@ -44,6 +45,10 @@ class HashLive:
         self.states: dict[bytes, list[int]] = {}
         self.dirty: set[bytes] = set()
         self.now = 0
+        self.aside: list[bytes] = []
+
+    def owed(self) -> Advanced:
+        return Advanced([], Report())
 
     def stats(self, since: int) -> LiveStats:
         return LiveStats(active=len(self.states) if self.now > since else 0, keys=len(self.states))
@@ -129,4 +134,4 @@ def hash_core(topic: str, *, state_bytes: int = 1024, most_keys: int = 1_000_000
     def make_live(job: Any, read_many: ReadMany, most_bytes: int) -> HashLive:
         return HashLive(job, lambda key: read_many([key])[0], most_keys)
 
-    return Core(job, make_live, advance)
+    return Core(job, make_live, advance, last_event)

@@ -12,11 +12,11 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from streamjobs.core.interface import Core
 from streamjobs.core.messages import Stored
+from streamjobs.kafka.topics import BATCH_BYTES
 from streamjobs.settings.sections import StateSection
 from streamjobs.worker.backpressure import Backpressure
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.metrics import Metrics
-from streamjobs.worker.outbox import BATCH_BYTES
 from streamjobs.worker.partition import FetchedRecords
 from streamjobs.worker.store import NO_MARKS, MemoryStore, Store
 from tests.worker.fake_core import hash_core

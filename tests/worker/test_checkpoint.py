@@ -152,7 +152,7 @@ def test_a_state_that_leaves_memory_while_it_is_being_stored_is_not_read_from_be
         worker.fetch(0, stream(3, keys=1))
         await worker.settle()
         partition = delivery.held[0].partition
-        cut = partition.cut()
+        cut = await partition.cut()
         worker.fetch(0, stream(1, first=3))  # another key: evicts the first, which is clean now
         await worker.settle()
         assert b"k0" not in partition.live.states

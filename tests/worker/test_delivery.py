@@ -1,11 +1,13 @@
 """Fetched batches, epochs, bounds, failures: what reaches a partition and what is dropped."""
 
 import asyncio
+import weakref
 
 import pytest
 from aiokafka.errors import KafkaError
 
 from streamjobs.errors import SnapshotError
+from streamjobs.worker import delivery as delivery_module
 from streamjobs.worker.backpressure import Backpressure
 from streamjobs.worker.failures import DeliveryError, FencedError, failure_line, reason
 from tests.worker.fake_core import fold, hash_core
@@ -56,6 +58,23 @@ def test_a_batch_of_a_revoked_partition_is_dropped():
         assert delivery.dropped == 1 and worker.broker.topics == []
 
     asyncio.run(body())
+
+
+def test_a_revoke_frees_the_live_states_before_it_returns_free_memory(monkeypatch):
+    alive = []
+
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        worker.fetch(0, stream(10))
+        await worker.settle()
+        live = weakref.ref(delivery.partitions[0].live)
+        monkeypatch.setattr(delivery_module, "return_free_memory", lambda: alive.append(live() is not None))
+        delivery.raise_barrier()
+        await delivery.revoke("rebalance")
+
+    asyncio.run(body())
+    assert alive == [False]
 
 
 def test_stopping_during_a_rebalance_waits_for_its_last_checkpoints():

@@ -4,14 +4,16 @@ import asyncio
 import json
 import socket
 import time
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
 
 from streamjobs.errors import SetupError
 from streamjobs.settings.sections import MetricsSection
-from streamjobs.worker import health as health_module
-from streamjobs.worker.health import STALLED, Health, Server
+from streamjobs.worker.health import STALLED, Health
+from streamjobs.worker.health import connection as connection_module
+from streamjobs.worker.health.server import Server
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.run import _Worker
 from tests.worker.fakes import Worker, get, stream
@@ -140,7 +142,7 @@ def test_one_partition_that_stands_still_is_not_hidden_by_another_that_commits()
     assert (status, later) == (200, 503)
     assert (
         behind["reason"]
-        == f"records of partition 0 are waiting, and no offset of theirs was committed for {STALLED + 1:.0f} s"
+        == f"records of partition 0 are waiting, and none of their offsets was committed for {STALLED + 1:.0f} s"
     )
 
 
@@ -166,34 +168,64 @@ def answer_to(port, request):
         (b"GET / HTTP/1.1", b"404 Not Found"),
         (b"POST /metrics HTTP/1.1", b"405 Method Not Allowed"),
         (b"\x16\x03\x01\x00\xff", b"400 Bad Request"),
-        (b"GET /metrics", b"400 Bad Request"),
+        (b"GET /metrics HTTP/1.1 x", b"400 Bad Request"),
         (b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 9000, b"431 Request Header Fields Too Large"),
     ],
 )
 def test_a_request_gets_its_status_whatever_it_is(served, request_line, status):
     _, port = served
-    assert answer_to(port, request_line + b"\r\n\r\n").startswith(b"HTTP/1.1 " + status)
+    answer = answer_to(port, request_line + b"\r\nHost: x\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.") and answer[9:].startswith(status)
 
 
 def test_a_head_request_gets_the_length_and_no_body(served):
     _, port = served
-    head, _, body = answer_to(port, b"HEAD /health HTTP/1.1\nHost: x\n\n").partition(b"\r\n\r\n")
+    head, _, body = answer_to(port, b"HEAD /health HTTP/1.1\r\nHost: x\r\n\r\n").partition(b"\r\n\r\n")
     assert body == b"" and b"Content-Length: " in head and b"Content-Length: 0" not in head
+
+
+def test_a_header_of_many_fields_is_too_large_as_a_whole(served):
+    _, port = served
+    fields = b"".join(b"X-%d: %s\r\n" % (n, b"x" * 900) for n in range(10))
+    answer = answer_to(port, b"GET /health HTTP/1.1\r\n" + fields + b"\r\n")
+    assert answer.startswith(b"HTTP/1.1 431 Request Header Fields Too Large")
+
+
+def test_a_client_that_ends_its_side_after_the_request_gets_the_answer(served):
+    _, port = served
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(b"GET /live HTTP/1.0\r\n\r\n")
+        connection.shutdown(socket.SHUT_WR)
+        assert b"".join(iter(lambda: connection.recv(1 << 16), b"")).endswith(b'{"live": true, "reason": ""}')
+
+
+def test_a_client_that_does_not_take_its_answer_ends(served, monkeypatch):
+    health, port = served
+    monkeypatch.setattr(connection_module, "TAKE_WITHIN", 0.2)
+    monkeypatch.setattr(health, "live", lambda: (200, {"x": "x" * 50_000_000}))
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(1.0)
+        taken = 0
+        with suppress(ConnectionResetError):
+            while part := connection.recv(1 << 20):
+                taken += len(part)
+    assert taken < 50_000_000
 
 
 def test_a_connection_that_does_not_finish_its_header_ends(served, monkeypatch):
     _, port = served
-    monkeypatch.setattr(health_module, "HEADER_WITHIN", 0.2)
+    monkeypatch.setattr(connection_module, "HEADER_WITHIN", 0.2)
     assert answer_to(port, b"GET /metrics HT") == b""
 
 
 def test_the_oldest_of_too_many_connections_ends(served, monkeypatch):
     _, port = served
-    monkeypatch.setattr(health_module, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(connection_module, "MOST_CONNECTIONS", 2)
     connections = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(3)]
     assert connections[0].recv(1) == b""
     for one in connections[1:]:
-        one.sendall(b"GET /health HTTP/1.1\r\n\r\n")
+        one.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
         assert one.recv(12) == b"HTTP/1.1 200"
     for one in connections:
         one.close()

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
 from streamjobs import __version__
+from streamjobs.core.live.live import LiveStats
 from streamjobs.core.messages import Report, Worst
-from streamjobs.core.state.live import LiveStats
 from streamjobs.errors import REASONS
 from streamjobs.worker.health import Health
 from streamjobs.worker.idle_keys import RECENT_SECONDS, RecentBatches

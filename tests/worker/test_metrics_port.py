@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamjobs.worker.health import RESERVE
+from streamjobs.worker.health.server import RESERVE
 from tests.worker.flood import LIMIT, flooded
 
 JOB_FILES = 500
@@ -15,7 +15,8 @@ SERVER = f"""
 import resource, sys, tempfile
 resource.setrlimit(resource.RLIMIT_NOFILE, ({LIMIT}, {LIMIT}))
 from streamjobs.settings.sections import MetricsSection
-from streamjobs.worker.health import Health, Server
+from streamjobs.worker.health import Health
+from streamjobs.worker.health.server import Server
 from streamjobs.worker.metrics import Metrics
 print(Server(MetricsSection(port=0), Health(Metrics("in", "okfeb"))).start(), flush=True)
 files = []

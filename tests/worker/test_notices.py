@@ -2,8 +2,8 @@
 
 import structlog
 
-from streamjobs.core.messages import Failure, Report
-from streamjobs.worker.logs import SELDOM, Notices
+from streamjobs.core.messages import Failure, Report, SetAside
+from streamjobs.worker.logs import MOST_LINES, SELDOM, Notices
 from streamjobs.worker.metrics import Metrics
 
 
@@ -53,3 +53,17 @@ def test_the_series_of_the_alert_is_there_before_anything_fails() -> None:
     assert metrics.registry.get_sample_value(name, labels) == 0
     metrics.count_advance(Report(records=1, dead_lettered={"learner_failed": 1}), 0.01)
     assert metrics.registry.get_sample_value(name, labels) == 1
+
+
+def test_keys_that_are_set_aside_are_errors_in_the_log_ten_a_minute_without_their_names() -> None:
+    now = [0.0]
+    notices = Notices(2, lambda: now[0])
+    keys = [SetAside(f"{number:016x}", "read", "snapshot is damaged.") for number in range(14)]
+    with structlog.testing.capture_logs() as lines:
+        notices.take(Report(set_aside=keys[:1]))
+        notices.take(Report(set_aside=keys[1:13]))
+        now[0] += SELDOM
+        notices.take(Report(set_aside=keys[13:]))
+    assert [line["key_hash"] for line in lines] == [one.key_hash for one in [*keys[:MOST_LINES], keys[13]]]
+    assert {line["event"] for line in lines} == {"key set aside"} and lines[0]["log_level"] == "error"
+    assert lines[0]["partition"] == 2 and lines[0]["state"] == "cannot be read"

@@ -10,13 +10,14 @@ from streamjobs.errors import SetupError
 from streamjobs.job_files import core_from
 from streamjobs.kafka import timeouts
 from streamjobs.kafka.client import for_aiokafka, servers
+from streamjobs.kafka.topics import BATCH_BYTES
 from streamjobs.settings.composition import composition_of
 from streamjobs.settings.load import settings_from
 from streamjobs.settings.sections import BrokerSection
 from streamjobs.worker.app import build
 from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.metrics import Metrics
-from streamjobs.worker.outbox import BATCH_BYTES, BATCH_TTL, send_records
+from streamjobs.worker.outbox import BATCH_TTL, send_records
 from tests.worker.fakes import Broker, FakeProducer
 
 

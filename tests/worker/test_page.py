@@ -18,14 +18,16 @@ import pytest
 from streamjobs.core.messages import BatchRows, Letter, Report, ShownAlarm
 from streamjobs.errors import ConfigError
 from streamjobs.settings.load import settings_from
-from streamjobs.worker.health import MOST_CONNECTIONS, Health, Server
+from streamjobs.worker.backpressure import Turns
+from streamjobs.worker.health import Health
+from streamjobs.worker.health.connection import MOST_CONNECTIONS
+from streamjobs.worker.health.server import Server
 from streamjobs.worker.metrics import Metrics
-from streamjobs.worker.page import Page, feed, people, web
+from streamjobs.worker.page import Page, feed, looks, people, web
 from streamjobs.worker.page.access import Access, is_loopback
 from streamjobs.worker.page.feed import Feed
 from streamjobs.worker.page.figures import NEWEST_EVENTS, POINTS, Figures
 from streamjobs.worker.page.people import MOST_CLASSES, MOST_PEOPLE, OTHER, People
-from streamjobs.worker.turns import Turns
 
 JOB: dict[str, Any] = {"source": {"topic": "in", "dim": 2}, "learner": {"name": "okfeb", "rank": 3, "budget": 5}}
 TOKEN = "0123456789abcdef0123"
@@ -40,7 +42,7 @@ def settings(token: str | None = None, **metrics: Any) -> Any:
 def served(monkeypatch: Any = None, token: str | None = None, **metrics: Any) -> Iterator[tuple[int, Metrics]]:
     """A page's port, without a job behind it."""
     if monkeypatch is not None:
-        monkeypatch.setattr(web, "EVERY", 0.05)
+        monkeypatch.setattr(looks, "EVERY", 0.05)
     chosen = settings(token, **metrics)
     core = SimpleNamespace(job=SimpleNamespace(sinks={"dlq": "in.dlq"}, model="okfeb"))
     page = Page.of(chosen, core, None)  # type: ignore[arg-type]
@@ -235,6 +237,17 @@ def test_the_rings_of_the_page_are_bounded_and_hold_only_what_json_has() -> None
     assert len(full["people"]) <= MOST_PEOPLE and len(full["classes"]) == MOST_CLASSES + 1 and full["classes"][-1] == OTHER
     assert len(full["confusion"]["pairs"]) <= (MOST_CLASSES + 1) ** 2
     assert full["alarms"][0]["value"] is None and full["letters"][0]["offset"] == POINTS + 4
+
+
+def test_a_key_of_a_megabyte_is_sent_to_viewers_by_its_first_characters() -> None:
+    box, key = Feed(), "k" * (1 << 20)
+    figures = Figures(box, Health(Metrics("in", "okfeb")), {"job": "j"})
+    alarm = ShownAlarm(key, 0.0, "conformal", "ls_error", 1.0, 0.0, 1.0)
+    box.take(Report(rows=1, batches=[_rows(key)], alarms=[alarm], letters=[Letter(key, 0, 1, "malformed", "text")]))
+    figures.look(0.0)
+    full = json.loads(figures.full().partition(b"data: ")[2])
+    shown = {one["key"] for name in ("people", "alarms", "letters") for one in full[name]}
+    assert len(shown) == 1 and shown.pop() == "k" * 1000 + "... (1,048,576 characters)"
 
 
 def test_viewers_are_told_for_how_long_no_broker_has_answered() -> None:

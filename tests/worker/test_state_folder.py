@@ -1,11 +1,17 @@
 """The folder of a job's local stores."""
 
+import multiprocessing
 import os
+import signal
 import stat
+import time
 from pathlib import Path
 
+import pytest
+
+from streamjobs.errors import SetupError
 from streamjobs.settings.sections import Settings
-from streamjobs.worker.app import state_folder
+from streamjobs.worker.state_folder import lock_folder, state_folder
 
 
 def settings(directory: Path) -> Settings:
@@ -30,3 +36,24 @@ def test_a_folder_of_an_earlier_release_becomes_private_and_the_one_around_it_st
     tmp_path.chmod(0o755)
     assert stat.S_IMODE(state_folder(settings(tmp_path)).stat().st_mode) == 0o700
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+def hold(directory: Path, ready: "multiprocessing.synchronize.Event") -> None:
+    with lock_folder(settings(directory)):
+        ready.set()
+        time.sleep(60)
+
+
+def test_a_second_worker_is_refused_until_the_first_has_ended_even_by_kill(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    other = context.Process(target=hold, args=(tmp_path, ready))
+    other.start()
+    assert ready.wait(30) and other.pid is not None
+    with pytest.raises(SetupError, match=rf"wrist is in use by another worker .*process {other.pid} on .*STATE__DIRECTORY"):
+        lock_folder(settings(tmp_path)).__enter__()
+    os.kill(other.pid, signal.SIGKILL)
+    other.join()
+    for _ in range(2):  # it leaves nothing that blocks the next one
+        with lock_folder(settings(tmp_path)):
+            assert (tmp_path / "wrist" / "WORKER").read_text().startswith(f"process {os.getpid()} on ")

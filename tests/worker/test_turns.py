@@ -3,8 +3,8 @@
 import asyncio
 import time
 
+from streamjobs.worker import backpressure as turns_module
 from streamjobs.worker import partition as partition_module
-from streamjobs.worker import turns as turns_module
 from streamjobs.worker.partition import LEAST_SLICE, SLICE
 from tests.worker.fake_core import hash_core
 from tests.worker.fakes import Worker, stream, until

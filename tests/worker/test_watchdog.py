@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka import topics
-from streamjobs.kafka.patches.connections import LastAnswer
+from streamjobs.kafka.patches.connections import LastAnswer, UnknownTopic
 from streamjobs.kafka.topic_id import MISSING, Origin
 from streamjobs.settings.sections import Settings
 from streamjobs.worker import watchdog
@@ -25,13 +25,14 @@ SETTINGS = Settings.model_validate(
 )
 
 CHANGELOG = topics.changelog(SETTINGS)
+SINKS = {"predictions": "out", "dlq": "letters"}
 
 
 def watched(
     looks: int, change: Callable[[Any, Any], None] = lambda delivery, metrics: None, *, barrier: bool = True
 ) -> None:
     """Look so many times without any patience, with a change before each look."""
-    delivery, metrics = SimpleNamespace(barrier=barrier, epoch=1, taken_over={}), SimpleNamespace(remaining=5)
+    delivery, metrics = SimpleNamespace(barrier=barrier, epoch=1, taken_over={}, topics=SINKS), SimpleNamespace(remaining=5)
     watchdog = Watchdog(SETTINGS, delivery, metrics, patience=0.0)
 
     async def look() -> None:
@@ -119,6 +120,7 @@ def asked_for_ids(monkeypatch: pytest.MonkeyPatch, *answers: dict[str, str]) -> 
     """A watchdog that learned the ids "same" at its start gets these answers, the last one again and again."""
     left, asked = list(answers), []
     monkeypatch.setattr(watchdog, "IDS_EVERY", 0.0)
+    monkeypatch.setattr(watchdog, "GONE_FOR", 0.0)
 
     def present_ids(broker: Any, names: list[str]) -> dict[str, str]:
         asked.append(names)
@@ -127,7 +129,7 @@ def asked_for_ids(monkeypatch: pytest.MonkeyPatch, *answers: dict[str, str]) -> 
     monkeypatch.setattr(watchdog, "present_ids", present_ids)
 
     async def look() -> None:
-        delivery = SimpleNamespace(barrier=False, epoch=1, taken_over={})
+        delivery = SimpleNamespace(barrier=False, epoch=1, taken_over={}, topics=SINKS)
         origin = Origin("in", "same", "same")
         one = Watchdog(SETTINGS, delivery, SimpleNamespace(remaining=0), origin=origin)
         while len(asked) < len(answers) + 2:
@@ -137,7 +139,7 @@ def asked_for_ids(monkeypatch: pytest.MonkeyPatch, *answers: dict[str, str]) -> 
     try:
         asyncio.run(look())
     finally:
-        assert asked and all(names == ["in", CHANGELOG] for names in asked)
+        assert asked and all(names == ["in", CHANGELOG, "out", "letters"] for names in asked)
 
 
 @pytest.mark.parametrize("answer", ["other", "same", ""])
@@ -169,12 +171,49 @@ def test_a_deleted_changelog_ends_the_worker_if_the_next_answer_confirms_it(monk
         asked_for_ids(monkeypatch, there, gone)
 
 
+@pytest.mark.parametrize(
+    ("gone", "says"),
+    [
+        ("in", r"in \(input\): it was deleted .*forget-offsets"),
+        ("letters", r"letters \(dlq\): it was deleted .*topics create"),
+    ],
+)
+def test_a_deleted_input_or_output_ends_the_worker_if_the_next_answer_confirms_it(
+    monkeypatch: pytest.MonkeyPatch, gone: str, says: str
+) -> None:
+    there = dict.fromkeys(["in", CHANGELOG, "out", "letters"], "same")
+    asked_for_ids(monkeypatch, there | {gone: MISSING}, there, there | {gone: MISSING}, there)
+    with pytest.raises(SetupError, match=says):
+        asked_for_ids(monkeypatch, there, there | {gone: MISSING})
+
+
+def test_a_topic_that_a_client_misses_is_asked_after_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(watchdog, "IDS_AGAIN", 0.0)
+    monkeypatch.setattr(watchdog, "present_ids", lambda broker, names: asked.append(names) or dict.fromkeys(names, "same"))
+
+    async def look() -> None:
+        delivery = SimpleNamespace(barrier=False, epoch=1, taken_over={}, topics=SINKS)
+        one = Watchdog(SETTINGS, delivery, SimpleNamespace(remaining=0), origin=Origin("in", "same", "same"))
+        for _ in range(3):
+            await one.check()
+            await asyncio.sleep(0.01)
+        assert not asked
+        monkeypatch.setattr(UnknownTopic, "at", time.monotonic())
+        for _ in range(3):
+            await one.check()
+            await asyncio.sleep(0.01)
+        assert len(asked) == 1
+
+    asyncio.run(look())
+
+
 @pytest.mark.parametrize(("answer", "says"), [("other", "state restore"), ("same", "refused"), ("", "refused")])
 def test_a_refused_snapshot_is_the_recreated_changelogs_fault_if_it_was(
     monkeypatch: pytest.MonkeyPatch, answer: str, says: str
 ) -> None:
     monkeypatch.setattr(watchdog, "present_ids", lambda broker, names: {"in": "same", CHANGELOG: answer})
-    one = Watchdog(SETTINGS, SimpleNamespace(), SimpleNamespace(), origin=Origin("in", "same", "same"))
+    one = Watchdog(SETTINGS, SimpleNamespace(topics={}), SimpleNamespace(), origin=Origin("in", "same", "same"))
     assert says in str(asyncio.run(one.cause_of(DeliveryError("the broker refused snapshots"))))
 
 
@@ -188,7 +227,7 @@ def test_a_worker_whose_input_got_partitions_ends_with_the_commands_to_run(
     monkeypatch.setattr(watchdog, "present_ids", lambda broker, names: dict.fromkeys(names, ""))
 
     async def look() -> None:
-        delivery = SimpleNamespace(barrier=False, epoch=1, taken_over={})
+        delivery = SimpleNamespace(barrier=False, epoch=1, taken_over={}, topics=SINKS)
         one = Watchdog(SETTINGS, delivery, SimpleNamespace(remaining=0), partitions=2)
         while len(asked) < 3:
             await one.check()

@@ -27,24 +27,27 @@ def relearn(
     keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY]...", help="Keys, as 'state list' shows them.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All keys of the job.")] = False,
 ) -> None:
-    """Take the rows that come next for normal: drift detection of these keys begins again, as after maintenance.
+    """Treat the next rows as normal: drift detection of these keys starts again, such as after maintenance.
 
-    No worker may run. Models, offsets and everything else stay, also where [drift] was changed. An alarm that is open ends
-    with the key's next row, as 'learned anew'. Repeating the command before a worker has run changes nothing more.
+    No worker may run. Models, offsets and everything else stay, even if [drift] was changed. An open alarm ends with
+    the key's next row, with the outcome 'learned anew'. Repeating the command before a worker has run changes nothing
+    more.
     """
     from streamjobs.errors import ConfigError
     from streamjobs.job_files import job_of
-    from streamjobs.kafka import topics
     from streamjobs.maintenance import changelog_edit
     from streamjobs.settings.types import POPULATION
 
     if bool(keys) == every:
         raise ConfigError("drift relearn: give either KEY, one or more, or --all.")
     job = job_of(job_file)
-    if not job.watches:
-        raise ConfigError(f"{job_file}: no [drift], so there is nothing to learn anew.")
+    if not job.watches and not every:
+        raise ConfigError(
+            f"{job_file}: the job has no [drift], so a key has no reference to reset; --all removes drift detection from "
+            "the states of a job that had a [drift]."
+        )
     changelog_edit.require_changeable(job.settings)
-    read_at = changelog_edit.end_offsets(job.settings, topics.changelog(job.settings), committed_only=False)
+    read_at = changelog_edit.settled_ends(job.settings)
     chosen = _chosen(job, keys, every)
     changes, unread = _changes(job, chosen, every)
     changelog_edit.write(job.settings, changes, read_at)
@@ -52,7 +55,10 @@ def relearn(
     who = f"key {keys[0]}" if keys and len(keys) == 1 else f"{done:,} keys"
     reference = job.settings.drift.reference if job.settings.drift else None
     normal = f"the {reference}" if reference not in (None, POPULATION) else "the rows"
-    say(f"{who}: drift detection begins again; {normal} to come are normal, an open alarm ends with the first of them")
+    if job.watches:
+        say(f"{who}: drift detection begins again; {normal} to come are normal, an open alarm ends with the first of them")
+    else:
+        say(f"{who}: drift detection is removed; models, offsets and everything else stay")
     if unread:
         names = ", ".join(unread[:EXAMPLES])
         note(f"{len(unread):,} states cannot be read by this job and stay as they are ({names})")
@@ -73,7 +79,7 @@ def _changes(
 ) -> "tuple[dict[int, list[tuple[bytes, bytes | None]]], list[str]]":
     """New snapshots by partition; and the keys whose states cannot be read. Raises SnapshotError for one that was named."""
     from streamjobs.errors import SnapshotError
-    from streamjobs.maintenance.copies import printable
+    from streamjobs.maintenance.copies import short_key
     from streamjobs.maintenance.renew import relearned_snapshot
 
     changes: dict[int, list[tuple[bytes, bytes | None]]] = {}
@@ -84,7 +90,7 @@ def _changes(
         except SnapshotError:
             if not every:
                 raise
-            unread.append(repr(printable(entry.key)))
+            unread.append(repr(short_key(entry.key)))
             continue
         changes.setdefault(entry.partition, []).append((entry.key, changed))
     return changes, unread

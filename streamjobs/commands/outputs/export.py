@@ -42,10 +42,10 @@ def export(
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="Only records up to this time.")] = None,
 ) -> None:
-    """Write an output topic to a Parquet, CSV or JSON lines file, from its beginning to its end as it is now.
+    """Write an output topic to a Parquet, CSV or JSON lines file, from its beginning to its present end.
 
     Repeats after a crash are dropped by their ids, and records of aborted transactions are not read. Columns are those of
-    'schema --outputs'. The file is there when it is whole.
+    'schema --outputs'. The file appears when it is complete.
     """
     from streamjobs.errors import ConfigError
     from streamjobs.job_files import job_of
@@ -70,7 +70,7 @@ def export(
     if table.repeats.count:
         note(f"{table.repeats.count:,} repeats were dropped")
     if table.foreign:
-        note(f"warning: {table.foreign:,} records of the topic are no outputs of streamjobs and were left out")
+        note(f"warning: {table.foreign:,} records of the topic are not outputs of streamjobs and were left out")
     if table.others:
         note(f"warning: fields that this job does not send were left out: {', '.join(sorted(table.others)[:20])}")
 
@@ -89,10 +89,11 @@ def _of_replay(
 ) -> "Iterator[Given]":
     from itertools import islice
 
-    from streamjobs.commands.replay import records_to_replay
+    from streamjobs.commands.replay import as_workers_have_it, records_to_replay
     from streamjobs.core.messages import Output
     from streamjobs.replay.engine import Replay
 
+    job = as_workers_have_it(job, source)
     records = records_to_replay(job, source, key, time_column, begin, end)
     compile_loops(job)
     run = Replay(job)

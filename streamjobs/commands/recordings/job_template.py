@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from streamjobs.recordings.guess import Guess
 
 USUAL_CLASSES = 16  # [head] max_classes without the setting
-MOST_LEFT_OUT = 40  # columns that are listed with the reason why they are no part of x
+MOST_LEFT_OUT = 40  # columns that are listed with the reason why they are not part of x
 _NO_CONTROLS = {code: "?" for code in (*range(32), 127, 0x85, 0x2028, 0x2029)}  # of a text that stays in one line
 
 
 class Written(NamedTuple):
-    """What the job file has beside the guess: of options, of questions, or as usual."""
+    """What the job file has next to the guess: of options, of questions, or as usual."""
 
     topic: str
     broker: str
@@ -59,12 +59,12 @@ kernel = {{ name = "gaussian", bandwidth = {bandwidth} }}  # about the square ro
 {head}
 
 [drift]
-watch = "columns"  # columns | ls_error | loss; the numbers of a row as they come, or an error of the learner
+watch = "columns"  # columns | ls_error | loss; the numbers of a row, or an error of the learner
 false_alarms = "1 per 10000 rows"  # most that a key may have while nothing changes{per_time}
-# reference = "first 2h"  # normal for good, such as of a machine; absent: what lasts becomes normal{people}
+# reference = "first 2h"  # normal permanently, such as for a machine; absent: a change that lasts becomes normal{people}
 
 [sinks]  # absent: <topic>.predictions, .alarms, .dlq; "" turns one off (never dlq)
-version = 2  # of the records: one type a field; 'streamjobs schema JOB --outputs' describes them
+# 'streamjobs schema JOB --outputs' describes the records
 # features = {features}  # costs most of what a worker writes; off unless named
 # scores = true  # predictions with the scores of all classes
 
@@ -168,7 +168,7 @@ def _time(guessed: "Guess | None", zone: str | None) -> str:
     if guessed is not None and guessed.written:
         line = f"time = {_quoted(guessed.time or '')}  # event time, ISO 8601{why}"
         if zone is not None:
-            line += f"\ntime_zone = {_quoted(zone)}  # of times that name none"
+            line += f"\ntime_zone = {_quoted(zone)}  # of times without a zone"
         elif "time_zone" in guessed.choose:
             line += f'\n# time_zone = "UTC"  # choose: {one_line(guessed.choose["time_zone"])}'
         return line
@@ -190,7 +190,7 @@ def _label(guessed: "Guess | None") -> str:
 
 
 def _left_out(guessed: "Guess | None") -> str:
-    """Comments with the columns that are no part of x, and what else should be known."""
+    """Comments with the columns that are not part of x, and what else should be known."""
     if guessed is None:
         return ""
     lines = [one_line(remark) for remark in guessed.remarks]

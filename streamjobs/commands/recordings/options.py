@@ -17,17 +17,17 @@ FILES = "A recording (.jsonl, .csv, .parquet, .npz, .json, .cbor, .sqlite; also 
 SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";"}
 
 Separator = Annotated[
-    str | None, typer.Option(help="What stands between the cells of CSV: , ; | or tab; absent: as the first rows show.")
+    str | None, typer.Option(help="Separator of the cells of CSV: , ; | or tab; absent: as the first rows show.")
 ]
 Decimal = Annotated[str | None, typer.Option(help="Decimal sign of CSV: . or , (absent: as the first rows show).")]
 KeyFrom = Annotated[
     str | None,
-    typer.Option("--key-from", help="'file' or 'folder': its name is the key, of each recording."),
+    typer.Option("--key-from", help="'file' or 'folder': its name is the key of each recording."),
 ]
 KeyIs = Annotated[str | None, typer.Option("--key-is", help="One key for all records, such as the person's name.")]
 Start = Annotated[
     str | None,
-    typer.Option(help="Of times that count from 0: when they began, 2026-11-21T12:00 (UTC) or seconds since 1970."),
+    typer.Option(help="For times that count from 0: the time of their start, 2026-11-21T12:00 (UTC) or seconds since 1970."),
 ]
 
 
@@ -51,7 +51,7 @@ def how_of(
     if key_from is not None and key_from not in ("file", "folder"):
         raise ConfigError(f"--key-from must be 'file' or 'folder'; got {key_from!r}.")
     if key_from is not None and key_is is not None:
-        raise ConfigError("--key-from and --key-is both say the key; give one of them.")
+        raise ConfigError("--key-from and --key-is both set the key; give one of them.")
     began = milliseconds("--start", start)
     return How(separator, decimal, key_from, key_is, None, None, None if began is None else began / 1000, _once())
 

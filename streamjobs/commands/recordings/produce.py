@@ -40,7 +40,7 @@ def produce(
         typer.Option(help="'event': records get their event times as timestamps; 'now': the time at which they are sent."),
     ] = "event",
     speed: Annotated[
-        str, typer.Option(help="'max': as fast as the broker takes them; a number: times real time, such as 1 or 10.")
+        str, typer.Option(help="'max': as fast as the broker accepts them; a number: times real time, such as 1 or 10.")
     ] = "max",
     partitioner: Annotated[
         str, typer.Option(help="How keys choose partitions: murmur2, crc32 or fnv1a, as your other producers.")
@@ -49,8 +49,9 @@ def produce(
 ) -> None:
     """Send recordings to the job's input topic, in the job's format.
 
-    Each record is acknowledged by all replicas, in the order of its key's rows. Ends with code 1 where one was not; sent
-    again, what a key has had is late, and [source] late says what becomes of it ('drop': it is skipped).
+    Each record is acknowledged by all replicas, in the order of its key's rows. Ends with code 1 if a record was not
+    acknowledged. If you send the file again, samples that a key has applied are late, and [source] late decides what
+    happens to them ('drop' skips them).
     """
     from streamjobs.errors import ConfigError
     from streamjobs.job_files import read_job

@@ -21,7 +21,7 @@ class TopicSample(NamedTuple):
     rows: list[dict[str, Any]]
     format: str  # json | msgpack
     owners: list[bytes | None]  # the keys of the rows' records
-    strange: int  # records that are no objects in this format
+    strange: int  # records that are not objects in this format
 
 
 def sample_of(broker: BrokerSection, topic: str, records: int, seconds: float) -> TopicSample:
@@ -41,7 +41,7 @@ def sample_of(broker: BrokerSection, topic: str, records: int, seconds: float) -
         raise ConfigError(
             f"topic {topic}: most of {len(found):,} values begin as those with a schema id do, and init reads JSON and "
             "MessagePack; without --from-topic, init writes a job file in which [source] format = 'avro' or 'protobuf', "
-            "fields, time and [registry] url are then yours to set."
+            "you then set fields, time and [registry] url yourself."
         )
     raise ConfigError(
         f"topic {topic}: expected records that are objects in JSON or MessagePack, got others in most of {len(found):,} "
@@ -70,4 +70,4 @@ def shares(sample: TopicSample) -> Iterator[str]:
     else:
         yield "no record has a key: a job needs one, see [source] in streamjobs/settings"
     if sample.strange:
-        yield f"{sample.strange:,} records are no objects in {sample.format}; they would be dead letters"
+        yield f"{sample.strange:,} records are not objects in {sample.format}; they would be dead letters"

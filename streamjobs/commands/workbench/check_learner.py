@@ -26,9 +26,10 @@ def check_learner(
     labels: Annotated[str, typer.Option(help="Labels of several classes: signs (-1 and 1) or onehot (0 and 1).")] = "signs",
     as_json: AsJson = False,
 ) -> None:
-    """Hold a learner by every check of the registry's learners: the same bits in any split, bounded, honest, restartable.
+    """Run a learner through every check of the registry's learners: the same bits in any split, bounded, honest,
+    restartable.
 
-    Choose small settings, so that budgets fill within a stream of 150 rows. Ends with code 4 where a check fails.
+    Choose small settings, so that budgets fill within a stream of 150 rows. Ends with code 4 if a check fails.
     """
     from streamjobs.errors import ConfigError, MismatchError
     from streamjobs.learner_checks.suite import CHECKS

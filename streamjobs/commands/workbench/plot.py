@@ -20,16 +20,16 @@ def plot(
     ] = "topics",
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, .svg or .png.")] = Path("plot.svg"),
 ) -> None:
-    """Draw what a job said: features, LS error and drift over time, or true by predicted classes."""
+    """Draw the outputs of a job: features, LS error and drift over time, or true by predicted classes."""
     from streamjobs.errors import ConfigError
     from streamjobs.job_files import read_job
     from streamjobs.notebook.outputs import of_folder, of_topics
-    from streamjobs.notebook.plots import KINDS, Plot, save
+    from streamjobs.notebook.pictures import check_name, save
+    from streamjobs.notebook.plots import KINDS, Plot
 
     if what not in KINDS:
         raise ConfigError(f"expected one of {', '.join(KINDS)}; got {what!r}.")
-    if output.suffix.lower() not in (".svg", ".png"):
-        raise ConfigError(f"--output {output}: expected a name that ends in .svg or .png.")
+    check_name("--output", output)
     composition = read_job(job_file)
     if source == "topics":
         rows = of_topics(composition.settings.broker, composition.sinks)

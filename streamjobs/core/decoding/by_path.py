@@ -27,7 +27,7 @@ from streamjobs.core.decoding.samples import (
     rows_of,
     times_of,
 )
-from streamjobs.core.decoding.values import NAN, FieldValues, kind_of, number_in
+from streamjobs.core.decoding.values import NAN, field_values, kind_of, number_in
 from streamjobs.settings.paths import ABSENT
 from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
@@ -38,19 +38,24 @@ _NUMBERS = {float, int}
 _LABELS = {type(None), str, int, float, bool, list}
 
 
-def needs_paths(source: SourceSection, mirror: MirrorSection | None) -> bool:
+def needs_paths(source: SourceSection, paths: Paths) -> bool:
     """Whether typed structs cannot read what [source] describes."""
-    return not Paths.of(source, mirror).flat or source.may_miss or bool(source.categories_of) or source.numbers == "lenient"
+    return not paths.flat or source.may_miss or bool(source.categories_of) or source.numbers == "lenient"
 
 
 def path_parser(
-    source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False, decode: Decode | None = None
+    source: SourceSection,
+    dim: int,
+    mirror: MirrorSection | None = None,
+    late: bool = False,
+    decode: Decode | None = None,
+    paths: Paths | None = None,
 ) -> Parse:
     """A function that parses one record's value; it raises Problem and nothing else. late: as for `formats.parser`.
 
-    decode: None: values are in [source] format.
+    decode: None: values are in [source] format. paths: as `Paths.of` gives them, where the caller has them.
     """
-    paths = Paths.of(source, mirror)
+    paths = paths or Paths.of(source, mirror)
     return parser_of(decode or decoder_of_paths(source, paths), _Reader(source, dim, mirror, paths, late).read)
 
 
@@ -65,23 +70,24 @@ class _Reader:
     def __init__(self, source: SourceSection, dim: int, mirror: MirrorSection | None, paths: Paths, late: bool) -> None:
         self.source, self.dim, self.late, self.mirror = source, dim, late, mirror
         self.named, self.names = source.fields is not None, [path.text for path in paths.x]
-        self.find = [path.getter for path in paths.x]
+        self.find = [path.find for path in paths.x]
         names = [path.top for path in paths.x if path.flat]
         self.find_all = (
             operator.itemgetter(*names) if 1 < len(names) == len(paths.x) else None
         )  # at once, where all are there
         self.time, self.label = paths.time, paths.label
-        self.find_time, self.find_label = (None if path is None else path.getter for path in (paths.time, paths.label))
+        self.find_time, self.find_label = (None if path is None else path.find for path in (paths.time, paths.label))
         self.pack = struct.Struct(f"{dim}d").pack
         self.side = paths.side
-        policies = dict(zip([field for _, field in source.columns], source.policies(dim), strict=False))
+        columns, categories, of_columns = source.columns, source.categories_of, source.policies(dim)
+        policies = dict(zip([field for _, field in columns], of_columns, strict=False))
         usual = source.missing if isinstance(source.missing, str) else "dlq"
-        self.fields = [FieldValues(name, source, policies.get(name, usual)) for name in self.names]
-        self.plain = not source.categories_of
+        self.fields = field_values(source, categories, [(name, policies.get(name, usual)) for name in self.names])
+        self.plain = not categories
         self.zone = None if source.time_zone is None else zone_of(source.time_zone)
         mirrored = mirror.columns if mirror is not None else []
-        self.columns = [column for column, _ in source.columns]
-        self.signs = [-1.0 if field in mirrored else 1.0 for _, field in source.columns]
+        self.columns = [column for column, _ in columns]
+        self.signs = [-1.0 if field in mirrored else 1.0 for _, field in columns]
 
     def read(self, message: Message) -> Sample | Frame | LabelsAlone:
         """Raises Problem, and OverflowError or struct.error for a whole number that no float can hold."""

@@ -83,7 +83,7 @@ def _check_format(content_type: Any, data_format: str) -> None:
     """Raises Problem where the event says that its data has another format."""
     named = _format_in(str(content_type or ""))
     if named is not None and named != data_format:
-        raise Problem("malformed", f"expected data in {data_format}, got a CloudEvent whose {DATA_TYPE} says {named}")
+        raise Problem("malformed", f"expected data in {data_format}, got a CloudEvent with {DATA_TYPE} {named}")
 
 
 @lru_cache(maxsize=256)

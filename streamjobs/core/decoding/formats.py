@@ -87,12 +87,13 @@ def parser(
         return lambda record: read_raw(record, source.max_samples, dim)
     if source.sensors is not None:
         return sensor_parser(source, dim, late)
-    if needs_paths(source, mirror):
-        return path_parser(source, dim, mirror, late)
-    typed = _typed(source, dim, mirror)
+    paths = Paths.of(source, mirror)
+    if needs_paths(source, paths):
+        return path_parser(source, dim, mirror, late, paths=paths)
+    typed = _typed(source, dim, mirror, paths)
     if late:
-        typed = _or_late_labels(typed, source)
-    return _or_text_times(typed, path_parser(source, dim, mirror, late)) if source.time is not None else typed
+        typed = _or_late_labels(typed, source, paths)
+    return _or_text_times(typed, path_parser(source, dim, mirror, late, paths=paths)) if source.time is not None else typed
 
 
 def _or_text_times(samples: Parse, by_path: Parse) -> Parse:
@@ -107,10 +108,10 @@ def _or_text_times(samples: Parse, by_path: Parse) -> Parse:
     return parse
 
 
-def _or_late_labels(samples: Parse, source: SourceSection) -> Parse:
+def _or_late_labels(samples: Parse, source: SourceSection, paths: Paths) -> Parse:
     """Parses samples, else late labels: a record without any field of x."""
     module = msgspec.msgpack if source.format == "msgpack" else msgspec.json
-    paths, scale = Paths.of(source, None), TIME_UNITS[source.time_unit]
+    scale = TIME_UNITS[source.time_unit]
     assert paths.time is not None and paths.label is not None
     x_fields: list[Any] = [(f"f{i}", msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for i in range(len(paths.x))]
     timed = _Integer | float | list[_Integer | float]
@@ -140,9 +141,9 @@ def values_of(dim: int) -> Callable[[Any], tuple[float, ...]]:
     return operator.attrgetter(*(f"f{i}" for i in range(dim))) if dim > 1 else lambda message: (message.f0,)
 
 
-def _typed(source: SourceSection, dim: int, mirror: MirrorSection | None) -> Parse:
+def _typed(source: SourceSection, dim: int, mirror: MirrorSection | None, paths: Paths) -> Parse:
     binary = source.format == "msgpack"
-    one, many = structs(source, binary, mirror)
+    one, many = structs(source, binary, paths)
     module = msgspec.msgpack if binary else msgspec.json
     decode_one, decode_many = module.Decoder(one).decode, module.Decoder(many).decode
     named, timed, labelled = source.fields is not None, source.time is not None, source.label is not None
@@ -202,12 +203,12 @@ class _Field(NamedTuple):
     default: tuple[Any, ...] = ()  # empty: the field is required
 
 
-def structs(source: SourceSection, binary: bool, mirror: MirrorSection | None) -> tuple[Any, Any]:
+def structs(source: SourceSection, binary: bool, paths: Paths) -> tuple[Any, Any]:
     """The struct types of a message with one sample and of one with a frame, with the job file's field names.
 
     Raises ConfigError if two fields have the same name.
     """
-    fields = _fields(source, binary, mirror)
+    fields = _fields(source, binary, paths)
     twice = sorted(name for name, times in Counter(field.name for field in fields).items() if times > 1)
     if twice:
         raise ConfigError(f"job file [source]: field {twice[0]!r} is named twice; give every field one meaning.")
@@ -220,10 +221,9 @@ def structs(source: SourceSection, binary: bool, mirror: MirrorSection | None) -
     )
 
 
-def _fields(source: SourceSection, binary: bool, mirror: MirrorSection | None) -> list[_Field]:
+def _fields(source: SourceSection, binary: bool, paths: Paths) -> list[_Field]:
     """The fields of a message, required ones first."""
     fields: list[_Field] = []
-    paths = Paths.of(source, mirror)
     if paths.side is not None:
         side = str | int | float | bool
         fields.append(_Field("side", paths.side.top, side, side))
@@ -294,11 +294,11 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
         or source.format != "json"
         or source.sensors
         or mirror is not None
-        or not Paths.of(source, mirror).flat
+        or not (paths := Paths.of(source, None)).flat
         or source.categories_of
     ):
         return None
-    decode = msgspec.json.Decoder(structs(source, False, None)[0]).decode
+    decode = msgspec.json.Decoder(structs(source, False, paths)[0]).decode
     number_of = values_of(dim) if source.fields is not None else operator.attrgetter("x")
     time_of, label_of = operator.attrgetter("time"), operator.attrgetter("label")
     timed, labelled = source.time is not None, source.label is not None

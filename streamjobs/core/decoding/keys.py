@@ -67,7 +67,7 @@ def keyed(source: SourceSection, partitions: int = 1, schemas: Schemas | None = 
 
 
 def each_keyed(source: SourceSection, records: Iterable[Record]) -> Iterator[Record]:
-    """Records one by one with the keys that the job goes by, wherever they are."""
+    """Records one by one with the keys that the job uses, wherever they are."""
     return map(key_reader(source), records) if source.key_in_value else iter(records)
 
 

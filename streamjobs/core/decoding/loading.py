@@ -36,8 +36,8 @@ class Paths(NamedTuple):
         x = [source.x] if source.fields is None else source.fields
         others = [source.time, source.label, None if mirror is None else mirror.field]
         find = event_path if source.envelope == "cloudevents" else path_of
-        time, label, side = (None if text is None else find(text) for text in others)
-        return cls([find(text) for text in x], time, label, side)
+        time, label, side, *fields = [None if text is None else find(text) for text in (*others, *x)]
+        return cls(fields, time, label, side)  # type: ignore[arg-type]
 
     @property
     def all(self) -> list[FieldPath]:

@@ -22,7 +22,7 @@ def field_reader(source: SourceSection, name: str, schemas: Schemas | None = Non
     schemas: those of the format, as `formats.parser` takes them; without them a value that needs one raises SetupError.
     """
     path = (event_path if source.envelope == "cloudevents" else path_of)(name)
-    decode, find, most = _decoder(source, path, schemas), path.getter, source.max_bytes
+    decode, find, most = _decoder(source, path, schemas), path.find, source.max_bytes
     if not source.wrapped:
         return lambda record: find(decode(_value(record, most), record.headers))
     plain, opened = field_reader(source.unwrapped, name), opener(source)

@@ -40,6 +40,17 @@ class Decoded(NamedTuple):
     errors: list[tuple[int, RecordError]]  # index into the records, and why that record gives no samples
     skipped: Mapping[str, int] = MappingProxyType({})  # samples left out, by reason
 
+    def without(self, dropped: Sequence[bool]) -> "Decoded":
+        """The samples of all records but these. dropped: one for each record."""
+        keep = ~np.array(dropped)[self.owner]
+        return self._replace(
+            owner=self.owner[keep],
+            times=self.times[keep],
+            X=self.X[keep],
+            labels=[label for label, kept in zip(self.labels, keep.tolist(), strict=True) if kept],
+            alone=None if self.alone is None else self.alone[keep],
+        )
+
 
 def decoder(
     source: SourceSection,
@@ -306,7 +317,7 @@ def _bad_time(time: float, source: SourceSection) -> Problem:
         return Problem("bad_time", f"expected a time from 1970 to 9999 in the header {raw.TIME} or the timestamp, got {got}")
     if source.time_span == JUDGED:
         unit = UNIT_NAMES[source.time_unit]
-        return Problem("bad_time", f"expected a time from 1973 to 5138 in {unit}, which the first one tells, got {got}")
+        return Problem("bad_time", f"expected a time from 1973 to 5138 in {unit}, the unit of the first time, got {got}")
     return Problem(
         "bad_time", f"expected a time from 1970 to 9999, got {got}; check [source] time_unit ({source.time_unit})"
     )

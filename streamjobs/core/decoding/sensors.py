@@ -78,10 +78,10 @@ class _Reader:
         assert section is not None and source.time is not None
         self.source, self.dim, self.skips_others = source, dim, section.other == "skip"
         self.scale = TIME_UNITS[source.time_unit]
-        self.name, self.find_name = section.name, find(section.name).getter
+        self.name, self.find_name = section.name, find(section.name).find
         self.list = None if section.samples is None else path_of(section.samples)
-        self.find_time = find(source.time).getter
-        self.find_label = None if source.label is None else find(source.label).getter
+        self.find_time = find(source.time).find
+        self.find_label = None if source.label is None else find(source.label).find
         self.sensors: dict[str, _Sensor] = {}
         sensors = sensors_of(section)
         of_one: dict[str, Any] = {"sensors": None, "dim": None, **({} if find is event_path else {"envelope": "none"})}
@@ -90,7 +90,7 @@ class _Reader:
             own = source.model_copy(update={**of_one, "fields": fields})
             self.sensors[one.name] = _Sensor(
                 one.name,
-                [find(field).getter for field in fields],
+                [find(field).find for field in fields],
                 struct.Struct(f"{width}d").pack,
                 message_reader(own, width),
                 _NAN * one.first,

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamjobs.core.decoding.samples import Problem
@@ -15,14 +16,21 @@ _NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3
 _KINDS = ((bool, "true or false"), (int, "a number"), (float, "a number"), (str, "a text"), (bytes, "bytes"))
 
 
+def field_values(
+    source: SourceSection, categories: Mapping[str, Sequence[str | int | bool]], policies: Sequence[tuple[str, str]]
+) -> "list[FieldValues]":
+    """For each field of these policies: (its name, what is done about missing numbers). categories: by field."""
+    return [FieldValues(name, source, policy, categories.get(name)) for name, policy in policies]
+
+
 class FieldValues:
     """One of [source] fields, or the one that holds x: its values to numbers."""
 
     __slots__ = ("categories", "lenient", "listed", "may_miss", "name", "unseen", "width")
 
-    def __init__(self, name: str, source: SourceSection, policy: str) -> None:
+    def __init__(self, name: str, source: SourceSection, policy: str, listed: Sequence[str | int | bool] | None) -> None:
+        """listed: categories of the field."""
         self.name, self.may_miss, self.lenient = name, policy != "dlq", source.numbers == "lenient"
-        listed = source.categories_of.get(name)
         self.listed, one_hot = listed is not None, source.categories_as == "one_hot"
         self.width = len(listed) if listed is not None and one_hot else 1
         self.categories: dict[tuple[bool, str | int | bool], list[float]] = {}

@@ -1,1 +1,1 @@
-"""The states of a partition's keys: live as arrays, stored as snapshots, validated, migrated; and the shared population."""
+"""The formats of stored states: snapshots, other jobs' snapshots that may be read, and the shared population."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from streamjobs.core.state.snapshot import Snapshot, flatten, table_of
+from streamjobs.core.state.snapshot import Snapshot, array_counts, table_of
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import Fill
@@ -19,7 +19,7 @@ def of_description(
 
     Missing numbers may be filled or not as [source] missing says, targets clipped as [head] clip_target does (none were up
     to 0.2.0): a key that had no such state begins it, one that needs none any more drops it. What the population's
-    reference of [drift] was is no matter either: its detector begins anew.
+    reference of [drift] was does not matter either: its detector starts over.
     """
     if held.fingerprint == fingerprint:
         return own
@@ -52,8 +52,8 @@ def of_arrays(
     So the topic of alarms can be turned on and off: a key that kept none begins, one that needs none any more drops them.
     """
     without = {name: stage for name, stage in stages.items() if name != ALARMS}
-    states = (fresh[name] if name in fresh else stage.begin(shape, 0) for name, stage in without.items())
-    least = sum(len(flatten(state)) for state in states)
+    states = [fresh[name] if name in fresh else stage.begin(shape, 0) for name, stage in without.items()]
+    least = sum(array_counts(states))
     if arrays == least:
         return without
     if ALARMS in stages or behind is None:

@@ -15,7 +15,7 @@ from streamjobs.core.state.snapshot import Snapshot, flatten, unflatten
 from streamjobs.errors import SnapshotError
 from streamjobs.stages.stage import JobStage
 
-SIGNAL_FACTS = ("dim", "mirror")  # of a snapshot's description, beside the stages that survive
+SIGNAL_FACTS = ("dim", "mirror")  # of a snapshot's description, next to the stages that survive
 
 
 def survives(written: Mapping[str, Any], now: Mapping[str, Any], replaced: Sequence[str]) -> bool:

@@ -24,15 +24,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from algorithms import LEARNERS, Learner, SettingError, learner_from
+from algorithms import Learner, SettingError, learner_from
 from algorithms.common.kernels import Kernel, table_of
 from algorithms.common.protocol import Array, State
 from streamjobs.core.state.snapshot import Reader, array_header, flatten, unflatten
+from streamjobs.core.state.valid import StateCheck
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.settings.composition import Composition
+from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.population.reference import DIRECTIONS, PopulationReference
 from streamjobs.stages.population.reject import MEASURES, Measures, Rejection
-from streamjobs.stages.stage import MOST_COUNTED, check_fields, describe
+from streamjobs.stages.stage import MOST_COUNTED, describe
 
 MAGIC, VERSION, MEASURED, WATCHED = b"SP", 1, 2, 3
 MOST_BYTES = 1 << 30  # of a file
@@ -41,7 +43,6 @@ _UNREADABLE = (
     *(struct.error, IndexError, ValueError, KeyError, TypeError, AttributeError),
     *(OverflowError, RecursionError),
 )
-_NAMES = {made: name for name, made in LEARNERS.items()}
 
 
 class Taught(NamedTuple):
@@ -236,7 +237,7 @@ def learner_table(learner: Learner) -> dict[str, Any]:
     >>> learner_table(learner_from("lms", {"step_size": 0.5}))["step_size"]
     0.5
     """
-    table: dict[str, Any] = {"name": _NAMES[type(learner)]}
+    table: dict[str, Any] = {"name": learner.name}
     for field in dataclasses.fields(learner):  # type: ignore[arg-type]
         value = getattr(learner, field.name)
         if isinstance(value, Kernel):
@@ -296,7 +297,7 @@ def _population(header: _Header, arrays: list[Array]) -> Population:
         like = learner.init(dim=dim, targets=len(header.names) if part == "head" else 0, seed=0)
         count = len(flatten(like))
         state = unflatten(like, arrays[at : at + count])
-        check_fields(part, learner, like, state, finite=True)
+        StateCheck({part: LearnerStage(learner=learner)}, {part: like})({part: state}, None)
         parts[part] = Taught(learner, state)
         at += count
         dim = learner.width_for(dim)

@@ -6,7 +6,7 @@ Layout, little-endian:
     offsets: u16 count, then each u16 length, topic, i32 partition, i64 offset
     names:   u16 count, then each u16 length, text
     arrays:  u16 count, then each dtype code u8, dimensions u8, u32 per dimension, data in C order
-    crc32 of all before it
+    crc32 of all before it, in every version
 
 Never pickle: nothing stored is executed. What cannot be trusted is a SnapshotError and nothing is overwritten.
 """
@@ -14,13 +14,13 @@ Never pickle: nothing stored is executed. What cannot be trusted is a SnapshotEr
 import json
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.errors import SnapshotError
+from streamjobs.errors import ForeignStateError, SnapshotError
 
 MAGIC, VERSION = b"SJ", 1
 DTYPES = ("<f8", "<i8", "|i1", "|u1", "<i4", "<u8", "<f4")
@@ -73,13 +73,16 @@ def table_of_offsets(offsets: Offsets) -> bytes:
 
 
 def decode(data: bytes) -> Snapshot:
-    """Raises SnapshotError for anything that `encode` of this or an older version did not write."""
+    """Raises SnapshotError for anything that `encode` of this or an older version did not write.
+
+    It is a ForeignStateError where another release wrote it.
+    """
     if len(data) < _HEAD.size + 4 or data[:2] != MAGIC:
         raise SnapshotError(f"expected a streamjobs snapshot, got {len(data)} bytes that begin otherwise.")
-    if data[2] != VERSION:
-        raise SnapshotError(f"snapshot version {data[2]} is unknown to this release, which reads version {VERSION}.")
     if zlib.crc32(memoryview(data)[:-4]) != CRC.unpack_from(data, len(data) - 4)[0]:
         raise SnapshotError("snapshot is damaged: its checksum does not fit its bytes.")
+    if data[2] != VERSION:
+        raise ForeignStateError(f"snapshot version {data[2]} is unknown to this release, which reads version {VERSION}.")
     try:
         return _snapshot(data)
     except (struct.error, IndexError, ValueError) as problem:
@@ -127,7 +130,7 @@ class Reader:
             partition, offset = I32I64.unpack_from(self.data, self.at)
             self.at += I32I64.size
             if (topic, partition) in offsets:
-                raise ValueError("the offset of a partition stands there twice")
+                raise ValueError("the offset of a partition appears twice")
             offsets[topic, partition] = offset
         return offsets
 
@@ -179,6 +182,11 @@ def flatten(state: Any) -> list[Array]:
         else:
             arrays.append(np.asarray(value))
     return arrays
+
+
+def array_counts(states: Iterable[Any]) -> list[int]:
+    """How many arrays `flatten` makes of each state."""
+    return [len(flatten(state)) for state in states]
 
 
 def unflatten(like: Any, arrays: Sequence[Array]) -> Any:

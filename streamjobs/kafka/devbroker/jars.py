@@ -44,14 +44,14 @@ def missing_tool() -> str | None:
     """One sentence on what this machine lacks for a broker, or None."""
     need = f"broker: a real Kafka needs Java {JAVA_VERSION} or newer and Maven"
     if shutil.which("java") is None:
-        return f"{need}, but there is no 'java' on PATH; install a JDK {JAVA_VERSION} (Debian: openjdk-17-jdk-headless)."
+        return f"{need}, but 'java' is not on PATH; install a JDK {JAVA_VERSION} (Debian: openjdk-17-jdk-headless)."
     text = _java_version()
     version = re.search(r'version "(\d+)', text)
     if not version or int(version[1]) < JAVA_VERSION:
         got = text.splitlines()[0] if text else "nothing"
         return f"{need}, but 'java -version' prints {got}; put a JDK {JAVA_VERSION} first on PATH."
     if not (home() / "libs").is_dir() and shutil.which("mvn") is None:
-        return f"{need}, but there is no 'mvn' on PATH; install Maven (Debian: maven)."
+        return f"{need}, but 'mvn' is not on PATH; install Maven (Debian: maven)."
     return None
 
 

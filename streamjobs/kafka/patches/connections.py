@@ -6,9 +6,17 @@ import time
 from typing import Any
 
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.conn import AIOKafkaConnection, CloseReason, OAuthAuthenticator
 from aiokafka.consumer.fetcher import Fetcher
-from aiokafka.errors import KafkaError, NodeNotReadyError, RequestTimedOutError, SaslAuthenticationFailed
+from aiokafka.errors import (
+    KafkaError,
+    NodeNotReadyError,
+    RequestTimedOutError,
+    SaslAuthenticationFailed,
+    UnknownTopicOrPartitionError,
+)
+from aiokafka.producer.sender import AddPartitionsToTxnHandler
 from aiokafka.protocol.produce import ProduceRequest
 
 from streamjobs.kafka.secrets import Secret
@@ -17,6 +25,8 @@ _coordinator_lookup = AIOKafkaClient.coordinator_lookup
 _connect = AIOKafkaConnection.connect
 _oauth_step = OAuthAuthenticator.step
 _fetch_request = Fetcher._proc_fetch_request
+_update_metadata = ClusterMetadata.update_metadata
+_added_partitions = AddPartitionsToTxnHandler.handle_response
 
 
 class Refusals:
@@ -33,12 +43,30 @@ class LastAnswer:
     at: float = 0.0
 
 
+class UnknownTopic:
+    """When a topic of some client last did not exist, or seemed to be recreated, time.monotonic(); aiokafka goes on."""
+
+    at: float = 0.0
+
+
+def _note_unknown_topic(self: Any, metadata: Any) -> None:
+    if any(topic[0] == UnknownTopicOrPartitionError.errno for topic in metadata.topics):
+        UnknownTopic.at = time.monotonic()
+    _update_metadata(self, metadata)
+
+
+def _note_unknown_partition(self: Any, answer: Any) -> Any:
+    if any(code == UnknownTopicOrPartitionError.errno for _, partitions in answer.errors for _, code in partitions):
+        UnknownTopic.at = time.monotonic()
+    return _added_partitions(self, answer)
+
+
 async def _retriable_lookup(self: Any, kind: Any, key: str) -> Any:
     """Turn every passing problem into an error that all callers retry on.
 
     A node that its controller has just cut off, or that has just started, answers without any node. aiokafka asserts that
-    there is one. The assertion ends the consumer's coordination task for good, and the worker idles. A connection that
-    breaks during the lookup ends a producer for good.
+    there is one. The assertion ends the consumer's coordination task permanently, and the worker idles. A connection that
+    breaks during the lookup ends a producer permanently.
     """
     if not self.cluster.brokers():
         raise NodeNotReadyError("the broker's metadata names no node yet")
@@ -54,7 +82,7 @@ async def _send_on_own_connection(self: Any, node_id: int, request: Any, *, grou
     """When a request times out, close the connection it went through, and no other.
 
     aiokafka looks that connection up again by its node. If two requests time out together, the first has closed it, and
-    the second finds none (KeyError, which ends a producer for good) or closes the new one made in its place.
+    the second finds none (KeyError, which ends a producer permanently) or closes the new one made in its place.
     """
     if not await self.ready(node_id, group=group):
         raise NodeNotReadyError(f"no connection to node {node_id}")
@@ -113,3 +141,5 @@ def apply() -> None:
     AIOKafkaConnection.connect = _connect_with_current_password
     Fetcher._proc_fetch_request = _cancellable_fetch
     OAuthAuthenticator.step = _oauth_step_with_refusal
+    ClusterMetadata.update_metadata = _note_unknown_topic
+    AddPartitionsToTxnHandler.handle_response = _note_unknown_partition

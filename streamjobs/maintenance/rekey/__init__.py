@@ -2,7 +2,7 @@
 
 Each transaction holds the copies of the records since the last one, the dead letters of those without a key, and the offset
 that follows them, committed for the group TOPIC.by-key: so every record is copied once, whatever is killed when. Opening
-the transactional producer TOPIC.by-key fences whoever had it before, and ends what that one left open; the offset is read
+the transactional producer TOPIC.by-key fences its previous owner, and ends what that left open; the offset is read
 after that. Of two processes the later one goes on, the other ends.
 
 A copy is its record with another key: value, headers and timestamp are the same. Its partition is the key's by murmur2.
@@ -302,7 +302,7 @@ class _Copy:
 
     async def _arrived(self, number: int, records: Sequence[Record]) -> None:
         expected = self._expected.get(number, records[0].offset)
-        if records[0].offset > expected:  # markers and compacted records leave gaps too: those are no loss
+        if records[0].offset > expected:  # markers and compacted records leave gaps too: those are not a loss
             place = Place(self.known.source, number)
             self._warn_of_deleted(number, expected, (await self.consumer.beginning_offsets([place]))[place])
         self._expected[number] = records[-1].offset + 1

@@ -12,10 +12,11 @@ from aiokafka.structs import TopicPartition as Place
 
 from streamjobs.core.partitioners import murmur2
 from streamjobs.kafka import client
+from streamjobs.kafka.topics import BATCH_BYTES
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import TRANSACTION_TIMEOUT, close_transactional
 from streamjobs.worker.failures import FENCED, DeliveryError, FencedError, reason
-from streamjobs.worker.outbox import BATCH_BYTES, Fields, SentBatch, extend_batch_ttl, send_dead_letters
+from streamjobs.worker.outbox import Fields, SentBatch, extend_batch_ttl, send_dead_letters
 
 METADATA_EVERY_MS = 10_000  # new partitions of either topic are seen within it
 CACHED_KEYS = 65_536  # whose partitions are remembered
@@ -112,7 +113,7 @@ class Writer:
     def _taken_over(self, why: str) -> str:
         return (
             f"group {self.group}: another 'streamjobs rekey' of this topic has taken over ({why}), or this one was frozen "
-            f"for longer than {TRANSACTION_TIMEOUT:.0f} s. What was not committed does not count, and is copied from there."
+            f"for longer than {TRANSACTION_TIMEOUT:.0f} s. Uncommitted copies do not count; rekey copies from there again."
         )
 
     async def close(self) -> None:

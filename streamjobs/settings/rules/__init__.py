@@ -9,7 +9,7 @@ from typing import Any
 from algorithms import Learner
 from algorithms.common.kernels import Kernel
 from algorithms.common.settings import suggestion
-from streamjobs.settings.learners import PREDICTING, TASK, is_bounded
+from streamjobs.settings.learners import PREDICTING, TASK
 from streamjobs.settings.rules.broker import access_contradictions
 from streamjobs.settings.rules.drift import drift_contradictions, start_contradictions
 from streamjobs.settings.rules.formats import format_contradictions, registry_contradictions
@@ -100,7 +100,7 @@ def _metrics(metrics: MetricsSection) -> Problems:
 
 def _job(job: JobSection) -> Problems:
     if job.name in (".", ".."):
-        yield ("job", "name"), f"name must be able to name a folder and a topic; got {job.name!r}."
+        yield ("job", "name"), f"name must be a valid name of a folder and of a topic; got {job.name!r}."
 
 
 def _source(source: SourceSection) -> Problems:
@@ -156,11 +156,11 @@ def _keys(source: SourceSection) -> Problems:
                 yield ("source", name), f"{name} has no meaning without the field with the key; set key, or remove {name}."
         return
     if source.format == "raw":
-        yield ("source", "key"), "key names a field, and raw records have none; remove it, and give records their keys."
+        yield ("source", "key"), "key names a field, and raw records have no fields; remove it, and give records their keys."
     if source.rekeyed and source.partitioner != SourceSection.model_fields["partitioner"].default:
         yield (
             ("source", "partitioner"),
-            "partitioner has no meaning with rekeyed, whose records are partitioned by murmur2; remove it.",
+            "partitioner has no meaning with rekeyed, because 'streamjobs rekey' partitions records by murmur2; remove it.",
         )
     if len(source.topic) > LONGEST_TOPIC:
         yield ("source", "topic"), f"topic must have at most {LONGEST_TOPIC} characters with {REKEYED!r} after it."
@@ -177,7 +177,7 @@ def _categories(source: SourceSection) -> Problems:
         if len(source.columns) > MOST_NUMBERS:
             yield place, f"categories: x has {MOST_NUMBERS} numbers at most; these give {len(source.columns)}; use codes."
         if len(set(map(repr, listed))) < len(listed):
-            yield place, f"categories: those of {name!r} must differ; got {listed!r:.80}."
+            yield place, f"categories: the categories of {name!r} must differ; got {listed!r:.80}."
     for name in ("categories_as", "unseen"):
         if getattr(source, name) != SourceSection.model_fields[name].default and not source.categories_of:
             yield ("source", name), f"{name} has no meaning without categories; set them, or remove {name}."
@@ -260,7 +260,7 @@ def _ttl(ttl: float, source: SourceSection, labels: LabelsSection | None) -> Pro
     longest_wait = max(source.lateness + waits, labels.wait if labels else 0.0, labels.delay if labels else 0.0)
     if ttl <= longest_wait or ttl <= 0:
         settings = "[source] lateness, [source.sensors] wait, [labels] wait and delay"
-        expected = f"must be longer than samples and labels wait ({settings}: "
+        expected = f"must be longer than the time that samples and labels wait ({settings}: "
         yield ("state", "ttl"), f"ttl {expected}{longest_wait:g} s); got {ttl:g} s."
 
 
@@ -269,8 +269,8 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
     if main is not None and main.kind == "drift":
         yield ("learner", "name"), f"{learner.name} is a drift detector; it belongs in [drift] as 'detector'."
     if main is not None and main.kind == "features" and main.width_for(8) == 0:
-        yield ("learner", "name"), f"{learner.name} gives no features; it belongs in [drift] as one of 'beside'."
-    if main is not None and not is_bounded(main):
+        yield ("learner", "name"), f"{learner.name} gives no features; it belongs in the list [drift] 'beside'."
+    if main is not None and not main.bounded:
         yield (
             ("learner", "name"),
             f"{learner.name} with these settings stores every sample; a job runs bounded learners only. "
@@ -282,7 +282,7 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
                 yield ("learner", name), f"{name} belongs in [head]: {learner.name} gives features and predicts nothing."
         return
     if main is not None and "head" in (learner.model_extra or {}):
-        yield ("learner", "head"), "head has no meaning beside a [head] section; remove one of the two."
+        yield ("learner", "head"), "head has no meaning in a job with a [head] section; remove one of the two."
     if main is not None and main.kind in PREDICTING:
         yield (
             ("head", "name"),
@@ -292,8 +292,8 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
         for name in sorted(set(TASK) & set(learner.model_extra or {})):
             yield ("learner", name), f"{name} belongs in [head], which makes the predictions."
     if head_learner is not None and head_learner.kind not in PREDICTING:
-        yield ("head", "name"), f"a head must predict; {head.name} gives {head_learner.kind}. Choose one such as 'rls'."
-    if head_learner is not None and not is_bounded(head_learner):
+        yield ("head", "name"), f"a head must predict; {head.name} gives {head_learner.kind}. Choose a head such as 'rls'."
+    if head_learner is not None and not head_learner.bounded:
         yield (
             ("head", "name"),
             f"{head.name} with these settings stores every sample; a job runs bounded learners only. "
@@ -349,7 +349,7 @@ def _population(parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Pr
         )
     state, head = parts.get("state"), parts.get("head")
     if state is not None and state.start_from is not None:
-        yield ("state", "start_from"), "start_from and [population] both say how new keys start; remove one."
+        yield ("state", "start_from"), "start_from and [population] both set how new keys start; remove one."
     name = "learner" if head is None else "head"
     predictor = learners.get(name)
     begins = predictor is not None and predictor.begins_from_population

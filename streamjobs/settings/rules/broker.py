@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from streamjobs.settings.broker import BrokerSection
-from streamjobs.settings.environment import PREFIX, section_model
+from streamjobs.settings.environment import PREFIX, SECTION_MODELS
 from streamjobs.settings.sentences import hidden, is_secret
 
 Problems = Iterator[tuple[tuple[str, str], str]]  # ((section, setting), sentence about it)
@@ -23,7 +23,7 @@ PLAINTEXT = "others on the network could read or change what is sent"
 def written_secrets(table: Mapping[str, Any], origin: str) -> Iterator[str]:
     """A sentence for each secret in the job file itself."""
     for section, settings in table.items():
-        model = section_model(section)
+        model = SECTION_MODELS.get(section)
         if model is None or not isinstance(settings, Mapping):
             continue
         for name in settings:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from algorithms import Learner
 from algorithms.drift.report import watches_columns
 from algorithms.drift.standing import LEAST_ROWS
-from streamjobs.settings.learners import PREDICTING, is_bounded, with_name
+from streamjobs.settings.learners import PREDICTING, with_name
 from streamjobs.settings.sections import DriftSection, HeadSection, StateSection
 from streamjobs.settings.types import POPULATION, reference
 
@@ -55,7 +55,7 @@ def drift_contradictions(
     elif loss and head is None and job_learner is not None and job_learner.kind not in PREDICTING:
         yield (SECTION, "watch"), "watch = 'loss' needs predictions; add a [head], or watch 'ls_error'."
     if loss and not several and drift.beside:
-        yield (SECTION, "beside"), "controls have an LS error but no loss; remove beside, or watch 'ls_error'."
+        yield (SECTION, "beside"), "controls have an LS error but no loss; remove 'beside', or watch 'ls_error'."
     if extractor is not None:
         yield from _without_ls_error("extractor", with_name(drift.extractor or {})[0], extractor)
     names = [with_name(control)[0] for control in drift.beside]
@@ -64,7 +64,7 @@ def drift_contradictions(
         if control is not None:
             yield from _without_ls_error("beside", name, control)
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield (SECTION, "beside"), f"beside: controls must differ; {name!r} is named {names.count(name)} times."
+        yield (SECTION, "beside"), f"the controls in 'beside' must differ; {name!r} is named {names.count(name)} times."
 
 
 def start_contradictions(drift: DriftSection, state: StateSection) -> Iterator[tuple[tuple[str, str], str]]:
@@ -80,19 +80,19 @@ def _several(drift: DriftSection) -> Iterator[tuple[tuple[str, str], str]]:
     """A list of watches."""
     names = drift.watch_names
     if not names or len(set(names)) < len(names):
-        yield (SECTION, "watch"), f"watch must name one or more that differ; got {names!r}."
+        yield (SECTION, "watch"), f"watch must name one or more different watches; got {names!r}."
     for setting, given in (("detector", drift.detector), ("beside", drift.beside)):
         if given:
             yield (
                 (SECTION, setting),
-                f"{setting} has no meaning beside a list of watches; remove it, or watch one thing.",
+                f"{setting} has no meaning with a list of watches; remove it, or name one watch.",
             )
     if drift.false_alarms is None:
         yield (SECTION, "watch"), "watch = [..] shares a stated number of alarms; add false_alarms, or name one watch."
     if drift.extractor is not None and "ls_error" not in names:
         yield (
             (SECTION, "extractor"),
-            "extractor has an LS error that nobody watches; add 'ls_error' to watch, or remove it.",
+            "the LS error of extractor is not watched; add 'ls_error' to watch, or remove extractor.",
         )
 
 
@@ -107,13 +107,13 @@ def _reference(drift: DriftSection) -> Iterator[tuple[tuple[str, str], str]]:
     if drift.false_alarms is None:
         yield (
             (SECTION, "reference"),
-            "reference needs false_alarms, such as '1 per 10000 rows': how far from normal is an alarm. Add it.",
+            "reference needs false_alarms, such as '1 per 10000 rows', which sets how far from normal an alarm is. Add it.",
         )
     if drift.extractor is None and "ls_error" in drift.watch_names:
         yield (
             (SECTION, "reference"),
-            "reference with watch = 'ls_error' needs an extractor, which stands still after it; the [learner] goes on "
-            "learning. Add one, or watch 'columns'.",
+            "reference with watch = 'ls_error' needs an extractor, which stops learning after the reference; the "
+            "[learner] goes on learning. Add an extractor, or watch 'columns'.",
         )
 
 
@@ -122,7 +122,7 @@ def _of_population(drift: DriftSection, population: bool) -> Iterator[tuple[tupl
     if not population:
         yield (
             (SECTION, "reference"),
-            "reference = 'population' needs a [population], whose file 'streamjobs fit' writes; add it, or say which rows "
+            "reference = 'population' needs a [population] with a file of 'streamjobs fit'; add it, or state which rows "
             "of each key are normal, such as 'first 400 rows'.",
         )
     if drift.false_alarms is None:
@@ -132,17 +132,17 @@ def _of_population(drift: DriftSection, population: bool) -> Iterator[tuple[tupl
     if drift.reference_from != "own":
         yield (
             (SECTION, "reference_from"),
-            "reference_from has no meaning with reference = 'population', which every key has; remove it.",
+            "reference_from has no meaning with reference = 'population', because every key has that reference; remove it.",
         )
     if drift.relearn_after is not None:
         yield (
             (SECTION, "relearn_after"),
-            "relearn_after has no meaning with reference = 'population', with which no alarm lasts; remove it.",
+            "relearn_after has no meaning with reference = 'population', because its alarms do not last; remove it.",
         )
 
 
 def _without_ls_error(setting: str, name: str, learner: Learner) -> Iterator[tuple[tuple[str, str], str]]:
     if learner.kind != "features":
         yield (SECTION, setting), f"{setting} must be a learner with an LS error, such as 'okfeb'; {name} has none."
-    elif not is_bounded(learner):
+    elif not learner.bounded:
         yield (SECTION, setting), f"{setting}: {name} with these settings stores every sample; set a budget."

@@ -33,7 +33,8 @@ def format_contradictions(source: SourceSection, registry: RegistrySection | Non
     if source.time_unit == AUTO:
         yield (
             ("source", "time_unit"),
-            f"time_unit = 'auto' has no meaning in format = '{source.format}', whose schemas say what times are; set one.",
+            f"time_unit = 'auto' has no meaning in format = '{source.format}', because its schemas define times; "
+            "set a unit.",
         )
     if file is None and registry is None and not refused:
         yield (
@@ -41,12 +42,15 @@ def format_contradictions(source: SourceSection, registry: RegistrySection | Non
             f"format = '{source.format}' needs schemas: a [registry] with its url, or one for all values in schema_file.",
         )
     if file is not None and registry is not None:
-        yield place, "schema_file and [registry] both say where schemas are; remove one."
+        yield place, "schema_file and [registry] both set where schemas are; remove one."
     endings = ENDINGS[source.format]
     if file is not None and not file.lower().endswith(endings):
         yield place, f"schema_file must end in {' or '.join(endings)} for format = '{source.format}'; got {file!r}."
     if source.message is not None and (source.format != "protobuf" or file is None):
-        yield ("source", "message"), "message names a type in a Protobuf schema_file, and there is none; remove it."
+        yield (
+            ("source", "message"),
+            "message needs a Protobuf schema_file, because it names a type in that file; remove message, or set the file.",
+        )
 
 
 def registry_contradictions(registry: RegistrySection) -> Problems:

@@ -1,4 +1,4 @@
-"""[source.sensors] beside the rest of [source] and [window]."""
+"""[source.sensors] with the rest of [source] and [window]."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import MOST_NUMBERS, TIME_UNITS
 
 FORMATS = ("json", "msgpack", "avro", "protobuf")  # that the parser of sensors reads
-MOST_SAMPLES = 100_000  # of a key that may wait
+MOST_HELD = 100_000  # samples of a key that may wait
 Problems = Iterator[tuple[tuple[str, str], str]]
 
 
@@ -26,28 +26,33 @@ def sensor_contradictions(source: SourceSection, sensors: SensorsSection, window
         if getattr(source, name) is not None:
             yield (
                 ("source", name),
-                f"{name} has no meaning with sensors, whose columns [source.sensors] each names; remove it.",
+                f"{name} has no meaning with sensors, because [source.sensors] each names their columns; remove it.",
             )
     if source.x != "x":
-        yield ("source", "x"), "x has no meaning with sensors, whose columns [source.sensors] each names; remove it."
+        yield ("source", "x"), "x has no meaning with sensors, because [source.sensors] each names their columns; remove it."
     if source.missing not in ("dlq", "skip"):
         yield (
             ("source", "missing"),
-            f"missing must be 'dlq' or 'skip' with sensors, of which `between` fills in; got {source.missing!r:.80}.",
+            "missing must be 'dlq' or 'skip' with sensors, because `between` fills in their numbers; got "
+            f"{source.missing!r:.80}.",
         )
     if source.duplicates != "drop":
-        yield ("source", "duplicates"), "duplicates must be 'drop' with sensors: one has one sample at a time; remove it."
+        yield (
+            ("source", "duplicates"),
+            "duplicates must be 'drop' with sensors, because a sensor has one sample at a time; remove it.",
+        )
     if source.late == "predict_only":
         yield (
             ("source", "late"),
-            "late must be 'learn', 'drop' or 'dlq' with sensors: no row is made of a sample that is older than the rows.",
+            "late must be 'learn', 'drop' or 'dlq' with sensors, because a sample that is older than the newest row "
+            "cannot be in a row.",
         )
     yield from _each(source, sensors)
     if window is None and sensors.rate is None:
-        yield place, "sensors: rate is needed without [window]: how many rows a second are made; or add a [window]."
+        yield place, "sensors: set rate, the rows a second, or add a [window]."
     if window is not None:
         if sensors.rate is not None:
-            yield place, "sensors: rate has no meaning with a [window], whose rate rows have; remove it."
+            yield place, "sensors: rate has no meaning with a [window], because rows have the window's rate; remove it."
         if window.mirror is not None:
             yield ("window", "mirror"), "mirror cannot be used with [source.sensors]; remove it."
 
@@ -69,8 +74,8 @@ def _each(source: SourceSection, sensors: SensorsSection) -> Problems:
         if sensor.between == "linear" and sensors.patience < 1 / sensor.rate:
             yield (
                 place,
-                f"sensors: wait must be at least the sample period of {name} ({1 / sensor.rate:g} s), for whose next one a "
-                f"row waits; got {sensors.patience:g} s. Or set between = 'hold' for it.",
+                f"sensors: wait must be at least the sample period of {name} ({1 / sensor.rate:g} s), because a "
+                f"row waits for its next sample; got {sensors.patience:g} s. Or set between = 'hold' for it.",
             )
     columns = [column for one in sensors_of(sensors) for column in one.columns]
     if len(columns) > MOST_NUMBERS:
@@ -82,9 +87,9 @@ def _each(source: SourceSection, sensors: SensorsSection) -> Problems:
         yield ("source", "dim"), f"dim must be the number of columns of all sensors ({len(columns)}), or absent."
     seconds = sensors.patience + source.lateness
     waiting = sum(most_waiting(sensor, seconds) for sensor in sensors.each.values())
-    if waiting > MOST_SAMPLES:
+    if waiting > MOST_HELD:
         yield (
             place,
             f"sensors: {waiting:,} samples of a key may wait ({seconds:g} s of wait and [source] lateness at these rates); "
-            f"at most {MOST_SAMPLES:,} may. Lower one of them.",
+            f"at most {MOST_HELD:,} may. Lower one of them.",
         )

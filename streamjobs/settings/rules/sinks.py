@@ -29,7 +29,7 @@ def sinks_contradictions(
             yield ("sinks", name), f"{name} must be a topic's name; got {stated!r}."
         if name == "alarms" and stated is None and not tells_alarms(parts.get("drift"), sinks):
             continue
-        if name == "features" and stated is None and sinks.version > 1:
+        if name == "features" and stated is None:
             continue
         topic = f"{source.base_topic}.{name}" if stated is None else stated
         if topic and topic in users:
@@ -43,11 +43,14 @@ def sinks_contradictions(
             )
     learner, head = learners.get("learner"), parts.get("head")
     if sinks.features and learner is not None and learner.kind in PREDICTING:
-        yield ("sinks", "features"), "no features would be sent: the learner predicts and gives none. Remove the setting."
+        yield (
+            ("sinks", "features"),
+            "no features would be sent: the learner predicts and has no features. Remove the setting.",
+        )
     if sinks.predictions and head is None and learner is not None and learner.kind == "features":
         yield ("sinks", "predictions"), "no predictions would be sent without a [head]. Add one, or remove the setting."
     if sinks.scores and sinks.predictions == "":
-        yield ("sinks", "scores"), "scores stand in predictions, which are off. Remove one of the two settings."
+        yield ("sinks", "scores"), "scores are a field of predictions, which are off. Remove one of the two settings."
     elif sinks.scores and learner is not None and not _classifies(parts, learner):
         yield ("sinks", "scores"), "scores need a classification; this job has none. Remove the setting."
     for name, what in (("drift", "drift events"), ("alarms", "alarms")):
@@ -56,7 +59,7 @@ def sinks_contradictions(
     if sinks.alarms == "" and getattr(parts.get("drift"), "relearn_after", None) is not None:
         yield (
             ("sinks", "alarms"),
-            "relearn_after goes by alarms that are open, which are kept with their topic; remove one of the two settings.",
+            "relearn_after needs open alarms, which are kept only if their topic is on; remove one of the two settings.",
         )
 
 

@@ -14,17 +14,19 @@ Clocks are not compared: sensors of a device whose clocks differ are as far apar
 Cost of a sample: O(waiting samples) to enter, where it comes out of order. Of a row: O(columns).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.common.protocol import LEARN, Array, plain, require, unknown
+from algorithms.common.demands import Demand, every, insist, met
+from algorithms.common.protocol import LEARN, Array, require, unknown
 from algorithms.common.workspace import Slot
 from streamjobs.stages.event_time import END_OF_TIME
+from streamjobs.stages.samples import joined, plain_columns
 from streamjobs.stages.sensors import loops
-from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape, refuse
+from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape
 
 REASONS = ("late", "duplicate", "crowded", "unpaired")
 LATE, DUPLICATE, CROWDED, UNPAIRED = range(4)
@@ -129,22 +131,18 @@ class Sensors(JobStage):
         return {"held": np.zeros(len(self.widths), np.int64)}
 
     def derive(self, own: Slot) -> None:
-        rows = own.rows("times")
-        sensor = own["sensor"][:rows]
-        if rows and not (sensor.min() >= 0 and sensor.max() < len(self.widths)):
-            raise ValueError(f"Sensors: a sample of sensor {sensor.max()} waits; there are {len(self.widths)}.")
-        held = np.bincount(sensor, minlength=len(self.widths))
-        if (held > np.array(self.most)).any():
-            raise ValueError(f"Sensors: {held.tolist()} samples wait, of which {list(self.most)} may.")
-        own["held"][:] = held
+        insist(self, own)
+        self.derive_slots(own.work, np.array([own.number]))
 
     def derive_slots(self, work: Any, slots: Array) -> Array:
+        work["held"][slots] = self._held(work, slots)
+        return met(self, work, slots)
+
+    def _held(self, work: Any, slots: Array) -> Array:
+        """Waiting samples (k, sensors)."""
         sensor = work["sensor"][slots]
-        waiting = np.arange(sensor.shape[1])[None, :] < work["counts"][slots, :1]
-        held = np.stack([((sensor == s) & waiting).sum(axis=1) for s in range(len(self.widths))], axis=1)
-        work["held"][slots] = held
-        known: Array = held.sum(axis=1) == work["counts"][slots, 0]
-        return known & (held <= np.array(self.most)).all(axis=1)
+        waits = np.arange(sensor.shape[1]) < work["counts"][slots, :1]
+        return np.stack([((sensor == s) & waits).sum(axis=1) for s in range(len(self.widths))], axis=1)
 
     def begin(self, shape: Shape, seed: int) -> SensorsState:
         sensors, labels = len(self.widths), shape.label_width
@@ -167,29 +165,20 @@ class Sensors(JobStage):
         self.load(work, 0, state)
         self.advance(work, slot, np.zeros(1), np.zeros((1, shape.dim)), unknown((1, shape.label_width)), slot)
 
-    def validate(self, name: str, state: SensorsState, fresh: SensorsState, names: Sequence[str] | None) -> None:
-        """Also: times are none or from 1970, samples of one sensor differ in time, and none that waits has had its row."""
-        JobStage.validate(self, name, state, fresh, names)
-        for field in ("last_times", "newest"):
-            times = getattr(state, field)
-            if not (np.isneginf(times) | ((times >= 0) & (times < END_OF_TIME))).all():
-                refuse(f"{name}.{field}", "times from 1970 to 9999, or none", "others")
-        if not np.isin(state.lacking, (0, 1)).all():
-            refuse(f"{name}.lacking", "0 or 1", "others")
-        if not (np.diff(state.times) >= 0).all():
-            refuse(f"{name}.times", "times that do not descend", "others")
-        if not 0 <= state.row < MOST_COUNTED:
-            refuse(f"{name}.row", "a row after 1970", f"number {state.row}")
-
-    def trusted(self, work: Any, slots: Array, classes: Array | None) -> Array:
-        good = (work["row"][slots] >= 0) & (work["row"][slots] < MOST_COUNTED)
-        good &= np.isin(work["lacking"][slots], (0, 1)).all(axis=1)
+    def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
+        """Times are none or from 1970, samples of one sensor differ in time, and none that waits has had its row."""
         for field in ("last_times", "newest"):
             times = work[field][slots]
-            good &= (np.isneginf(times) | ((times >= 0) & (times < END_OF_TIME))).all(axis=1)
-        times = work["times"][slots]
-        waiting = np.arange(1, times.shape[1])[None, :] < work["counts"][slots, :1]
-        return np.asarray(good & ~((np.diff(times, axis=1) < 0) & waiting).any(axis=1))
+            known = (times >= 0) & (times < END_OF_TIME)
+            yield Demand(field, "times from 1970 to 9999, or none", every(np.isneginf(times) | known))
+        yield Demand("lacking", "0 or 1", every(np.isin(work["lacking"][slots], (0, 1))))
+        times, rows = work["times"][slots], work["counts"][slots, :1]
+        behind = np.arange(1, times.shape[1]) >= rows
+        yield Demand("times", "times that do not descend", every(behind | (np.diff(times, axis=1) >= 0)))
+        yield Demand("row", "a row after 1970", (work["row"][slots] >= 0) & (work["row"][slots] < MOST_COUNTED))
+        held = self._held(work, slots)
+        yield Demand("sensor", f"sensors 0 to {len(self.widths) - 1}", held.sum(axis=1) == rows[:, 0])
+        yield Demand("sensor", f"at most {list(self.most)} samples of the sensors", every(held <= np.array(self.most)))
 
     def newest(self, work: Any, slots: Any) -> Array:
         """Event time of the newest sample of each slot, seconds; -inf without one."""
@@ -203,13 +192,7 @@ class Sensors(JobStage):
     def advance(self, work: Any, slots: Array, times: Array, X: Array, L: Array, owner: Array) -> Aligned:
         """Samples of many keys in arrival order: X (n, dim), NaN but for their sensor's columns; L (n, labels)."""
         n, dim = X.shape
-        samples = (  # writable: a read-only array is another type and would compile again
-            plain(slots, np.int64),
-            plain(times, np.float64),
-            plain(X, np.float64),
-            plain(L, np.float64),
-            plain(owner, np.int64),
-        )
+        samples = plain_columns(slots, times, X, L, owner)
         most = max(2, min(2 * n + 256, MOST_ROWS // (dim + L.shape[1])))
         out = (
             np.empty(most, np.int64),
@@ -235,12 +218,12 @@ class Sensors(JobStage):
         parts, begin, entered = [], 0, False
         while True:
             begin, k, entered = loops.advance(
-                tuple(work), samples, begin, entered, out, first, grid, which, verdict, counted
+                work.arrays, samples, begin, entered, out, first, grid, which, verdict, counted
             )
             parts.append(tuple(array[:k].copy() for array in out))
             if begin == n:
                 break
-        slots, times, X, L, owner = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        slots, times, X, L, owner = joined(parts)
         skipped, came, gaps = counted
         named = {reason: int(count) for reason, count in zip(REASONS, skipped, strict=True) if count}
         return Aligned(slots, times, X, L, owner, np.full(len(slots), LEARN, np.int8), named, verdict, came, gaps)

@@ -1,10 +1,31 @@
 """The loops of `streamjobs.stages.sensors`; they index whole arrays, which compiles in a third of the time views take."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.protocol import Array
 
 SAME = 1e-6  # seconds; a sample this near to the time of a row is at it: doubles are 2.4e-7 s apart there
+
+
+class Work(NamedTuple):
+    """Arrays of a workspace by name, each with a leading slot axis."""
+
+    times: Array
+    sensor: Array
+    X: Array
+    L: Array
+    last_times: Array
+    last_X: Array
+    last_L: Array
+    newest: Array
+    lacking: Array
+    row: Array
+    made: Array
+    counts: Array
+    held: Array
 
 
 @compiled
@@ -12,7 +33,7 @@ def advance(work, samples, begin, entered, out, first, grid, which, verdict, cou
     """Gives the sample it paused at (their number: all are done), rows made, and whether that sample has entered."""
     slots, times, _, _, owner = samples
     rate, wait, lateness = grid
-    newest = work[7]
+    newest = Work(*work).newest
     sensors = newest.shape[1]
     k = 0
     # `first` says where a slot's waiting samples begin while the batch runs; at its end they move to the front.
@@ -165,7 +186,8 @@ def _row_from(time, rate, beyond):
 @compiled
 def _next(work, key, s, first):
     """The place of the first sample of a sensor that waits, -1 without one."""
-    held_sensor, counts, held = work[1], work[11], work[12]
+    at = Work(*work)
+    held_sensor, counts, held = at.sensor, at.counts, at.held
     if held[key, s] == 0:
         return -1
     for i in range(first[key], first[key] + counts[key, 0]):
@@ -206,7 +228,7 @@ def _unpaired(time, following, made, rate):
 
 @compiled
 def _to_the_front(work, key, first):
-    counts = work[11]
+    counts = Work(*work).counts
     if first[key] > 0:
         for i in range(counts[key, 0]):
             _move(work, key, first[key] + i, i)
@@ -216,7 +238,8 @@ def _to_the_front(work, key, first):
 @compiled
 def _move(work, key, source, target):
     """A waiting sample to another place."""
-    times, sensor, X, L = work[:4]
+    at = Work(*work)
+    times, sensor, X, L = at.times, at.sensor, at.X, at.L
     times[key, target], sensor[key, target] = times[key, source], sensor[key, source]
     for j in range(X.shape[2]):
         X[key, target, j] = X[key, source, j]

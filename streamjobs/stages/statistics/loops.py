@@ -4,8 +4,6 @@ The 8 simple ones were chosen on wrist and pocket recordings, one person left ou
 they are within .01 of all 32 (about 4 us per channel of 100 samples). The 14 of `rich` and `gravity` add what a map learned
 from many people can use. Spectrum and autocorrelation of two signals at a time go through one complex Fourier transform,
 so a long window costs n log n. Nothing overflows for samples up to 1e150 (simple) or 1e300 (the others).
-
-One file, though long: numba's cache notices a change of a loop's own file, and of a helper in another one it does not.
 """
 
 import functools

@@ -1,13 +1,6 @@
 """A worker's metrics, fed from the core's reports and by the worker's other modules.
 
-To add a metric:
-1. Add a line to METRICS (table.py): name without the prefix, kind, help, labels, buckets. Units go last in the name
-   (`_bytes`, `_seconds`), and a counter ends in `_total`. Labels have few values (topic, partition, reason, stage) and
-   are never a key: 50,000 keys would make a 54 MB scrape.
-2. Set it in `Metrics`: from a core report in `count_advance`, or in a method that another module calls, or as a function
-   that is called at each scrape (`set_function` in `__init__`). Gauges over the live keys belong in `KeyGauges`.
-3. Create its labelled children in `__init__` where the label's values are known, so that they are 0 from the start.
-4. Regenerate the reference (tests/docs), which lists METRICS, and name the metric in a dashboard or an alert.
+How to add a metric: `streamjobs/README.md`.
 """
 
 import math
@@ -32,8 +25,8 @@ from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.samples import Exemplar
 
 from streamjobs import __version__
+from streamjobs.core.live.live_stats import LiveStats, together
 from streamjobs.core.messages import Report, Worst
-from streamjobs.core.state.live_stats import LiveStats, together
 from streamjobs.core.unlearned import REASONS as SKIPPED
 from streamjobs.core.unlearned import Taken
 from streamjobs.errors import REASONS
@@ -45,7 +38,7 @@ from streamjobs.worker.partition import Partition
 class Metrics:
     """The collectors of METRICS on a registry of their own.
 
-    topic: the input topic; model, detector, watches (what is watched for drift), controls (watched beside it), sinks
+    topic: the input topic; model, detector, watches (what is watched for drift), controls (watched next to it), sinks
     and job_name: values of labels.
     Those of the process (`process_*`, `python_gc_*`) are prometheus_client's.
     """
@@ -105,6 +98,7 @@ class Metrics:
         self._wrong = self._collectors["prediction_errors_total"].labels("class")
         for name, value in (
             ("keys", lambda: sum(p.live.keys for p in self.partitions())),
+            ("keys_set_aside", self.keys_set_aside),
             ("state_dirty_keys", lambda: sum(len(p.live.dirty) for p in self.partitions())),
             ("uncommitted_seconds", self.uncommitted),
             ("schema_registry_waiting_seconds", self.waiting_for_schemas),
@@ -157,6 +151,9 @@ class Metrics:
 
     def partitions(self) -> list[Partition]:
         return list(self._partitions.values())
+
+    def keys_set_aside(self) -> int:
+        return sum(len(partition.live.aside) for partition in self.partitions())
 
     def stats(self) -> LiveStats:
         """Statistics of the live keys of all partitions."""

@@ -67,40 +67,43 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "drift_control_events_total",
         "counter",
-        "Alarms of the same detector on a control that runs beside it.",
+        "Alarms of the same detector on its controls, which are simple learners for comparison.",
         ("control",),
     ),
     Metric("alarms_total", "counter", "Alarms that were raised, by what is watched.", ("watch",)),
     Metric(
         "drift_p_values_total",
         "counter",
-        "P-values of detectors that keep a number of false alarms, of rows without an open alarm.",
+        "P-values of rows without an open alarm, from detectors that keep to a number of false alarms.",
         ("watch",),
     ),
     Metric(
         "drift_small_p_values_total",
         "counter",
-        "Of those, p-values below 0.01: about 1 % of them while all is well.",
+        "P-values below 0.01, of those that drift_p_values_total counts: about 1 % while nothing changes.",
         ("watch",),
     ),
-    Metric("keys", "gauge", "Keys whose states are live in this worker."),
+    Metric("keys", "gauge", "Keys with a live state in this worker."),
+    Metric(
+        "keys_set_aside", "gauge", "Keys with a state that cannot be read or written: their records become dead letters."
+    ),
     Metric("keys_active", "gauge", "Live keys with a record in the last 5 minutes."),
     Metric("keys_in_drift", "gauge", "Active keys with a drift alarm in the last 5 minutes."),
     Metric("keys_in_alarm", "gauge", "Live keys with an open alarm."),
-    Metric("keys_warming_up", "gauge", "Active keys whose detector says nothing yet, for want of rows."),
-    Metric("keys_created_total", "counter", "Keys that began here."),
+    Metric("keys_warming_up", "gauge", "Active keys with too few rows yet for their detector."),
+    Metric("keys_created_total", "counter", "Keys that started in this worker."),
     Metric(
         "state_reads_total", "counter", "States read from the local store because their keys were not among the live states."
     ),
-    Metric("keys_evicted_total", "counter", "Keys that left the live states for want of room, until their next record."),
-    Metric("keys_expired_total", "counter", "Keys whose states ended because nothing had come for [state] ttl."),
+    Metric("keys_evicted_total", "counter", "Keys that left the live states to make room, until their next record."),
+    Metric("keys_expired_total", "counter", "Keys removed because no record arrived for [state] ttl."),
     Metric(
         "model_budget_used_ratio",
         "gauge",
-        "Stored samples to their limit, mean of the live keys; NaN where the model stores none.",
+        "Stored samples divided by their limit, mean of the live keys; NaN if the model stores no samples.",
     ),
-    Metric("model_rank", "gauge", "Features in use, mean of the newest rows; NaN where the model gives none."),
-    Metric("labels_total", "counter", "Rows that came with a label."),
+    Metric("model_rank", "gauge", "Features in use, mean of the newest rows; NaN if the model has no features."),
+    Metric("labels_total", "counter", "Rows with a label."),
     Metric(
         "label_delay_seconds",
         "histogram",
@@ -109,7 +112,7 @@ METRICS: tuple[Metric, ...] = (
         DELAYS,
     ),
     Metric("prediction_errors_total", "counter", "Labelled rows that were predicted wrong.", ("kind",)),
-    Metric("rows_unknown_total", "counter", "Rows whose class is unknown: [head] reject."),
+    Metric("rows_unknown_total", "counter", "Rows of an unknown class: see [head] reject."),
     Metric("numbers_filled_total", "counter", "Missing numbers that [source] missing filled."),
     Metric("sensor_samples_total", "counter", "Samples taken, by the sensors of [source.sensors].", ("sensor",)),
     Metric(
@@ -118,7 +121,7 @@ METRICS: tuple[Metric, ...] = (
         "How often rows were left out because a sensor had no samples; see [source.sensors].",
         ("sensor",),
     ),
-    Metric("targets_clipped_total", "counter", "Labels that were learned as [head] clip_target clips them."),
+    Metric("targets_clipped_total", "counter", "Labels that [head] clip_target clipped before they were learned."),
     Metric(
         "consumer_lag_records",
         "gauge",
@@ -133,7 +136,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("recovery_duration_seconds", "gauge", "Duration of the last recovery."),
     Metric("rebalances_total", "counter", "Assignments of partitions to this worker."),
     Metric("assigned_partitions", "gauge", "Input partitions of this worker."),
-    Metric("commits_total", "counter", "Checkpoints whose input offset the group took."),
+    Metric("commits_total", "counter", "Checkpoints with a committed input offset."),
     Metric("commit_duration_seconds", "histogram", "Duration of committing an input offset.", (), SECONDS),
     Metric("last_commit_timestamp_seconds", "gauge", "Time of the last commit, in seconds since 1970."),
     Metric("last_record_timestamp_seconds", "gauge", "Event time of the newest row, in seconds since 1970."),
@@ -141,16 +144,18 @@ METRICS: tuple[Metric, ...] = (
         "schema_registry_requests_total",
         "counter",
         "Answers of the schema registry: found, unusable (a schema of another type, or damaged), not_found, failed (no "
-        "answer, or one that no registry gives).",
+        "answer, or an invalid one).",
         ("outcome",),
     ),
     Metric(
         "schema_registry_waiting_seconds",
         "gauge",
-        "Time for which records have waited for a schema that the registry does not give; 0 while none wait.",
+        "Time for which records have waited for a schema that the registry does not return; 0 while no records wait.",
     ),
     Metric(
-        "uncommitted_seconds", "gauge", "Longest time that a partition's waiting records have had no commit; 0 without any."
+        "uncommitted_seconds",
+        "gauge",
+        "Longest time that a partition's waiting records have had no commit; 0 if no records wait.",
     ),
     Metric("ready", "gauge", "1 while /ready answers 200, otherwise 0."),
     Metric("state_disk_free_bytes", "gauge", "Free bytes of the disk with [state] directory; NaN with states in memory."),

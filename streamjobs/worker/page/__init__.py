@@ -1,7 +1,7 @@
 """The worker's live page, and `GET /api/keys/KEY`: what the job is doing now, for people. One worker shows its own part.
 
-`feed` takes the reports of the job (bounded, a few appends a batch); `figures` makes points and tables of them once a
-second, in the thread that serves /metrics; `web` serves them to browsers; `access` decides who may look.
+`feed` takes the reports of the job (bounded, a few appends a batch); `figures` makes points and tables of them when `looks`
+asks, once a second, in the thread that serves /metrics; `web` serves them to browsers; `access` decides who may look.
 """
 
 import sys
@@ -14,7 +14,7 @@ from streamjobs.worker.page.access import Access
 from streamjobs.worker.page.ask import Asker, States
 from streamjobs.worker.page.feed import Feed
 from streamjobs.worker.page.figures import Figures
-from streamjobs.worker.page.web import Web
+from streamjobs.worker.page.looks import Looks
 from streamjobs.worker.partition import Partition
 
 SWITCH = 0.001  # seconds that the page's thread waits for the job's to give up the interpreter; 0.005 by default
@@ -34,7 +34,7 @@ class Page:
         access = Access(settings.metrics)
         return cls(settings, core, access, states) if access.served else None
 
-    def serve(self, health: Health) -> Web:
+    def serve(self, health: Health) -> Looks:
         """What serves it in the thread of /metrics; takes the job's reports from now on."""
         settings, feed = self._settings, Feed()
         sys.setswitchinterval(SWITCH)
@@ -48,7 +48,7 @@ class Page:
             "drift": detector,
             "partitions": None,
         }
-        return Web(Figures(feed, health, self._about), self._access, self._asker)
+        return Looks(Figures(feed, health, self._about), self._access, self._asker)
 
     def connect(self, held: Callable[[], Mapping[int, Partition]], partitions: int) -> None:
         """The job runs. held: its partitions now; partitions: of the input."""

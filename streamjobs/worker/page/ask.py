@@ -51,7 +51,7 @@ class Asker:
         self._loop, self._held, self._partitions = asyncio.get_running_loop(), held, partitions
 
     async def answer(self, text: str) -> Answer:
-        """200 and what `state show` says of each state of the key; 404 and who has it; 503 while nobody can say."""
+        """200 and what `state show` says of each state of the key; 404 and who has it; 503 while no one can say."""
         key, loop = key_of(text), self._loop
         if loop is None:
             return 503, _reason(text, "the worker has not started yet")

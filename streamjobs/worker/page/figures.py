@@ -12,6 +12,7 @@ import numpy as np
 from streamjobs import __version__
 from streamjobs.core.messages import BatchRows, Letter, ShownAlarm
 from streamjobs.errors import REASONS
+from streamjobs.settings.types import shortened
 from streamjobs.worker.health import Health
 from streamjobs.worker.page.feed import Feed, Taken
 from streamjobs.worker.page.people import People
@@ -21,6 +22,7 @@ EVERY = 1.0  # seconds between two points
 NEWEST_EVENTS = 40  # alarms, and dead letters, in their tables
 MOST_VALUES = 20_000  # LS errors of a second that its quantiles are of: the newest
 WORST = 10
+MOST_KEY = 1000  # characters of a key; a longer one does not fit into a request for its state
 SERIES = (  # columns of a point
     *("time", "records", "rows", "delay_p50", "delay_p99", "error_p50", "error_p99", "lag", "recovery", "cpu"),
 )
@@ -123,7 +125,7 @@ class Figures:
     def _person(self, key: str, *, fresh: bool) -> dict[str, Any]:
         one = self.people.shown[key]
         cells = one.fresh if fresh and one.rows > len(one.fresh) else list(one.cells)
-        told = {"key": key, "rows": one.rows, "right": one.right, "labelled": one.labelled}
+        told = {"key": shortened(key, MOST_KEY), "rows": one.rows, "right": one.right, "labelled": one.labelled}
         told["cells"] = [[*cell[:3], _short(cell[3])] for cell in cells]
         told["new"] = len(cells) == one.rows or not fresh  # these are all cells
         told["error"] = _short(one.errors[-1][1]) if one.errors and one.errors[-1][0] == self.number else None
@@ -150,7 +152,7 @@ class Figures:
             "number": self.number,
             "classes": self.people.classes,
             "health": {**health, "status": status},
-            "worst": [[key, _short(error)] for key, error in worst[:WORST]],
+            "worst": [[shortened(key, MOST_KEY), _short(error)] for key, error in worst[:WORST]],
             "totals": {
                 "records": metrics.taken.records,
                 "rows": self._feed.rows,
@@ -177,11 +179,12 @@ def _alarm(at: float, alarm: ShownAlarm) -> dict[str, Any]:
     times = {name: _short_time(getattr(alarm, name)) for name in ("time", "since", "end")}
     columns = [[name, *map(_short, moved)] for name, *moved in alarm.columns]
     names = {name: getattr(alarm, name) for name in ("key", "id", "detector", "watch", "outcome")}
+    names["key"] = shortened(alarm.key, MOST_KEY)
     return {"at": round(at, 1), **names, **times, **figures, "columns": columns}
 
 
 def _letter(at: float, letter: Letter) -> dict[str, Any]:
-    return {"at": round(at, 1), **letter._asdict()}
+    return {"at": round(at, 1), **letter._asdict(), "key": shortened(letter.key, MOST_KEY)}
 
 
 def _errors(batches: list[BatchRows]) -> Any:

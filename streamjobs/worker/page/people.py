@@ -10,7 +10,7 @@ from typing import Any
 from streamjobs.core.messages import BatchRows
 
 MOST_PEOPLE = 24
-MOST_CHOSEN = 16  # keys that viewers have asked for, beside them
+MOST_CHOSEN = 16  # keys that viewers have asked for, in addition to them
 CELLS = 120  # newest rows of a key
 MOST_CLASSES = 24  # told apart; further ones are OTHER together
 OTHER = "(other)"

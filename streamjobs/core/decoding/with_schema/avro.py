@@ -96,7 +96,7 @@ class _Preparation:
             return self._named(schema["name"], schema, within)
         if kind == "array":
             if not self.least_bytes(schema["items"], (*within, "")):
-                raise SchemaError("has an array whose items take no bytes")
+                raise SchemaError("has an array with items of 0 bytes")
             return 1
         if kind == "map":
             self.least_bytes(schema["values"], (*within, ""))

@@ -144,7 +144,10 @@ class _Type:
                 name = message.DESCRIPTOR.fields_by_number[one.field_number].name
                 raise Problem("missing_field", f"expected field {name!r} of the type that its schema says, got another type")
             if self.exact:
-                raise Problem("malformed", f"expected fields of the schema, got number {one.field_number}, which it has not")
+                raise Problem(
+                    "malformed",
+                    f"expected fields of the schema, got number {one.field_number}, which the schema does not have",
+                )
 
 
 class _Conversions:

@@ -90,14 +90,14 @@ class Chart {
 
   tell() {
     const at = this.at ?? this.data[0].length - 1;
-    const told = this.about.series.map(([, name], number) => {
+    const values = this.about.series.map(([, name], number) => {
       const value = at >= 0 ? this.data[number + 1][at] : null;
       const text = value == null ? GAP : this.about.show(value);
       this.values[number].value.textContent = text;
       return `${this.values[number].text.textContent} ${text}`;
     });
     const when = this.at == null || at < 0 ? "now" : clock(this.data[0][at]);
-    this.frame.setAttribute("aria-label", `${this.about.title} ${this.about.per}, ${when}: ${told.join(", ")}`);
+    this.frame.setAttribute("aria-label", `${this.about.title} ${this.about.per}, ${when}: ${values.join(", ")}`);
   }
 }
 

@@ -95,7 +95,9 @@ function header() {
   place("version").textContent = `streamjobs ${about.version}`;
   say(health.healthy ? (health.state === "running" ? "running" : health.state) : health.state === "running" ? "stalled" : health.state,
     health.healthy ? (health.state === "running" ? "good" : "warn") : "bad");
-  trouble(health.reason);
+  const aside = health.keys_set_aside;
+  trouble(health.reason || (aside ? `${count(aside)} ${aside > 1 ? "keys are" : "key is"} set aside: the state cannot be read or `
+    + "written, and the records become dead letters with reason state. 'streamjobs dlq list JOB --reason state' names them." : ""));
 }
 
 function figures() {

@@ -34,9 +34,9 @@ export function confusion(place, note, told) {
     note.textContent = "";
     return empty(place, "No labelled row was predicted yet.");
   }
-  const early = unpredicted ? ` ${count(unpredicted)} more came before a prediction.` : "";
+  const early = unpredicted ? ` ${count(unpredicted)} more arrived before a prediction.` : "";
   const left = labels - counted - unpredicted;
-  const missed = left > 0 ? ` ${count(left)} came too many at once to be counted.` : "";
+  const missed = left > 0 ? ` ${count(left)} arrived too fast to be counted.` : "";
   const right = pairs.reduce((sum, [label, predicted, rows]) => sum + (label === predicted ? rows : 0), 0);
   note.textContent = `${count(counted)} labelled rows so far, ${percent(right, counted)} right.${early}${missed} A row is a label, a column a prediction.`;
   const used = [...new Set(pairs.flatMap(([label, predicted]) => [label, predicted]))].sort((a, b) => a - b);
@@ -83,7 +83,7 @@ function ended(one) {
 }
 
 export function letters(place, told, topic) {
-  if (!told.length) return empty(place, "No record had to be set aside.");
+  if (!told.length) return empty(place, "No dead letters yet.");
   place.replaceChildren(table(`Newest dead letters, of topic ${topic}`, [["time"], ["key"], ["reason"]], told.map((one) =>
     make("tr", {}, make("td", { class: "time" }, clock(one.at)), make("td", {}, one.key || "(no key)"),
       make("td", {}, `${one.reason}, partition ${one.partition}, offset ${one.offset}`, make("small", {}, one.message))))));

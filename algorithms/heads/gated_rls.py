@@ -1,0 +1,197 @@
+"""Gated RLS: a person's own head beside the population's, weighted by how often each has been right about the person.
+
+Source: ours. Two recursive least squares heads on one map: one frozen as the population left it, one that goes on learning
+the person's labels with the population's P made `boost` times larger, so that a label weighs as `boost` of the population's.
+Symbols: P = inverse correlation matrix, lambda = forgetting, delta = start of P.
+Cost of a row: O(d targets), of a label O(d^2 + d targets) more.  State: 3 (d + 1) targets + n (n + 1) / 2 + targets + 4
+numbers; n = d, one more with the intercept.
+Readings: labels come late and in blocks, so the label before mostly tells the next, and a head that has just learned it
+would always look right. The adapted head therefore votes with `held`, its weights as they were when the present run of
+equal labels began: what it would say to an activity that starts. Votes are right answers, discounted by `discount` a label;
+the scores are mixed with weights exp(rate votes). A frozen head whose scores are all 0 knows nothing and has no weight.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from algorithms.common import rls
+from algorithms.common.compiled import compiled
+from algorithms.common.linalg import largest, missing, put
+from algorithms.common.losses import side
+from algorithms.common.protocol import Array, Basis, Outputs, State, require
+from algorithms.common.triangle import packed
+from algorithms.heads.covariance_head import CovarianceHead
+from algorithms.heads.linear import carry, score, squared_loss
+
+
+class GatedRlsState(NamedTuple):
+    weights: Array  # (dim, targets) of the adapted head
+    bias: Array  # (targets,) weights of the constant input
+    frozen: Array  # (dim, targets) the population's; zeros without one
+    frozen_bias: Array  # (targets,)
+    held: Array  # (dim, targets) the adapted head as the present run of equal labels began
+    held_bias: Array  # (targets,)
+    P: Array  # (n (n + 1) / 2,) lower triangle by rows; the constant input comes last
+    votes: Array  # (2,) discounted right answers of the frozen and of the adapted head
+    latest: Array  # (targets,) the last label learned
+    labels: int  # labels learned so far
+    seen: int  # rows so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatedRls(CovarianceHead):
+    """Least squares classification that adapts to a person where that pays; `features` is the adapted head's share.
+
+    Without a population it is `rls`. With one, begin from `from_population`:
+
+    >>> from algorithms import learner_from
+    >>> head = GatedRls(delta=1.0)
+    >>> others = learner_from("rls", {"delta": 1.0})
+    >>> learned, _ = others.run(others.init(dim=1, targets=1, seed=0), [[1.0], [-1.0]], [[1.0], [-1.0]])
+    >>> state, out = head.run(head.from_population(learned), [[1.0], [1.0], [-1.0]], [[-1.0], [-1.0], [1.0]])
+    >>> out.features.ravel().round(2), out.prediction.ravel().round(2), state.votes
+    (array([0.5, 0.5, 0.5]), array([0.67, 0.03, 0.06]), array([0., 1.]))
+    """
+
+    name: ClassVar[str] = "gated_rls"
+    persisted_name: ClassVar[str] = "GatedRls"
+    kind: ClassVar[str] = "classification"
+    carries: ClassVar[bool] = True  # its weights follow a turning basis
+    begins_from_population: ClassVar[bool] = True
+    falls_back: ClassVar[bool] = True
+
+    forgetting: float = 1.0  # in (0, 1]; weight of a row after n more rows is forgetting^n
+    delta: float = 100.0  # above 0; start of P, 1 / ridge
+    intercept: bool = False  # a constant input besides the features
+    boost: float = 10.0  # above 0; a label of the person weighs as many of the population's
+    gate: bool = True  # false: the adapted head alone
+    rate: float = 0.3  # 0 or more; a right answer more multiplies a head's weight by exp(rate)
+    discount: float = 0.98  # in (0, 1]; what an answer counts after one more label
+    fallback: Literal["last_label", "none"] = "last_label"  # predicted where all scores are 0; none: zeros
+
+    def __post_init__(self) -> None:
+        require(self, "rate", 0 <= self.rate <= 100, "0 to 100")
+        require(self, "forgetting", 0 < self.forgetting <= 1, "in (0, 1]")
+        require(self, "delta", 0 < self.delta <= 1e12, "above 0, at most 1e12")
+        require(self, "boost", 0 < self.boost <= 1e6, "above 0, at most 1e6")
+        require(self, "discount", 0 < self.discount <= 1, "in (0, 1]")
+        require(self, "fallback", self.fallback in ("last_label", "none"), "last_label or none")
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    def init(self, *, dim: int, targets: int, seed: int) -> GatedRlsState:
+        P = packed(self.delta * np.eye(dim + self.intercept))
+        one, none = np.zeros((dim, targets)), np.zeros(targets)
+        return GatedRlsState(one, none, one.copy(), none.copy(), one.copy(), none.copy(), P, np.zeros(2), none.copy(), 0, 0)
+
+    def from_population(self, population: State) -> GatedRlsState:
+        """The state a new person starts with; `population` is a state of `rls` or `gated_rls` that learned from others.
+
+        Settings `forgetting`, `delta` and `intercept` of both must agree; a P of another length is refused when used.
+        """
+        dim, targets = population.weights.shape
+        start: GatedRlsState = self.init(dim=dim, targets=targets, seed=0)
+        return start._replace(
+            **{name: population.weights.copy() for name in ("weights", "frozen", "held")},
+            **{name: population.bias.copy() for name in ("bias", "frozen_bias", "held_bias")},
+            P=self.boost * population.P,
+        )
+
+    def adapted_share(self, out: Outputs) -> Array:
+        return out.features[:, 0]
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        falls_back = self.fallback == "last_label"
+        settings = self.forgetting, self.delta, self.gate, self.rate, self.discount, falls_back
+        _loop(tuple(work), slots, X, Y, learn, out, basis, *settings)
+
+
+class Work(NamedTuple):
+    """Arrays of a workspace by name, each with a leading slot axis."""
+
+    weights: Array
+    bias: Array
+    frozen: Array
+    frozen_bias: Array
+    held: Array
+    held_bias: Array
+    P: Array
+    votes: Array
+    latest: Array
+    labels: Array
+    seen: Array
+    counts: Array
+
+
+@compiled
+def _loop(work, slots, X, Y, learn, out, basis, forgetting, delta, gate, rate, discount, falls_back):
+    at = Work(*work)
+    all_weights, all_bias, all_frozen, all_frozen_bias = at.weights, at.bias, at.frozen, at.frozen_bias
+    all_held, all_held_bias, all_P, all_votes, all_latest = at.held, at.held_bias, at.P, at.votes, at.latest
+    labels, seen = at.labels, at.seen
+    size, targets = all_P.shape[1], Y.shape[1]
+    z, u, gain, along = np.ones(size), np.empty(size), np.empty(size), np.empty(targets)
+    adapted, frozen, held = np.empty(targets), np.empty(targets), np.empty(targets)
+    for n in range(len(X)):
+        key, x, y = slots[n], X[n], Y[n]
+        weights, bias, P, votes, latest = all_weights[key], all_bias[key], all_P[key], all_votes[key], all_latest[key]
+        if not missing(x):
+            # Predict with both heads, each weighted by its right answers so far.
+            score(weights, bias, x, adapted)
+            score(all_frozen[key], all_frozen_bias[key], x, frozen)
+            alone = not gate or largest(frozen) == 0.0
+            share = 1.0 if alone else 1.0 / (1.0 + np.exp(rate * (votes[0] - votes[1])))
+            out.features[n, 0], prediction = share, out.prediction[n]
+            for t in range(targets):
+                prediction[t] = adapted[t] if alone else frozen[t] + share * (adapted[t] - frozen[t])
+            if falls_back and labels[key] > 0 and largest(prediction) == 0.0:
+                put(prediction, latest)
+            if not missing(y):
+                out.loss[n] = squared_loss(prediction, y)
+
+            if learn[n] & 2:
+                seen[key] += 1
+                if not missing(y) and not missing(adapted) and not missing(frozen):
+                    # Count right answers; the adapted head's are those before this run of labels began.
+                    if labels[key] == 0 or class_of(y) != class_of(latest):
+                        _copy(weights, bias, all_held[key], all_held_bias[key])
+                    score(all_held[key], all_held_bias[key], x, held)
+                    votes[0] = discount * votes[0] + _right(frozen, y)
+                    votes[1] = discount * votes[1] + _right(held, y)
+                    put(latest, y)
+                    labels[key] += 1
+
+                    # Adapt.
+                    rls.learn(weights, bias, P, x, y, adapted, z, u, gain, along, forgetting, delta)
+        if basis.moved.size > 0 and basis.moved[n] != 0:
+            for turned in (weights, all_frozen[key], all_held[key]):
+                carry(basis, n, turned)
+            rls.carry_covariance(basis.transfer[n], P, delta)
+
+
+@compiled
+def class_of(scores):
+    """The largest target, first on ties; of a single one its sign, -1 as 0 and +1 as 1."""
+    if scores.size == 1:
+        return 1 if side(scores[0]) > 0.0 else 0
+    best = 0
+    for t in range(1, scores.size):
+        if scores[t] > scores[best]:
+            best = t
+    return best
+
+
+@compiled
+def _right(scores, y):
+    return 1.0 if largest(scores) > 0.0 and class_of(scores) == class_of(y) else 0.0
+
+
+@compiled
+def _copy(weights, bias, to_weights, to_bias):
+    for i in range(len(weights)):
+        put(to_weights[i], weights[i])
+    put(to_bias, bias)

@@ -1,0 +1,1 @@
+"""Source of the dashboards in streamjobs/commands/dashboards. Queries are PromQL on the metrics of a worker."""

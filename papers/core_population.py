@@ -1,0 +1,190 @@
+"""The worker's core on raw recordings, labels in records of their own 20 windows late: its numbers are the figures'.
+
+    python -m papers core_population [--set watch|phone] [--people N]
+
+Everybody but one person teaches the population as in `activity_population`. The person's recordings then go through the
+default job as a worker gets them: a frame of samples a second, and behind each window the label of the window 20 before
+it. Every decision, score and share of the adapted head is compared with those of the figures, bit for bit.
+"""
+
+import argparse
+import json
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from papers import recordings
+from papers.gated_streams import way
+from streamjobs.core.advance import advance
+from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
+from streamjobs.core.messages import Stored
+from streamjobs.core.state.population import Population, encode
+from streamjobs.fit.learning import Learned, decided, features, learned_from
+from streamjobs.fit.recordings import LATE, Recordings, Stream, shuffled
+from streamjobs.settings.composition import composition_of
+from streamjobs.settings.sections import Settings
+from tests.data import dataset
+
+START, RATE, APART = 1_700_000_000.0, 50, 3600.0  # seconds, Hz, seconds between the beginnings of recordings
+FIELDS = ["ax", "ay", "az", "wx", "wy", "wz"]
+GATED = way("ald 300, gated", "ald 300")
+
+
+class Raw(NamedTuple):
+    """Samples of a set, and its windows as the figures have them."""
+
+    X: np.ndarray  # (n, 6)
+    recording: np.ndarray  # (n,)
+    side: np.ndarray | None  # (n,)
+    windows: Recordings
+
+
+def raw(name: str) -> Raw:
+    data = dataset("seglearn_watch" if name == "watch" else "motionsense_8")
+    ids = data["key"].astype(np.int64) * 1000 + data["seg"]
+    if name == "watch":
+        return Raw(data["X"].astype(float), ids, data["side"], recordings.watch("rich", mirrored=True))
+    return Raw(recordings.phone_signal(data), ids, None, recordings.phone("rich", even=True))
+
+
+def settings(mirrored: bool) -> Settings:
+    """The default job."""
+    mirror = {"field": "side", "when": 1, "columns": ["ax", "wy", "wz"]} if mirrored else None
+    return Settings(
+        source={"topic": "wrist", "fields": FIELDS, "time": "ts", "label": "activity"},
+        window={"length": "2s", "hop": "1s", "rate": float(RATE), "statistics": "rich", "mirror": mirror},
+        labels={"wait": "2d", "most": 64},
+        population={"file": "population.state"},
+        scaling={"method": "standard", "from": "population", "clip": 5.0},
+        learner={"name": "ald", "above": 0.1, "budget": 300, "freeze": True},
+        head={"name": "rls", "delta": 100.0, "boost": 10.0, "gate": True, "smooth": 0.3, "fallback": "last_label"},
+    )
+
+
+def population_of(chosen: Settings, learned: Learned, others: Stream, names: list[str]) -> bytes:
+    return encode(
+        Population.from_composition(
+            composition_of(chosen),
+            names=names,
+            labels=np.bincount(others.activity, minlength=len(names)),
+            people=1,
+            scaling=learned.scaling,
+            map=learned.map,
+            head=learned.head,
+        )
+    )
+
+
+class Through(NamedTuple):
+    """What came out of the core."""
+
+    said: list[dict]  # predictions
+    late: int  # labels that met their window
+    wrong: int
+    seconds: float  # of processor time
+    snapshot: bytes  # of the person in the end
+    records: list[Stored]  # that went in
+
+
+def through_core(job: Job, data: Raw, stream: Stream) -> Through:
+    """The person's recordings through the core, record by record in an order a topic could have."""
+    live = Live(job, lambda key: None)
+    said: list[dict] = []
+    records: list[Stored] = []
+    late = wrong = 0
+    names, begun = data.windows.names, time.process_time()
+    _, first = np.unique(stream.recording, return_index=True)
+    for number, one in enumerate(stream.recording[np.sort(first)]):
+        rows = np.flatnonzero(data.recording == one)
+        times = START + APART * number + np.arange(len(rows)) / RATE
+        for begin in range(0, len(rows), RATE):
+            part = rows[begin : begin + RATE]
+            body = dict(zip(FIELDS, data.X[part].T.tolist(), strict=True), ts=times[begin : begin + RATE].tolist())
+            if data.side is not None:
+                body["side"] = int(data.side[part[0]])
+            stamp = int(1000 * (times[begin] + 1))
+
+            def sent(message: dict, at: int = stamp) -> list[dict]:
+                nonlocal late, wrong
+                records.append(Stored("wrist", 0, len(records), at, b"p", json.dumps(message).encode()))
+                advanced = advance(job, live, records[-1:])
+                assert not advanced.report.dead_lettered
+                late, wrong = late + advanced.report.labels, wrong + advanced.report.wrong
+                return [json.loads(o.value) for o in advanced.outputs if o.sink == "predictions"]
+
+            made = sent(body)
+            assert len(made) <= 1
+            said += made
+            if made and len(said) > LATE:  # behind a window's prediction, the label of the one LATE before
+                before = len(said) - 1 - LATE
+                assert sent({"ts": said[before]["ts"], "activity": names[stream.activity[before]]}) == []
+    return Through(said, late, wrong, time.process_time() - begun, dict(live.snapshots())[b"p"], records)
+
+
+class Person(NamedTuple):
+    """Somebody nobody has seen: the default job on the population of all others, and what the figures say of them."""
+
+    settings: Settings
+    population: bytes
+    stream: Stream  # windows, recordings shuffled
+    names: list[str]
+    chosen: np.ndarray  # (n,) class of each window
+    score: list[float]
+    share: list[float]  # of the adapted head
+
+    def same(self, said: list[dict]) -> bool:
+        """Whether predictions are the figures', bit for bit."""
+        decisions = [one["predicted_class"] for one in said] == [self.names[c] for c in self.chosen]
+        numbers = [one["score"] for one in said] == self.score and [one["share"] for one in said] == self.share
+        return decisions and numbers
+
+
+def left_out(data: Raw, person: int) -> Person:
+    windows, names = data.windows, data.windows.names
+    others = shuffled(windows, windows.person != person, [0, person])
+    stream = shuffled(windows, windows.person == person, [1, person, 0])
+    learned = learned_from(others, GATED.recipe, len(names))
+    figures = decided(GATED.recipe, "gated", learned, stream, features(learned, GATED.recipe, stream.X))
+    chosen, n = settings(data.side is not None), len(stream.X)
+    return Person(
+        chosen,
+        population_of(chosen, learned, others, names),
+        stream,
+        names,
+        figures.chosen,
+        figures.out.prediction[np.arange(n), figures.chosen].tolist(),
+        figures.out.features[:, 0].tolist(),
+    )
+
+
+def compared(name: str, people: int) -> list[str]:
+    """A line per person; raises AssertionError where any number differs."""
+    data = raw(name)
+    lines = [f"{name}: the core and the figures, person by person"]
+    for number in np.unique(data.windows.person)[:people].tolist():
+        person = left_out(data, number)
+        job = Job.from_settings(person.settings, population=person.population)
+        job.compile()
+        got = through_core(job, data, person.stream)
+        assert person.same(got.said)
+        right, n = person.chosen == person.stream.activity, len(person.chosen)
+        assert got.late == n - LATE and got.wrong == int((~right[: n - LATE]).sum())
+        lines.append(
+            f"  person {number}: {n} windows, {got.late} late labels: decisions, scores and shares are the same bits; "
+            f"right {right.mean():.3f}, second half {right[n // 2 :].mean():.3f}; {1e6 * got.seconds / n:.0f} us a window "
+            f"with its frame and label, a record a call; state {len(got.snapshot) / 1024:.0f} KiB of at most "
+            f"{job.state_bytes / 1024:.0f}"
+        )
+    return lines
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m papers core_population", description=__doc__.partition("\n")[0])
+    parser.add_argument("--set", choices=("watch", "phone"), help="one of the two sets; absent: both")
+    parser.add_argument("--people", type=int, default=2, help="how many people of each")
+    options = parser.parse_args(arguments)
+    for name in (options.set,) if options.set else ("watch", "phone"):
+        print("\n".join(compared(name, options.people)), flush=True)
+    return 0

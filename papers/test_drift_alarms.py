@@ -1,0 +1,56 @@
+"""A part of the protocol of drift alarms and of SKAB, and that both count as they say."""
+
+import numpy as np
+import pytest
+
+from algorithms.drift.report import FIRST_COLUMN, FIRST_SHIFT, WIDE_COLUMNS
+from papers import drift_alarms as figures
+from papers import skab
+from papers.drift_alarms import CHANGES, CHART
+
+
+def test_the_chart_keeps_its_number_and_finds_plain_changes():
+    seen = figures.seen_of(CHART, "independent", 3, 1, CHANGES)
+    print(f"{seen.rate:.2f} false alarms in 10,000 rows")
+    assert seen.rate <= 2.0  # one trial of 20,000 rows: 4 of 2 stated
+    for change in ("third +3 sd", "one +5 sd", "all x 2"):
+        assert seen.found[change] == [True]
+
+
+def test_a_column_is_named_right_where_it_moved_up():
+    told = np.full(WIDE_COLUMNS, np.nan)
+    assert not figures.rightly_named(told, 2)
+    told[FIRST_COLUMN], told[FIRST_SHIFT] = 1, 0.8
+    assert figures.rightly_named(told, 2)
+    assert not figures.rightly_named(told, 1)
+    told[FIRST_SHIFT] = -0.8
+    assert not figures.rightly_named(told, 2)
+
+
+def test_a_reference_that_stands_still_is_above_the_published_f1():
+    every = skab.experiments()
+    scores = skab.scored((one, skab.reference(one)) for one in every[1:12:2])
+    print(scores)
+    assert scores.f1 >= 0.75
+    assert scores.far <= skab.BARS["FAR"]
+
+
+def test_a_job_with_a_reference_is_above_the_published_f1():
+    scores = skab.scored((one, skab.job(one)) for one in skab.experiments()[1:12:2])
+    print(scores)
+    assert scores.f1 >= 0.78
+    assert scores.far <= skab.BARS["FAR"]
+
+
+@pytest.mark.parametrize(("detected", "expected"), [([100.0], 1.0), ([160.0], 0.0), ([100.0, 130.0], 1.0), ([], -1.0)])
+def test_nab_counts_the_earliest_detection_of_a_window(detected, expected):
+    score, windows = skab.nab(np.array(detected), np.array([100]), np.arange(400.0))
+    assert windows == 1
+    assert score == pytest.approx(expected, abs=1e-9)
+
+
+def test_nab_charges_a_detection_outside_more_the_later_it_is():
+    times = np.arange(400.0)
+    scores = [skab.nab(np.array([at]), np.array([100]), times)[0] for at in (50.0, 165.0, 300.0)]
+    assert scores[0] == pytest.approx(-1.11)
+    assert -1.0 > scores[1] > scores[2]

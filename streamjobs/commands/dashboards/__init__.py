@@ -1,0 +1,1 @@
+"""Dashboards for Grafana as JSON, written by deploy/grafana."""

@@ -1,0 +1,103 @@
+"""The compiled loops behind `columns`: arrays of many snapshots between one buffer of bytes and the slots of a workspace.
+
+Every loop takes bytes or flat numbers, so each is compiled once, whatever the stages of a job look like.
+"""
+
+from algorithms.common.compiled import compiled
+
+MOST_DIMENSIONS = 4
+STORED = -1  # in place of the first extent: a row per stored sample
+
+
+@compiled
+def locate(data, begins, ends, layouts, rooms, places, counts, good):
+    """Where the data of each array of each snapshot begins, and how many stored rows it has: places, counts (arrays, n).
+
+    layouts (arrays, 2 + MOST_DIMENSIONS): dtype code, dimensions, extents; widths of an item stand behind the extents.
+    A snapshot whose headers are not what the layouts say is not good.
+    """
+    for n in range(begins.size):
+        at, end = begins[n], ends[n]
+        fits = at + 2 <= end and data[at] + 256 * data[at + 1] == len(layouts)
+        at += 2
+        for a in range(len(layouts)):
+            if not fits:
+                break
+            dimensions = layouts[a, 1]
+            fits = at + 2 + 4 * dimensions <= end and data[at] == layouts[a, 0] and data[at + 1] == dimensions
+            if not fits:
+                break
+            at += 2
+            size = layouts[a, 2 + MOST_DIMENSIONS]
+            for d in range(dimensions):
+                extent = 0
+                for b in range(3, -1, -1):
+                    extent = 256 * extent + data[at + b]
+                at += 4
+                if layouts[a, 2 + d] == STORED:
+                    counts[a, n] = extent
+                    fits = fits and extent <= rooms[a]
+                else:
+                    fits = fits and extent == layouts[a, 2 + d]
+                size *= extent
+            places[a, n] = at
+            if fits:
+                at += size
+                fits = at <= end
+        good[n] = fits and at == end
+
+
+@compiled
+def write_headers(data, begins, layouts, counts):
+    for a in range(len(layouts)):
+        for n in range(begins.shape[1]):
+            at = begins[a, n]
+            data[at], data[at + 1] = layouts[a, 0], layouts[a, 1]
+            at += 2
+            for d in range(layouts[a, 1]):
+                extent = counts[a, n] if layouts[a, 2 + d] == STORED else layouts[a, 2 + d]
+                for b in range(4):
+                    data[at + b] = (extent >> (8 * b)) & 255
+                at += 4
+
+
+@compiled
+def scatter(data, places, sizes, slots, into):
+    """Bytes of each snapshot into the front of its slot; into (slots, bytes)."""
+    for n in range(slots.size):
+        at, row = places[n], into[slots[n]]
+        for b in range(sizes[n]):
+            row[b] = data[at + b]
+
+
+@compiled
+def gather(data, places, sizes, slots, source):
+    for n in range(slots.size):
+        at, row = places[n], source[slots[n]]
+        for b in range(sizes[n]):
+            data[at + b] = row[b]
+
+
+@compiled
+def scatter_triangle(data, places, slots, into, whole):
+    """Lower triangles by rows into symmetric matrices: whole (slots, n, n), into its bytes (slots, n, 8 n)."""
+    for n in range(slots.size):
+        at, slot = places[n], slots[n]
+        for i in range(whole.shape[1]):
+            row = into[slot, i]
+            for b in range(8 * (i + 1)):
+                row[b] = data[at + b]
+            at += 8 * (i + 1)
+            for j in range(i):
+                whole[slot, j, i] = whole[slot, i, j]
+
+
+@compiled
+def gather_triangle(data, places, slots, source):
+    for n in range(slots.size):
+        at = places[n]
+        for i in range(source.shape[1]):
+            row = source[slots[n], i]
+            for b in range(8 * (i + 1)):
+                data[at + b] = row[b]
+            at += 8 * (i + 1)

@@ -1,0 +1,394 @@
+"""Live states of one partition: a slot per key in every stage's workspace, bounded by bytes.
+
+A key's snapshot is read once, when its first record comes, together with those of its batch; from then on its state lives
+in the arrays until it is the least recently used one and room is needed. A changed state that leaves before it was stored
+is kept as bytes (`parked`) until the next call of `snapshots`, so nothing applied is ever forgotten.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+from streamjobs.core.job import Job
+from streamjobs.core.live import aside
+from streamjobs.core.live.aside import Aside, Verdict
+from streamjobs.core.live.columns import Columns
+from streamjobs.core.live.live_stats import LatestBySlot, LiveStats, stats_of, worst_slots
+from streamjobs.core.live.log import Log, Model
+from streamjobs.core.live.new_keys import NewKeys
+from streamjobs.core.live.stored import Decoded, decode_snapshot
+from streamjobs.core.live.writable import unwritable
+from streamjobs.core.messages import Advanced
+from streamjobs.core.state import snapshot
+from streamjobs.core.state.snapshot import Offsets
+from streamjobs.errors import ForeignStateError, SnapshotError
+from streamjobs.stages.names import ALARMS, LEARNER, MAP, ORDER, SENSORS
+
+FIRST_SLOTS = 16
+GROWS = 4  # room grows by a quarter: what is copied is little, what stays empty is memory
+POOLED = b""  # the key whose model every key shares in a pooled replay
+
+
+class Parked(dict[bytes, bytes]):
+    """Snapshots by key, and how many bytes they have together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+
+    def __setitem__(self, key: bytes, data: bytes) -> None:
+        self.bytes += len(data) - len(self.get(key, b""))
+        super().__setitem__(key, data)
+
+    def take(self, key: bytes) -> bytes | None:
+        """The key's snapshot, which is here no more."""
+        data = super().pop(key, None)
+        self.bytes -= len(data or b"")
+        return data
+
+    def clear(self) -> None:
+        self.bytes = 0
+        super().clear()
+
+
+class Live:
+    """The states a partition's rows run through.
+
+    read: gives a key's stored snapshot, or None; read_many instead: those of many keys. What `snapshots` gave counts as
+    stored.
+    most_bytes: bound of the arrays (default: the job's [state] cache).
+    pooled: all keys share one model (scaling, learner, drift), each keeps its own signal; to learn a start for new keys.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        read: Callable[[bytes], bytes | None] | None = None,
+        *,
+        read_many: Callable[[Sequence[bytes]], list[bytes | None]] | None = None,
+        most_bytes: int | None = None,
+        pooled: bool = False,
+    ) -> None:
+        self.job, self.pooled = job, pooled
+        one = read or (lambda key: None)
+        self.read_many = read_many or (lambda keys: [one(key) for key in keys])
+        self.templates = job.init(POOLED)
+        self.timed = SENSORS if SENSORS in job.own else ORDER  # the stage that knows each key's newest sample
+        self.order = job.steps.sensors or job.steps.order
+        self.work: dict[str, Any] = {}
+        self.shared: dict[str, Any] = {}  # the population's stages: one slot for all keys, never learned, never stored
+        for name, stage in job.own.items():
+            self.work[name] = stage.workspace(self.templates[name], slots=FIRST_SLOTS)
+        self.columns = Columns.of(job.snapshot_head, job.own, self.work, job.template)
+        self.new_keys = NewKeys.of(job, self.work)
+        self.slot_bytes = max(1, self.nbytes // FIRST_SLOTS)
+        self.snapshot_bytes = job.state_bytes
+        for name, state in job.shared.items():
+            self.shared[name] = job.stages[name].workspace(state)
+            job.stages[name].load(self.shared[name], 0, state)
+        bound = most_bytes if most_bytes is not None else job.settings.state.cache
+        self.most_slots = max(FIRST_SLOTS, bound // self.slot_bytes)
+        self.slot_of: dict[bytes, int] = {}
+        self.key_of: list[bytes] = []
+        self.text_of: list[str] = []  # the key as outputs show it
+        self.names: list[list[str]] = []  # class names, in the order of their columns
+        self.offsets: list[Offsets] = []
+        self.free: list[int] = []
+        self.used = np.zeros(FIRST_SLOTS, np.int64)  # when each slot was last used
+        self.now = 0
+        self.dirty: set[int] = set()
+        self.parked = Parked()
+        self.created = 0  # keys that began here
+        self.loaded = 0  # states read from snapshots
+        self.left = 0  # keys that left for want of room
+        self.expired = 0  # keys that started over after [state] ttl
+        self.latest = LatestBySlot(FIRST_SLOTS)
+        self.log = Log()  # what was applied since the last `snapshots`
+        self.aside = Aside()
+        self.careful = 0  # records still to be applied with care, because a stage failed
+        if pooled:
+            self.slot(POOLED)
+        self.model_stored = self.model  # of a pooled model: what it was at the last `snapshots`
+
+    @property
+    def keys(self) -> int:
+        return len(self.slot_of)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(work.nbytes for work in (*self.work.values(), *self.shared.values()))
+
+    @property
+    def dirty_bytes(self) -> int:
+        """About how many bytes the next `snapshots` gives and lets go: an upper bound, with the records remembered."""
+        return len(self.dirty) * self.snapshot_bytes + self.parked.bytes + self.log.bytes
+
+    def stats(self, since: int) -> LiveStats:
+        """How the live keys stand, those with a record in a batch after the `since`-th; for metrics."""
+        mapping = self.job.composition.map
+        if mapping is not None:
+            share = mapping.budget_used(self.shared[MAP], self.job.shared[MAP], np.zeros(1, np.int64))
+        else:
+            share = self.job.learner.budget_used(self.work[LEARNER], self.templates[LEARNER], self._live_slots())
+        return stats_of(self.latest, self.used, self.keys, since, share, self._in_alarm())
+
+    def _in_alarm(self) -> int:
+        """Live keys with an open alarm."""
+        if ALARMS not in self.work:
+            return 0
+        opened = self.work[ALARMS]["opened"]
+        slots = self._live_slots()
+        return int((opened[slots[slots < len(opened)]] > 0).any(axis=1).sum())
+
+    def _live_slots(self) -> Array:
+        """Slots of live keys, ascending; as an array, since a scrape looks through all of them."""
+        if self.pooled:
+            return np.zeros(1, np.int64)
+        taken = np.ones(len(self.key_of), np.bool_)
+        taken[self.free] = False
+        return np.flatnonzero(taken)
+
+    def worst(self, since: int, most: int) -> list[tuple[str, float]]:
+        """Keys with the largest newest LS errors, of those with a record in a batch after the `since`-th, largest first."""
+        slots = worst_slots(self.latest, self.used, since, most)
+        return [(self.text_of[slot], error) for slot, error in slots if slot < len(self.text_of)]
+
+    def look_up(self, key: bytes) -> "tuple[bytes, Decoded | None] | None":
+        """The key's snapshot as it is now, and what it says where the key is live; None where it has no state.
+
+        Changes nothing.
+        """
+        slot = self.slot_of.get(key)
+        if slot is None:
+            data = self.parked.get(key) or self.read_many([key])[0]
+            return None if data is None else (data, None)
+        return self.encode([slot])[0], (self.states(slot), list(self.names[slot]), dict(self.offsets[slot]))
+
+    def tick(self) -> None:
+        """A new batch begins: slots used from here on are the last to leave."""
+        self.now += 1
+        if self.pooled:
+            self.used[0] = self.now  # the shared model never leaves
+
+    def slot(self, key: bytes) -> int | None:
+        """The key's slot; reads its snapshot, or begins a new state, where it has none. None: the key is set aside.
+
+        May raise ForeignStateError.
+        """
+        slot = self.slot_of.get(key)
+        if slot is None:
+            self.enter([key])
+            slot = self.slot_of.get(key)
+        if slot is not None:
+            self.used[slot] = self.now
+        return slot
+
+    def touch(self, slots: list[int]) -> None:
+        """Keys of the present batch: they do not leave during it."""
+        if slots:
+            self.used[slots] = self.now
+
+    @property
+    def most_keys(self) -> int:
+        """How many keys may be live together."""
+        return self.most_slots - self.pooled
+
+    def room(self) -> int:
+        """How many more keys can be entered without moving out one of the present batch."""
+        old = int((self.used[: len(self.key_of)] < self.now).sum()) - len(self.free)  # a free slot was used at 0
+        return len(self.free) + self.most_slots - len(self.key_of) + old
+
+    def enter(self, keys: Sequence[bytes]) -> None:
+        """Read the states of different keys that are not live, or begin them; at most `room()`.
+
+        Sets those aside that cannot be read. May raise ForeignStateError.
+        """
+        wanted = len(keys) - len(self.free) - (self.most_slots - len(self.key_of))
+        if wanted > 0:
+            self._make_room(wanted)
+        stored: list[bytes | None] = [self.parked.get(key) for key in keys]
+        absent = [at for at, data in enumerate(stored) if data is None]
+        if absent:
+            for at, data in zip(absent, self.read_many([keys[at] for at in absent]), strict=True):
+                stored[at] = data
+        slots = [self._take(key) for key in keys]
+        known = [at for at, data in enumerate(stored) if data is not None]
+        wrong = self._load([slots[at] for at in known], [stored[at] for at in known])  # type: ignore[misc]
+        self._begin([slots[at] for at, data in enumerate(stored) if data is None])
+        for key, slot in zip(keys, slots, strict=True):
+            if slot in wrong:
+                self.free.append(slot)
+                self._set_aside(key, aside.READ, wrong[slot], changed=self.parked.take(key) is not None)
+                continue
+            self.slot_of[key] = slot
+            if self.parked.take(key) is not None:
+                self.dirty.add(slot)
+        self.touch([slot for slot in slots if slot not in wrong] if wrong else slots)
+
+    def _load(self, slots: list[int], snapshots: list[bytes]) -> dict[int, str]:
+        """The slots of snapshots that cannot be read, and why."""
+        wrong: dict[int, str] = {}
+        if not slots:
+            return wrong
+        self.loaded += len(slots)
+        good = [False] * len(slots)
+        if self.columns is not None:
+            good, offsets, names = self.columns.decode(snapshots, slots, self.job.most_names, self.job.given_names)
+            for at, slot in enumerate(slots):
+                self.offsets[slot], self.names[slot] = offsets[at], names[at]
+        for slot, data, done in zip(slots, snapshots, good, strict=True):
+            if done:
+                continue
+            try:
+                states, self.names[slot], self.offsets[slot] = decode_snapshot(self.job, data)
+                self._put(slot, states)
+            except ForeignStateError:
+                raise
+            except SnapshotError as problem:
+                wrong[slot] = str(problem)
+        return wrong
+
+    def _set_aside(self, key: bytes, what: str, why: str, *, changed: bool) -> None:
+        """changed: records were applied since its stored state was written."""
+        stored = self.read_many([key])[0] if changed else None
+        applied = snapshot.decode(stored).offsets if stored is not None else Offsets()
+        self.aside.add(key, Verdict(what, why, applied), self.log if changed else None)
+
+    def writable(self, slots: list[int]) -> list[int]:
+        """Those of these changed slots with a state that a reader takes back; the keys of the others are set aside."""
+        wrong = {} if self.pooled else unwritable(self, slots)
+        for slot, why in wrong.items():
+            self.dirty.discard(slot)
+            self.forget(self.key_of[slot])
+            self._set_aside(self.key_of[slot], aside.WRITTEN, why, changed=True)
+        return [slot for slot in slots if slot not in wrong] if wrong else slots
+
+    def _put(self, slot: int, states: dict[str, Any]) -> None:
+        try:
+            for name, stage in self.job.own.items():
+                stage.load(self.work[name], slot, states[name])
+        except ValueError as problem:
+            raise SnapshotError(f"the stored state contradicts itself: {problem}") from None
+
+    def _begin(self, slots: list[int]) -> None:
+        self.created += len(slots)
+        for slot in slots:
+            self.names[slot], self.offsets[slot] = self.job.names(), Offsets()
+        if self.new_keys is not None and slots:
+            self.new_keys.begin(self.work, slots, [self.job.seed_of(self.key_of[slot]) for slot in slots])
+            return
+        for slot in slots:
+            self._put(slot, self.job.init(self.key_of[slot]))
+
+    @property
+    def model(self) -> Model | None:
+        """A copy of the model that all keys share, where they do."""
+        return Model(self.states(0), list(self.names[0])) if self.pooled else None
+
+    def newest(self, slots: list[int]) -> Array:
+        """Event time of the newest applied sample of the keys in these slots, seconds; -inf without one."""
+        return self.order.newest(self.work[self.timed], slots)
+
+    def oldest_held(self, slot: int) -> float:
+        """Event time of the oldest sample of the key that waits to be put in order, seconds; inf without one."""
+        return self.order.oldest_held(self.work[self.timed], slot)
+
+    def start_over(self, slot: int) -> None:
+        """The key in this slot starts over, as if it had never been there."""
+        self.latest.clear(slot)
+        self._begin([slot])
+        self.dirty.add(slot)
+        self.expired += 1
+
+    def busy(self, key: bytes, since: int) -> bool:
+        """Whether the key has changed since the last `snapshots`, or was used in a batch after the `since`-th."""
+        slot = self.slot_of.get(key)
+        return (
+            key in self.parked
+            or key in self.aside
+            or (slot is not None and (slot in self.dirty or int(self.used[slot]) > since))
+        )
+
+    def forget(self, key: bytes) -> None:
+        """A key that is not busy is no more; where it comes again it is read again."""
+        slot = self.slot_of.pop(key, None)
+        if slot is not None:
+            self.free.append(slot)
+            self.used[slot] = 0
+
+    def _take(self, key: bytes) -> int:
+        text = key.decode("utf-8", "backslashreplace")
+        if self.free:
+            slot = self.free.pop()
+            self.latest.clear(slot)
+            self.key_of[slot], self.text_of[slot] = key, text
+            return slot
+        slot = len(self.key_of)
+        if slot == len(self.used):
+            slots = min(slot + max(slot // GROWS, FIRST_SLOTS), max(self.most_slots, slot + 1))
+            for work in self.work.values():
+                work.grow(slots)
+            self.used = np.concatenate([self.used, np.zeros(slots - slot, np.int64)])
+            self.latest.grow(slots)
+        self.key_of.append(key)
+        self.text_of.append(text)
+        self.names.append([])
+        self.offsets.append({})
+        return slot
+
+    def _make_room(self, wanted: int) -> None:
+        """The least recently used eighth leaves, or more (never a key of the present batch, nor the pooled model)."""
+        held = np.fromiter(self.slot_of.values(), np.int64, len(self.slot_of))
+        held.sort()
+        if self.pooled:
+            held = held[held != 0]
+        old = held[self.used[held] < self.now]
+        leaving = old[np.argsort(self.used[old], kind="stable")][: max(wanted, len(held) // 8)]
+        assert len(leaving) >= wanted, "advance starts a new batch before room runs out"
+        unsaved = self.writable([slot for slot in leaving.tolist() if slot in self.dirty])
+        for slot, data in zip(unsaved, self.encode(unsaved), strict=True):
+            self.parked[self.key_of[slot]] = data
+        self.dirty.difference_update(unsaved)
+        for slot in leaving.tolist():
+            if self.slot_of.pop(self.key_of[slot], None) is not None:
+                self.free.append(slot)
+        self.used[leaving] = 0
+        self.left += len(leaving)
+
+    def states(self, slot: int) -> dict[str, Any]:
+        return {name: stage.save(self.work[name], slot, self.templates[name]) for name, stage in self.job.own.items()}
+
+    def encode(self, slots: list[int]) -> list[bytes]:
+        """Snapshots of the keys in these slots."""
+        if self.columns is not None:
+            return self.columns.encode(slots, [self.offsets[slot] for slot in slots], [self.names[slot] for slot in slots])
+        return [self.job.encode(self.states(slot), self.names[slot], self.offsets[slot]) for slot in slots]
+
+    def snapshots(self) -> list[tuple[bytes, bytes]]:
+        """(key, snapshot) of every key changed since the last call; after it they count as stored.
+
+        A key with a state that cannot be written is set aside; `owed` gives the dead letters of its records.
+        """
+        changed = list(self.parked.items())
+        slots = self.writable(sorted(self.dirty))
+        changed += zip([self.key_of[slot] for slot in slots], self.encode(slots), strict=True)
+        self.parked.clear()
+        self.dirty.clear()
+        self.log.clear()
+        self.model_stored = self.model
+        return changed
+
+    def owed(self) -> Advanced:
+        """What `snapshots` has to tell of keys that it set aside: dead letters of their records."""
+        return self.aside.owed(self.job.life)
+
+    def export(self, key: bytes | None = None) -> bytes:
+        """A key's model as the start of new keys ([state] start_from): no offsets, and a fresh signal.
+
+        Without a key: the pooled model.
+        """
+        slot = self.slot(POOLED if key is None else key)
+        assert slot is not None, "what was learned here is not set aside"
+        return self.job.encode_model(self.states(slot), self.names[slot])

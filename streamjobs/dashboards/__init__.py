@@ -1,1 +1,0 @@
-"""Dashboards for Grafana, written as JSON; needs the extra `grafana`. Queries are PromQL on the metrics of a worker."""

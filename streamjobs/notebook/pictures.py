@@ -1,0 +1,154 @@
+"""Drawing with matplotlib, the extra `plots`: one style for all pictures, and the same figures give the same file."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+from streamjobs.errors import ConfigError, SetupError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from streamjobs.notebook.prototypes import Prototypes
+
+FIXED = {"svg.hashsalt": "streamjobs", "svg.fonttype": "none"}  # the same rows give the same file
+INK, FAINT, GRID, BLUE, RED = "#1b1f24", "#656d76", "#d8dee4", "#0969da", "#cf222e"
+LINES = (BLUE, "#d1570c", "#1a7f37", "#8250df", "#656d76", "#9a6700", RED, "#0b7a75")
+MOST_NAMES = 60  # columns with their names below them
+FORMATS = (".svg", ".png")
+STYLE: dict[str, Any] = {
+    "axes.edgecolor": GRID,
+    "axes.labelcolor": FAINT,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlecolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11,
+    "figure.facecolor": "white",
+    "legend.frameon": False,
+    "text.parse_math": False,  # names of classes and keys are not formulas
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+}
+
+
+def check_name(option: str, path: Path) -> None:
+    """Raises ConfigError for a file that is not a picture by its name."""
+    if path.suffix.lower() not in FORMATS:
+        raise ConfigError(f"{option} {path}: expected a name that ends in {' or '.join(FORMATS)}.")
+
+
+def save(figure: "Figure", path: Path, option: str) -> None:
+    """Write a picture, .svg or .png; the same figure gives the same file. Raises ConfigError where it cannot be written."""
+    import matplotlib
+
+    about = {"Date": None} if path.suffix.lower() == ".svg" else {}
+    try:
+        with matplotlib.rc_context(FIXED):
+            figure.savefig(path, metadata=about, dpi=120)
+    except OSError as error:
+        raise ConfigError(f"{option} {path}: cannot be written ({error.strerror}).") from None
+
+
+def figure_of(draw: Callable[[Any], None]) -> "Figure":
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise SetupError("pictures need matplotlib; install it with: pip install 'streamjobs[plots]'") from None
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(layout="constrained")
+        draw(figure)
+    return figure
+
+
+def images(figure: Any, one: "Prototypes", shape: tuple[int, int]) -> None:
+    across = math.ceil(math.sqrt(len(one.samples)))
+    down = math.ceil(len(one.samples) / across)
+    figure.set_size_inches(1.1 * across, 1.3 * down + 0.5)
+    figure.suptitle(f"{len(one.samples)} {one.field} of {one.name}")
+    places = figure.subplots(down, across, squeeze=False).flat
+    for axes, x, entered, share in zip(places, one.samples, one.entered, one.shares, strict=False):
+        axes.imshow(x.reshape(shape), cmap="gray")
+        axes.set_title(("" if entered is None else f"row {entered:,}  ") + f"{share:.1%}", fontsize=6)
+    for axes in figure.axes:
+        axes.set_axis_off()
+
+
+def samples(figure: Any, one: "Prototypes") -> None:
+    """Samples by columns in standard deviations, and their shares at the right."""
+    m, n = one.scaled.shape
+    figure.set_size_inches(min(4 + 0.2 * n, 24), min(2 + 0.18 * m, 30))
+    figure.suptitle(f"{m} {one.field} of {one.name}")
+    axes, right = figure.subplots(1, 2, sharey=True, width_ratios=(4, 1))
+    drawn = axes.imshow(one.scaled, aspect="auto", interpolation="nearest", cmap="RdBu_r", vmin=-3.0, vmax=3.0)
+    labels = ["" if entered is None else f"row {entered:,}" for entered in one.entered]
+    step = max(1, m // 50)
+    axes.set_yticks(range(0, m, step), labels[::step], fontsize=7)
+    if n <= MOST_NAMES:
+        axes.set_xticks(range(n), one.columns, rotation=90, fontsize=7)
+    figure.colorbar(drawn, ax=axes, label="standard deviations from the mean", location="bottom", shrink=0.5)
+    right.barh(range(m), 100 * one.shares, color=BLUE)
+    right.set_xlabel("share of rows, %")
+
+
+def matrix(axes: Any, shares: Array, names: Sequence[str]) -> None:
+    """Cells with the shares of each true class."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    axes.imshow(shares, cmap=LinearSegmentedColormap.from_list("share", ["white", BLUE]), vmin=0, vmax=1)
+    for i, j in np.argwhere(shares >= 0.005).tolist():
+        ink = "white" if shares[i, j] > 0.5 else INK
+        axes.text(j, i, f"{shares[i, j]:.2f}", ha="center", va="center", color=ink, fontsize=8)
+    axes.set_xticks(range(len(names)), names, rotation=50, ha="right")
+    axes.set_yticks(range(len(names)), names)
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("true")
+
+
+def fit_report(
+    title: str, names: Sequence[str], counts: Array, best: str, curves: Mapping[str, Array], bin: int
+) -> "Figure":
+    """True by decided classes, counts (classes, classes), of `best`; and by way the share right in each `bin` windows.
+
+    The first curve is drawn thick.
+    """
+
+    def draw(figure: Any) -> None:
+        side = max(4.0, 2.0 + 0.35 * len(names))
+        figure.set_size_inches(2 * side + 2, side + 1)
+        figure.suptitle(title)
+        left, right = figure.subplots(1, 2)
+        matrix(left, counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), names)
+        left.set_title(f"Classes decided by {best}")
+        for number, (name, curve) in reversed(list(enumerate(curves.items()))):
+            at = bin * (np.arange(len(curve)) + 0.5)
+            right.plot(at, curve, color=LINES[number % len(LINES)], linewidth=1.5 if number else 3, label=name)
+        right.set_title(f"Share right in every {bin} windows of a person")
+        right.set_xlabel("windows of the person so far")
+        right.set_ylim(0, 1)
+        right.grid(axis="y", color=GRID, linewidth=0.6)
+        right.legend(reverse=True, fontsize=8)
+
+    return figure_of(draw)
+
+
+def alarm_times(alarms: Mapping[str, Sequence[float]], quiet_until: float) -> "Figure":
+    """A line for each way with a mark for each of its alarms, seconds since 1970, and where the quiet time ends."""
+    hours = {name: (np.asarray(times) - quiet_until) / 3600 for name, times in alarms.items()}
+
+    def draw(figure: Any) -> None:
+        figure.set_size_inches(9, 1.2 + 0.3 * len(hours))
+        axes = figure.add_subplot()
+        axes.eventplot(list(hours.values()), colors=BLUE, linelengths=0.7)
+        axes.set_yticks(range(len(hours)), list(hours))
+        axes.invert_yaxis()
+        axes.axvline(0, color=RED, linestyle="--")
+        axes.set_title("Alarms of all keys")
+        axes.set_xlabel("hours; quiet until 0")
+
+    return figure_of(draw)

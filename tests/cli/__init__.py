@@ -1,1 +1,0 @@
-"""The job file's checks, the commands, replay and the demo."""

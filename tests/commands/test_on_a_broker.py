@@ -1,0 +1,179 @@
+"""The worker on librdkafka's mock broker: its topics hold what replay computes; and the demo, whole."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+from confluent_kafka import Producer
+
+from streamjobs.demo.mock import PARTITIONS, MockBroker
+from streamjobs.job_files import job_of
+from streamjobs.kafka.topics import changelog
+from tests.commands.jobs import command, job_file, jsonl, rows
+from tests.docs.named import blocks
+from tests.parts import CHECKOUT
+
+WITHIN = 150  # seconds; a cold compile cache on a busy machine included
+
+
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory):
+    """A job whose worker has caught up with 1,500 good records and two bad ones on a mock broker."""
+    folder = tmp_path_factory.mktemp("worked")
+    with MockBroker() as mock, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STREAMJOBS_BROKER__URL", mock.url)
+        patch.setenv("STREAMJOBS_STATE__DIRECTORY", str(folder / "state"))
+        patch.setenv("STREAMJOBS_METRICS__PORT", "0")
+        job = job_file(folder)
+        made = job_of(job)
+        mock.create(["imu", *made.sinks.values(), changelog(made.settings)])
+        producer = Producer({"bootstrap.servers": mock.url.removeprefix("kafka://"), "log_level": 0})
+        for i, row in enumerate(rows()):
+            key, stamp = row["person"], round(row["ts"] * 1000)
+            producer.produce("imu", json.dumps(row), key=key, partition=int(key[1]) % PARTITIONS, timestamp=stamp)
+            if i in (100, 700):
+                producer.produce("imu", b"{broken", key=key, partition=int(key[1]) % PARTITIONS, timestamp=stamp)
+        assert producer.flush(20) == 0
+        words = [sys.executable, "-m", "streamjobs", "run", str(job), "--once"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=WITHIN, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        yield job
+
+
+@pytest.mark.slow
+def test_the_topics_hold_what_replay_of_the_input_topic_computes(worked, capsys):
+    assert command("replay", worked, "--input", "topic", "--expect", "topics", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["samples"], found["dead_lettered"]) == (1500, {"malformed": 2})
+    assert found["compared"] == 3 * found["rows"] + 2
+
+
+@pytest.mark.slow
+def test_a_replay_of_a_part_of_the_topic_differs_and_says_where(worked, capsys):
+    assert command("replay", worked, "--input", "topic", "--from", "1700000010", "--expect", "topics") == 4
+    assert "mismatch: " in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sink", ["features", "predictions", "dlq"])
+def test_an_exported_topic_has_what_an_exported_replay_has(worked, sink, tmp_path, capsys):
+    told = []
+    for name, words in (("topic.jsonl", ()), ("replay.jsonl", ("--replay", "topic"))):
+        assert command("export", worked, sink, "-o", tmp_path / name, *words) == 0
+        told.append((tmp_path / name).read_text().splitlines())
+    assert sorted(told[0]) == sorted(told[1]) and len(told[0]) == (2 if sink == "dlq" else 297)
+    assert "repeats" not in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_worker_says_that_a_topic_of_features_gets_none_if_it_is_not_named(worked):
+    unnamed = worked.with_name("unnamed.toml")
+    unnamed.write_text(re.sub(r'(?m)^features = "imu.features"$', "", worked.read_text()))
+    assert unnamed.read_text() != worked.read_text()
+    words = [sys.executable, "-m", "streamjobs", "run", str(unnamed), "--once"]
+    for features, said in ((None, 1), ("", 0)):
+        env = os.environ if features is None else {**os.environ, "STREAMJOBS_SINKS__FEATURES": features}
+        done = subprocess.run(words, capture_output=True, text=True, timeout=WITHIN, check=False, env=env)
+        assert done.returncode == 0, done.stderr[-2000:]
+        told = [json.loads(line) for line in done.stderr.splitlines() if "features are not sent" in line]
+        assert len(told) == said
+        if said:
+            assert "Set features = 'imu.features' to go on" in told[0]["reason"]
+
+
+def test_without_a_broker_a_replay_of_a_topic_ends_with_code_3(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("streamjobs.kafka.timeouts.LOOKUP", 0.5)
+    monkeypatch.setenv("STREAMJOBS_BROKER__URL", "kafka://127.0.0.1:9")
+    assert command("replay", job_file(tmp_path), "--input", "topic") == 3
+    err = capsys.readouterr().err
+    assert "broker 127.0.0.1:9" in err and len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_the_first_job_of_the_readme_runs_as_it_is_written(tmp_path, monkeypatch):
+    text = (CHECKOUT / "README.md").read_text().partition("## A first job")[2].partition("\n## ")[0]
+    written = [(language, textwrap.dedent(contents)) for language, contents in blocks(text)]
+    job, (send, read) = dict(written)["toml"], [contents for language, contents in written if language == "python"]
+    example = json.loads(dict(reversed(written))["json"])
+    rng = np.random.default_rng(5)
+    moved = ({name: rng.normal() for name in ("ax", "ay", "az", "wx", "wy", "wz")} for _ in range(600))
+    lines = [{**example, **x, "person": f"p{i % 2}", "ts": example["ts"] + i // 2 / 50} for i, x in enumerate(moved)]
+    (tmp_path / "job.toml").write_text(job)
+    jsonl(tmp_path / "records.jsonl", lines)
+    monkeypatch.chdir(tmp_path)
+    with MockBroker() as mock:
+        at_home, here = "localhost:9092", mock.url.removeprefix("kafka://")
+        monkeypatch.setenv("STREAMJOBS_BROKER__URL", mock.url)
+        monkeypatch.setenv("STREAMJOBS_METRICS__PORT", "0")
+        made = job_of(tmp_path / "job.toml")
+        mock.create([made.settings.source.topic, *made.sinks.values(), changelog(made.settings)])
+        exec(send.replace(at_home, here), {})
+        words = [sys.executable, "-m", "streamjobs", "run", "job.toml", "--once"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=WITHIN, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        reader = [sys.executable, "-c", read.replace(at_home, here)]
+        with subprocess.Popen(reader, stdout=subprocess.PIPE, text=True) as reading:
+            try:
+                told = [
+                    json.loads(reading.stdout.readline()) for _ in range(10)
+                ]  # windows of 2 s every second, of 6 s of two keys
+            finally:
+                reading.kill()
+    assert [one["seq"] for one in told if one["key"] == "p0"] == [0, 1, 2, 3, 4]
+    assert {one["true_class"] for one in told} == {example["activity"]}
+    assert set(told[0]) == set(json.loads(dict(written)["json"]))
+
+
+@pytest.mark.slow
+def test_the_demo_shows_every_window_of_five_people_and_leaves_nothing_behind():
+    words = [sys.executable, "-m", "streamjobs", "demo", "--seconds", "8"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=2 * WITHIN, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert re.search(r"The worker's live page: http://127.0.0.1:\d+/", done.stdout)
+    assert "1,254 of 1,254 windows out" in done.stdout and "0 dead letters" in done.stdout
+    people = {}
+    for line in done.stdout.splitlines():
+        found = re.match(r"\s*(person-\d\d|all)\s+(\d+)" + r"\s+(\d+) %" * 7, line)
+        if found:
+            people[found[1]] = tuple(int(number) for number in found.groups()[1:])
+    assert len(people) == 6 and people["all"][0] == 1254 == sum(people[name][0] for name in people) / 2
+    # What is right, frozen, cold and last follows from the recordings alone (tests/fit/test_demo.py has the whole of it).
+    assert people["all"][1] > people["all"][2] > people["all"][3] > people["all"][4]
+    assert "Labels come 20 s late" in done.stdout
+    left = [pid for pid in os.listdir("/proc") if pid.isdigit() and b"streamjobs/demo/job.toml" in _command(pid)]
+    assert left == []
+
+
+def _command(pid: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+@pytest.mark.slow
+def test_the_demo_stopped_early_ends_its_worker_and_its_broker():
+    demo = subprocess.Popen([sys.executable, "-m", "streamjobs", "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    started = set()
+    begun = time.monotonic()
+    while len(started) < 2 and time.monotonic() - begun < WITHIN:
+        started = _children(demo.pid)
+        time.sleep(0.05)
+    demo.send_signal(signal.SIGTERM)
+    said = demo.communicate(timeout=30)[1].decode()
+    assert demo.returncode == 130, said
+    assert len(started) >= 2  # a broker, and a worker or those that compile for it
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in started)
+
+
+def _children(pid: int) -> set[int]:
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return {int(child) for child in file.read().split()}

@@ -1,0 +1,152 @@
+"""`produce` on librdkafka's mock broker: what is in the topic afterwards; `init --from-topic` reads it back."""
+
+import json
+import time
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from streamjobs.demo.mock import MockBroker
+from streamjobs.job_files import broker_of, load_job
+from streamjobs.kafka.reader import topic_records
+from streamjobs.kafka.send import Retention, SendError
+from tests.commands.jobs import JOB, command, job_file, jsonl, rows
+
+NOBODY = "kafka://127.0.0.1:9"  # nothing listens there
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with MockBroker() as running:
+        yield running
+
+
+@pytest.fixture
+def mock(broker, monkeypatch):
+    """It knows no DescribeConfigs, which says how long a topic keeps records: that runs on a real Kafka (tests/brokers)."""
+    monkeypatch.setattr("streamjobs.kafka.send._retention", lambda *_: Retention(None))
+    return broker
+
+
+def job_on(mock, folder, topic, source=""):
+    """source: more lines of [source]."""
+    mock.create([topic])
+    return job_file(folder, JOB.replace('topic = "imu"', f'topic = "{topic}"\n{source}') + f'[broker]\nurl = "{mock.url}"\n')
+
+
+def read(mock, topic):
+    return list(topic_records(broker_of(mock.url, {}), topic))
+
+
+def test_every_row_is_a_record_with_its_key_and_event_time(mock, tmp_path, capsys):
+    table = list(rows(300))
+    job = job_on(mock, tmp_path, "whole")
+    assert command("produce", job, jsonl(tmp_path / "a.jsonl", table), "--key", "person") == 0
+    assert "300 records in whole, all acknowledged" in capsys.readouterr().out
+    found = read(mock, "whole")
+    assert sorted(record.key for record in found) == sorted(row["person"].encode() for row in table)
+    for person in ("p0", "p1", "p2"):
+        mine = [record for record in found if record.key == person.encode()]
+        assert [json.loads(record.value) for record in mine] == [row for row in table if row["person"] == person]
+        assert [record.timestamp / 1000 for record in mine] == [
+            pytest.approx(row["ts"], abs=1e-3) for row in table if row["person"] == person
+        ]
+        assert len({record.partition for record in mine}) == 1
+
+
+def test_timestamps_of_sending_and_real_time(mock, tmp_path, capsys):
+    job = job_on(mock, tmp_path, "paced")
+    sample = jsonl(tmp_path / "a.jsonl", list(rows(30)))  # 0.9 s of three keys
+    before = time.time()
+    words = ("produce", job, sample, "--key-is", "me", "--timestamps", "now", "--speed", "1", "--json")
+    assert command(*words) == 0
+    found = read(mock, "paced")
+    assert {record.key for record in found} == {b"me"}
+    assert json.loads(capsys.readouterr().out)["acknowledged"] == 30
+    assert found[0].timestamp / 1000 >= before - 1 and found[-1].timestamp - found[0].timestamp >= 800
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "produce needs the key: --key COLUMN, --key-from file (or folder), or --key-is NAME"),
+        (("--key-is", "a", "--key-from", "file"), "--key-from and --key-is both set the key"),
+        (("--key", "who"), "no column 'who' for the key"),
+        (("--key-is", "a", "--speed", "0"), "--speed must be 'max' or a number above 0"),
+        (("--key-is", "a", "--timestamps", "old"), "--timestamps must be 'event' or 'now'; got 'old'"),
+        (("--key-is", "a", "--partitioner", "md5"), "--partitioner must be murmur2, crc32, fnv1a; got 'md5'"),
+    ],
+)
+def test_wrong_options_are_one_sentence_before_anything_is_sent(tmp_path, capsys, words, said):
+    assert command("produce", job_file(tmp_path), jsonl(tmp_path / "a.jsonl", list(rows(3))), *words) == 2
+    err = capsys.readouterr().err.strip()
+    assert said in err and len(err.splitlines()) == 1
+
+
+def test_without_a_broker_it_ends_with_code_3(tmp_path, capsys, monkeypatch):
+    sample = jsonl(tmp_path / "a.jsonl", list(rows(3)))
+    job = job_file(tmp_path, JOB.replace('topic = "imu"', 'topic = "nowhere"') + f'[broker]\nurl = "{NOBODY}"\n')
+    monkeypatch.setattr("streamjobs.kafka.timeouts.LOOKUP", 0.5)
+    assert command("produce", job, sample, "--key", "person") == 3
+    assert "broker 127.0.0.1:9: no answer" in capsys.readouterr().err
+
+
+def test_what_the_topic_would_delete_at_once_is_not_sent():
+    now = 1_700_000_000.0
+    Retention(604_800.0).refuse("imu", round(1000 * (now - 604_000)), now)
+    Retention(None).refuse("imu", 0, now)
+    with pytest.raises(SendError, match=r"keeps records for 7 days .* is of 2023-11-01 .* --timestamps now"):
+        Retention(604_800.0).refuse("imu", round(1000 * (now - 13 * 86_400)), now)
+
+
+def test_init_reads_a_live_topic_and_leaves_no_trace(mock, tmp_path, capsys):
+    job = job_on(mock, tmp_path, "live")
+    assert command("produce", job, jsonl(tmp_path / "a.jsonl", list(rows(600))), "--key", "person") == 0
+    file = tmp_path / "live.toml"
+    words = ("--from-topic", "live", "--broker", mock.url, "--records", "400", "--seconds", "1", "--yes")
+    assert command("init", file, *words) == 0
+    settings = load_job(file, {})
+    assert (settings.source.topic, settings.broker.url) == ("live", mock.url)
+    assert (settings.source.fields, settings.source.time) == (["ax", "ay", "az"], "ts")
+    assert settings.window is not None and settings.window.rate == 10.0  # of a key, though three are mixed
+    out, err = capsys.readouterr()
+    assert "400 of 400 records have a key, 3 different ones" in err
+    assert out.endswith(f"streamjobs replay {file} --input topic\n")
+    assert command("replay", file, "--input", "topic") == 0
+    assert "600 records of 3 keys" in capsys.readouterr().out
+    consumer = Consumer({"bootstrap.servers": mock.url.removeprefix("kafka://"), "group.id": "streamjobs-replay"})
+    try:
+        committed = consumer.committed([TopicPartition("live", n) for n in range(4)], timeout=10)
+    finally:
+        consumer.close()
+    assert all(one.offset < 0 for one in committed)
+
+
+def test_records_that_the_job_cannot_use_are_sent_with_a_warning(mock, tmp_path, capsys):
+    job = job_on(mock, tmp_path, "zoneless")
+    table = [{**row, "ts": f"2026-11-23T10:00:{number:02}"} for number, row in enumerate(rows(30))]
+    assert command("produce", job, jsonl(tmp_path / "a.jsonl", table), "--key", "person") == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("30 records in zoneless, all acknowledged")
+    assert err.startswith("warning: the job would make the first 30 records dead letters: record 1: expected ")
+    assert "or set time_zone" in err
+    mended = job_on(mock, tmp_path, "zoned", 'time_zone = "UTC"\n')
+    assert command("produce", mended, tmp_path / "a.jsonl", "--key", "person") == 0 and not capsys.readouterr().err
+
+
+def test_values_with_schema_ids_are_told_as_such(mock, tmp_path, capsys):
+    mock.create(["schemas"])
+    producer = Producer({"bootstrap.servers": mock.url.removeprefix("kafka://"), "log_level": 0})
+    for _ in range(3):
+        producer.produce("schemas", b"\0\0\0\0\x07\x02a")
+    assert producer.flush(20) == 0
+    words = ("--from-topic", "schemas", "--broker", mock.url, "--seconds", "1", "--yes")
+    assert command("init", tmp_path / "a.toml", *words) == 2
+    assert "most of 3 values begin as those with a schema id do" in capsys.readouterr().err
+
+
+def test_an_empty_topic_is_waited_for_and_then_one_sentence(mock, tmp_path, capsys):
+    mock.create(["empty"])
+    words = ("--from-topic", "empty", "--broker", mock.url, "--seconds", "0.6")
+    assert command("init", tmp_path / "a.toml", *words) == 2
+    assert "topic empty: no record came within 0.6 s; start its producer" in capsys.readouterr().err

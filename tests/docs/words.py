@@ -1,0 +1,139 @@
+"""Words and turns that make a reader stop, and where they stand: `python -m tests.docs.words` lists them.
+
+STYLE.md says why, with examples. What users see (messages, help, pages, the live page) has none of them; the number in
+docstrings and comments may only shrink.
+"""
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.docs.pages import pages
+from tests.parts import CHECKOUT
+
+TURNS = (
+    r"anew",
+    r"told",
+    r"whose",
+    r"whoever",
+    r"somebody(?: else)?",
+    r"nobody",
+    r"(?:is|are|was|were|be) no",
+    r"(?:takes?|taken|took) (?:\w+ )?for(?! granted)",
+    r"(?:goes?|went|going) by",
+    r"for who",
+    r"as (?:it|they) comes?",
+    r"for good",
+    r"beside",
+    r"say(?:s|ing)? so",
+    r"no more",
+    r"(?:knows?|tells?) of",
+    r"there (?:is|are) no(?:ne|thing)? (?:such|like)",
+)
+PATTERN = re.compile(rf"(?<![\w-])(?:{'|'.join(TURNS)})(?![\w-])", re.IGNORECASE)
+SOURCES = ("algorithms", "streamjobs")
+QUOTES = {"STYLE.md", "CHANGELOG.md"}  # STYLE.md quotes them; the CHANGELOG keeps what earlier releases said
+# Settings, stored values and log events that users rely on: their names stay.
+VALUES = (
+    "'beside'",
+    "learned anew",
+    "offsets are committed but there are no states",
+    "waiting for a record whose time tells the unit",
+)
+_STRING = re.compile(r'"[^"\n]*"|`[^`]*`')
+_CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]*`|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One place."""
+
+    path: str
+    line: int
+    text: str
+    visible: bool  # to users: a message, help, a page
+
+
+def turns() -> list[Turn]:
+    """Every place in the product and its pages."""
+    places = [turn for path, text in pages().items() if path not in QUOTES for turn in _of_page(path, text)]
+    for folder in SOURCES:
+        for path in sorted((CHECKOUT / folder).rglob("*.py")):
+            places += of_source(path.relative_to(CHECKOUT).as_posix(), path.read_text(encoding="utf-8"))
+        for path in sorted((CHECKOUT / folder).rglob("*.html")):
+            places += _of_page(path.relative_to(CHECKOUT).as_posix(), path.read_text(encoding="utf-8"))
+        for path in sorted((CHECKOUT / folder).rglob("*.js")):
+            if "uPlot" not in path.name:
+                places += _of_script(path.relative_to(CHECKOUT).as_posix(), path.read_text(encoding="utf-8"))
+    return places
+
+
+def _of_page(path: str, text: str) -> Iterator[Turn]:
+    blank = _blank(_CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text))
+    for match in PATTERN.finditer(blank):
+        yield Turn(path, text.count("\n", 0, match.start()) + 1, match[0], True)
+
+
+def _of_script(path: str, text: str) -> Iterator[Turn]:
+    """Those in the strings of a page's script."""
+    for string in _STRING.finditer(text):
+        for match in PATTERN.finditer(string[0]):
+            yield Turn(path, text.count("\n", 0, string.start() + match.start()) + 1, match[0], True)
+
+
+def of_source(path: str, text: str) -> Iterator[Turn]:
+    """Those of a Python file: docstrings of commands and plain strings are visible, other docstrings and comments not."""
+    tree = ast.parse(text)
+    shown = "/commands/" in path
+    docstrings = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node):
+            docstring = node.body[0].value  # type: ignore[attr-defined]
+            docstrings.add(id(docstring))
+            is_help = shown and isinstance(node, ast.FunctionDef) and any(map(_is_command, node.decorator_list))
+            yield from _in_string(path, docstring, is_help)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield from _in_string(path, node, True)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield from (Turn(path, token.start[0], match[0], False) for match in PATTERN.finditer(token.string))
+
+
+def _is_command(decorator: ast.expr) -> bool:
+    return isinstance(decorator, ast.Call) and getattr(decorator.func, "attr", "") in ("command", "callback")
+
+
+def _in_string(path: str, node: ast.Constant, visible: bool) -> Iterator[Turn]:
+    assert isinstance(node.value, str)
+    if visible and node.value.strip().isidentifier():  # the name of a field or setting
+        return
+    text = _blank(node.value)
+    for match in PATTERN.finditer(text):
+        yield Turn(path, node.lineno + text.count("\n", 0, match.start()), match[0], visible)
+
+
+def _blank(text: str) -> str:
+    for value in VALUES:
+        text = text.replace(value, " " * len(value))
+    return text
+
+
+def main(arguments: list[str]) -> int:
+    """arguments: beginnings of paths; absent: all. --hidden: also docstrings and comments."""
+    hidden = "--hidden" in arguments
+    chosen = tuple(word for word in arguments if word != "--hidden")
+    for turn in turns():
+        if (turn.visible or hidden) and (not chosen or turn.path.startswith(chosen)):
+            line = (CHECKOUT / Path(turn.path)).read_text(encoding="utf-8").splitlines()[turn.line - 1].strip()
+            print(f"{turn.path}:{turn.line}: {turn.text}: {line}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

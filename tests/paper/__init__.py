@@ -1,1 +1,0 @@
-"""Figures of the papers and of real recordings, printed by scripts: `python -m tests.paper`."""

@@ -1,0 +1,1 @@
+"""Files of people: read, guessed, written as a job by `init`."""

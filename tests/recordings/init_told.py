@@ -1,0 +1,61 @@
+"""Recordings as newcomers have them, and what `init --sample` told of one."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamjobs.job_files import read_table
+from tests.commands.jobs import command
+
+N = 60  # rows; enough to tell a rate and what only rises
+
+
+def noise(*names: str, n: int = N) -> list[dict[str, Any]]:
+    X = np.random.default_rng(2).normal(size=(n, len(names)))
+    return [dict(zip(names, x, strict=True)) for x in X.round(3).tolist()]
+
+
+def table(n: int = N, **columns: Any) -> list[dict[str, Any]]:
+    """Rows with a column for each keyword: a function of the row's number, or one value for all rows."""
+    return [{name: made(i) if callable(made) else made for name, made in columns.items()} for i in range(n)]
+
+
+def random(i: int) -> float:
+    return round(float(np.random.default_rng(i + 7).normal()), 3)
+
+
+def as_csv(path: Path, made: list[dict[str, Any]], delimiter: str = ",") -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(made[0]), delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(made)
+    return path
+
+
+class Told:
+    """What `init` of a sample did: its code, its lines and the job file."""
+
+    def __init__(self, folder: Path, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.file = folder / "job.toml"
+        self.code = command("init", self.file, "--sample", sample)
+        out, err = capsys.readouterr()
+        self.out, self.lines = out, err.splitlines()
+        self.text = self.file.read_text() if self.file.exists() else ""
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """[source] as it is written."""
+        source: dict[str, Any] = read_table(self.file)["source"]
+        return source
+
+    def says(self, *parts: str) -> bool:
+        """Whether one line has all of these parts."""
+        return any(all(part in line for part in parts) for line in self.lines)
+
+
+@pytest.fixture
+def told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    return lambda sample: Told(tmp_path, sample, capsys)

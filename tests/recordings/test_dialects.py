@@ -1,0 +1,248 @@
+"""CSV as spreadsheets and loggers write it, packed files and folders: read right and told, or refused with both readings."""
+
+import gzip
+import io
+import json
+import tracemalloc
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamjobs.errors import ConfigError
+from streamjobs.recordings.columns import read_times
+from streamjobs.recordings.files import recordings_of, records_of, rows_of
+from streamjobs.recordings.guess import guess_rows
+from streamjobs.recordings.tables import How
+from streamjobs.settings.source import SourceSection
+from tests.commands.jobs import as_npz, as_parquet, command, job_file, jsonl, rows
+
+PLAIN = [{"t": 1.5, "a": 2.25, "who": "p1"}, {"t": 2.5, "a": None, "who": "p2"}]
+
+
+def read(path: Path, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows, and what is told of the file."""
+    told: list[str] = []
+    found = list(rows_of(path, How(tell=lambda where, text: told.append(text), **options)))
+    return found, told
+
+
+def written(path: Path, text: str, encoding: str = "utf-8") -> Path:
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "told"),
+    [
+        ("t,a,who\n1.5,2.25,p1\n2.5,,p2\n", "utf-8", []),
+        ("t,a,who\n1.5,2.25,p1\n2.5,,p2\n", "utf-8-sig", []),
+        ("t,a,who\r\n1.5,2.25,p1\r\n\r\n2.5,,p2\r\n", "utf-16", ["UTF-16"]),
+        ("t,a,who\n1.5,2.25,p1\n2.5,,p2\n", "utf-16-be", ["UTF-16-BE"]),
+        ("t;a;who\n1,5;2,25;p1\n2,5;;p2\n", "utf-8", ["semicolons between cells; decimal commas"]),
+        ("t;a;who\n1.5;2.25;p1\n2.5;;p2\n", "utf-8", ["semicolons between cells; decimal points"]),
+        ("t\ta\twho\n1,5\t2,25\tp1\n2,5\t\tp2\n", "utf-8", ["tabs between cells; decimal commas"]),
+        ('t,a,who\n"1,5","2,25",p1\n"2,5",,p2\n', "utf-8", ["commas between cells; decimal commas"]),
+        ("sep=;\nt;a;who\n1,5;2,25;p1\n2,5;;p2\n", "utf-8", ["semicolons between cells; decimal commas"]),
+        ("t;a;who\n1,5E0;2,25E+0;p1\n2,5;;p2\n", "utf-8", ["semicolons between cells; decimal commas"]),
+        ("t;a;who\ns;°C;\n1,5;2,25;p1\n2,5;;p2\n", "cp1252", ["CP1252; the line below the names has units"]),
+    ],
+)
+def test_each_way_to_write_the_same_table_gives_the_same_rows(tmp_path, text, encoding, told):
+    found, said = read(written(tmp_path / "a.csv", text, encoding))
+    assert found == PLAIN
+    assert len(said) == len(told) and all(one in line for one, line in zip(told, said, strict=True))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_last_line_that_is_still_being_written_is_left_out_and_told(tmp_path, end):
+    whole = end.join(["t,a,who", "1.5,2.25,p1", "2.5,,p2"])
+    assert read(written(tmp_path / "a.csv", whole)) == (PLAIN, []), "a last line without an end may be whole"
+    found, said = read(written(tmp_path / "b.csv", whole + end + "3.5,2"))
+    assert found == PLAIN and said == ["its last line breaks off after 2 of 3 cells, and is left out"]
+    short, said = read(written(tmp_path / "c.csv", whole + end + "3.5,2" + end))
+    assert short == [*PLAIN, {"t": 3.5, "a": 2, "who": None}] and not said
+
+
+def test_quoted_cells_hold_separators_quotes_and_line_ends(tmp_path):
+    found, _ = read(written(tmp_path / "a.csv", 'a;note\n1,5;"x; ""y""\nz"\n2,25;""\n'))
+    assert found == [{"a": 1.5, "note": 'x; "y"\nz'}, {"a": 2.25, "note": None}]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "a;b\n1,234;2,345\n",
+            "can be 1.234 with a decimal comma, or 1234 with commas between thousands",
+        ),
+        (
+            "a;b\n1,5;2.5\n",
+            "column 'a' has numbers such as 1,5, and column 'b' such as 2.5; choose the decimal sign",
+        ),
+        ("t;x,y\na;b,c\n", "can be read as 2 columns with commas between cells ('t;x', 'y') or 2 columns with semicolons"),
+    ],
+)
+def test_what_can_be_read_in_two_ways_is_refused_with_both(tmp_path, text, said):
+    with pytest.raises(ConfigError, match="; choose ") as caught:
+        read(written(tmp_path / "a.csv", text))
+    assert said in str(caught.value) and str(tmp_path) in str(caught.value)
+
+
+def test_the_user_can_say_which_reading_is_meant(tmp_path):
+    path = written(tmp_path / "a.csv", "a;b\n1,234;2,345\n")
+    assert read(path, decimal=",")[0] == [{"a": 1.234, "b": 2.345}]
+    assert read(path, decimal=".")[0] == [{"a": "1,234", "b": "2,345"}]
+    path = written(tmp_path / "b.csv", "t;x,y\na;b,c\n")
+    assert read(path, separator=";")[0] == [{"t": "a", "x,y": "b,c"}]
+
+
+def test_with_a_decimal_comma_a_point_makes_no_number(tmp_path):
+    assert read(written(tmp_path / "a.csv", "a;b\n1,5;x\n1.234,5;y\n"))[0][1]["a"] == "1.234,5"
+
+
+def test_a_first_row_of_texts_or_of_nothing_holds_no_units(tmp_path):
+    assert len(read(written(tmp_path / "a.csv", "a,label\n,walk\n1.5,run\n"))[0]) == 2
+    assert len(read(written(tmp_path / "b.csv", "a,b\n-,n/a\n1.5,2\n"))[0]) == 2
+    assert len(read(written(tmp_path / "c.csv", "who,what\nanna,x\nbert,y\n"))[0]) == 2
+
+
+def test_bytes_that_later_fit_no_more_are_one_sentence(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"a,b\n" + b"1.5,x\n" * 20_000 + b"1.5,caf\xe9\n")
+    with pytest.raises(ConfigError, match="expected CSV in the encoding of its first rows, got bytes of another one"):
+        read(path)
+
+
+def test_everything_may_be_packed(tmp_path):
+    table = list(rows(30))
+    plain = {
+        "a.jsonl": jsonl(tmp_path / "a.jsonl", table),
+        "a.parquet": as_parquet(tmp_path / "a.parquet", table),
+        "a.npz": as_npz(tmp_path / "a.npz", table),
+        "a.json": written(tmp_path / "a.json", json.dumps(table)),
+    }
+    with zipfile.ZipFile(tmp_path / "all.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, path in plain.items():
+            packed = path.with_name(name + ".gz")
+            packed.write_bytes(gzip.compress(path.read_bytes()))
+            assert list(rows_of(packed)) == list(rows_of(path)), name
+            archive.write(path, f"export/{name}")
+            archive.write(packed, f"export/inner/{name}.gz")
+        archive.writestr("__MACOSX/._a", "")
+    assert len(recordings_of(tmp_path / "all.zip")) == 8 and len(list(rows_of(tmp_path / "all.zip"))) == 8 * 30
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("a.csv.gz", b"no gzip", "cannot be read"),
+        ("a.csv.gz", gzip.compress(b"a,b\n1,2\n" * 900)[:-9], "expected CSV; it is damaged, or something else"),
+        ("a.zip", b"no zip", "expected a zip archive of recordings; it is damaged, or something else"),
+        ("a.json", b"[1, 2]", "expected a list of objects, or the Edge Impulse format with its payload; got neither"),
+        ("a.cbor", b"\xff\x00", "expected CBOR in the Edge Impulse format; it is damaged"),
+        ("a.parquet", b"PAR1", "expected Parquet; it is damaged"),
+    ],
+)
+def test_what_is_damaged_is_one_sentence(tmp_path, name, data, said):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ConfigError, match=said):
+        read(tmp_path / name)
+
+
+def test_an_encrypted_archive_is_one_sentence(tmp_path):
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("a\nb.csv", "a\n1\n")
+    encrypted = bytearray(data.getvalue())
+    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        encrypted[encrypted.index(mark) + place] |= 1
+    (tmp_path / "a.zip").write_bytes(encrypted)
+    with pytest.raises(ConfigError, match=r"'a\\nb.csv' is encrypted; unpack the archive, and name"):
+        read(tmp_path / "a.zip")
+
+
+def test_a_folder_is_read_in_natural_order_and_files_or_folders_are_keys(tmp_path):
+    for person in ("p10", "p2"):
+        for number in (10, 9):
+            (tmp_path / "all" / person).mkdir(parents=True, exist_ok=True)
+            text = f"ts,ax,ay,az\n{1_700_000_000 + number},{number},0,0\n"
+            written(tmp_path / "all" / person / f"walk {number}.csv", text)
+    written(tmp_path / "all" / "notes.txt", "no recording")
+    source = SourceSection(topic="imu", fields=["ax", "ay", "az"], time="ts")
+    told: list[str] = []
+    by_folder = How(key_from="folder", tell=lambda where, text: told.append(text))
+    found = list(records_of(tmp_path / "all", source, None, how=by_folder))
+    assert [record.key for record in found] == [b"p2", b"p2", b"p10", b"p10"]
+    assert [json.loads(record.value)["ax"] for record in found] == [9, 10, 9, 10]
+    assert [record.offset for record in found] == [0, 1, 2, 3] and "left out: notes.txt" in told[0]
+    by_file = records_of(tmp_path / "all", source, None, how=How(key_from="file"))
+    assert {record.key for record in by_file} == {b"walk 9", b"walk 10"}
+    assert {record.key for record in records_of(tmp_path / "all", source, None, how=How(key_is="me"))} == {b"me"}
+
+
+def test_folders_of_partitioned_parquet_are_columns(tmp_path):
+    for person in ("anna b", "bert"):
+        folder = tmp_path / "set" / f"person={person.replace(' ', '%20')}"
+        folder.mkdir(parents=True)
+        as_parquet(folder / "part-0.parquet", [{"ts": 1.0, "ax": 2.0}])
+    written(tmp_path / "set" / "_SUCCESS", "")
+    assert [row["person"] for row in rows_of(tmp_path / "set")] == ["anna b", "bert"]
+
+
+def test_times_that_count_from_0_begin_when_the_user_says(tmp_path):
+    source = SourceSection(topic="imu", fields=["ax"], time="t", time_unit="ms")
+    path = written(tmp_path / "a.csv", "t,ax\n0,1\n20,2\n")
+    found = list(records_of(path, source, None, how=How(key_is="me", start=1_700_000_000.0)))
+    assert [record.timestamp for record in found] == [1_700_000_000_000, 1_700_000_000_020]
+    assert json.loads(found[1].value)["t"] == 1_700_000_000_020
+
+
+def test_a_time_that_no_float_holds_goes_on_as_it_is_and_is_refused_by_the_job(tmp_path):
+    source = SourceSection(topic="imu", fields=["ax"], time="t")
+    path = written(tmp_path / "a.jsonl", '{"t": 0, "ax": 1}\n{"t": 1' + "0" * 400 + ', "ax": 2}\n')
+    found = list(records_of(path, source, None, how=How(key_is="me", start=1_700_000_000.0)))
+    assert json.loads(found[0].value)["t"] == 1_700_000_000.0 and json.loads(found[1].value)["t"] == 10**400
+
+
+def test_dates_with_one_missing_are_times(tmp_path):
+    table = [{"at": "2023-11-14T22:13:20Z", "ax": "1"}, {"at": float("nan"), "ax": "2"}]
+    read, found = read_times(table)
+    assert found == {"at": True} and read[0]["at"] == 1_700_000_000.0 and read[1]["at"] != read[1]["at"]
+
+
+@pytest.mark.slow
+def test_commands_take_semicolons_and_say_so(tmp_path, capsys):
+    table = list(rows(600))
+    lines = ["person;ts;ax;ay;az;activity"]
+    for row in table:
+        numbers = (str(row[name]).replace(".", ",") for name in ("ts", "ax", "ay", "az"))
+        lines.append(f"{row['person']};{';'.join(numbers)};{row['activity']}")
+    german, english = written(tmp_path / "a.csv", "\n".join(lines)), jsonl(tmp_path / "a.jsonl", table)
+    said = []
+    for path in (german, english):
+        assert command("replay", job_file(tmp_path), "--input", path, "--key", "person", "--json") == 0
+        out, err = capsys.readouterr()
+        assert ("decimal commas" in err) == (path is german)
+        said.append({name: value for name, value in json.loads(out).items() if "second" not in name})
+    assert said[0] == said[1] and said[0]["rows"] > 0
+    assert command("replay", job_file(tmp_path), "--input", german, "--key", "person", "--separator", "no") == 2
+    assert "--separator must be one character" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_long_file_is_never_whole_in_memory(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("t;a\n" + "".join(f"{i},5;{i % 7},25\n" for i in range(20_000)))
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in rows_of(path)) == 20_000
+        assert tracemalloc.get_traced_memory()[1] < 7 << 19  # its rows as a list take 6 MB
+    finally:
+        tracemalloc.stop()
+
+
+def test_pauses_that_no_rate_has_are_told_and_nothing_is_guessed():
+    guessed = guess_rows([{"ts": n * 5e-324, "ax": float(n), "person": "p"} for n in range(40)], "a.jsonl")
+    assert guessed.rate is None

@@ -1,0 +1,83 @@
+"""`init --sample` on files of several kinds: how they are read, and the sentence for those that are not."""
+
+import pytest
+
+from tests.recordings.init_told import random
+
+
+def test_semicolons_and_decimal_commas_are_read_and_told(tmp_path, told):
+    (tmp_path / "a.csv").write_text("a;b;c\n1,5;2,5;3\n")
+    found = told(tmp_path / "a.csv")
+    assert found.source["fields"] == ["a", "b", "c"]
+    assert found.lines[0] == f"{tmp_path}/a.csv: read as CSV with semicolons between cells; decimal commas"
+
+
+def test_decimal_commas_between_commas_are_refused_with_their_line(tmp_path, told):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n1,5,2,5\n")
+    assert told(tmp_path / "a.csv").lines == [
+        f"{tmp_path}/a.csv line 3: expected 2 cells as in the first line, got 4; commas separate cells, so a "
+        "decimal comma must be a point."
+    ]
+    (tmp_path / "b.csv").write_text('a,b\n"1,5",2.5\n"2,5",3.5\n')
+    found = told(tmp_path / "b.csv")
+    assert found.says("left out of x: a: numbers with a decimal comma, such as '1,5'; write a point")
+    found.file.unlink()
+    (tmp_path / "c.csv").write_text('a,b\n"1,5",x\n"2,25",y\n')
+    assert told(tmp_path / "c.csv").says("read as CSV with commas between cells; decimal commas")
+
+
+def test_a_file_without_a_header_is_refused(tmp_path, told):
+    (tmp_path / "a.csv").write_text("0.1,0.2,0.3,4\n0.2,0.1,0.5,5\n")
+    found = told(tmp_path / "a.csv")
+    assert found.code == 2
+    assert found.lines == [
+        f"{tmp_path}/a.csv: expected names of columns in the first line, got numbers (0.1, 0.2, 0.3 ...); "
+        "add a line with names."
+    ]
+    (tmp_path / "pandas.csv").write_text(",0,1\n" + "".join(f"{i},{random(i)},{random(-i)}\n" for i in range(6, 0, -1)))
+    assert told(tmp_path / "pandas.csv").source["fields"] == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "said"),
+    [
+        ("a.csv", b"", "expected a few records as they will arrive, JSON objects or rows of a table; got no rows."),
+        ("a.csv", b"a,b\n", "got no rows."),
+        ("a.jsonl", b"\n\n", "got no rows."),
+        ("a.jsonl", b"not json\nneither\n", "got lines of something else."),
+        ("a.jsonl", b'{"a": "caf\xe9"}\n', "got lines of something else."),
+        ("a.jsonl", b"[1, 2]\n", "line 1: expected a JSON object, got list."),
+        (
+            "a.csv",
+            b"a,b\n1,caf\x81\n",
+            "expected CSV in UTF-8, UTF-16 or Windows-1252, got bytes of another encoding; save it as UTF-8.",
+        ),
+        (
+            "a.txt",
+            b"a,b\n1,2\n",
+            "expected a recording that ends in .jsonl, .ndjson, .csv, .tsv, .parquet, .npz, .json, .cbor, .sqlite (each may "
+            "be packed as .gz), a .zip or a folder of them; got '.txt'.",
+        ),
+        ("a", b"", "got 'no ending'."),
+        ("a.csv", b"a,b,a\n1,2,3\n", "column 'a' appears twice; give every column a name of its own."),
+    ],
+)
+def test_a_file_that_gives_no_rows_is_one_sentence(tmp_path, told, name, contents, said):
+    (tmp_path / name).write_bytes(contents)
+    found = told(tmp_path / name)
+    assert found.code == 2 and len(found.lines) == 1 and not found.file.exists()
+    assert found.lines[0].startswith(f"{tmp_path}/{name}") and found.lines[0].endswith(said)
+
+
+@pytest.mark.parametrize("name", ["walk-1", "walk.csv", "walk.zip"])
+def test_what_is_not_there_is_said_to_be_missing_whatever_its_name(tmp_path, told, name):
+    assert told(tmp_path / name).lines == [f"{tmp_path}/{name}: no such file or folder."]
+
+
+def test_a_folder_without_recordings_is_one_sentence(tmp_path, told):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("nothing")
+    assert told(tmp_path / "notes").lines == [
+        f"{tmp_path}/notes: expected recordings in this folder, files that end in .jsonl, .ndjson, .csv, .tsv, .parquet, "
+        ".npz, .json, .cbor, .sqlite; got none."
+    ]

@@ -1,0 +1,1 @@
+"""Replay, drift alarms counted in recordings, tuning."""

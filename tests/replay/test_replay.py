@@ -1,0 +1,283 @@
+"""Replay: the same numbers from every kind of input, compared exactly, pooled and warm-started."""
+
+import json
+import re
+import stat
+from datetime import UTC, datetime
+
+import pytest
+
+from streamjobs.core.advance import advance
+from streamjobs.core.live.live import Live
+from streamjobs.job_files import job_of
+from streamjobs.recordings.files import records_of
+from streamjobs.replay import engine
+from streamjobs.replay.writing import line_of
+from tests.commands.jobs import JOB, as_csv, as_npz, as_parquet, command, job_file, jsonl, rows
+
+SINKS = ("features", "predictions", "drift", "dlq")
+
+
+def replay(job, source, *words):
+    return command("replay", job, "--input", source, "--key", "person", *words)
+
+
+def outputs(folder):
+    return {sink: (folder / f"{sink}.jsonl").read_bytes() for sink in SINKS}
+
+
+@pytest.fixture
+def recording(tmp_path):
+    return jsonl(tmp_path / "samples.jsonl", rows())
+
+
+def test_a_replay_gives_the_same_bytes_twice_and_in_any_batches(tmp_path, recording, monkeypatch):
+    job = job_file(tmp_path)
+    assert replay(job, recording, "--output-dir", tmp_path / "one") == 0
+    monkeypatch.setattr(engine, "BATCH", 7)
+    assert replay(job, recording, "--output-dir", tmp_path / "two") == 0
+    first = outputs(tmp_path / "one")
+    assert first == outputs(tmp_path / "two")
+    assert first["predictions"].count(b"\n") > 100
+
+
+def test_a_replay_gives_what_advance_gives_record_by_record(tmp_path, recording):
+    made = job_of(job_file(tmp_path))
+    assert replay(tmp_path / "job.toml", recording, "--output-dir", tmp_path / "out") == 0
+    live = Live(made, lambda key: None)
+    lines = {sink: b"" for sink in SINKS}
+    for record in records_of(recording, made.settings.source, "person"):
+        for output in advance(made, live, [record]).outputs:
+            lines[output.sink] += line_of(output) + b"\n"
+    assert lines == outputs(tmp_path / "out")
+
+
+NESTED = JOB.replace('["ax", "ay", "az"]', '["acc.x", "acc.y[0]", "z"]').replace('"ts"', '"at.ts"')
+
+
+def nested_rows():
+    for row in rows():
+        acc, at = {"x": row.pop("ax"), "y": [row.pop("ay"), 9.0]}, {"ts": row.pop("ts")}
+        yield {"acc": acc, "z": row.pop("az"), "at": at, "who": {"person": row.pop("person")}, **row}
+
+
+@pytest.mark.parametrize("write", [jsonl, as_parquet, as_csv])
+def test_nested_rows_give_the_numbers_of_flat_ones(tmp_path, recording, write):
+    names = {"ax": "acc.x", "ay": "acc.y[0]", "az": "z", "ts": "at.ts", "person": "who.person"}
+    renamed = [{names.get(name, name): value for name, value in row.items()} for row in rows()]
+    made = renamed if write is as_csv else list(nested_rows())
+    other = write(tmp_path / f"nested.{'jsonl' if write is jsonl else write.__name__[3:]}", made)
+    assert replay(job_file(tmp_path), recording, "--output-dir", tmp_path / "out") == 0
+    assert (
+        command("replay", job_file(tmp_path, NESTED), "--input", other, "--key", "who.person", "--expect", tmp_path / "out")
+        == 0
+    )
+
+
+@pytest.mark.parametrize("write", [as_csv, as_parquet, jsonl])
+def test_iso_times_and_categories_give_the_numbers_of_those_they_stand_for(tmp_path, write):
+    def written(row):
+        ts, up = datetime.fromtimestamp(row["ts"], UTC), row["az"] > 0
+        return {
+            **row,
+            "ts": ts if write is as_parquet else ts.strftime("%Y-%m-%d %H:%M:%S.%f"),
+            "az": "up" if up else "down",
+        }
+
+    plain = JOB.replace('"az"]', '"up", "down"]')
+    numbers = [row | {"up": int(row["az"] > 0), "down": int(row["az"] <= 0)} for row in rows()]
+    assert replay(job_file(tmp_path, plain), jsonl(tmp_path / "a.jsonl", numbers), "--output-dir", tmp_path / "out") == 0
+    source = 'time_zone = "UTC"\ncategories = { az = ["up", "down"] }\n[window]'
+    other = write(tmp_path / f"b.{'jsonl' if write is jsonl else write.__name__[3:]}", list(map(written, rows())))
+    assert replay(job_file(tmp_path, JOB.replace("[window]", source)), other, "--expect", tmp_path / "out") == 0
+
+
+GAPPY = JOB.replace('time = "ts"', 'time = "ts"\nmissing = { ax = "hold", ay = "mean", az = "hold" }')
+
+
+@pytest.mark.parametrize("form", ["json", "msgpack"])
+def test_missing_numbers_are_filled_alike_from_every_kind_of_file(tmp_path, form, capfd):
+    def gappy():
+        for at, row in enumerate(rows()):
+            yield row | {name: None for place, name in enumerate(("ax", "ay", "az")) if at % 11 == 5 + place}
+
+    job = job_file(tmp_path, GAPPY)
+    first = jsonl(tmp_path / "gappy.jsonl", gappy())
+    assert replay(job, first, "--output-dir", tmp_path / "out") == 0
+    said = capfd.readouterr().err
+    assert re.search(r"missing numbers were filled in by \[source\] missing \((a[xyz] \d+(, )?){3}\)", said)
+    job = job_file(tmp_path, GAPPY.replace("[window]", f'format = "{form}"\n[window]'))
+    for other in (as_csv(tmp_path / "a.csv", list(gappy())), as_parquet(tmp_path / "a.parquet", list(gappy()))):
+        assert replay(job, other, "--expect", tmp_path / "out") == 0
+
+
+@pytest.mark.parametrize(("ending", "write"), [("csv", as_csv), ("npz", as_npz), ("parquet", as_parquet)])
+def test_every_kind_of_file_gives_the_same_numbers(tmp_path, recording, ending, write):
+    job = job_file(tmp_path)
+    other = write(tmp_path / f"samples.{ending}", list(rows()))
+    assert replay(job, recording, "--output-dir", tmp_path / "out") == 0
+    assert replay(job, other, "--expect", tmp_path / "out") == 0
+
+
+@pytest.mark.parametrize("form", ["msgpack", "raw"])
+def test_the_other_formats_give_the_same_features(tmp_path, recording, form):
+    """Raw records carry no label and no time: a job without either."""
+    text = JOB.replace('time = "ts"\nlabel = "activity"\n', "").replace(
+        '[window]\nlength = "1s"\nhop = "500ms"\nrate = 10.0\n', ""
+    )
+    text = text.replace('[head]\nname = "rls"\n', "")
+    job = job_file(tmp_path, text)
+    assert replay(job, recording, "--output-dir", tmp_path / "out") == 0
+    job.write_text(text.replace('topic = "imu"', f'topic = "imu"\nformat = "{form}"'))
+    assert replay(job, recording, "--expect", tmp_path / "out" / "features.jsonl") == 0
+
+
+@pytest.mark.slow
+def test_small_memory_for_live_states_gives_the_same_bytes(tmp_path, recording, monkeypatch):
+    """Sixty keys where sixteen fit, states stored in between."""
+    job, wide = job_file(tmp_path), jsonl(tmp_path / "wide.jsonl", rows(3000, keys=60))
+    assert replay(job, wide, "--output-dir", tmp_path / "one") == 0
+    monkeypatch.setenv("STREAMJOBS_STATE__CACHE", "1B")
+    monkeypatch.setenv("STREAMJOBS_STATE__CHECKPOINT_BYTES", "1B")
+    monkeypatch.setattr(engine, "BATCH", 50)
+    assert replay(job, wide, "--expect", tmp_path / "one") == 0
+
+
+def test_one_changed_number_ends_with_code_4_and_its_place(tmp_path, recording, capsys):
+    job = job_file(tmp_path)
+    assert replay(job, recording, "--output-dir", tmp_path / "out") == 0
+    file = tmp_path / "out" / "features.jsonl"
+    lines = file.read_text().splitlines()
+    at = next(i for i, text in enumerate(lines) if json.loads(text)["value"]["z"][1] is not None and i > 60)
+    line = json.loads(lines[at])
+    line["value"]["z"][1] *= 1 + 2**-52
+    lines[at] = json.dumps(line)
+    file.write_text("\n".join(lines) + "\n")
+    capsys.readouterr()
+    assert replay(job, recording, "--expect", file) == 4
+    err = capsys.readouterr().err.splitlines()[-1]
+    assert err.startswith(f"mismatch: features of key '{line['key']}', output ") and line["id"] in err and "z[1] is" in err
+
+
+@pytest.mark.parametrize("which", ["missing", "extra"])
+def test_a_missing_or_an_extra_output_ends_with_code_4(tmp_path, recording, which, capsys):
+    job = job_file(tmp_path)
+    assert replay(job, recording, "--output-dir", tmp_path / "out") == 0
+    file = tmp_path / "out" / "drift.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[:-1] if which == "missing" else [*lines, lines[-1]]))
+    assert replay(job, recording, "--expect", tmp_path / "out") == 4
+    assert "mismatch: drift of key" in capsys.readouterr().err
+
+
+def test_expected_outputs_may_interleave_keys_differently(tmp_path, recording):
+    job = job_file(tmp_path)
+    assert replay(job, recording, "--output-dir", tmp_path / "out") == 0
+    file = tmp_path / "out" / "predictions.jsonl"
+    file.write_text("".join(sorted(file.read_text().splitlines(keepends=True), key=lambda line: json.loads(line)["key"])))
+    assert replay(job, recording, "--expect", tmp_path / "out") == 0
+
+
+def test_something_other_than_outputs_to_expect_is_a_usage_mistake(tmp_path, recording, capsys):
+    assert replay(job_file(tmp_path), recording, "--expect", tmp_path) == 2
+    assert "features.jsonl" in capsys.readouterr().err
+
+
+def test_a_pooled_model_is_exported_and_starts_new_keys_warm(tmp_path, capsys):
+    job, state = job_file(tmp_path), tmp_path / "population.state"
+    many, one = jsonl(tmp_path / "many.jsonl", rows(3000, keys=5)), jsonl(tmp_path / "one.jsonl", rows(300, keys=1, seed=7))
+    assert replay(job, many, "--pool", "--export", state) == 0
+    assert stat.S_IMODE(state.stat().st_mode) == 0o600
+    warm = job_file(tmp_path, f'{JOB}[state]\nstart_from = "{state}"\n')
+    assert replay(warm, one, "--output-dir", tmp_path / "warm") == 0
+    first = json.loads((tmp_path / "warm" / "predictions.jsonl").read_text().splitlines()[0])["value"]
+    assert first["predicted_class"] in ("run", "sit") and first["n_seen"] > 100 and first["classes"] == 2
+    assert replay(job_file(tmp_path), one, "--output-dir", tmp_path / "cold") == 0
+    first = json.loads((tmp_path / "cold" / "predictions.jsonl").read_text().splitlines()[0])["value"]
+    assert first["predicted_class"] is None and first["n_seen"] == 0
+
+
+def test_the_start_of_another_job_is_refused_with_what_differs(tmp_path, recording, capsys):
+    state = tmp_path / "population.state"
+    assert replay(job_file(tmp_path), recording, "--pool", "--export", state) == 0
+    other = job_file(tmp_path, f'{JOB.replace("rank = 3", "rank = 4")}[state]\nstart_from = "{state}"\n')
+    assert command("check", other) == 2
+    err = capsys.readouterr().err
+    assert "rank=3" in err and "rank=4" in err
+
+
+def test_broken_rows_become_dead_letters_and_everything_else_goes_on(tmp_path):
+    table = list(rows(200))
+    clean = jsonl(tmp_path / "clean.jsonl", [row for i, row in enumerate(table) if i != 50])
+    table[50]["ay"] = None
+    poisoned = jsonl(tmp_path / "poisoned.jsonl", table)
+    poisoned.write_text(poisoned.read_text() + '{"broken\n')
+    assert replay(job_file(tmp_path), clean, "--output-dir", tmp_path / "clean") == 0
+    (tmp_path / "clean" / "dlq.jsonl").unlink()
+    job = tmp_path / "job.toml"
+    assert replay(job, poisoned, "--output-dir", tmp_path / "out", "--expect", tmp_path / "clean") == 0
+    letters = [json.loads(line) for line in (tmp_path / "out" / "dlq.jsonl").read_text().splitlines()]
+    assert [(letter["id"], letter["reason"]) for letter in letters] == [
+        ("imu-0-50", "missing_field"),
+        ("imu-0-200", "no_key"),
+    ]
+    assert letters[1]["value"] == '{"broken'
+
+
+def test_the_end_of_a_replay_tells_the_counts(tmp_path, recording, capsys):
+    assert replay(job_file(tmp_path), recording, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["records"], found["samples"], found["keys"]) == (1500, 1500, 3)
+    assert found["rows"] == found["labels"] > 100
+
+
+def test_a_missing_column_is_named(tmp_path, recording, capsys):
+    assert command("replay", job_file(tmp_path), "--input", recording, "--key", "who") == 2
+    assert "no column 'who' for the key; the file has 'person', 'ts'" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_in_time_order_is_told_how_much_it_loses(tmp_path, recording, capsys):
+    job = job_file(tmp_path)
+    assert replay(job, recording) == 0
+    assert "skipped as" not in capsys.readouterr().err
+    lines = recording.read_text().splitlines()
+    middle = len(lines) // 2
+    turned = tmp_path / "turned.jsonl"
+    turned.write_text("\n".join([*lines[middle:], *lines[:middle]]) + "\n")
+    assert replay(job, turned) == 0
+    assert "% of the samples are skipped as late: older than the newest sample of their key" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "said"),
+    [
+        ("a.npz", b"garbage", "expected an npz archive of plain arrays; it is damaged, or something else"),
+        ("a.parquet", b"garbage", "expected Parquet; it is damaged, or something else"),
+        ("a.csv", b"person,ts\n\x81,1\n", "expected CSV in UTF-8, UTF-16 or Windows-1252, got bytes of another encoding"),
+        ("a.csv", b"person,ts\n" + b"a" * 200_000, "expected CSV; it is damaged, or something else"),
+        ("b.csv", b"person;ts;ax\np1;1,555;2,555\n", "1,555 in column 'ts' can be 1.555 with a decimal comma, or 1555 with"),
+        ("b.csv", b"person\tts\np1\t1.5\np1\t2,5\n", "column 'ts' has numbers such as 2,5, and column 'ts' such as 1.5"),
+        ("b.csv", b"person,ts,ax,ax\np1,1,2,3\n", "column 'ax' appears twice"),
+        ("a.jsonl", b"{broken\n", "the first line is not a JSON object"),
+    ],
+)
+def test_a_file_that_is_not_what_its_name_says_is_one_sentence_before_anything_is_compiled(
+    tmp_path, capsys, monkeypatch, name, contents, said
+):
+    monkeypatch.setattr("streamjobs.commands.replay.compile_loops", None)
+    (tmp_path / name).write_bytes(contents)
+    assert replay(job_file(tmp_path), tmp_path / name) == 2
+    err = capsys.readouterr().err
+    assert f"{name}: {said}" in err and len(err.strip().splitlines()) == 1
+
+
+def test_a_replay_of_nothing_says_so(tmp_path, capsys):
+    (tmp_path / "a.jsonl").write_bytes(b"")
+    assert replay(job_file(tmp_path), tmp_path / "a.jsonl") == 0
+    assert "no records: the input is empty" in capsys.readouterr().err
+
+
+def test_what_the_first_dead_letter_says_is_told(tmp_path, recording, capsys):
+    job = job_file(tmp_path, JOB.replace('"ay"', '"accy"'))
+    assert replay(job, recording) == 1
+    assert "the first dead letter: topic imu[0] offset 0: object missing required field `accy`." in capsys.readouterr().err

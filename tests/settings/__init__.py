@@ -1,0 +1,1 @@
+"""The job file: sections, rules, environment; its mistakes."""
