@@ -58,6 +58,10 @@ class SimpleLive:
     nbytes = property(lambda self: SIZE * len(self.states))
     dirty_bytes = property(lambda self: SIZE * len(self.dirty))
     now = 0
+    aside: tuple[bytes, ...] = ()
+
+    def owed(self) -> Advanced:
+        return Advanced([], Report())
 
     def stats(self, since: int) -> LiveStats:
         return LiveStats(keys=len(self.states))

@@ -37,6 +37,7 @@ FULL = {  # one output a record
     "head": {"name": "rls", "max_classes": 2},
     "sinks": {"features": ""},
 }
+FAUST = ("-m", "tests.bench.peers", "faust")
 STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}
 _POOL = 2000
 
@@ -128,8 +129,10 @@ class Bench:
             seconds, used = time.perf_counter() - begin, worker.cpu() - cpu
             if program[1] == "streamjobs":
                 job.wait_until_done([worker])
+            worker.assert_running()
             worker.process.terminate()
-            worker.process.wait(60)
+            ended = worker.process.wait(60)
+            assert program == FAUST or ended == 0, worker.text()[-3000:]
         finally:
             worker.end()
         counted = sum(1 for _ in job.read(predictions, committed_only=True))
@@ -158,7 +161,7 @@ class Bench:
 
     def faust(self) -> dict:
         n = self.count(20_000)
-        return self.backlog("faust", singles(n), n, ("-m", "tests.bench.peers", "faust"), **FULL)
+        return self.backlog("faust", singles(n), n, FAUST, **FULL)
 
     def latency(self, rate: int = 2000) -> dict:
         """From just before produce to the output in a reader's hands, at a steady rate of single samples.
