@@ -69,6 +69,15 @@ def uncommitted(job: KafkaJob) -> int:
     return sum(end - seen[number] for number, end in job.ends(committed_only=False).items())
 
 
+def _left_open(job: KafkaJob) -> int:
+    """`uncommitted` of a frozen process, once a commit that it asked for before is through: a kill would not undo that."""
+    before = -1
+    while (now := uncommitted(job)) not in (0, before):
+        before = now
+        time.sleep(0.3)
+    return now
+
+
 def copied(job: KafkaJob) -> int:
     """Records of the base topic whose offsets are committed."""
     consumer = Consumer({"bootstrap.servers": job.bootstrap, "group.id": job.input, "log_level": 0, **UNSETTLED})
@@ -91,7 +100,7 @@ def kill_in_a_transaction(job: KafkaJob, name: str) -> int:
         for look in range(MOST_LOOKS):
             process.assert_running()
             process.freeze()
-            if open_now := uncommitted(job):
+            if open_now := _left_open(job):
                 assert process.kill() == -signal.SIGKILL
                 return open_now
             process.wake()
