@@ -250,8 +250,16 @@ def _progress() -> "Callable[[str, int, int], None]":
 
 
 def _print_restored(result: "Restored", what: str) -> None:
+    from streamjobs.maintenance.copies import short_key
+
     if not result.done and not result.problems:
         say("nothing to restore: the changelog is the one that the states were written to")
     for number, done in sorted(result.done.items()):
         again = f", {done.reread:,} records again" if done.reread else ""
         say(f"partition {number}: {done.keys:,} {what}; the input goes on at offset {done.next_offset}{again}")
+        if done.damaged:
+            names = ", ".join(repr(short_key(key)) for key in done.damaged[: state_change.EXAMPLES])
+            note(
+                f"partition {number}: {len(done.damaged):,} of them cannot be read ({names}): their keys are set "
+                "aside until 'streamjobs state reset JOB KEY' or 'streamjobs state restore JOB KEY' brings them back"
+            )

@@ -39,7 +39,10 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
     that cannot be read is set aside (`core.live.aside`). Raises ForeignStateError when another job wrote the state,
     SetupError when a key comes on a partition that is not its own.
     """
-    advanced = careful(job, live, job.keyed(records), _apply)
+    records = job.keyed(records)
+    advanced = careful(job, live, records, _apply)
+    if live.aside.verdicts:
+        live.aside.pass_by(records)
     return live.aside.with_owed(advanced, job.life) if live.aside.new else advanced
 
 

@@ -5,13 +5,13 @@ Each partition ends with an offset that is committed with the present one, after
 run can be repeated, and each machine can restore the partitions that its workers had.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamjobs.core.job import Job
 from streamjobs.core.state import snapshot
-from streamjobs.errors import ConfigError, SetupError, SnapshotError
+from streamjobs.errors import ConfigError, ForeignStateError, SetupError, SnapshotError
 from streamjobs.kafka import preflight, topics
 from streamjobs.kafka.layout import marked
 from streamjobs.kafka.topic_id import Origin, another_input, changelog_of, life_of
@@ -31,6 +31,7 @@ class Source(NamedTuple):
     copy: LocalCopy | None
     keys: int
     next_offset: int  # of the input: nothing from there on is in the states
+    damaged: Sequence[bytes] = ()  # keys
 
 
 class Done(NamedTuple):
@@ -39,6 +40,7 @@ class Done(NamedTuple):
     keys: int
     next_offset: int  # of the input
     reread: int  # records before the offset that was committed
+    damaged: Sequence[bytes] = ()  # keys with states that cannot be read, which are written back as they are
 
 
 class Restored(NamedTuple):
@@ -109,9 +111,10 @@ def from_local(job: Job, folders: Iterable[Path], *, reread: bool = False, on_st
 
     A store holds the states of all its keys as of one input offset, so the input has to go on from there or before. Where
     the changelog has a key's newer state, the store's replaces it, and the key learns the records in between again.
+    A key's damaged state goes back as it is: workers set its key aside, and the other keys go on.
     folders: [state] directories. reread: let the input go back to where a store ends, if the committed offset is beyond.
-    Raises SetupError if a worker runs or there is no store, ConfigError for stores of another input, SnapshotError and
-    StoreError for damaged ones, FencedError if a worker started meanwhile.
+    Raises SetupError if a worker runs or there is no store, ConfigError for stores of another input, StoreError for
+    damaged ones, FencedError if a worker started meanwhile.
     """
     situation = _situation(job.settings)
     newest = {(record.partition, record.key): record.value for record in scan.changelog_records(job.settings)}
@@ -168,7 +171,7 @@ def _written_back(
             problems.append(problem)
             continue
         sources[number] = source
-        done[number] = Done(source.keys, committed - behind, behind)
+        done[number] = Done(source.keys, committed - behind, behind, source.damaged)
     changes = {number: _states(source.copy, number, newest, on_state) for number, source in sources.items()}
     origins = {number: _origin(source, situation.origin(number)) for number, source in sources.items()}
     offsets = {number: one.next_offset for number, one in done.items()}
@@ -196,21 +199,23 @@ def _origin(source: Source, present: Origin) -> Origin:
 
 
 def _source(job: Job, number: int, copy: LocalCopy, on_state: OnState) -> Source:
-    """Reads the whole store. Raises SnapshotError for a damaged snapshot, ConfigError for another input's."""
-    place, keys, end = (job.settings.source.topic, number), 0, 0
+    """Reads the whole store. Raises ForeignStateError for a snapshot of another release, ConfigError for another input's."""
+    place, keys, end, damaged = (job.settings.source.topic, number), 0, 0, []
     names = {Origin.of(copy.marks).topic} - {""}
-    for key, data in copy.items():
+    for keys, (key, data) in enumerate(copy.items(), 1):
         try:
             offsets = snapshot.decode(data).offsets
-        except SnapshotError as error:
-            raise SnapshotError(f"local store {copy.path}, key {short_key(key)!r}: {error}") from None
+        except ForeignStateError as error:
+            raise ForeignStateError(f"local store {copy.path}, key {short_key(key)!r}: {error}") from None
+        except SnapshotError:
+            damaged.append(key)
+            continue
         names.update(topic for topic, _ in offsets)
         end = max(end, offsets.get(place, -1) + 1)
-        keys += 1
         on_state("checked", number, keys)
     if others := names - {place[0]}:
         raise ConfigError(another_input(job.settings.job.name, min(others), place[0]))
-    return Source(copy, keys, end)
+    return Source(copy, keys, end, damaged)
 
 
 def _problem(number: int, source: Source, behind: int, first: int, reread: bool) -> str | None:

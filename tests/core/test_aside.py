@@ -1,5 +1,6 @@
 """A key with a state that cannot be read or written is set aside: its records become dead letters, all else goes on."""
 
+import contextlib
 import zlib
 from collections.abc import Callable
 
@@ -10,9 +11,9 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live import aside
 from streamjobs.core.live.live import Live
-from streamjobs.core.live.stored import decode_snapshot
+from streamjobs.core.live.stored import decode_snapshot, last_event
 from streamjobs.core.messages import Output, Report, Stored
-from streamjobs.errors import ForeignStateError
+from streamjobs.errors import ForeignStateError, SnapshotError
 from streamjobs.stages.learner import LearnerStage
 from tests.core.streams import TOPIC, Worker, record, samples, settings, values
 
@@ -170,6 +171,117 @@ def test_records_that_were_dead_letters_already_or_that_the_stored_state_has_are
     assert letters(made, b"malformed") == [192]
     repeated = advance(job, worker.live, BEFORE[-6:])
     assert not repeated.outputs and repeated.report.redelivered == 6
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_changed_key_with_damaged_stored_bytes_that_cannot_be_written_is_set_aside(job, store, damage):
+    worker, whole = Worker(job, dict(store)), Worker(job, dict(store))
+    worker.apply(AFTER[:60])
+    damaged = worker.store[BAD] = DAMAGES[damage](job, store[BAD])
+    spoil(worker.live)
+    worker.checkpoint()
+    assert letters(worker.live.owed().outputs) == offsets(AFTER[:60])
+    whole.apply(AFTER[:60])
+    rest = worker.apply(AFTER[60:])
+    assert letters(rest) == offsets(AFTER[60:]) and others(rest) == others(whole.apply(AFTER[60:]))
+    worker.checkpoint()
+    whole.checkpoint()
+    assert worker.store == whole.store | {BAD: damaged}
+
+
+@pytest.mark.parametrize("at_once", [1, 50, 180])
+@pytest.mark.parametrize("how", ["read", "written"])
+def test_a_record_that_is_read_again_gets_no_second_letter(job, store, at_once, how):
+    """As the states of other keys: a partition that goes back to its committed offset without a restart skips both."""
+    worker = Worker(job, store | ({BAD: store[BAD][:-1]} if how == "read" else {}))
+    made = worker.apply(AFTER[:60])
+    if how == "written":
+        worker.store[BAD] = store[BAD][:-1]
+        spoil(worker.live)
+        worker.live.snapshots()
+        made += worker.live.owed().outputs
+    assert letters(made) == offsets(AFTER[:60])
+    again = []
+    for at in range(0, len(AFTER), at_once):
+        again += worker.apply(AFTER[at : at + at_once])
+    assert letters(again) == offsets(AFTER[60:])
+
+
+@pytest.mark.parametrize("damage", ["a bit", "a value that no stage leaves"])
+def test_bytes_that_are_damaged_while_their_key_is_live_and_a_stage_fails_lose_no_record(job, store, monkeypatch, damage):
+    """What the key had applied comes back as letters: its states are read again from the store, which no longer has them."""
+    real = LearnerStage.advance
+
+    def fails(self, work, slots, X, *columns):
+        if (X == 4711.0).any():
+            raise IndexError("planted")
+        return real(self, work, slots, X, *columns)
+
+    monkeypatch.setattr(LearnerStage, "advance", fails)
+    rows = Job.from_settings(settings(**ROWS))
+    worker = Worker(rows)
+    worker.apply(BEFORE)
+    worker.checkpoint()
+    worker.apply(AFTER[:60])
+    worker.store[BAD] = DAMAGES[damage](rows, worker.store[BAD])
+    guilty = record(240, b"p0", {"ax": 4711.0, "ay": 0.0, "az": 0.0, "ts": 1_700_000_100.0})
+    made = advance(rows, worker.live, [guilty, *AFTER[61:90]]).outputs
+    wanted = [offset for offset in offsets(AFTER[:90]) if offset != 240]
+    assert letters(made) == wanted and letters(made, b"learner_failed") == [240]
+    assert letters(worker.live.owed().outputs) == [] and letters(worker.apply(AFTER[61:])) == offsets(AFTER[90:])
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("writable", [True, False])
+def test_bytes_that_are_damaged_while_their_key_is_live_stop_no_other_key(job, store, damage, writable):
+    """At each door: a checkpoint, a key that leaves for want of room and comes back, a look from the page, an expiry."""
+    keys = [b"k%d" % number for number in range(20)]
+    others_come = [one._replace(key=keys[at % 20], offset=400 + at) for at, one in enumerate(samples(400, seed=5)[180:])]
+    worker, whole = Worker(job, dict(store), most_bytes=0), Worker(job, dict(store), most_bytes=0)
+    made = worker.apply(AFTER[:60])
+    worker.store[BAD] = DAMAGES[damage](job, store[BAD])
+    if not writable:
+        spoil(worker.live)
+    made += worker.apply(others_come[:100])  # 16 keys fit
+    assert BAD not in worker.live.slot_of
+    whole.apply(AFTER[:60])
+    whole.apply(others_come[:100])
+    with contextlib.suppress(SnapshotError):
+        worker.live.look_up(BAD)
+    with contextlib.suppress(SnapshotError):
+        last_event(job, worker.store[BAD])
+    made += worker.apply(AFTER[60:120])
+    worker.checkpoint()
+    made += worker.live.owed().outputs
+    made += worker.apply(others_come[100:])
+    made += worker.apply(AFTER[120:])
+    whole.apply(AFTER[60:120])
+    whole.checkpoint()
+    whole.apply(others_come[100:])
+    whole.apply(AFTER[120:])
+    assert letters(made) == ([] if writable else offsets(AFTER))
+    worker.checkpoint()
+    whole.checkpoint()
+    assert {key: data for key, data in worker.store.items() if key != BAD} == {
+        key: data for key, data in whole.store.items() if key != BAD
+    }
+    assert worker.live.stats(0).keys == worker.live.keys and worker.live.worst(0, 3)
+
+
+def test_letters_come_again_where_a_failing_stage_repeats_their_batch(job, store, monkeypatch):
+    real = LearnerStage.advance
+
+    def fails(self, work, slots, X, *columns):
+        if (X == 4711.0).any():
+            raise IndexError("planted")
+        return real(self, work, slots, X, *columns)
+
+    monkeypatch.setattr(LearnerStage, "advance", fails)
+    rows = Job.from_settings(settings(**ROWS))
+    worker = Worker(rows, {BAD: b"SJ"})
+    guilty = record(90, b"p0", {"ax": 4711.0, "ay": 0.0, "az": 0.0, "ts": 1_700_000_100.0})
+    made = advance(rows, worker.live, [*RECORDS[:90], guilty, *RECORDS[91:180]]).outputs
+    assert letters(made) == offsets(RECORDS[:180]) and letters(made, b"learner_failed") == [90]
 
 
 def test_a_new_key_that_cannot_be_written_loses_no_record(job):

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from streamjobs.core.messages import BatchRows, Letter, Report, ShownAlarm
-from streamjobs.errors import ConfigError
+from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.settings.load import settings_from
 from streamjobs.worker.backpressure import Turns
 from streamjobs.worker.health import Health
@@ -329,10 +329,12 @@ def test_key_answers_come_from_the_thread_of_the_job() -> None:
 
         def look_up(self, key: bytes) -> Any:
             threads.append(threading.current_thread())
-            return (b"data", None) if key == b"p7" else None
+            return (b"data", None) if key != b"p8" else None
 
     class States:
         def details(self, partition: int, key: bytes, data: bytes, said: Any, written: int) -> Any:
+            if key == b"p9":
+                raise SnapshotError("snapshot is damaged.")
             return {"partition": partition, "data": data.decode()}
 
         def likely_partition(self, key: bytes, known: Any, partitions: int) -> int:
@@ -348,12 +350,14 @@ def test_key_answers_come_from_the_thread_of_the_job() -> None:
     try:
         status, found = asyncio.run(asker.answer("p7"))
         missing, elsewhere = asyncio.run(asker.answer("p8"))
+        damaged = asyncio.run(asker.answer("p9"))
     finally:
         loop.call_soon_threadsafe(loop.stop)
         running.join()
         loop.close()
     assert status == 200 and json.loads(found)["states"] == [{"partition": 3, "data": "data"}]
     assert set(threads) == {running}
+    assert damaged == (503, b'{"key": "p9", "reason": "its state cannot be read: snapshot is damaged."}')
     told = json.loads(elsewhere)
     assert missing == 404 and (told["partition"], told["partitions"], told["partitions_here"]) == (2, 4, [3])
     assert told["workers"] is None and told["workers_unknown"]  # no broker is there

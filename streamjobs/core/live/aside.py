@@ -24,7 +24,7 @@ class Verdict(NamedTuple):
 
     what: str  # the state cannot be READ, or cannot be WRITTEN
     why: str  # a sentence
-    applied: Offsets  # last applied offsets of its stored state; empty if the state cannot be read
+    applied: Offsets  # offsets up to which records need no letter: what its stored state has applied, then what has letters
 
 
 class Aside:
@@ -54,6 +54,7 @@ class Aside:
         if log is not None:
             applied = {record.offset: record for record in log.of_key(key) if _is_new(record, verdict)}
             self._owed += [(record, _error(record, verdict)) for record in applied.values()]
+            self.pass_by(list(applied.values()))
 
     def meet(self, records: Sequence[Record]) -> list[bool] | None:
         """Which records of a new batch are of keys that are set aside; None if no record is."""
@@ -61,6 +62,13 @@ class Aside:
         keys = {record.key for record in records if record.key is not None}
         self.met |= {key: self.verdicts[key] for key in keys if key in self.verdicts}
         return [record.key in self.met for record in records] if self.met else None
+
+    def pass_by(self, records: Sequence[Record]) -> None:
+        """These records, in order, have letters where they need them: none of them gets another if it is read again."""
+        for record in records:
+            verdict = self.verdicts.get(record.key or b"")
+            if verdict is not None and _is_new(record, verdict):
+                verdict.applied[record.topic, record.partition] = record.offset
 
     def letters(
         self, records: Sequence[Record], decoded: Iterable[int], lettered: Collection[int], report: Report

@@ -53,6 +53,16 @@ class Parked(dict[bytes, bytes]):
         super().clear()
 
 
+def _applied(stored: bytes | None) -> Offsets:
+    """Last applied offsets of a stored state; a damaged one has none."""
+    try:
+        return snapshot.decode(stored).offsets if stored is not None else Offsets()
+    except ForeignStateError:
+        raise
+    except SnapshotError:
+        return Offsets()
+
+
 class Live:
     """The states a partition's rows run through.
 
@@ -108,6 +118,7 @@ class Live:
         self.log = Log()  # what was applied since the last `snapshots`
         self.aside = Aside()
         self.careful = 0  # records still to be applied with care, because a stage failed
+        self.repeated: set[bytes] = set()  # keys with records in `log` that are applied again, see `undo.rewind`
         if pooled:
             self.slot(POOLED)
         self.model_stored = self.model  # of a pooled model: what it was at the last `snapshots`
@@ -220,7 +231,8 @@ class Live:
         for key, slot in zip(keys, slots, strict=True):
             if slot in wrong:
                 self.free.append(slot)
-                self._set_aside(key, aside.READ, wrong[slot], changed=self.parked.take(key) is not None)
+                changed = self.parked.take(key) is not None or key in self.repeated
+                self._set_aside(key, aside.READ, wrong[slot], changed=changed)
                 continue
             self.slot_of[key] = slot
             if self.parked.take(key) is not None:
@@ -253,8 +265,7 @@ class Live:
     def _set_aside(self, key: bytes, what: str, why: str, *, changed: bool) -> None:
         """changed: records were applied since its stored state was written."""
         stored = self.read_many([key])[0] if changed else None
-        applied = snapshot.decode(stored).offsets if stored is not None else Offsets()
-        self.aside.add(key, Verdict(what, why, applied), self.log if changed else None)
+        self.aside.add(key, Verdict(what, why, _applied(stored)), self.log if changed else None)
 
     def writable(self, slots: list[int]) -> list[int]:
         """Those of these changed slots with a state that a reader takes back; the keys of the others are set aside."""

@@ -62,7 +62,11 @@ def rewind(
     """The states of these records' keys as they were before; `counts` are those from before, `apply` as it was then."""
     keys = None if live.pooled else {record.key for record in records}
     known = {*live.slot_of, *live.parked} - {POOLED} if keys is None else keys
-    put_back(live, Kept(dict.fromkeys(key for key in known if key is not None), live.model_stored, counts))
+    kept = Kept(dict.fromkeys(key for key in known if key is not None), live.model_stored, counts)
+    changed = {live.key_of[slot] for slot in live.dirty} | live.parked.keys()
+    live.repeated = changed & kept.snapshots.keys()
+    put_back(live, kept)
     for batch, left_out in live.log.of(keys):
         apply(batch, left_out)
+    live.repeated = set()
     live.created, live.left, live.expired = counts

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol
 
+from streamjobs.errors import SnapshotError
 from streamjobs.kafka import client, groups
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.partition import Partition
@@ -51,7 +52,7 @@ class Asker:
         self._loop, self._held, self._partitions = asyncio.get_running_loop(), held, partitions
 
     async def answer(self, text: str) -> Answer:
-        """200 and what `state show` says of each state of the key; 404 and who has it; 503 while no one can say."""
+        """200 and what `state show` says of each state of the key; 404 and who has it; 503 if no one can say."""
         key, loop = key_of(text), self._loop
         if loop is None:
             return 503, _reason(text, "the worker has not started yet")
@@ -61,6 +62,8 @@ class Asker:
             found = await asyncio.wait_for(asyncio.wrap_future(future), WITHIN)
         except (RuntimeError, TimeoutError):  # the loop is closed, or stands still
             return 503, _reason(text, f"the worker did not answer within {WITHIN:.0f} s")
+        except SnapshotError as problem:  # the key is set aside, or will be with its next record
+            return 503, _reason(text, f"its state cannot be read: {problem}")
         if found.states is not None:
             return 200, found.states
         about = {"key": text, "reason": "no state of this key here", **await self._elsewhere(key, found.known)}

@@ -1,0 +1,41 @@
+"""`state restore --from-local`: what a local store gives back."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from streamjobs.core.job import Job
+from streamjobs.core.state import snapshot
+from streamjobs.errors import ForeignStateError
+from streamjobs.maintenance import restore
+from tests.core.streams import samples, settings
+from tests.maintenance.copying import stored
+
+JOB = Job.from_settings(settings())
+
+
+def ignored(done: str, partition: int, states: int) -> None:
+    """No progress is printed."""
+
+
+def local(states: dict[bytes, bytes]) -> Any:
+    return SimpleNamespace(path="a.db", marks={}, items=lambda: iter(sorted(states.items())))
+
+
+def test_a_key_with_a_damaged_state_keeps_no_other_key_from_being_restored() -> None:
+    states = stored(JOB, samples(120, keys=4))
+    damaged = states | {b"p1": states[b"p1"][:-1]}
+    source = restore._source(JOB, 0, local(damaged), ignored)
+    assert source.damaged == [b"p1"] and source.keys == 4
+    assert source.next_offset == 1 + max(max(snapshot.decode(data).offsets.values()) for data in states.values()) == 120
+    assert dict(restore._states(source.copy, 0, {}, ignored)) == damaged
+
+
+def test_a_state_of_another_release_is_refused() -> None:
+    states = stored(JOB, samples(30))
+    later = snapshot.encode(snapshot.decode(states[b"p1"]))
+    body = later[:2] + b"\x09" + later[3:-4]
+    states[b"p1"] = body + snapshot.CRC.pack(snapshot.zlib.crc32(body))
+    with pytest.raises(ForeignStateError, match=r"key 'p1'.*version 9"):
+        restore._source(JOB, 0, local(states), ignored)
