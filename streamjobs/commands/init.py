@@ -79,6 +79,8 @@ def init(
         guess_with = _of_preset(preset)
     if sample is not None or from_topic is not None or preset is not None:
         guessed = questions.asked(guess_with, chosen)[0] if asks else guess_with(chosen)
+        if sample is not None:
+            guessed = _surveyed(sample, guessed, how_of(separator, decimal))
         written = _completed(written, guessed, asks)
     try:
         file.write_text(job_file_text(guessed, file, written), encoding="utf-8")
@@ -94,6 +96,16 @@ def _file(sample: Path, how: "How") -> "Callable[[Chosen], Guess]":
     from streamjobs.recordings.guess import guess
 
     return lambda chosen: guess(sample, how, chosen)
+
+
+def _surveyed(sample: Path, guessed: "Guess", how: "How") -> "Guess":
+    """With the classes and people of the whole file."""
+    import dataclasses
+
+    from streamjobs.recordings.survey import survey
+    from streamjobs.recordings.tables import untold
+
+    return survey(sample, guessed, dataclasses.replace(how, preset=guessed.preset and guessed.preset.name, tell=untold))
 
 
 def _of_preset(name: str) -> "Callable[[Chosen], Guess]":
@@ -144,7 +156,9 @@ def _said(guessed: "Guess", written: Written) -> Iterator[str]:
     found += [f"key {guessed.key}"] if guessed.key else []
     unit = "ISO 8601" if guessed.written else f"{UNIT_NAMES[guessed.time_unit]} since 1970"
     found += [f"time {guessed.time} ({unit})"] if guessed.time else []
-    found += [f"label {guessed.label} ({guessed.task})"] if guessed.label else []
+    counted = f", {guessed.classes} classes" if guessed.people else ""
+    found += [f"label {guessed.label} ({guessed.task}{counted})"] if guessed.label else []
+    found += [f"{guessed.people:,} people with labels"] if guessed.people else []
     found += [f"{guessed.rate:g} Hz"] if guessed.rate else []
     if found and guessed.rows:
         yield one_line(f"guessed from {guessed.rows:,} rows: {'; '.join(found)}. Check it in the file.")

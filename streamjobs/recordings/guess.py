@@ -77,6 +77,7 @@ class Guess(NamedTuple):
     preset: Preset | None = None  # the tool that the sample is of
     files: int = 1  # recordings in the sample
     lacking: int = 0  # rows that lack a number of x
+    people: int = 0  # different keys with a label in the whole sample: `survey`
 
 
 def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:

@@ -57,10 +57,10 @@ class WindowSection(Section):
         description="a longer pause between two samples starts a new window (duration, or seconds); absent: 10 sample "
         "periods",
     )
-    statistics: Literal["simple", "rich", "gravity"] = Field(
+    statistics: Literal["simple", "rich", "gravity", "rich+gravity"] = Field(
         default="simple",
-        description="features of a window: 48 (simple), 100 (rich) or 89 (gravity) for six axes; gravity expects "
-        "acceleration in the first three fields and does not depend on how the sensor is mounted",
+        description="features of a window: 48 (simple), 100 (rich), 89 (gravity) or 189 (rich+gravity) for six axes; "
+        "gravity expects acceleration in the first three fields and does not depend on how the sensor is mounted",
     )
     mirror: MirrorSection | None = Field(
         default=None,

@@ -97,8 +97,9 @@ class Windows(JobStage):
 
     def width_for(self, dim: int) -> int:
         """Statistics of a window of `dim` channels."""
-        if self.statistics == "gravity" and dim < features_of.LEAST_GRAVITY:
-            reject(self, "statistics", f"simple or rich for {dim} channels; gravity needs 3 of acceleration", "gravity")
+        if self.statistics.endswith("gravity") and dim < features_of.LEAST_GRAVITY:
+            expected = f"simple or rich for {dim} channels; gravity needs 3 of acceleration"
+            reject(self, "statistics", expected, self.statistics)
         return features_of.width(self.statistics, dim)
 
     def room(self, field: str) -> int:

@@ -68,7 +68,7 @@ def test_one_or_two_channels_have_no_triple(dim):
 
 
 def test_the_sizes_and_names_of_the_sets():
-    for kind, width in (("simple", 48), ("rich", 100), ("gravity", 89)):
+    for kind, width in (("simple", 48), ("rich", 100), ("gravity", 89), ("rich+gravity", 189)):
         names = statistics.names(AXES, kind)
         assert len(names) == len(set(names)) == width
         assert Windows(length=2.0, hop=1.0, rate=RATE, statistics=kind).width_for(6) == width
@@ -76,6 +76,12 @@ def test_the_sizes_and_names_of_the_sets():
         fields = [f"c{i}" for i in range(dim)]
         for kind in statistics.KINDS:
             assert len(set(statistics.names(fields, kind))) == statistics.width(kind, dim)
+
+
+def test_both_sets_are_the_one_and_then_the_other():
+    samples = motion(dim=7)
+    both = np.concatenate([described("rich", samples), described("gravity", samples)])
+    assert described("rich+gravity", samples).tolist() == both.tolist()
 
 
 def test_a_sine_is_found_with_its_frequency_and_periodic():

@@ -45,9 +45,26 @@ format = "{format}"  # json | msgpack | raw | avro | protobuf
 {left_out}
 {window}
 
+{model}
+
+[sinks]  # absent: <topic>.predictions, .alarms, .dlq; "" turns one off (never dlq)
+# 'streamjobs schema JOB --outputs' describes the records
+# features = {features}  # costs most of what a worker writes; off unless named
+# scores = true  # predictions with the scores of all classes
+
+[state]
+directory = "state"
+checkpoint = "1s"  # a crash repeats at most this much input
+# start_from = "pooled.state"  # new keys start from it; written by 'streamjobs replay --pool --export'
+
+[metrics]
+port = 9108  # /metrics and /health on 127.0.0.1
+"""
+
+OF_KEYS = """\
 [scaling]
 method = "standard"  # running mean and variance of every key
-{clip}
+clip = 5.0  # a single outlier does not move the model
 
 [learner]
 name = "okfeb"  # a subspace of the kernel's feature space, followed on a budget
@@ -61,21 +78,23 @@ kernel = {{ name = "gaussian", bandwidth = {bandwidth} }}  # about the square ro
 [drift]
 watch = "columns"  # columns | ls_error | loss; the numbers of a row, or an error of the learner
 false_alarms = "1 per 10000 rows"  # most that a key may have while nothing changes{per_time}
-# reference = "first 2h"  # normal permanently, such as for a machine; absent: a change that lasts becomes normal{people}
+# reference = "first 2h"  # normal permanently, such as for a machine; absent: a change that lasts becomes normal{people}"""
 
-[sinks]  # absent: <topic>.predictions, .alarms, .dlq; "" turns one off (never dlq)
-# 'streamjobs schema JOB --outputs' describes the records
-# features = {features}  # costs most of what a worker writes; off unless named
-# scores = true  # predictions with the scores of all classes
+OF_POPULATION = """\
+[population]  # what {count} people teach: 'streamjobs fit' writes it, and new people start with it
+file = "population.state"
 
-[state]
-directory = "state"
-checkpoint = "1s"  # a crash repeats at most this much input
-# start_from = "population.state"  # new keys start from it; written by 'streamjobs replay --pool --export'
+[scaling]
+clip = 5.0  # in standard deviations of the population
 
-[metrics]
-port = 9108  # /metrics and /health on 127.0.0.1
-"""
+[learner]
+name = "rls"  # a linear head: the population's at first, adapted to a key by its labels where that helps
+smooth = 0.3  # weight of the window before in the decision
+
+# [drift]  # alarms when people change what they do; 'streamjobs fit' learns the limit from the same recordings
+# watch = "columns"
+# false_alarms = "20/h"
+# reference = "population"  # normal are windows like those just before them"""
 
 OF_PEOPLE = """
 # reference = "population"  # people who change what they do: alarms at once, with a [population] of 'streamjobs fit'"""
@@ -83,13 +102,15 @@ OF_PEOPLE = """
 
 def job_file_text(guessed: "Guess | None", file: Path, written: Written) -> str:
     """The template, filled with what was guessed from a sample, or with an accelerometer's columns as an example."""
+    from streamjobs.recordings import survey
+
     dim, x = _x(guessed)
     rate = guessed.rate if guessed is not None else None
-    # At lower rates rows are whole events, and windows would mix them.
-    windowed = guessed is None or (rate is not None and rate >= 5)
+    windowed = guessed is None or survey.windowed(guessed)
     width = 8 * dim if windowed else dim
     labelled = guessed is None or guessed.label is not None
     rank = max(2, min(20, width))
+    taught = guessed if survey.teaches(guessed) else None
     name = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in file.stem)
     return TEMPLATE.format(
         file=one_line(file.name),
@@ -105,16 +126,28 @@ def job_file_text(guessed: "Guess | None", file: Path, written: Written) -> str:
         label=_label(guessed),
         missing=_missing(guessed, written.missing),
         left_out=_left_out(guessed),
-        window=_window(rate or 50.0, windowed, guessed),
-        people=OF_PEOPLE if windowed and labelled else "",
-        per_time='; or by time, such as "1/day"' if windowed else "",
-        clip="clip = 5.0  # a single outlier does not move the model",
-        role="head" if labelled else "track",
-        rank=rank,
-        budget=rank + max(5, rank // 2),
-        bandwidth=round(width**0.5, 1),
-        head=_head(guessed) if labelled else '# [head]\n# name = "rls"  # learns labels on the features',
+        window=_window(rate or 50.0, windowed, guessed) + ("" if taught is None else _statistics(taught)),
+        model=OF_POPULATION.format(count=taught.people)
+        if taught is not None
+        else OF_KEYS.format(
+            people=OF_PEOPLE if windowed and labelled else "",
+            per_time='; or by time, such as "1/day"' if windowed else "",
+            role="head" if labelled else "track",
+            rank=rank,
+            budget=rank + max(5, rank // 2),
+            bandwidth=round(width**0.5, 1),
+            head=_head(guessed) if labelled else '# [head]\n# name = "rls"  # learns labels on the features',
+        ),
     )
+
+
+def _statistics(guessed: "Guess") -> str:
+    """The line of [window] for a population; gravity is that of an accelerometer in the first three fields."""
+    fields = guessed.fields or [guessed.x or ""]
+    accelerates = len(guessed.fields) >= 3 and all(one.rpartition(".")[2].lower().startswith("a") for one in fields[:3])
+    kind = "rich+gravity" if accelerates else "rich"
+    also = "; gravity: the first three are acceleration" if accelerates else ""
+    return f'\nstatistics = "{kind}"  # simple | rich | gravity | rich+gravity{also}'
 
 
 def _preset(guessed: "Guess | None") -> str:

@@ -10,10 +10,19 @@ if TYPE_CHECKING:
 
 def what_next(guessed: "Guess | None", file: Path, sample: Path | None, zone: str | None, from_topic: bool) -> str:
     """The line that ends `init`; zone: of times that name none, where it is known; from_topic: the sample is of one."""
+    from streamjobs.recordings import survey
+
     if guessed is not None and guessed.preset is not None and "sensors" in guessed.preset.source:
         name = shlex.quote(str(file))
         return f"wrote {file}. Next: streamjobs check {name}; streamjobs topics create {name}; streamjobs run {name}"
-    replay = ["streamjobs", "replay", str(file), "--input", str(sample) if sample is not None else "recording.csv"]
+    taught = survey.teaches(guessed)
+    replay = [
+        "streamjobs",
+        "fit" if taught else "replay",
+        str(file),
+        "--input",
+        str(sample) if sample is not None else "recording.csv",
+    ]
     if from_topic:
         replay[-1] = "topic"  # whose records have keys
     elif guessed is not None and guessed.key is None and guessed.preset is not None and guessed.preset.export is not None:
@@ -27,7 +36,8 @@ def what_next(guessed: "Guess | None", file: Path, sample: Path | None, zone: st
         first = "[source] still needs fields, or x and dim: look for 'choose' in it. Then"
     elif guessed is not None and zone is None and "time_zone" in guessed.choose:
         first = "[source] still needs time_zone: look for 'choose' in it. Then"
-    return f"wrote {file}. {first}: streamjobs check {shlex.quote(str(file))}; {shlex.join(replay)}"
+    check = "" if taught else f"streamjobs check {shlex.quote(str(file))}; "  # which would miss the population's file
+    return f"wrote {file}. {first}: {check}{shlex.join(replay)}"
 
 
 def _key_words(guessed: "Guess | None") -> list[str]:

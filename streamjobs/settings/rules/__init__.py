@@ -214,9 +214,9 @@ def _window(window: WindowSection) -> Problems:
 def _windowed(window: WindowSection, source: SourceSection) -> Problems:
     mirror, fields = window.mirror, source.fields
     channels = source.width
-    if window.statistics == "gravity" and channels is not None and channels < 3:
-        expected = "needs acceleration in the first three fields"
-        yield ("window", "statistics"), f"statistics = 'gravity' {expected}; [source] has {channels}. Choose 'rich'."
+    if window.statistics.endswith("gravity") and channels is not None and channels < 3:
+        expected = f"needs acceleration in the first three fields; [source] has {channels}. Choose 'rich'."
+        yield ("window", "statistics"), f"statistics = {window.statistics!r} {expected}"
     if mirror is None or source.sensors is not None:  # of sensors, another rule says so
         return
     place = ("window", "mirror")

@@ -8,6 +8,7 @@ gravity  for a sensor mounted any way round: the first triple must be accelerati
          acceleration is the vertical; every triple gives its vertical component, its horizontal magnitude and its norm,
          14 numbers each, and correlations of these (5 for two triples): 89 for six axes. Turning the sensor changes
          nothing; a channel left over is taken as it is.
+rich+gravity  the numbers of rich, then those of gravity: 189 for six axes. A linear head can use both.
 
 Quantiles are relative to the mean. `frequency` is the strongest from 0.4 to 10 Hz, `share` about the part of the variance
 that a sine of it explains, `echo` the highest autocorrelation after it first fell below 0 (how periodic a signal is).
@@ -15,11 +16,14 @@ Bands are the effective value of what lies between their frequencies. A flat cha
 Samples count as evenly spaced, at the declared rate; one that is missing shortens the window.
 """
 
+import numpy as np
+
 from algorithms.common.protocol import Array
 from streamjobs.stages.statistics import loops
 from streamjobs.stages.statistics.loops import SIMPLE
 
-KINDS = ("simple", "rich", "gravity")
+BOTH = "rich+gravity"
+KINDS = ("simple", "rich", "gravity", BOTH)
 RICH = (
     *("mean", "log_sd", "log_jerk", "quantile_5", "lower_quartile", "upper_quartile", "quantile_95"),
     *("frequency", "share", "echo", "log_below_1hz", "log_1_2hz", "log_2_4hz", "log_4_10hz"),
@@ -35,6 +39,8 @@ def width(kind: str, dim: int) -> int:
     >>> width("simple", 6), width("rich", 6), width("gravity", 6), width("gravity", 3)
     (48, 100, 89, 43)
     """
+    if kind == BOTH:
+        return width("rich", dim) + width("gravity", dim)
     triples = dim // 3
     if kind == "simple":
         return len(SIMPLE) * dim
@@ -49,6 +55,8 @@ def names(fields: list[str], kind: str = "simple") -> list[str]:
     >>> names(["ax", "ay", "az"], "rich")[42:46]
     ['ax_ay_correlation', 'ax_az_correlation', 'ay_az_correlation', 'ax_ay_az_norm_mean']
     """
+    if kind == BOTH:
+        return names(fields, "rich") + [f"gravity_{name}" for name in names(fields, "gravity")]
     triples = [tuple(fields[at : at + 3]) for at in range(0, len(fields) - 2, 3)]
     if kind == "simple":
         return [f"{field}_{statistic}" for field in fields for statistic in SIMPLE]
@@ -73,6 +81,13 @@ def describe(kind: str, windows: Array, counts: Array, rate: float, out: Array) 
     """Statistics of k windows: samples (k, room, dim), of which counts (k,) >= 2 are used, into out (k, width)."""
     if kind == "simple":
         loops.simple(windows, counts, rate, out)
+    elif kind == BOTH:
+        first = 0
+        for part in kind.split("+"):
+            numbers = np.empty((len(out), width(part, windows.shape[2])))  # whole rows: the loops are compiled for those
+            describe(part, windows, counts, rate, numbers)
+            out[:, first : first + numbers.shape[1]] = numbers
+            first += numbers.shape[1]
     else:
         loop = loops.rich if kind == "rich" else loops.gravity
         loop(windows, counts, rate, out, loops.scratch(*windows.shape[1:]))
