@@ -7,6 +7,7 @@ What Faust 0.15.3 and aiokafka 0.14.0 do that loses or repeats records here, and
 - `seek_to_committed` does not move a partition without a commit: its first offset is committed before.
 - aiokafka takes an empty set of partitions for all of them: it is never passed on.
 - `commit` may return without committing: `commit_exactly` calls the consumer itself.
+- Faust asks aiokafka about partitions that another rebalance took meanwhile: `perform_seek` and `highwater` expect that.
 - `fetch_max_wait_ms` is fixed at 1,500: offset requests would wait behind an empty fetch on the same connection.
 """
 
@@ -156,8 +157,16 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             except SetupError as error:
                 delivery.fail(error)
                 return
-            if starts:
-                await super().seek_wait(starts)
+            try:
+                if starts:
+                    await super().seek_wait(starts)
+            except IllegalStateError as gone:  # another rebalance took a partition meanwhile: its recovery seeks again
+                log.info(
+                    "reassigned before the input could begin",
+                    partitions=sorted(tp.partition for tp in starts),
+                    why=str(gone),
+                )
+                return
             self._expected = dict(starts)
             self.fetched_to.clear()
             for tp, offset in starts.items():
@@ -320,6 +329,10 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         """A batch is one event: the offsets in between are not gaps, and Faust's list of them would only grow."""
         if tp.topic != self.app.source:
             await super()._add_gap(tp, offset_from, offset_to)
+
+    def highwater(self, tp: TP) -> int:
+        """For Faust's monitor, which asks with each batch; aiokafka raises if the partition was taken away meanwhile."""
+        return self.end_of(tp.partition) or 0
 
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Replaces Faust's check of its own acknowledgements, which are not used here; /health checks ours."""

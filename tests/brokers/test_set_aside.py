@@ -1,6 +1,7 @@
 """A key with a damaged state on a real broker: set aside, reported by the commands, and brought back without a loss."""
 
 import json
+import signal
 import urllib.request
 from collections import defaultdict
 from typing import Any
@@ -14,6 +15,7 @@ from tests.brokers.damage import CHECKSUM, damage_changelog, damage_stores, flip
 from tests.brokers.fixtures import LEARNING, MakeJob
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import KafkaJob, Sent, until
+from tests.brokers.killed_command import killed_after
 from tests.brokers.load import samples
 from tests.brokers.verification import replayed
 from tests.brokers.workers import Worker, run_until_done, running_worker
@@ -81,10 +83,11 @@ def _of_bad(records: list[Sent]) -> int:
     return sum(record.key == BAD[1] for record in records)
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize(("guarantee", "steps"), [("at_least_once", ["open", "send"]), ("exactly_once", ["send", "commit"])])
 def test_a_key_damaged_in_the_changelog_is_set_aside_and_comes_back_from_a_copy(
-    make_job: MakeJob, fork_server: ForkServer, guarantee: str
+    make_job: MakeJob, fork_server: ForkServer, guarantee: str, steps: list[str]
 ) -> None:
+    """The command that brings it back is killed between its steps, and repeated."""
     job, once = make_job("aside", **LEARNING, job={"guarantee": guarantee}), guarantee == "exactly_once"
     rest, _ = first_half(job, fork_server)
     copy = job.folder / "copy"
@@ -105,6 +108,9 @@ def test_a_key_damaged_in_the_changelog_is_set_aside_and_comes_back_from_a_copy(
         code, text = output_of(*words)
         assert code == 1 and "key 'key-5' in partition 1" in text and "state restore JOB KEY" in text, text
 
+    for step in steps:
+        assert killed_after(step, "state", "restore", job.path, "key-5", "--copy", copy) == -signal.SIGKILL
+        assert (job.snapshots()[BAD] == damaged) == (step != "commit")
     code, text = output_of("state", "restore", job.path, "key-5", "--copy", copy)
     assert code == 0, text
     code, text = output_of("dlq", "redrive", job.path, "--reason", "state")
