@@ -22,6 +22,7 @@ from tests.running import with_bytecode
 HOSTILE = ("<script>document.title='owned'</script>", "\"'><img src=x onerror=\"document.title='owned'\">")
 TWO = tuple(map(key_of, (2, 4)))  # people whose records they send as well
 BAD = (b"{", b'{"ts":1,"ax":"<b>1</b>"}')  # each a dead letter
+DAMAGED = b"damaged"  # a key with stored bytes that cannot be read; `Demo.send` sends a record of it
 WITHIN = 120.0  # seconds for the worker to be ready, loops compiled
 
 
@@ -30,6 +31,13 @@ class Demo(NamedTuple):
 
     process: "subprocess.Popen[bytes]"
     port: int
+    servers: str
+    topic: str
+
+    def send(self, key: bytes) -> None:
+        """A good record of this key, to partition 0."""
+        _, _, _, value = Player(self.servers, self.topic, 1.0).ready[0]
+        _produce(self.servers, self.topic, key, value)
 
     @property
     def url(self) -> str:
@@ -51,18 +59,30 @@ def demo_worker(
             "STREAMJOBS_METRICS__PORT": "0",
         }
         job = demo_job(env)
-        broker.create([job.settings.source.topic, *job.sinks.values(), topics.changelog(job.settings)])
+        servers, topic, changelog = (
+            broker.url.removeprefix("kafka://"),
+            job.settings.source.topic,
+            topics.changelog(job.settings),
+        )
+        broker.create([topic, *job.sinks.values(), changelog])
+        _produce(servers, changelog, DAMAGED, b"SJ")
         log = folder / "worker.log"
         words = [sys.executable, "-m", "streamjobs", "run", str(FILE)]
         with log.open("wb") as output:
             process = subprocess.Popen(words, env={**os.environ, **with_bytecode(), **env}, stdout=output, stderr=output)
         try:
             port = _ready(process, log)
-            _play(broker.url.removeprefix("kafka://"), job.settings.source.topic, seconds, share, hostile)
-            yield Demo(process, port)
+            _play(servers, topic, seconds, share, hostile)
+            yield Demo(process, port, servers, topic)
         finally:
             process.kill()
             process.wait()
+
+
+def _produce(servers: str, topic: str, key: bytes, value: bytes) -> None:
+    producer = Producer({"bootstrap.servers": servers, "log_level": 0})
+    producer.produce(topic, key=key, value=value, partition=0)
+    assert producer.flush(30) == 0
 
 
 def _ready(process: "subprocess.Popen[bytes]", log: Path) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.page.chromium import Browser, Tab, chromium
-from tests.page.job import BAD, HOSTILE, Demo, demo_worker
+from tests.page.job import BAD, DAMAGED, HOSTILE, Demo, demo_worker
 
 LOOKS = [(400, False), (400, True), (1600, False), (1600, True)]  # width in pixels, dark
 BEFORE = """
@@ -208,6 +208,19 @@ def test_figures_of_rows_that_came_long_ago_say_so_and_are_no_figures_of_now(pag
     assert re.fullmatch(r"[\d.e-]+, \d+ s ago", old)
     assert page.ask(TILE.format("Event delay"))[0] == "–"
     assert page.ask(TILE.format("Lag"))[0] == "0"  # the broker answers: this one is of now
+
+
+def test_a_key_that_is_set_aside_is_told_with_the_command_that_names_it(page: Page) -> None:
+    trouble = "document.getElementById('trouble')"
+    assert not page.ask(f"{trouble}.checkVisibility()")
+    page.demo.send(DAMAGED)
+    told = page.until(f"{trouble}.checkVisibility() && {trouble}.textContent")
+    assert told.startswith("1 key is set aside: the state cannot be read") and "dlq list JOB --reason state" in told
+    page.look(400, False)
+    assert page.ask(CUT) == [] and page.ask("document.documentElement.scrollWidth") == 400
+    letters = page.ask("[...document.querySelectorAll('#letters tbody tr')].map((one) => one.textContent)")
+    assert any("damaged" in text and "state, partition" in text for text in letters), letters
+    page.look(1600, False)
 
 
 def test_a_worker_that_has_ended_is_told(page: Page) -> None:
