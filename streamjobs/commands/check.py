@@ -162,6 +162,7 @@ def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "Ho
     from streamjobs.errors import ConfigError
     from streamjobs.recordings.files import records_of
     from streamjobs.replay.first_rows import first_rows
+    from streamjobs.replay.warm_up import rows_to_alarm
 
     how, settings = with_rate(how, job.settings), job.settings
     if key is None and settings.source.key is None and how.key_from is None and how.key_is is None:
@@ -181,6 +182,7 @@ def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "Ho
         "dead_letters": reasons,
         "first_error": str(decoded.errors[0][1]) if decoded.errors else None,
         "rows": first.rows if first is not None else 0,
+        "rows_to_alarm": rows_to_alarm(job),
         "skipped": dict(first.skipped) if first is not None else {},
         "first_rows": None if first is None else _as_table(first),
     }
@@ -240,6 +242,8 @@ def _print_result(result: dict[str, Any], keys: int) -> None:
             counts = ", ".join(f"{reason} {count:,}" for reason, count in sample["skipped"].items())
             say(f"             skipped: {counts}")
         say(f"             rows for the learner: {sample['rows']:,}")
+        if sample["rows_to_alarm"]:
+            say(f"             a key can alarm after {sample['rows_to_alarm']:,} rows at least; before, its detector learns")
     if "online" in result:
         say(f"  online     {result['online']}")
         what = f"{result['keys_unreadable']:,} keys cannot be read" if result["keys_unreadable"] else "all can be read"

@@ -90,6 +90,7 @@ def replay(
     from streamjobs.replay.expect import from_files, from_topics
     from streamjobs.replay.progress import Progress
     from streamjobs.replay.summary import cautions, nothing_learned, summary_of
+    from streamjobs.replay.warm_up import rows_to_alarm
     from streamjobs.replay.writing import Writer
 
     if export is not None and not pool:
@@ -122,10 +123,10 @@ def replay(
         tally = run.run(rates.spanning(records), take, progress)
     if not as_json:
         progress.line(tally)
-    summary = summary_of(job.task, tally, time.monotonic() - started)
+    summary = summary_of(job.task, tally, time.monotonic() - started, run.controls.summary())
     summary["first_error"] = errors[0] if errors else None
     if "alarms" in job.sinks:
-        summary["alarms"] = rates.summary()
+        summary["alarms"] = rates.summary() | {"keys_warming_up": run.warming_up, "rows_to_alarm": rows_to_alarm(job)}
     if expected is not None:
         summary["compared"] = expected.finish()
     nothing = nothing_learned(job, tally, errors)
@@ -135,7 +136,7 @@ def replay(
         show(summary)
     else:
         _print_summary(summary, output_dir, export if nothing is None else None)
-        for text in cautions(tally, errors):
+        for text in cautions(tally, errors, summary):
             note(f"warning: {text}")
     if nothing is not None and expected is None:  # recorded outputs say what is right
         raise NothingLearned(nothing)
@@ -195,6 +196,8 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
         if summary["rmse"] is not None:
             error = f"root mean square error {summary['rmse']:.6g}"
         say(f"{summary['labels']:,} labels, each predicted before it was learned: {error}")
+        if controls := summary["controls"]:
+            say(f"without a model, on {controls['judged']:,} of them: {_errors_of_controls(controls)}")
     if summary["unknown"]:
         say(f"{summary['unknown']:,} rows are unknown by [head] reject; their labels count as neither right nor wrong")
     if summary["numbers_filled"]:
@@ -215,6 +218,13 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
         if alarms["key_hours"] < SHORTEST:  # such as of a file without times
             span, rate = f"{summary['rows']:,} rows", ""
         say(f"{alarms['total']:,} alarms in {span} of {keys}{rate}")
+        if alarms["keys_warming_up"]:
+            rows = alarms["rows_to_alarm"]
+            note(
+                f"{alarms['keys_warming_up']:,} of {keys} cannot alarm yet: a detector first learns what is normal for it, "
+                f"from {'its [drift] reference' if rows is None else f'at least {rows:,} rows'}; a key has "
+                f"{summary['rows'] / max(summary['keys'], 1):,.0f} rows on average"
+            )
         if most:
             say(f"most alarms: {most}")
     if output_dir is not None:
@@ -223,3 +233,12 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
         say(f"{summary['compared']:,} outputs equal the expected outputs, number by number")
     if export is not None:
         say(f"model of all keys in {export} ({summary['exported']:,} bytes); use it as [state] start_from")
+
+
+def _errors_of_controls(controls: dict[str, Any]) -> str:
+    if "rmse_last_label" in controls:
+        return f"root mean square error {controls['rmse_last_label']:.6g} by repeating the key's last label"
+    return (
+        f"{controls['wrong_last_label']:,} wrong by repeating the key's last label, {controls['wrong_majority']:,} by "
+        "its most frequent one"
+    )

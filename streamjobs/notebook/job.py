@@ -173,10 +173,10 @@ class Job:
         self._job.compile()
         run, started = Replay(self._job), clock.monotonic()
         tally = run.run(self._records(data, key, time), take, lambda tally: None)
-        summary = summary_of(self._job.task, tally, clock.monotonic() - started)
+        summary = summary_of(self._job.task, tally, clock.monotonic() - started, run.controls.summary())
         summary["first_error"] = errors[0] if errors else None
         nothing = nothing_learned(self._job, tally, errors)
-        for sentence in [nothing] if nothing else cautions(tally, errors):
+        for sentence in [nothing] if nothing else cautions(tally, errors, summary):
             warnings.warn(sentence, ReplayWarning, stacklevel=2)
         snapshots = {place[2]: snapshot for place, snapshot in run.snapshots().items()}
 

@@ -10,6 +10,7 @@ from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Output, Record, Report
 from streamjobs.core.unlearned import Taken
+from streamjobs.replay.controls import Controls
 from streamjobs.schema_registry.lookup import ready_now
 
 BATCH = 1000  # records of a batch; any other number gives the same bits
@@ -75,7 +76,7 @@ class Replay:
         self.job, self.pooled = job, pooled
         self.partitions: dict[tuple[str, int], Live] = {}
         self.stored: dict[bytes, bytes] = {}  # snapshots by partition and key, as in a worker's store
-        self.tally = Tally()
+        self.tally, self.controls = Tally(), Controls(job.task, job.settings.labels.delay)
 
     def run(self, records: Iterable[Record], take: Callable[[Output], None], progress: Callable[[Tally], None]) -> Tally:
         """Apply all records in order. `take` gets every output, `progress` the tally after each batch."""
@@ -86,6 +87,7 @@ class Replay:
                 for output in outputs:
                     take(output)
                 self.tally.add(report)
+                self.controls.add(report)
                 progress(self.tally)
                 if live.dirty_bytes > self.job.settings.state.checkpoint_bytes:
                     self.store(partition)
@@ -113,6 +115,11 @@ class Replay:
             topic, partition, key = place.split(b"\0", 2)
             snapshots[topic.decode(), int(partition), key] = snapshot
         return snapshots
+
+    @property
+    def warming_up(self) -> int:
+        """Keys in memory with a detector that cannot alarm yet."""
+        return sum(live.stats(-1).warming_up for live in self.partitions.values())
 
     def export(self) -> bytes:
         """The pooled model, for [state] start_from."""

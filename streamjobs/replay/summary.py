@@ -10,8 +10,11 @@ from streamjobs.replay.progress import rmse
 KEYS_OF_ONE = 20  # records; where as many have a key each of its own, the key is probably a mistake
 
 
-def summary_of(task: str, tally: Tally, seconds: float) -> dict[str, Any]:
-    """The result, ready for JSON; `rmse` is None for a classification, `wrong` for a regression."""
+def summary_of(task: str, tally: Tally, seconds: float, controls: dict[str, Any] | None) -> dict[str, Any]:
+    """The result, ready for JSON; `rmse` is None for a classification, `wrong` for a regression.
+
+    controls: errors of predictions that need no model, see `replay.controls`.
+    """
     regression = task == "regression"
     return {
         "records": tally.records,
@@ -22,6 +25,7 @@ def summary_of(task: str, tally: Tally, seconds: float) -> dict[str, Any]:
         "labels": tally.labels,
         "wrong": None if regression else tally.wrong,
         "rmse": rmse(tally.squared, tally.measured) if regression and tally.measured else None,
+        "controls": controls,
         "unknown": None if regression else tally.unknown,
         "numbers_filled": tally.filled,
         "lacking": dict(tally.taken.lacking.most_common()),
@@ -51,9 +55,20 @@ def nothing_learned(job: Job, tally: Tally, errors: list[str]) -> str | None:
     )
 
 
-def cautions(tally: Tally, errors: list[str]) -> Iterator[str]:
+def cautions(tally: Tally, errors: list[str], summary: dict[str, Any]) -> Iterator[str]:
     """What a result that was learned from should not be trusted for."""
-    taken = tally.taken
+    taken, controls = tally.taken, summary["controls"] or {}
+    if summary["wrong"] is not None and summary["wrong"] > controls.get("wrong_last_label", summary["wrong"]):
+        yield (
+            f"the model is wrong more often than a repeat of the key's last label ({summary['wrong']:,} and "
+            f"{controls['wrong_last_label']:,} of {controls['judged']:,}). If every row has a label, repeating it is "
+            "hard to beat; to see what the model recognises by itself, let labels come later ([labels] delay)."
+        )
+    if summary["rmse"] is not None and summary["rmse"] > controls.get("rmse_last_label", summary["rmse"]):
+        yield (
+            f"the model's error is larger than that of a repeat of the key's last label (root mean square "
+            f"{summary['rmse']:.6g} and {controls['rmse_last_label']:.6g}); try other settings with 'streamjobs tune'."
+        )
     if taken.mostly_dead and taken.rows:
         dead = taken.dead_lettered.total()
         yield f"{dead:,} of {taken.records:,} records became dead letters, more than half. The first: {errors[0]}"

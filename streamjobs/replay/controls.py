@@ -1,0 +1,66 @@
+"""Predictions that need no model, beside the model's: what its errors are to be compared with.
+
+Of a class: the last label of the key, and its most frequent label so far. Of numbers: the last label (persistence).
+A label is known when the model learns it: once a row [labels] delay later was predicted. Rows before that are not judged.
+Labels that come in records of their own ([labels] wait) are not compared.
+"""
+
+import math
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from streamjobs.core.messages import Report
+
+
+@dataclass(slots=True)
+class _Key:
+    waiting: deque[tuple[float, Any]] = field(default_factory=deque)  # time and label, not old enough yet
+    last: Any = None
+    counts: Counter[Any] = field(default_factory=Counter)
+
+    def learn(self, until: float, regression: bool) -> None:
+        while self.waiting and self.waiting[0][0] <= until:
+            self.last = self.waiting.popleft()[1]
+            if not regression:
+                self.counts[self.last] += 1
+
+
+class Controls:
+    """Errors of the controls over a replay."""
+
+    def __init__(self, task: str, delay: float) -> None:
+        """delay: seconds of event time until a label is known."""
+        self.regression, self.delay = task == "regression", delay
+        self.judged = self.last_wrong = self.majority_wrong = 0
+        self.squared = 0.0
+        self._keys: dict[str, _Key] = defaultdict(_Key)
+
+    def add(self, report: Report) -> None:
+        for batch in report.batches:
+            for key, time, label in zip(batch.keys, batch.times.tolist(), batch.labels or (), strict=False):
+                if label is not None and not (self.regression and not np.all(np.isfinite(label))):
+                    self._judge(self._keys[key], label)
+                    self._keys[key].waiting.append((time, label))
+                if key in self._keys:
+                    self._keys[key].learn(time - self.delay, self.regression)
+
+    def _judge(self, key: _Key, label: Any) -> None:
+        if key.last is None:
+            return
+        self.judged += 1
+        if self.regression:
+            self.squared += float(np.mean((np.asarray(label) - np.asarray(key.last)) ** 2))
+        else:
+            self.last_wrong += label != key.last
+            self.majority_wrong += label != key.counts.most_common(1)[0][0]
+
+    def summary(self) -> dict[str, Any] | None:
+        """Ready for JSON; None where nothing was judged."""
+        if not self.judged:
+            return None
+        if self.regression:
+            return {"judged": self.judged, "rmse_last_label": math.sqrt(self.squared / self.judged)}
+        return {"judged": self.judged, "wrong_last_label": self.last_wrong, "wrong_majority": self.majority_wrong}

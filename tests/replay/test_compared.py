@@ -1,0 +1,97 @@
+"""What a replay's figures are compared with: predictions without a model, and keys that cannot alarm yet."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamjobs.core.messages import BatchRows, Report
+from streamjobs.job_files import job_of
+from streamjobs.replay.controls import Controls
+from streamjobs.replay.warm_up import rows_to_alarm
+from tests.commands.jobs import command
+
+JOB = """
+[job]
+name = "m"
+[broker]
+url = "kafka://localhost:9092"
+[source]
+topic = "m"
+fields = ["a", "b"]
+time = "ts"
+{label}
+[learner]
+name = "okfeb"
+{more}
+"""
+CLASSES = JOB.format(label='label = "state"', more='role = "head"\n[head]\nname = "rls"\n')
+NUMBERS = JOB.format(label='label = "level"', more='role = "head"\n[head]\nname = "rls"\ntask = "regression"\n')
+WATCHED = JOB.format(label="", more='[drift]\nwatch = "columns"\nfalse_alarms = "1 per 10000 rows"\n')
+
+
+def recording(folder: Path, rows: int) -> Path:
+    """Two keys of noise; labels that do not depend on it: a state that changes every 40 rows, a level that climbs."""
+    random, path = np.random.default_rng(0), folder / "rows.jsonl"
+    lines = [
+        {"key": key, "ts": 1.7e9 + 60 * n, "a": a, "b": b, "state": "on" if n // 40 % 2 else "off", "level": n / 10}
+        for n in range(rows)
+        for key, (a, b) in zip("xy", random.normal(size=(2, 2)).tolist(), strict=True)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def replayed(folder: Path, text: str, rows: int, *words: str) -> int:
+    (folder / "job.toml").write_text(text)
+    return command("replay", folder / "job.toml", "--input", recording(folder, rows), "--key", "key", *words)
+
+
+def test_errors_stand_beside_those_of_the_last_label_and_a_worse_model_is_named(tmp_path: Path, capsys) -> None:
+    assert replayed(tmp_path, CLASSES, 200) == 0
+    text = capsys.readouterr()
+    assert "without a model, on 398 of them: 8 wrong by repeating the key's last label, " in text.out
+    assert "warning: the model is wrong more often than a repeat of the key's last label" in text.err
+    assert replayed(tmp_path, NUMBERS, 200) == 0
+    text = capsys.readouterr()
+    assert "root mean square error 0.1 by repeating the key's last label" in text.out
+    assert "warning: the model's error is larger than that of a repeat of the key's last label" in text.err
+
+
+def test_a_label_that_is_learned_later_is_no_help_before() -> None:
+    def judged(delay: float) -> dict | None:
+        controls = Controls("classification", delay)
+        names = ["a", "a", "b", "b", "b", None]
+        controls.add(Report(batches=[BatchRows(["k"] * 6, np.arange(6.0), np.zeros(6), names, names)]))
+        return controls.summary()
+
+    assert judged(0) == {"judged": 4, "wrong_last_label": 1, "wrong_majority": 3}  # a tie goes to the first class
+    assert judged(2) == {"judged": 2, "wrong_last_label": 2, "wrong_majority": 2}
+    assert judged(9) is None
+
+
+def test_keys_that_cannot_alarm_yet_are_counted_with_the_rows_that_they_need(tmp_path: Path, capsys) -> None:
+    assert replayed(tmp_path, WATCHED, 300) == 0
+    needed = rows_to_alarm(job_of(tmp_path / "job.toml"))
+    assert needed is not None and needed > 1000
+    note = f"2 of 2 keys cannot alarm yet: a detector first learns what is normal for it, from at least {needed:,} rows"
+    assert note in capsys.readouterr().err
+    assert replayed(tmp_path, WATCHED, needed - 1, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["alarms"]["keys_warming_up"] == 2
+    assert replayed(tmp_path, WATCHED, needed + 300, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["alarms"]["keys_warming_up"] == 0
+    assert command("check", tmp_path / "job.toml", "--sample", tmp_path / "rows.jsonl", "--key", "key") == 0
+    assert f"a key can alarm after {needed:,} rows at least" in capsys.readouterr().out
+
+
+REFERENCE = 'watch = "columns"\nfalse_alarms = "1 per 10000 rows"\nreference = "first 200 rows"\n'
+
+
+@pytest.mark.parametrize("drift", ['detector = "page_hinkley"\n', REFERENCE])
+def test_where_no_number_of_rows_is_known_none_is_named(tmp_path: Path, drift: str, capsys) -> None:
+    assert replayed(tmp_path, JOB.format(label="", more=f"[drift]\n{drift}"), 100) == 0
+    text = capsys.readouterr().err
+    assert ("from its [drift] reference; a key has 100 rows on average" in text) == ("reference" in drift)
+    assert "at least" not in text
+    assert rows_to_alarm(job_of(tmp_path / "job.toml")) is None
