@@ -1,6 +1,6 @@
-"""The records of the output topics as structs. Of a field that `| None` may be null; one that may be UNSET may be absent.
+"""The records of the output topics as structs. A field with `| None` may be null; a field with UNSET may be absent.
 
-The comments are what people read.
+The comments are the descriptions in the published schemas and in README.md.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,16 +30,16 @@ class Prediction(msgspec.Struct):
     ts: float  # event time, seconds since 1970; of a window its end
     seq: int  # number of this row within its key, from 0
     model: str  # learner and head
-    n_seen: int  # rows the learner had seen before this one, those that taught the population included
-    ls_error: float | None  # squared distance of phi(x) to what the model spans; null where the learner has none
+    n_seen: int  # rows that the learner had learned before this row, with the rows of the population
+    ls_error: float | None  # squared distance of phi(x) to what the model spans; null if the learner has no LS error
     drift: bool | None  # this row raised an alarm; null without a detector
-    predicted_class: str | UnsetType | None = UNSET  # classification; null until something has been learned, and if unknown
+    predicted_class: str | UnsetType | None = UNSET  # classification; null until a label has been learned, and if unknown
     true_class: str | UnsetType | None = UNSET  # classification: the label that came with the record
-    score: float | UnsetType | None = UNSET  # classification: of the predicted class
-    smoothed: float | UnsetType | None = UNSET  # its score smoothed, which decided; null where [head] smooth is 0
-    classes: int | UnsetType = UNSET  # classification: how many classes could have been said
-    labelled: list[str] | UnsetType = UNSET  # classification: classes this key's head had learned a label of
-    head: str | UnsetType | None = UNSET  # frozen (the population's) or adapted (the key's own): which weighs more
+    score: float | UnsetType | None = UNSET  # classification: score of the predicted class
+    smoothed: float | UnsetType | None = UNSET  # score of the predicted class after smoothing; null if [head] smooth is 0
+    classes: int | UnsetType = UNSET  # classification: number of classes that the head can predict
+    labelled: list[str] | UnsetType = UNSET  # classification: classes of the labels that the key's head has learned
+    head: str | UnsetType | None = UNSET  # which head has more weight: frozen (the population's) or adapted (the key's own)
     share: float | UnsetType | None = UNSET  # weight of the adapted head in the scores, 0 to 1
     predicted_value: float | UnsetType | None = UNSET  # regression of one number; null until something has been learned
     true_value: float | UnsetType | None = UNSET  # regression of one number: the label that came with the record
@@ -47,7 +47,7 @@ class Prediction(msgspec.Struct):
     true_values: list[float] | UnsetType | None = UNSET  # regression of several numbers: the label that came
     filled: int | UnsetType = UNSET  # with [source] missing: numbers filled in since the row before
     unknown: bool | UnsetType = UNSET  # with [head] reject: the scores resemble no known activity
-    scores: dict[str, float] | UnsetType | None = UNSET  # with [sinks] scores: those that decided, by class
+    scores: dict[str, float] | UnsetType | None = UNSET  # with [sinks] scores: scores by class, after smoothing
     first: str | UnsetType | None = UNSET  # with [sinks] scores: class with the highest score, also of an unknown row
     first_score: float | UnsetType | None = UNSET  # its score
     second: str | UnsetType | None = UNSET  # with [sinks] scores: class with the next highest score
@@ -55,7 +55,7 @@ class Prediction(msgspec.Struct):
 
 
 class Beside(msgspec.Struct):
-    """What the same detector says of a control, or a further watch's own."""
+    """Report of the same detector on a control, or of the detector of a further watched value."""
 
     value: float | None  # the control's LS error
     statistic: float | None  # of the detector
@@ -72,52 +72,52 @@ class Drift(msgspec.Struct, omit_defaults=True):
     detector: str  # its name
     extractor: str  # the learner of the watched error: the job's own, or a separate extractor
     watch: str  # what is watched: columns, ls_error or loss
-    value: float | None  # what the detector saw; null where nothing was there to see, as of an idle sensor
+    value: float | None  # the watched value; null if the row is not watched, such as from an idle sensor
     statistic: float | None  # of the detector
     alarm: bool  # raised by this row
     before: float | None  # mean before the suspected change
     after: float | None  # mean since then
     n_seen: int  # rows the learner had seen before this one
     filled: int | UnsetType = UNSET  # missing numbers filled since the key's row before
-    beside: dict[str, Beside] = {}  # by control, or by further watch; absent without any
-    warming_up: bool = False  # of detectors that keep a number of false alarms: they say nothing yet; absent afterwards
-    open: bool = False  # this row raised an alarm, or one is not over; absent while none is
-    since: int | None = None  # in an alarm: rows from the estimated change to this one; absent else, as what follows
-    columns: dict[str, float] = {}  # in an alarm of columns: those that moved most, by how many deviations
+    beside: dict[str, Beside] = {}  # by control, or by further watched value; absent without any
+    warming_up: bool = False  # the detector has too few rows to raise an alarm; absent afterwards
+    open: bool = False  # an alarm is open; absent while none is
+    since: int | None = None  # in an alarm: rows from the estimated change to this row; otherwise absent
+    columns: dict[str, float] = {}  # in an alarm of columns: the columns that moved most, in standard deviations
 
 
 class Moved(msgspec.Struct):
     """A column with a changed mean."""
 
     column: str  # its name
-    deviations: float  # how far; below 0: it fell
+    deviations: float  # change of the mean in standard deviations; below 0: it fell
     before: float  # its mean while the detector learned, in its own units
     after: float  # its mean in the newest rows; at most 8 deviations from `before`
 
 
 class Alarm(msgspec.Struct):
-    """A record of the alarms topic: an alarm that is raised, and the same one when it ends."""
+    """A record of the alarms topic: one when an alarm is raised, and one when it ends."""
 
     id: str  # of the alarm, the same in both records and after every crash
     key: str  # the record's, as text
     start: float  # event time of the row that raised it, seconds since 1970
-    open: bool  # whether it lasts
+    open: bool  # false in the record of the alarm's end
     end: float | None  # event time of the row that ended it; null while it lasts
-    outcome: str | None  # recovered: back to what it was; learned anew: it lasted, and is the new reference; null while open
+    outcome: str | None  # recovered: values are back; learned anew: the new values are the reference; null while open
     since: float | None  # estimated event time of the change; null where the detector estimates none
-    rows: int | None  # from the change to the alarm
-    columns: list[Moved]  # those that moved most, at most 3; empty where one number is watched, or no mean moved
+    rows: int | None  # number of rows from the change to the alarm
+    columns: list[Moved]  # the columns that moved most, at most 3; empty if one number is watched or no mean moved
     watch: str  # what is watched: columns, ls_error or loss
     extractor: str  # the learner of the watched error; 'columns' if the columns are watched
     detector: str  # its name
-    chart: str | None  # of columns, what changed: mean, whitened mean, whitened row; else null
-    before: float | None  # mean of the watched number in the reference
+    chart: str | None  # with watch columns, what changed: mean, whitened mean, whitened row; else null
+    before: float | None  # mean of the watched number in the reference rows
     after: float | None  # its mean since the change
     size: float | None  # after / before
-    evidence: float  # how sure: 1 is reached once in as many rows as false_alarms states while nothing changes
-    false_alarms: str | None  # what the job states; null where it states nothing, or its reference is too short to keep it
-    reference: int | None  # rows that the newest are compared with
-    warm_up: int  # rows of the key that the detector had learned before
+    evidence: float  # how sure: an alarm is raised at 1
+    false_alarms: str | None  # [drift] false_alarms; null if absent, or if the reference is too short to keep this limit
+    reference: int | None  # number of reference rows that the newest rows are compared with
+    warm_up: int  # rows of the key that the detector had learned before the alarm
     model: str  # learner and head
 
 

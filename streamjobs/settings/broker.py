@@ -23,7 +23,8 @@ class BrokerSection(Section):
         "else plaintext; sasl_plaintext is refused",
     )
     ca_file: str | None = Field(
-        default=None, description="certificates (PEM) of the authorities that sign the broker's; absent: this machine's"
+        default=None,
+        description="CA certificates (PEM) for the broker's certificate; absent: the CA certificates of this machine",
     )
     certificate_file: str | None = Field(default=None, description="client certificate (PEM) of the worker")
     key_file: str | None = Field(default=None, description="private key (PEM) of certificate_file; absent: in the same file")
@@ -73,7 +74,8 @@ class RegistrySection(Section):
         default=10.0, gt=0, description="longest time an answer may take before the next attempt (duration, or seconds)"
     )
     ca_file: str | None = Field(
-        default=None, description="certificates (PEM) of the authorities that sign the registry's; absent: this machine's"
+        default=None,
+        description="CA certificates (PEM) for the registry's certificate; absent: the CA certificates of this machine",
     )
     certificate_file: str | None = Field(default=None, description="client certificate (PEM) of the worker")
     key_file: str | None = Field(default=None, description="private key (PEM) of certificate_file; absent: in the same file")

@@ -134,8 +134,9 @@ class PopulationSection(Section):
     )
     replaces: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]] | None = Field(
         default=None,
-        description="fingerprints of earlier populations, as 'streamjobs state migrate' prints them: their keys keep "
-        "offsets, signal and waiting rows, and start over with this one's head; absent: such keys are an error",
+        description="fingerprints of earlier populations, as 'streamjobs state migrate' prints them: keys of these "
+        "populations keep offsets, signal and waiting rows, and start over with the head of the new population; "
+        "absent: the worker refuses such keys",
     )
 
 
@@ -174,8 +175,8 @@ class HeadSection(NamedSection):
         default=None,
         ge=0,
         le=1e6,
-        description="regression: a label further from the key's running mean than this many of its running deviations is "
-        "learned as if it were there; outputs have the label unchanged; 0: off; absent: 10",
+        description="regression: limit of labels in running standard deviations from the key's running mean: a label "
+        "beyond the limit is learned as the limit; outputs have the label unchanged; 0: off; absent: 10",
     )
     fallback: Literal["last_label", "none"] | None = Field(
         default=None,
@@ -185,9 +186,9 @@ class HeadSection(NamedSection):
         default=None,
         gt=0,
         le=0.5,
-        description="classification with a [population]: a row with scores unlike those of all known classes is "
-        "unknown; 'streamjobs fit' learns the threshold from people left out, so that at most this "
-        "share of the rows of known classes is unknown; absent: no row is",
+        description="classification with a [population]: a row with scores unlike those of all known classes is unknown; "
+        "'streamjobs fit' learns the threshold from people left out, so that at most this share of the rows of "
+        "known classes is unknown; absent: no row is unknown",
     )
 
 
@@ -202,22 +203,22 @@ class DriftSection(Section):
     )
     detector: str | dict[str, Any] | None = Field(
         default=None,
-        description="drift detector: its name, or a table with its name and settings; absent: conformal with false_alarms, "
-        "column_chart with watch = 'columns', with reference reference_level or reference_chart, with that of the "
-        "population glr_chart; else page_hinkley",
+        description="drift detector: its name, or a table with its name and settings; absent: column_chart for columns, "
+        "conformal for others with false_alarms, page_hinkley without; with reference: reference_chart for "
+        "columns, reference_level for others; with reference = 'population': glr_chart",
     )
     false_alarms: str | None = Field(
         default=None,
         description="most alarms of a key while nothing changes, on average: '1 per 10000 rows', or with [window] '1/day', "
-        "'6/h'; conformal, column_chart and the detectors of reference keep it; absent: as the detector's "
-        "settings say",
+        "'6/h'; for conformal, column_chart and the detectors with a reference; absent: the detector's own "
+        "settings decide",
     )
     reference: FirstRows | None = Field(
         default=None,
-        description="which rows of each key are normal, such as 'first 400 rows' or 'first 2h' of event time: after them "
-        "extractor and detector learn nothing, and an alarm lasts until the values are back; 'population': rows "
-        "like the rows just before them, as 'streamjobs fit' learned from people left out, with watch = 'columns'; needs "
-        "false_alarms; absent: they go on learning",
+        description="which rows of each key are normal, such as 'first 400 rows' or 'first 2h' of event time: after these "
+        "rows, extractor and detector stop learning, and an alarm lasts until the values are back; 'population': "
+        "rows like the rows just before them, with limits from 'streamjobs fit' and watch = 'columns'; needs "
+        "false_alarms; absent: extractor and detector continue to learn",
     )
     reference_from: Literal["own", "start_from"] = Field(
         default="own",
@@ -232,7 +233,7 @@ class DriftSection(Section):
     watch: WatchName | list[WatchName] = Field(
         default="ls_error",
         description="what the detector watches in each row; columns: the numbers of the row, unchanged, with "
-        "column_chart; a list: each of them, and false_alarms is for all together",
+        "column_chart; a list: all of these, and false_alarms is the limit for all of them",
     )
     beside: list[str | dict[str, Any]] = Field(
         default=[],
@@ -244,7 +245,7 @@ class DriftSection(Section):
         ge=0,
         le=1_000_000,
         description="an idle sensor is not drift: samples that repeat the previous one more than this many times, and their "
-        "windows, are not watched; 0: all are",
+        "windows, are not watched; 0: all are watched",
     )
 
     @property
@@ -297,7 +298,8 @@ class StateSection(Section):
     checkpoint_records: int = Field(default=20_000, ge=1, description="most records of a partition between two checkpoints")
     checkpoint_bytes: Bytes = Field(
         default=64 << 20,
-        description="most changed state of a partition between two checkpoints, with the records behind it (size, or bytes)",
+        description="most bytes of changed states of a partition, and of the records that changed them, between two "
+        "checkpoints (size, or bytes)",
     )
     cache: Bytes = Field(
         default=256 << 20, description="most memory for live states (size, or bytes); all others stay in the store"

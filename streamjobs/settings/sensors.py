@@ -19,8 +19,8 @@ class SensorSection(Section):
     rate: float = Field(gt=0, le=100_000, description="sampling rate of the sensor in Hz")
     between: Literal["linear", "hold"] = Field(
         default="linear",
-        description="the sensor's numbers at the time of a row between two samples: linear: on the line between them; hold: "
-        "those of the earlier one",
+        description="the sensor's numbers for a row with a time between two samples: linear: interpolated between the two; "
+        "hold: the numbers of the earlier sample",
     )
     gap: Seconds | None = Field(
         default=None,
@@ -38,8 +38,8 @@ class SensorsSection(Section):
     name: FieldName = Field(description="field of a sample that names its sensor")
     samples: FieldName | None = Field(
         default=None,
-        description="field of a record with its list of samples, such as payload; absent: the record itself is one. All "
-        "other paths of [source] lead into a sample; a label may also be the record's",
+        description="field of a record with its list of samples, such as payload; absent: the record itself is a sample. "
+        "The other paths of [source] lead into a sample; the label may also be a field of the record",
     )
     each: dict[str, SensorSection] = Field(description="the sensors, by the names that records give them")
     other: Literal["dlq", "skip"] = Field(
@@ -52,7 +52,7 @@ class SensorsSection(Section):
     wait: Seconds | None = Field(
         default=None,
         description="longest event time that a row waits for the samples of a slower sensor (duration, or seconds); absent: "
-        "two sample periods of the slowest, 2s or more",
+        "two sample periods of the slowest sensor, but at least 2s",
     )
 
     @property

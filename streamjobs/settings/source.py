@@ -32,8 +32,8 @@ class SourceSection(Section):
     )
     partitioner: Literal["murmur2", "crc32", "fnv1a"] = Field(
         default="murmur2",
-        description="with `key`, of a topic with several partitions that is not rekeyed: how producers choose a key's "
-        "partition; a record elsewhere stops the worker",
+        description="with `key`, if the topic has several partitions and is not rekeyed: how producers choose the partition "
+        "of a key; a record in another partition stops the worker",
     )
     format: Literal["json", "msgpack", "raw", "avro", "protobuf"] = Field(
         default="json",
@@ -89,8 +89,8 @@ class SourceSection(Section):
     )
     categories_as: Literal["one_hot", "codes"] = Field(
         default="one_hot",
-        description="one_hot: a column of 0 or 1 for each of a field's categories; codes: one column with its place among "
-        "them, from 0",
+        description="one_hot: a column of 0 or 1 for each of a field's categories; codes: one column with the category's "
+        "index in the list, from 0",
     )
     unseen: Literal["dlq", "other", "missing"] = Field(
         default="dlq",
@@ -104,8 +104,9 @@ class SourceSection(Section):
     missing: Missing = Field(
         default="dlq",
         description="what to do with a sample that lacks a number of x (null, NaN or absent): dlq: the record is a dead "
-        "letter; skip: leave the sample out; hold: fill in the key's newest number of the field; mean: the mean of all its "
-        "numbers of the key so far; or a table of these by field, such as { temp = 'hold' }: others are dlq",
+        "letter; skip: leave the sample out; hold: fill in the key's newest number of the field; mean: fill in "
+        "the mean of the key's numbers of the field so far; or a table with one of these for some fields, such as"
+        " { temp = 'hold' }: all other fields have dlq",
     )
     hold_for: Seconds | None = Field(
         default=None,
@@ -134,8 +135,8 @@ class SourceSection(Section):
     )
     sensors: SensorsSection | None = Field(
         default=None,
-        description="several sensors in one topic, each with samples at its own rate: a table that says which field names a "
-        "sample's sensor, and in place of `fields` the columns and the rate of each",
+        description="several sensors in one topic, each with samples at its own rate: a table that names the field with the "
+        "sensor's name, and has the columns and the rate of each sensor, in place of `fields`",
     )
     max_bytes: Bytes = Field(default=1 << 20, description="largest record value (size, or bytes)")
     max_samples: int = Field(default=10_000, ge=1, description="most samples in one record")

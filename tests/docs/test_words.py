@@ -1,8 +1,11 @@
 """Users meet no turn of phrase that STYLE.md advises against; the code has fewer of them with each change."""
 
+from importlib import import_module
+
 import pytest
 
-from tests.docs.words import of_source, turns
+from tests.docs.reference import leaf_commands
+from tests.docs.words import help_functions, of_source, turns
 
 VISIBLE = 0  # in what users see
 HIDDEN = 287  # in docstrings and comments
@@ -33,5 +36,15 @@ def test_a_planted_turn_is_found(source: str, visible: list[bool]) -> None:
 
 
 def test_the_help_of_a_command_is_what_users_see() -> None:
-    source = '@app.command("run")\ndef run():\n    """Begin anew."""\n\ndef helper():\n    """Begin anew."""'
-    assert [turn.visible for turn in of_source("streamjobs/commands/run.py", source)] == [True, False]
+    source = 'def run():\n    """Begin anew."""\n\ndef helper():\n    """Begin anew."""'
+    assert [turn.visible for turn in of_source("streamjobs/commands/run.py", source, {"run"})] == [True, False]
+
+
+def test_the_help_of_every_command_counts() -> None:
+    texts = {
+        getattr(import_module(path.removesuffix(".py").replace("/", ".")), name).__doc__
+        for path, names in help_functions().items()
+        for name in names
+    }
+    for words, command in leaf_commands():
+        assert command.callback.__doc__ in texts, words

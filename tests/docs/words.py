@@ -9,10 +9,14 @@ import io
 import re
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+import typer
+
+from streamjobs.cli import app
 from tests.docs.pages import pages
 from tests.parts import CHECKOUT
 
@@ -62,9 +66,11 @@ class Turn:
 def turns() -> list[Turn]:
     """Every place in the product and its pages."""
     places = [turn for path, text in pages().items() if path not in QUOTES for turn in _of_page(path, text)]
+    helps = help_functions()
     for folder in SOURCES:
         for path in sorted((CHECKOUT / folder).rglob("*.py")):
-            places += of_source(path.relative_to(CHECKOUT).as_posix(), path.read_text(encoding="utf-8"))
+            name = path.relative_to(CHECKOUT).as_posix()
+            places += of_source(name, path.read_text(encoding="utf-8"), helps.get(name, set()))
         for path in sorted((CHECKOUT / folder).rglob("*.html")):
             places += _of_page(path.relative_to(CHECKOUT).as_posix(), path.read_text(encoding="utf-8"))
         for path in sorted((CHECKOUT / folder).rglob("*.js")):
@@ -86,17 +92,15 @@ def _of_script(path: str, text: str) -> Iterator[Turn]:
             yield Turn(path, text.count("\n", 0, string.start() + match.start()) + 1, match[0], True)
 
 
-def of_source(path: str, text: str) -> Iterator[Turn]:
-    """Those of a Python file: docstrings of commands and plain strings are visible, other docstrings and comments not."""
+def of_source(path: str, text: str, helps: Set[str] = frozenset()) -> Iterator[Turn]:
+    """Turns of a Python file. Visible are plain strings and the docstrings of the functions in `helps`."""
     tree = ast.parse(text)
-    shown = "/commands/" in path
     docstrings = set()
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node):
             docstring = node.body[0].value  # type: ignore[attr-defined]
             docstrings.add(id(docstring))
-            is_help = shown and isinstance(node, ast.FunctionDef) and any(map(_is_command, node.decorator_list))
-            yield from _in_string(path, docstring, is_help)
+            yield from _in_string(path, docstring, getattr(node, "name", "") in helps)
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             yield from _in_string(path, node, True)
@@ -105,8 +109,21 @@ def of_source(path: str, text: str) -> Iterator[Turn]:
             yield from (Turn(path, token.start[0], match[0], False) for match in PATTERN.finditer(token.string))
 
 
-def _is_command(decorator: ast.expr) -> bool:
-    return isinstance(decorator, ast.Call) and getattr(decorator.func, "attr", "") in ("command", "callback")
+def help_functions() -> dict[str, set[str]]:
+    """Path -> names of the functions with a docstring that `--help` prints."""
+    functions: dict[str, set[str]] = defaultdict(set)
+
+    def walk(group: typer.Typer) -> None:
+        for command in (*group.registered_commands, group.registered_callback):
+            if command is not None and command.callback is not None:
+                path = Path(command.callback.__code__.co_filename).relative_to(CHECKOUT).as_posix()
+                functions[path].add(command.callback.__name__)
+        for inner in group.registered_groups:
+            assert inner.typer_instance is not None
+            walk(inner.typer_instance)
+
+    walk(app)
+    return functions
 
 
 def _in_string(path: str, node: ast.Constant, visible: bool) -> Iterator[Turn]:
