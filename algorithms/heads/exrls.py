@@ -45,6 +45,7 @@ class Exrls(CovarianceHead):
     persisted_name: ClassVar[str] = "Exrls"
     kind: ClassVar[str] = "regression"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
+    label_taught: ClassVar[bool] = True
 
     transition: float = 1.0  # in (0, 1]; the weights fade by this factor a row
     forgetting: float = 1.0  # in (0, 1]; weight of a row after n more rows is forgetting^n

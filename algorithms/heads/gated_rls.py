@@ -59,6 +59,7 @@ class GatedRls(CovarianceHead):
     persisted_name: ClassVar[str] = "GatedRls"
     kind: ClassVar[str] = "classification"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
+    label_taught: ClassVar[bool] = True
     begins_from_population: ClassVar[bool] = True
     falls_back: ClassVar[bool] = True
 

@@ -37,6 +37,7 @@ class Lms(Learner):
     persisted_name: ClassVar[str] = "Lms"
     kind: ClassVar[str] = "regression"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
+    label_taught: ClassVar[bool] = True
 
     step_size: float = 0.005  # above 0
     ridge: float = 0.0  # 0 to 1 / step_size; shrinks the weights by step_size * ridge a row

@@ -38,6 +38,7 @@ class Logistic(Learner):
     persisted_name: ClassVar[str] = "Logistic"
     kind: ClassVar[str] = "classification"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
+    label_taught: ClassVar[bool] = True
 
     step_size: float = 0.05  # above 0
     ridge: float = 0.0  # 0 to 1 / step_size; shrinks the weights by step_size * ridge a row

@@ -37,6 +37,7 @@ class Nlms(Learner):
     persisted_name: ClassVar[str] = "Nlms"
     kind: ClassVar[str] = "regression"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
+    label_taught: ClassVar[bool] = True
 
     step_size: float = 0.1  # in (0, 2)
     ridge: float = 1e-6  # 0 or more; added to |x|^2

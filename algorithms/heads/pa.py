@@ -39,6 +39,7 @@ class Pa(Learner):
     persisted_name: ClassVar[str] = "Pa"
     kind: ClassVar[str] = "classification"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
+    label_taught: ClassVar[bool] = True
     binary_targets: ClassVar[bool] = True  # several targets are binary problems side by side
 
     aggressiveness: float = 0.03  # above 0; most weight of one row

@@ -40,6 +40,7 @@ class Pegasos(Learner):
     persisted_name: ClassVar[str] = "Pegasos"
     kind: ClassVar[str] = "classification"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
+    label_taught: ClassVar[bool] = True
     binary_targets: ClassVar[bool] = True  # several targets are binary problems side by side
 
     ridge: float = 0.03  # above 0; 1/C

@@ -45,6 +45,7 @@ class Rls(CovarianceHead):
     persisted_name: ClassVar[str] = "Rls"
     kind: ClassVar[str] = "regression"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
+    label_taught: ClassVar[bool] = True
 
     forgetting: float = 1.0  # in (0, 1]; weight of a row after n more rows is forgetting^n
     delta: float = 100.0  # above 0; start of P, 1 / ridge

@@ -282,6 +282,9 @@ def size(
         f"{job_file}: {job.model}, {rate} of each key; a state has at most {readable(job.state_bytes)}, "
         f"{readable(measured.slot_bytes)} in memory"
     )
+    if job.untaught is not None:
+        least = readable(job.state_bytes - job.untaught.nbytes)
+        say(f"of a key without a label: at most {least}, {readable(measured.untaught_bytes)} in memory")
     rows = [
         (
             f"{one.keys:,}" + (" <" if one.keys == keys and len(needs) > 3 else ""),

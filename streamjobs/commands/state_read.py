@@ -202,7 +202,7 @@ def show_command(
     copy: CopyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a key's state: fields of every stage with shapes and norms, LS error, classes, drift, number of prototypes."""
+    """Show a key's state: fields of each stage with shapes, bytes, norms, LS error, classes, drift, number of prototypes."""
     from streamjobs.job_files import job_of
     from streamjobs.maintenance.summary import details
 
@@ -220,6 +220,7 @@ def _print_details(about: dict[str, Any]) -> None:
     key, size = shortened(about["key"]), readable(about["bytes"])
     say(f"{key} in partition {about['partition']}: {size}, written {moment(about['written'])}")
     event = about["event_time"]
+    say(f"  bytes      {', '.join(f'{name} {count:,}' for name, count in about['parts'].items())}")
     say(f"  rows       {about['rows']:,} of this key, {about['seen']:,} seen by its learner")
     say(f"  input      last applied {', '.join(f'{name} {at}' for name, at in about['offsets'].items()) or 'none yet'}")
     say(f"  samples    the newest of {moment(None if event is None else event * 1000)}")

@@ -1,7 +1,7 @@
 """A job: the stages a key's rows pass, made once from its composition, and what identifies its snapshots."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -18,7 +18,8 @@ from streamjobs.core.messages import Record
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.population import Population
 from streamjobs.core.state.population import decode as decode_population
-from streamjobs.core.state.snapshot import Snapshot
+from streamjobs.core.state.snapshot import LeftOut, Snapshot
+from streamjobs.core.state.untaught import Untaught
 from streamjobs.core.state.valid import StateCheck
 from streamjobs.errors import ConfigError
 from streamjobs.settings.composition import Composition, Watch, composition_of
@@ -40,6 +41,7 @@ class Job(NamedTuple):
     own: dict[str, JobStage]  # those with a state per key
     shared: dict[str, State]  # states of those that all keys share: a population's scaling and map, which do not learn
     template: dict[str, Any]  # states of a new key with seed 0, without a warm start
+    untaught: Untaught | None  # the part of a key's head that its snapshots leave out until its first label
     check: StateCheck  # of stored states
     population: Population | None
     rejection: Rejection | None  # when the class of a row is unknown
@@ -110,6 +112,7 @@ class Job(NamedTuple):
             own=own,
             shared=shared,
             template=template,
+            untaught=Untaught.of(own, template) if composition.learner.label_taught else None,
             check=StateCheck(own, template),
             population=others,
             rejection=others.reject if others is not None and composition.reject is not None else None,
@@ -205,6 +208,14 @@ class Job(NamedTuple):
         return {name: states[name] for name, stage in self.own.items() if stage.knows_normal}
 
     @property
+    def begins_untaught(self) -> bool:
+        """Whether new keys begin with the head that snapshots leave out."""
+        if self.untaught is None or self.start is None:
+            return self.untaught is not None
+        arrays = [array for name, state in self.init_from(0).items() for array in snapshot.flatten(state)]
+        return any(isinstance(array, LeftOut) for array in self.untaught.without(arrays))
+
+    @property
     def state_bytes(self) -> int:
         """Upper bound of a key's snapshot in bytes, without its class names."""
         states = self.template
@@ -214,6 +225,8 @@ class Job(NamedTuple):
 
     def encode(self, states: dict[str, Any], names: list[str], offsets: snapshot.Offsets) -> bytes:
         arrays = [array for name in self.own for array in snapshot.flatten(states[name])]
+        if self.untaught is not None:
+            arrays = self.untaught.without(arrays)
         return snapshot.encode(Snapshot(self.fingerprint, _text(self.described), offsets, names, arrays))
 
     def encode_model(self, states: dict[str, Any], names: list[str]) -> bytes:
@@ -224,8 +237,12 @@ class Job(NamedTuple):
 
     @property
     def snapshot_head(self) -> bytes:
-        """What all this job's snapshots begin with."""
+        """What this job's snapshots begin with that leave out nothing."""
         return snapshot.head(self.fingerprint, _text(self.described))
+
+    def head_without(self, left_out: Mapping[int, LeftOut]) -> bytes:
+        """What this job's snapshots begin with that leave out these arrays, by place."""
+        return snapshot.head(self.fingerprint, _text(self.described), left_out)
 
     def compile(self) -> None:
         """Run every compiled loop once, so that the first record does not wait for the compiler."""

@@ -9,6 +9,7 @@ import numpy as np
 from streamjobs.core.job import Job
 from streamjobs.core.live.stored import load_snapshot
 from streamjobs.core.live.stored_samples import stored_samples
+from streamjobs.core.state import snapshot
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import ForeignStateError, SnapshotError
 from streamjobs.maintenance.copies import Entry, printable, short_key
@@ -40,7 +41,7 @@ class Field(NamedTuple):
     stage: str
     name: str
     shape: tuple[int, ...]
-    bytes: int
+    bytes: int  # in the snapshot: 0 of an array that it leaves out
     norm: float | None  # Euclidean norm of the finite numbers
     value: Any  # a number or a short list; None for a long one
 
@@ -105,6 +106,9 @@ def details_of(job: Job, entry: Entry, states: dict[str, Any], names: list[str],
     del line["problem"]
     mean = ls_error(job, states)
     labelled = states[CLASS_COUNTS].labelled
+    stored = fields(states)
+    if job.untaught is not None and snapshot.leaves_out(entry.data):
+        stored = [one._replace(bytes=0) if at in job.untaught.left_out else one for at, one in enumerate(stored)]
     return {
         **line,
         "offsets": {f"{topic}[{partition}]": offset for (topic, partition), offset in offsets.items()},
@@ -114,7 +118,8 @@ def details_of(job: Job, entry: Entry, states: dict[str, Any], names: list[str],
         "bandwidths": bandwidths(states),
         "prototypes": {one.part: len(getattr(one.state, one.field)) for one in stored_samples(job, states)},
         "stages": {name: job.described.get(name, "") for name in states},
-        "fields": [field._asdict() for field in fields(states)],
+        "parts": {name: sum(one.bytes for one in stored if one.stage == name) for name in states},
+        "fields": [field._asdict() for field in stored],
     }
 
 

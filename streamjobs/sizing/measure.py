@@ -75,7 +75,7 @@ def cost(job: Job, rate: float) -> Cost:
     stored.update(plenty.snapshots())
     little = Live(job, stored.get, most_bytes=keys // HOT * plenty.slot_bytes)
     missed = _timed(job, little, made, keys, stored, kept=True)
-    return Cost(live, max(0.0, missed - live), fixed_loop(), plenty.slot_bytes, job.state_bytes)
+    return Cost(live, max(0.0, missed - live), fixed_loop(), plenty.slot_bytes, job.state_bytes, plenty.untaught_bytes)
 
 
 def _timed(job: Job, live: Live, made: "_Records", keys: int, stored: dict[bytes, bytes], *, kept: bool) -> float:

@@ -88,6 +88,7 @@ class Cost(NamedTuple):
     fixed_loop: float  # seconds
     slot_bytes: int  # a live key in memory
     state_bytes: int  # a snapshot, at most
+    untaught_bytes: int = 0  # a live key without a label in memory
 
 
 def rate_of(text: str) -> float:

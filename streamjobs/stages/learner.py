@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from algorithms.common.head_rows import HeadRows
 from algorithms.common.protocol import LEARN, Array, Learner, Outputs, SettingError, Stage, State, unknown
 from streamjobs.stages.stage import JobStage, Shape, describe
 
@@ -75,6 +76,9 @@ class LearnerStage(JobStage):
 
         Outputs are in record order. A learner that stores samples gets the rows key by key: `key_order`.
         """
+        if isinstance(work, HeadRows):
+            rows, learn = work.enter(slots, X, Y, learn)
+            return self.advance(work.rows, rows, X, Y, learn)
         several = len(slots) > 1 and self.learner.kind != "drift" and _stores_samples(self.learner)
         order = key_order(slots) if several else None
         if order is not None:
@@ -92,10 +96,13 @@ class LearnerStage(JobStage):
         return self.learner.workspace(state, slots=slots, extra=extra)
 
     def load(self, work: Any, slot: int, state: State) -> None:
-        self.learner.load(work, slot, state)
+        if isinstance(work, HeadRows):
+            work.load(slot, state)
+        else:
+            self.learner.load(work, slot, state)
 
     def save(self, work: Any, slot: int, like: State) -> State:
-        return self.learner.save(work, slot, like)
+        return work.save(slot, like) if isinstance(work, HeadRows) else self.learner.save(work, slot, like)
 
     def bytes_of(self, state: State) -> int:
         return self.learner.bytes_of(state)

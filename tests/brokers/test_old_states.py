@@ -49,7 +49,7 @@ def test_a_state_of_a_later_release_stops_the_worker_and_stays_where_it_is(make_
         worker = Worker(job)
         code, lines = wait_for_exit(worker)
         assert code == 1 and len(lines) == 1, lines
-        assert "snapshot version 2 is unknown to this release, which reads version 1" in lines[0]
+        assert "snapshot version 3 is unknown to this release, which reads versions 1 and 2" in lines[0]
         assert job.snapshots() == {(0, key): data for key, data in states.items()}
         assert job.ends(job.changelog)[0] == len(states) and sum(job.committed().values()) == 0
         assert opened(worker.state)[0][:2] == (len(states) - 1, states)  # the offset of the last, and all of them

@@ -6,6 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from algorithms.common.head_rows import HeadRows
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
@@ -77,7 +78,13 @@ def test_what_is_taken_together_is_taken_alone_and_gives_the_same_slot(which):
     assert live.columns is not None
     slots = [live._take(b"%d" % at) for at in range(len(drawn))]
     for work in live.work.values():  # what stood there before must not count
-        for array in work.arrays:
+        if isinstance(work, HeadRows):
+            work.own(slots)
+            arrays = [*work.seen.arrays, *[array[1:] for array in work.rows.arrays]]
+            work.release(np.array(slots))
+        else:
+            arrays = work.arrays
+        for array in arrays:
             array.fill(1)
     read = live.columns.decode(drawn, slots, job.most_names, job.given_names)
     assert all(read.good[: len(valid)])

@@ -12,7 +12,7 @@ import numpy as np
 
 from streamjobs.core.job import Job
 from streamjobs.core.state import snapshot
-from streamjobs.core.state.snapshot import Snapshot, array_header, assemble, flatten
+from streamjobs.core.state.snapshot import HASH_BYTES, LeftOut, Snapshot, array_header, assemble, flatten
 from tests.fuzz.bytes import EDGES, REALS
 from tests.fuzz.grammar import TEXTS
 
@@ -125,6 +125,8 @@ def mutate_arrays(held: Snapshot, rnd: Random, kinds: int = 12) -> bytes:
 
 
 def _other(array: Any, rnd: Random) -> Any:
+    if isinstance(array, LeftOut):
+        return rnd.choice((LeftOut(rnd.randbytes(HASH_BYTES)), np.zeros(rnd.randrange(9)), array))
     kind = rnd.randrange(8)
     if kind < 5:
         changed = array.copy()

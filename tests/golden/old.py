@@ -74,5 +74,5 @@ def stored(commit: str, name: str) -> Old:
 
 def later_version(data: bytes) -> bytes:
     """The snapshot as a release might write it that this one does not know."""
-    body = data[:2] + b"\x02" + data[3:-4]
+    body = data[:2] + b"\x03" + data[3:-4]
     return body + zlib.crc32(body).to_bytes(4, "little")

@@ -132,5 +132,5 @@ def _apart(job: Job, ours: bytes, theirs: bytes) -> list[str]:
 
 def test_what_a_later_release_wrote_is_refused_with_its_version(old: Old):
     for data in old.half.values():
-        with pytest.raises(SnapshotError, match="version 2 is unknown to this release, which reads version 1"):
+        with pytest.raises(SnapshotError, match="version 3 is unknown to this release, which reads versions 1 and 2"):
             decode_snapshot(old.job, later_version(data))

@@ -132,10 +132,11 @@ class Columns:
         begins, places = ends - whole, ends - sizes
         loops.write_headers(buffer, begins, self.layouts, counts)
         for at, column in enumerate(self.columns):
+            rows = column.leaf.at(slots)
             if column.square:
-                loops.gather_triangle(buffer, places[at], slots, column.bytes)
+                loops.gather_triangle(buffer, places[at], rows, column.bytes)
             elif column.size:
-                loops.gather(buffer, places[at], sizes[at], slots, column.bytes)
+                loops.gather(buffer, places[at], sizes[at], rows, column.bytes)
         view, arrays = memoryview(data), U16.pack(len(self.columns))
         encoded = []
         for first, end, of_key, known in zip(begins[0].tolist(), ends[-1].tolist(), offsets, names, strict=True):
@@ -225,15 +226,16 @@ class Columns:
     def _fill(self, data: Array, slots: Array, places: Array, counts: Array) -> None:
         sizes = counts * self.sizes[:, None]
         for at, column in enumerate(self.columns):
+            rows = column.leaf.at(slots)
             if column.stored is not None:
                 leaf = column.leaf
-                leaf.work.arrays[len(leaf.like)][slots, column.stored] = counts[at]
+                leaf.work.arrays[len(leaf.like)][rows, column.stored] = counts[at]
             if column.square:
-                loops.scatter_triangle(data, places[at], slots, column.bytes, column.array)
+                loops.scatter_triangle(data, places[at], rows, column.bytes, column.array)
             elif column.size:
-                loops.scatter(data, places[at], sizes[at], slots, column.bytes)
+                loops.scatter(data, places[at], sizes[at], rows, column.bytes)
             if column.most is not None:
-                column.flat[slots] = np.minimum(column.flat[slots], column.most)
+                column.flat[rows] = np.minimum(column.flat[rows], column.most)
 
 
 def _known(names: list[str], most: int | None, least: list[str]) -> bool:

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from algorithms.common.head_rows import HeadRows
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
 from streamjobs.core.live import aside
 from streamjobs.core.live.aside import Aside, Verdict
-from streamjobs.core.live.columns import Columns
+from streamjobs.core.live.forms import codec_of
 from streamjobs.core.live.live_stats import LatestBySlot, LiveStats, stats_of, worst_slots
 from streamjobs.core.live.log import Log, Model
 from streamjobs.core.live.new_keys import NewKeys
@@ -91,15 +92,21 @@ class Live:
         self.shared: dict[str, Any] = {}  # the population's stages: one slot for all keys, never learned, never stored
         for name, stage in job.own.items():
             self.work[name] = stage.workspace(self.templates[name], slots=FIRST_SLOTS)
-        self.columns = Columns.of(job.snapshot_head, job.own, self.work, job.template)
+        self.heads: HeadRows | None = None  # where keys without a label have none
+        if job.begins_untaught:
+            self.heads = self.work[LEARNER] = HeadRows(job.learner, self.templates[LEARNER], FIRST_SLOTS)
+            self.heads.most, self.heads.evict = self._most_heads, self._evict_heads
+        self.columns = codec_of(job, self.work)
         self.new_keys = NewKeys.of(job, self.work)
-        self.slot_bytes = max(1, self.nbytes // FIRST_SLOTS)
+        head, heads = (0, 0) if self.heads is None else (self.heads.row_bytes, int(self.heads.rows.nbytes))
+        self.untaught_bytes = max(1, (self.nbytes - heads) // FIRST_SLOTS)  # of a key without a label
+        self.slot_bytes = self.untaught_bytes + head
         self.snapshot_bytes = job.state_bytes
+        self.head_bytes = 0 if job.untaught is None else job.untaught.nbytes
         for name, state in job.shared.items():
             self.shared[name] = job.stages[name].workspace(state)
             job.stages[name].load(self.shared[name], 0, state)
-        bound = most_bytes if most_bytes is not None else job.settings.state.cache
-        self.most_slots = max(FIRST_SLOTS, bound // self.slot_bytes)
+        self.most_bytes = most_bytes if most_bytes is not None else job.settings.state.cache
         self.slot_of: dict[bytes, int] = {}
         self.key_of: list[bytes] = []
         self.text_of: list[str] = []  # the key as outputs show it
@@ -134,7 +141,11 @@ class Live:
     @property
     def dirty_bytes(self) -> int:
         """About how many bytes the next `snapshots` gives and lets go: an upper bound, with the records remembered."""
-        return len(self.dirty) * self.snapshot_bytes + self.parked.bytes + self.log.bytes
+        changed = len(self.dirty)
+        states = changed * self.snapshot_bytes
+        if self.heads is not None:
+            states -= max(0, changed - self.heads.taken) * self.head_bytes
+        return states + self.parked.bytes + self.log.bytes
 
     def stats(self, since: int) -> LiveStats:
         """How the live keys stand, those with a record in a batch after the `since`-th; for metrics."""
@@ -202,14 +213,24 @@ class Live:
             self.used[slots] = self.now
 
     @property
+    def most_slots(self) -> int:
+        """Half of the bytes stays for heads, which all keys may come to need."""
+        fit = max(FIRST_SLOTS, self.most_bytes // self.slot_bytes)
+        if self.heads is None:
+            return fit
+        left = (self.most_bytes - int(self.heads.rows.nbytes)) // self.untaught_bytes
+        return max(len(self.used), min(left, max(fit, self.most_bytes // 2 // self.untaught_bytes)))
+
+    @property
     def most_keys(self) -> int:
-        """How many keys may be live together."""
-        return self.most_slots - self.pooled
+        """How many keys may be live together, each with a head."""
+        return max(FIRST_SLOTS, self.most_bytes // self.slot_bytes) - self.pooled
 
     def room(self) -> int:
         """How many more keys can be entered without moving out one of the present batch."""
-        old = int((self.used[: len(self.key_of)] < self.now).sum()) - len(self.free)  # a free slot was used at 0
-        return len(self.free) + self.most_slots - len(self.key_of) + old
+        old = int((self.used[: len(self.key_of)] < self.now).sum())  # a free slot was used at 0
+        room = self.most_slots - len(self.key_of) + old
+        return room if self.heads is None else min(room, self.most_keys + self.pooled - len(self.key_of) + old)
 
     def enter(self, keys: Sequence[bytes]) -> None:
         """Read the states of different keys that are not live, or begin them; at most `room()`.
@@ -230,7 +251,7 @@ class Live:
         self._begin([slots[at] for at, data in enumerate(stored) if data is None])
         for key, slot in zip(keys, slots, strict=True):
             if slot in wrong:
-                self.free.append(slot)
+                self._release([slot])
                 changed = self.parked.take(key) is not None or key in self.repeated
                 self._set_aside(key, aside.READ, wrong[slot], changed=changed)
                 continue
@@ -326,8 +347,13 @@ class Live:
         """A key that is not busy is no more; where it comes again it is read again."""
         slot = self.slot_of.pop(key, None)
         if slot is not None:
-            self.free.append(slot)
+            self._release([slot])
             self.used[slot] = 0
+
+    def _release(self, slots: list[int]) -> None:
+        self.free += slots
+        if self.heads is not None:
+            self.heads.release(np.array(slots, np.int64))
 
     def _take(self, key: bytes) -> int:
         text = key.decode("utf-8", "backslashreplace")
@@ -351,20 +377,41 @@ class Live:
 
     def _make_room(self, wanted: int) -> None:
         """The least recently used eighth leaves, or more (never a key of the present batch, nor the pooled model)."""
+        held = self._held()
+        leaving = self._oldest(held)[: max(wanted, len(held) // 8)]
+        assert len(leaving) >= wanted, "advance starts a new batch before room runs out"
+        self._leave(leaving)
+
+    def _most_heads(self) -> int:
+        """How many rows of heads, the new keys' own among them, have room next to the slots."""
+        assert self.heads is not None
+        return max(FIRST_SLOTS, (self.most_bytes - len(self.used) * self.untaught_bytes) // self.heads.row_bytes)
+
+    def _evict_heads(self, wanted: int) -> None:
+        """The least recently used eighth of the keys with a head leaves, or more (never a key of the present batch)."""
+        assert self.heads is not None
+        held = self._held()
+        held = held[self.heads.row_of[held] > 0]
+        self._leave(self._oldest(held)[: max(wanted, len(held) // 8)])
+
+    def _held(self) -> Array:
+        """Slots of keys, ascending."""
         held = np.fromiter(self.slot_of.values(), np.int64, len(self.slot_of))
         held.sort()
-        if self.pooled:
-            held = held[held != 0]
+        return held[held != 0] if self.pooled else held
+
+    def _oldest(self, held: Array) -> Array:
+        """Those of these slots that were not used in the present batch, the least recently used first."""
         old = held[self.used[held] < self.now]
-        leaving = old[np.argsort(self.used[old], kind="stable")][: max(wanted, len(held) // 8)]
-        assert len(leaving) >= wanted, "advance starts a new batch before room runs out"
+        leaving: Array = old[np.argsort(self.used[old], kind="stable")]
+        return leaving
+
+    def _leave(self, leaving: Array) -> None:
         unsaved = self.writable([slot for slot in leaving.tolist() if slot in self.dirty])
         for slot, data in zip(unsaved, self.encode(unsaved), strict=True):
             self.parked[self.key_of[slot]] = data
         self.dirty.difference_update(unsaved)
-        for slot in leaving.tolist():
-            if self.slot_of.pop(self.key_of[slot], None) is not None:
-                self.free.append(slot)
+        self._release([slot for slot in leaving.tolist() if self.slot_of.pop(self.key_of[slot], None) is not None])
         self.used[leaving] = 0
         self.left += len(leaving)
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from algorithms.common.head_rows import HeadRows
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
 
@@ -20,6 +21,8 @@ class NewKeys(NamedTuple):
         first, second, third = (_slot_of(job, seed) for seed in (0, 1, 2))
         arrays: dict[str, list[tuple[Array, bool]]] = {}
         for name in first:
+            if isinstance(work[name], HeadRows):
+                continue
             arrays[name] = []
             for one, two, three in zip(first[name], second[name], third[name], strict=True):
                 same = one.tobytes() == two.tobytes() == three.tobytes()
@@ -33,6 +36,9 @@ class NewKeys(NamedTuple):
 
     def begin(self, work: dict[str, Any], slots: Sequence[int], seeds: Sequence[int]) -> None:
         at = np.array(slots, np.int64)
+        for one in work.values():
+            if isinstance(one, HeadRows):
+                one.begin(at)
         for name, arrays in self.arrays.items():
             for (one, is_seed), array in zip(arrays, work[name].arrays, strict=True):
                 array[at] = seeds if is_seed else one

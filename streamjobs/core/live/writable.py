@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from streamjobs.core.job import Job
 from streamjobs.core.live.columns import Columns
+from streamjobs.core.live.forms import Forms
 from streamjobs.core.live.stored import check_states
 from streamjobs.errors import SnapshotError
 
@@ -13,7 +14,7 @@ class LiveStates(Protocol):
     """What `streamjobs.core.live.live.Live` has of each slot."""
 
     job: Job
-    columns: Columns | None
+    columns: Columns | Forms | None
     names: list[list[str]]
 
     def states(self, slot: int) -> dict[str, Any]: ...

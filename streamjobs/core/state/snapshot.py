@@ -3,10 +3,14 @@
 Layout, little-endian:
 
     magic "SJ" | version u8 | 0 | fingerprint 16 bytes | described by: u16 length, text
+    left out, in version 2: u16 count, then of each array its u16 place and 8 bytes of its hash
     offsets: u16 count, then each u16 length, topic, i32 partition, i64 offset
     names:   u16 count, then each u16 length, text
     arrays:  u16 count, then each dtype code u8, dimensions u8, u32 per dimension, data in C order
     crc32 of all before it, in every version
+
+An array is left out where it is that of a new key, as the job's settings and population give it: of a head without a label.
+Version 2 is that of snapshots that leave arrays out. All others have version 1, as earlier releases wrote them.
 
 Never pickle: nothing stored is executed. What cannot be trusted is a SnapshotError and nothing is overwritten.
 """
@@ -15,6 +19,7 @@ import json
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +27,8 @@ import numpy as np
 from algorithms.common.protocol import Array
 from streamjobs.errors import ForeignStateError, SnapshotError
 
-MAGIC, VERSION = b"SJ", 1
+MAGIC, VERSION, LEAVES_OUT = b"SJ", 1, 2
+HASH_BYTES = 8
 DTYPES = ("<f8", "<i8", "|i1", "|u1", "<i4", "<u8", "<f4")
 CODES = {np.dtype(name): code for code, name in enumerate(DTYPES)}
 _HEAD = struct.Struct("<2sBB16s")
@@ -31,24 +37,50 @@ U16, I32I64, CRC = struct.Struct("<H"), struct.Struct("<iq"), struct.Struct("<I"
 Offsets = dict[tuple[str, int], int]  # (input topic, partition) -> last applied offset
 
 
+class LeftOut:
+    """In the place of an array that a snapshot leaves out."""
+
+    __slots__ = ("hash",)
+    shape, ndim, size, dtype = (), -1, 0, None  # of no array
+
+    def __init__(self, hash: bytes) -> None:
+        self.hash = hash
+
+    @classmethod
+    def of(cls, array: Array) -> "LeftOut":
+        """
+        >>> LeftOut.of(np.zeros(3)).hash == LeftOut.of(np.zeros(4)).hash
+        False
+        """
+        return cls(blake2b(array_header(array.dtype, array.shape) + array.tobytes(), digest_size=HASH_BYTES).digest())
+
+
 class Snapshot(NamedTuple):
     fingerprint: bytes  # of the job that wrote it
     description: str  # the same for people: what ran
     offsets: Offsets
     names: list[str]  # class names in the order of their columns
-    arrays: list[Array]
+    arrays: list[Any]  # each an array or LeftOut
 
 
 def encode(snapshot: Snapshot) -> bytes:
     parts: list[bytes] = []
-    for array in snapshot.arrays:
-        parts += (array_header(array.dtype, array.shape), array.tobytes())
-    return assemble(head(snapshot.fingerprint, snapshot.description), snapshot.offsets, snapshot.names, parts)
+    left_out: dict[int, LeftOut] = {}
+    for place, array in enumerate(snapshot.arrays):
+        if isinstance(array, LeftOut):
+            left_out[place] = array
+        else:
+            parts += (array_header(array.dtype, array.shape), array.tobytes())
+    begin = head(snapshot.fingerprint, snapshot.description, left_out)
+    return assemble(begin, snapshot.offsets, snapshot.names, parts)
 
 
-def head(fingerprint: bytes, description: str) -> bytes:
-    """What all snapshots of a job begin with."""
-    return _HEAD.pack(MAGIC, VERSION, 0, fingerprint) + text_bytes(description)
+def head(fingerprint: bytes, description: str, left_out: Mapping[int, LeftOut] | None = None) -> bytes:
+    """What all snapshots of a job begin with that leave out these arrays, by place."""
+    begin = _HEAD.pack(MAGIC, LEAVES_OUT if left_out else VERSION, 0, fingerprint) + text_bytes(description)
+    if not left_out:
+        return begin
+    return begin + U16.pack(len(left_out)) + b"".join(U16.pack(place) + one.hash for place, one in left_out.items())
 
 
 def array_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
@@ -81,12 +113,19 @@ def decode(data: bytes) -> Snapshot:
         raise SnapshotError(f"expected a streamjobs snapshot, got {len(data)} bytes that begin otherwise.")
     if zlib.crc32(memoryview(data)[:-4]) != CRC.unpack_from(data, len(data) - 4)[0]:
         raise SnapshotError("snapshot is damaged: its checksum does not fit its bytes.")
-    if data[2] != VERSION:
-        raise ForeignStateError(f"snapshot version {data[2]} is unknown to this release, which reads version {VERSION}.")
+    if data[2] not in (VERSION, LEAVES_OUT):
+        raise ForeignStateError(
+            f"snapshot version {data[2]} is unknown to this release, which reads versions {VERSION} and {LEAVES_OUT}."
+        )
     try:
         return _snapshot(data)
     except (struct.error, IndexError, ValueError) as problem:
         raise SnapshotError(f"snapshot is damaged although its checksum fits: {problem}.") from problem
+
+
+def leaves_out(data: bytes) -> bool:
+    """Whether the snapshot leaves out arrays."""
+    return data[2] == LEAVES_OUT
 
 
 def described_by(data: bytes) -> dict[str, Any]:
@@ -105,13 +144,19 @@ def table_of(description: str) -> dict[str, Any]:
 
 def _snapshot(data: bytes) -> Snapshot:
     reader = Reader(data, _HEAD.size)
-    _, _, flags, fingerprint = _HEAD.unpack_from(data)
+    _, version, flags, fingerprint = _HEAD.unpack_from(data)
     if flags:
         raise ValueError(f"expected 0 behind its version, got {flags}")
     description = reader.text()
+    left_out = reader.left_out() if version == LEAVES_OUT else {}
     offsets = reader.offsets()
     names = [reader.text() for _ in range(reader.number(U16))]
-    return Snapshot(fingerprint, description, offsets, names, reader.arrays())
+    arrays: list[Any] = reader.arrays()
+    for place, one in left_out.items():
+        if place > len(arrays):
+            raise ValueError(f"it leaves out array {place} of {len(arrays)}")
+        arrays.insert(place, one)
+    return Snapshot(fingerprint, description, offsets, names, arrays)
 
 
 class Reader:
@@ -122,6 +167,21 @@ class Reader:
 
     def __init__(self, data: bytes, at: int) -> None:
         self.data, self.at, self.end = data, at, len(data) - 4
+
+    def left_out(self) -> dict[int, LeftOut]:
+        """By place, ascending."""
+        found: dict[int, LeftOut] = {}
+        for _ in range(self.number(U16)):
+            place = self.number(U16)
+            if place <= max(found, default=-1):
+                raise ValueError("the arrays that it leaves out are not in their order")
+            self.at += HASH_BYTES
+            if self.at > self.end:
+                raise ValueError("a hash runs past the end")
+            found[place] = LeftOut(self.data[self.at - HASH_BYTES : self.at])
+        if not found:
+            raise ValueError("it leaves out no array")
+        return found
 
     def offsets(self) -> Offsets:
         offsets: Offsets = {}
@@ -189,7 +249,7 @@ def array_counts(states: Iterable[Any]) -> list[int]:
     return [len(flatten(state)) for state in states]
 
 
-def unflatten(like: Any, arrays: Sequence[Array]) -> Any:
+def unflatten(like: Any, arrays: Sequence[Any]) -> Any:
     """A state shaped like `like` from its arrays; raises SnapshotError where count, type or dimensions differ."""
     state, used = _unflatten(like, arrays, 0)
     if used != len(arrays):
@@ -197,7 +257,7 @@ def unflatten(like: Any, arrays: Sequence[Array]) -> Any:
     return state
 
 
-def _unflatten(like: Any, arrays: Sequence[Array], at: int) -> tuple[Any, int]:
+def _unflatten(like: Any, arrays: Sequence[Any], at: int) -> tuple[Any, int]:
     values: list[Any] = []
     for field, value in zip(like._fields, like, strict=True):
         if hasattr(value, "_fields"):
@@ -207,13 +267,21 @@ def _unflatten(like: Any, arrays: Sequence[Array], at: int) -> tuple[Any, int]:
         if at >= len(arrays):
             raise SnapshotError(f"snapshot holds {len(arrays)} arrays, this job expects more ({field} is missing).")
         array, wanted = arrays[at], np.asarray(value)
+        at += 1
+        if isinstance(array, LeftOut):
+            if array.hash != LeftOut.of(wanted).hash:
+                raise ForeignStateError(
+                    f"snapshot leaves out field {field}, which was that of a new key; with this release, these settings and "
+                    "this population a new key begins with other numbers. Restore them, or reset the state."
+                )
+            values.append(value)
+            continue
         if array.dtype != wanted.dtype or array.ndim != wanted.ndim or array.shape[1:] != wanted.shape[1:]:
             raise SnapshotError(
                 f"snapshot field {field} has shape {array.shape} of {array.dtype}, "
                 f"this job expects {wanted.shape} of {wanted.dtype}."
             )
         values.append(array if wanted.ndim else array.item())
-        at += 1
     return type(like)(*values), at
 
 

@@ -19,6 +19,7 @@ from numba.extending import intrinsic
 
 from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand, demands_of, shown
+from algorithms.common.head_rows import HeadRows
 from algorithms.common.protocol import Array, Stage
 from algorithms.common.workspace import Workspace
 from streamjobs.core.state.snapshot import flatten
@@ -41,12 +42,19 @@ class Leaf(NamedTuple):
     like: Any
     owner: JobStage
     alone: bool  # it is the owner's whole state, so what the owner says of fields is said of its fields
+    heads: HeadRows | None = None  # the work is their rows
+
+    def at(self, slots: Array) -> Array:
+        """Where these keys are in the work."""
+        return slots if self.heads is None else self.heads.row_of[slots]
 
 
 def leaves_of(path: str, owner: JobStage, stage: Stage, work: Any, like: Any, alone: bool = True) -> Iterator[Leaf]:
     if all(hasattr(value, "_fields") for value in like):  # a composite: its parts carry the names of its state's fields
         for field, value in zip(like._fields, like, strict=True):
             yield from leaves_of(f"{path}.{field}", owner, getattr(stage, field), getattr(work, field), value, False)
+    elif isinstance(work, HeadRows):
+        yield Leaf(path, stage, work.rows, like, owner, alone, work)
     else:
         yield Leaf(path, stage, work, like, owner, alone)
 
@@ -95,8 +103,9 @@ class Valid:
         self.rooms = np.array([[field.room] for _, field in self.stored], np.int64).reshape(-1, 1)
         self.related = list(_related(leaves, {(field.leaf.path, field.field): at for at, field in enumerate(fields)}))
         rules = [(at, rule) for at, field in enumerate(fields) for rule in field.rules]
+        self.heads = next((leaf.heads for leaf in leaves if leaf.heads is not None), None)
         self.ruled = np.array([at for at, _ in rules], np.int64)
-        self.rules = np.array([rule for _, rule in rules], np.int64)
+        self.rules = np.array([(rule, fields[at].leaf.heads is not None) for at, rule in rules], np.int64).reshape(-1, 2)
         self.firsts = np.array([fields[at].first for at, _ in rules])
         self.expected = [(fields[at].path, EXPECTED[rule].format(int(max(fields[at].first, -1)))) for at, rule in rules]
         self._looked: list[Any] = []  # the arrays that the addresses are of
@@ -136,13 +145,15 @@ class Valid:
         met = np.ones((len(self.rules), len(slots)), np.bool_)
         known = np.full(len(slots), -1, np.int64) if classes is None else classes
         numbers = counts[self.ruled] * self.numbers
-        _require(self.addresses, self.strides, self.rules, self.firsts, numbers, slots, known, met)
+        places = slots[None] if self.heads is None else np.stack([slots, self.heads.row_of[slots]])
+        _require(self.addresses, self.strides, self.rules, self.firsts, numbers, places, known, met)
         if not met.all():
             for (path, expected), good in zip(self.expected, met, strict=True):
                 yield Demand(path, expected, good)
         for leaf in self.leaves:
-            own = leaf.owner.demands(leaf.work, slots, classes) if leaf.alone else ()
-            of_learner = demands_of(leaf.stage, leaf.work, slots) if leaf.stage is not leaf.owner else ()
+            rows = slots if leaf.heads is None else leaf.at(slots)
+            own = leaf.owner.demands(leaf.work, rows, classes) if leaf.alone else ()
+            of_learner = demands_of(leaf.stage, leaf.work, rows) if leaf.stage is not leaf.owner else ()
             for name, expected, good in (*own, *of_learner):
                 yield Demand(f"{leaf.path}.{name}", expected, good)
 
@@ -235,15 +246,16 @@ def _pointer(typing: Any, address: Any) -> Any:
 
 
 @compiled
-def _require(addresses, strides, rules, firsts, numbers, slots, classes, met):
-    """The first numbers[a, n] numbers of each slot are what rules[a] says; a row for each rule and a column for each slot.
+def _require(addresses, strides, rules, firsts, numbers, places, classes, met):
+    """The first numbers[a, n] numbers of each slot are what rules[a, 0] says; a row for each rule, a column for each slot.
 
+    places (1 or 2, k): slots, and in a job with `HeadRows` their rows, which rules[a, 1] is 1 for.
     Arrays by their addresses, so that one call goes through all fields of a job, whatever their types.
     """
-    for a in range(rules.size):
-        rule, first = rules[a], firsts[a]
-        for n in range(slots.size):
-            place, size, wrong = _pointer(addresses[a] + slots[n] * strides[a]), numbers[a, n], 0
+    for a in range(len(rules)):
+        rule, first = rules[a, 0], firsts[a]
+        for n in range(places.shape[1]):
+            place, size, wrong = _pointer(addresses[a] + places[rules[a, 1], n] * strides[a]), numbers[a, n], 0
             if rule == FINITE:
                 bits = carray(place, size, np.int64)
                 for i in range(size):

@@ -1,0 +1,78 @@
+"""Snapshots of many keys at once, of a job in which keys without a label leave out their heads."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from algorithms.common.head_rows import HeadRows
+from algorithms.common.protocol import Array
+from streamjobs.core.job import Job
+from streamjobs.core.live.columns import Columns, Decoded
+from streamjobs.core.state.snapshot import Offsets
+from streamjobs.core.state.untaught import Seen, SeenStage
+from streamjobs.core.state.valid import Leaf, leaves_of
+from streamjobs.stages.names import LEARNER
+
+
+class Forms:
+    """As `Columns`: whole snapshots, and those without a head."""
+
+    def __init__(self, whole: Columns, without: Columns, heads: HeadRows) -> None:
+        self.whole, self.without, self.heads = whole, without, heads
+
+    def encode(self, slots: Sequence[int], offsets: Sequence[Offsets], names: Sequence[Sequence[str]]) -> list[bytes]:
+        """Snapshots of these slots, with what else belongs to each."""
+        encoded: list[bytes] = [b""] * len(slots)
+        taught = self.heads.taught(slots)
+        for columns, kept in ((self.without, np.flatnonzero(~taught)), (self.whole, np.flatnonzero(taught))):
+            some = kept.tolist()
+            parts = columns.encode([slots[n] for n in some], [offsets[n] for n in some], [names[n] for n in some])
+            for n, data in zip(some, parts, strict=True):
+                encoded[n] = data
+        return encoded
+
+    def writable(self, slots: Sequence[int], known: Sequence[int] | None) -> Array:
+        """(k,) bool: `decode` would take what `encode` writes of these slots. known: classes of each; None: numbers."""
+        taught, at = self.heads.taught(slots), np.array(slots, np.int64)
+        of_key = None if known is None else np.array(known)
+        good = np.ones(len(at), np.bool_)
+        for columns, kept in ((self.without, ~taught), (self.whole, taught)):
+            if kept.any():
+                good[kept] = columns.writable(at[kept].tolist(), None if of_key is None else of_key[kept].tolist())
+        return good
+
+    def decode(self, snapshots: Sequence[bytes], slots: Sequence[int], most_names: int | None, least: list[str]) -> Decoded:
+        """Fill these slots. most_names: classes a key may know, None: labels are numbers; least: those it begins with."""
+        decoded = Decoded([False] * len(slots), [{} for _ in slots], [[] for _ in slots])
+        short = np.array([data.startswith(self.without.begin) for data in snapshots], np.bool_)
+        for columns, kept in ((self.without, np.flatnonzero(short)), (self.whole, np.flatnonzero(~short))):
+            some = kept.tolist()
+            if not some:
+                continue
+            into = [slots[n] for n in some]
+            if columns is self.without:
+                self.heads.release(np.array(into))
+            else:
+                self.heads.own(into, blank=True)
+            good, offsets, names = columns.decode([snapshots[n] for n in some], into, most_names, least)
+            for at, n in enumerate(some):
+                decoded.good[n], decoded.offsets[n], decoded.names[n] = good[at], offsets[at], names[at]
+            if columns is self.whole:
+                self.heads.taught([slot for slot, fine in zip(into, good, strict=True) if fine])
+        return decoded
+
+
+def codec_of(job: Job, work: dict[str, Any]) -> "Columns | Forms | None":
+    """How snapshots enter and leave these workspaces; None: one by one."""
+    whole, heads = Columns.of(job.snapshot_head, job.own, work, job.template), work[LEARNER]
+    if whole is None or not isinstance(heads, HeadRows):
+        return whole
+    assert job.untaught is not None, "else its heads have no rows"
+    leaves: list[Leaf] = []
+    for name, stage in job.own.items():
+        if name == LEARNER:
+            leaves.append(Leaf(name, SeenStage(), heads.seen, Seen(heads.start.seen), stage, True))
+        else:
+            leaves += leaves_of(name, stage, stage.codec, work[name], job.template[name])
+    return Forms(whole, Columns(job.head_without(job.untaught.left_out), leaves), heads)
