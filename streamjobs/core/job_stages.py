@@ -19,7 +19,7 @@ from streamjobs.stages.order import Order
 from streamjobs.stages.population.reference import DIRECTIONS
 from streamjobs.stages.reference import Reference
 from streamjobs.stages.sensors import Sensors
-from streamjobs.stages.smoothing import Smoothing
+from streamjobs.stages.smoothing import Smoothing, Transitions
 from streamjobs.stages.stage import JobStage
 from streamjobs.stages.windows import Windows
 
@@ -53,7 +53,7 @@ class Steps(NamedTuple):
     reference_scaling: LearnerStage | None
     watches: tuple[WatchSteps, ...]
     alarms: Alarms | None
-    smoothing: Smoothing | None
+    smoothing: Smoothing | Transitions | None
     fallback: Fallback | None
     class_counts: ClassCounts
 
@@ -77,7 +77,7 @@ def steps_of(composition: Composition, population: Population | None, targets: i
     targets: columns of a prediction; known: classes that a new key knows from the population.
     """
     source, drift, sensors = composition.settings.source, composition.settings.drift, composition.sensors
-    start = None if population is None else begin_head(population, composition.learner, targets)
+    start = None if population is None else begin_head(population, composition.learner, targets, composition.boosts)
     return Steps(
         fill=composition.fill,
         sensors=sensors,
@@ -93,7 +93,7 @@ def steps_of(composition: Composition, population: Population | None, targets: i
         reference_scaling=_reference_scaling(composition, population),
         watches=_watches(composition.watches, DIRECTIONS if composition.between is not None else 0),
         alarms=_alarms(composition) if "alarms" in composition.sinks else None,
-        smoothing=composition.smoothing,
+        smoothing=composition.smoothing and composition.smoothing.taught(population and population.transitions),
         fallback=Fallback() if composition.falls_back else None,
         class_counts=ClassCounts(classes=targets if composition.task == "classification" else 0, given=known),
     )

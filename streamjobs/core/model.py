@@ -16,7 +16,7 @@ from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.names import CLASS_COUNTS, FALLBACK, LEARNER, MAP, SCALING, SMOOTHING, WAITING
 from streamjobs.stages.population.reject import Rejection
 from streamjobs.stages.rows import Choice, Rows
-from streamjobs.stages.smoothing import Smoothing
+from streamjobs.stages.smoothing import Smoothing, Transitions
 
 
 def run_learners(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Array, Outputs, Array | None]:
@@ -52,7 +52,7 @@ def features(live: Live, name: str, stage: LearnerStage, slots: Array, X: Array,
 class Choosing(NamedTuple):
     """The stages that make classes of scores."""
 
-    smoothing: Smoothing | None
+    smoothing: Smoothing | Transitions | None
     counts: ClassCounts
     fallback: Fallback | None
     reject: Rejection | None = None

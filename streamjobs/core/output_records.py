@@ -35,8 +35,8 @@ class Prediction(msgspec.Struct):
     drift: bool | None  # this row raised an alarm; null without a detector
     predicted_class: str | UnsetType | None = UNSET  # classification; null until a label has been learned, and if unknown
     true_class: str | UnsetType | None = UNSET  # classification: the label that came with the record
-    score: float | UnsetType | None = UNSET  # classification: score of the predicted class
-    smoothed: float | UnsetType | None = UNSET  # score of the predicted class after smoothing; null if [head] smooth is 0
+    score: float | UnsetType | None = UNSET  # classification: of the predicted class; with [head] filter a probability
+    smoothed: float | UnsetType | None = UNSET  # score of the predicted class after smoothing; null without [head] smooth
     classes: int | UnsetType = UNSET  # classification: number of classes that the head can predict
     labelled: list[str] | UnsetType = UNSET  # classification: classes of the labels that the key's head has learned
     head: str | UnsetType | None = UNSET  # which head has more weight: frozen (the population's) or adapted (the key's own)

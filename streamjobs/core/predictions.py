@@ -39,7 +39,7 @@ def encoded_predictions(
     own = [seen.verdict[:, 1] > 0 for watch, seen in zip(job.watches, made.drift, strict=True) if not watch.control]
     alarmed: Column = np.logical_or.reduce(own).tolist() if own else _NOTHING
     place = texts, rows.times.tolist(), made.seq.tolist(), repeat(job.model)
-    errors, seen, of_class = made.out.ls_error.tolist(), made.seen.tolist(), _of_class(live, rows, made)
+    errors, seen, of_class = made.out.ls_error.tolist(), made.seen.tolist(), _of_class(job, live, rows, made)
     more = _optional(job, live, rows, made)
     absent = [_ABSENT]
     if choice is not None:
@@ -68,7 +68,7 @@ def _count_regression(made: Modelled, rows: Rows, report: Report) -> None:
     report.squared += float(apart.sum())
 
 
-def _of_class(live: Live, rows: Rows, made: Modelled) -> tuple[Column, ...]:
+def _of_class(job: Job, live: Live, rows: Rows, made: Modelled) -> tuple[Column, ...]:
     """Score, smoothed score, known classes, labelled classes, head and its share; of a regression nothing."""
     shares: Column = _NOTHING if made.share is None else made.share.tolist()
     heads: Column = _NOTHING if made.share is None else map(_head, made.share.tolist())
@@ -77,7 +77,12 @@ def _of_class(live: Live, rows: Rows, made: Modelled) -> tuple[Column, ...]:
         return _NOTHING, _NOTHING, repeat(0), _NOTHING, heads, shares
     smoothed = _NOTHING if choice.smoothed is None else _of_column(choice.smoothed, choice.chosen)
     labelled = _labelled(live, rows.slots, choice.labelled)
-    return _of_column(made.out.prediction, choice.chosen), smoothed, choice.known.tolist(), labelled, heads, shares
+    decides = job.steps.smoothing
+    if decides is not None and decides.probabilities:  # the head gives another number
+        score, smoothed = smoothed, _NOTHING
+    else:
+        score = _of_column(made.out.prediction, choice.chosen)
+    return score, smoothed, choice.known.tolist(), labelled, heads, shares
 
 
 def _optional(job: Job, live: Live, rows: Rows, made: Modelled) -> list[Column]:

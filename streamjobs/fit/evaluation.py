@@ -1,12 +1,15 @@
 """Evaluates a population for new people: leaves each person out in turn and learns from all others."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.fit.learning import Learned, Way, decided, features, learned_from
+from streamjobs.fit.inner import left_out
+from streamjobs.fit.learning import Learned, Recipe, Start, Way, decided, features, learned_from
 from streamjobs.fit.recordings import LATE, Recordings, Worth, controls, shuffled, worth
+from streamjobs.fit.transitions import calibration_error, learn_transitions
 
 BIN = 20  # windows of a point of accuracy over time
 SHUFFLES = 3
@@ -34,18 +37,49 @@ def leave_one_out(
         for way in ways:
             if way.recipe.population not in learned:
                 learned[way.recipe.population] = learned_from(others, way.recipe, classes)
+        recipes = {way.name: _with_filter(way, data, person, learned[way.recipe.population], late) for way in ways}
         for shuffle in range(shuffles):
             stream = shuffled(data, data.person == person, [1, person, shuffle], late)
-            decisions, Z = controls(stream, classes), dict[str, Array]()
+            decisions, Z, probability = controls(stream, classes), dict[str, Array](), dict[str, Array]()
             for way in ways:
                 which = way.recipe.population
                 if which not in Z:
                     Z[which] = features(learned[which], way.recipe, stream.X)
-                decisions[way.name] = decided(way.recipe, way.start, learned[which], stream, Z[which]).chosen
+                found = decided(recipes[way.name], way.start, learned[which], stream, Z[which])
+                decisions[way.name] = found.chosen
+                if way.recipe.filter is not None:
+                    probability[way.name] = found.scores[np.arange(len(found.chosen)), found.chosen]
             for name, chosen in decisions.items():
-                runs.setdefault(name, {})[person, shuffle] = (chosen, stream.activity, worth(chosen, stream))
+                figures = worth(chosen, stream)._replace(probability=probability.get(name))
+                runs.setdefault(name, {})[person, shuffle] = (chosen, stream.activity, figures)
             progress()
     return runs
+
+
+def _with_filter(way: Way, data: Recordings, person: int, learned: Learned, late: int) -> Recipe:
+    """The recipe with the numbers of its filter, learned from everybody but the person."""
+    if way.recipe.filter is None:
+        return way.recipe
+    rest = data.person != person
+    others = data._replace(**{name: getattr(data, name)[rest] for name in ("X", "activity", "person", "recording")})
+    return filter_learned(others, way.recipe, learned, late, way.start)
+
+
+def filter_learned(data: Recordings, recipe: Recipe, learned: Learned, late: int, start: Start = "gated") -> Recipe:
+    """The recipe with the numbers of its filter; learned: from all people of `data`."""
+    if recipe.filter is None:
+        return recipe
+    inner = list(left_out(data, recipe, learned, features(learned, recipe, data.X), late, start))
+    return replace(recipe, filter=learn_transitions(inner, recipe.filter.switch))
+
+
+def calibration(runs: Runs, name: str) -> float | None:
+    """Expected calibration error of all windows of a way; None where its scores are not probabilities."""
+    found = [(figures.probability, chosen == truth) for chosen, truth, figures in runs[name].values()]
+    probabilities = [probability for probability, _ in found if probability is not None]
+    if not probabilities:
+        return None
+    return calibration_error(np.concatenate(probabilities), np.concatenate([right for _, right in found]))
 
 
 def by_person(runs: Runs, name: str, figure: str) -> Array:

@@ -3,7 +3,7 @@
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -16,9 +16,9 @@ from streamjobs.core.state.population import Population, encode, learner_table
 from streamjobs.errors import ConfigError
 from streamjobs.fit import alarms, rejection, report
 from streamjobs.fit.alarms import Alarms, learn_reference
-from streamjobs.fit.evaluation import Runs, leave_one_out
+from streamjobs.fit.evaluation import Runs, filter_learned, leave_one_out
 from streamjobs.fit.inputs import Columns, inputs_of
-from streamjobs.fit.learning import Recipe, Way, learned_from
+from streamjobs.fit.learning import BOOST, Learned, Recipe, Way, learned_from
 from streamjobs.fit.progress import Progress
 from streamjobs.fit.reading import Read, read
 from streamjobs.fit.recordings import Recordings, shuffled
@@ -29,6 +29,7 @@ from streamjobs.schema_registry.files import definition_of
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.load import composition_from
 from streamjobs.settings.types import seconds
+from streamjobs.stages.smoothing import Smoothing, Transitions
 
 SEED = 0  # of the order in which recordings teach, and of who is left out
 PAUSE = "10s"
@@ -116,10 +117,13 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
         evaluated = None
         if asked.report:
             evaluated = _evaluate(data_read.data, report.ways_of(recipe, model), asked, late, progress)
+        progress.stage("learning from everybody")
+        learned = _from_everybody(data_read.data, recipe)
+        recipe = filter_learned(data_read.data, recipe, learned, late)
         judged = _judge(data_read.data, recipe, composition.reject, asked, late, progress)
         watched = _watch(data_read.data, composition, progress)
         progress.stage("learning from everybody")
-        population = population_of(data_read.data, composition, recipe)
+        population = population_of(data_read.data, composition, recipe, learned)
         if judged is not None:
             population = population._replace(reject=judged.rejection)
         if watched is not None:
@@ -191,18 +195,25 @@ def _refuse_too_little(data: Recordings) -> None:
 def recipe_of(composition: Composition) -> Recipe:
     """The stages of a job with [population] behind its windows."""
     smoothing, head = composition.smoothing, cast(GatedRls, composition.learner)  # [population] allows no other head
-    return Recipe(composition.scaling, composition.map, head, smoothing.smooth if smoothing else 0.0)
+    recipe = Recipe(composition.scaling, composition.map, head, boosts=composition.boosts)
+    if smoothing is None:
+        return recipe
+    if smoothing.probabilities:
+        return replace(recipe, filter=cast(Transitions, smoothing))
+    return replace(recipe, smooth=cast(Smoothing, smoothing).smooth)
 
 
 def described(recipe: Recipe) -> str:
     """Which map and head are learned."""
     head = recipe.head
-    gate = f"gated (boost {head.boost:g}, rate {head.rate:g}, discount {head.discount:g})" if head.gate else "not gated"
+    boost = f"{BOOST:g} times the people" if recipe.boosts else f"{head.boost:g}"
+    gate = f"gated (boost {boost}, rate {head.rate:g}, discount {head.discount:g})" if head.gate else "not gated"
     clip = getattr(recipe.scaling, "clip", 0.0)
     scale = "none" if recipe.scaling is None else f"everybody's{f', cut at +-{clip:g}' if clip else ''}"
     return (
         f"scale: {scale}; map: {_with_numbers(recipe.map)}; head: RLS, delta {head.delta:g}, "
-        f"forgetting {head.forgetting:g}, {gate}; scores smoothed by {recipe.smooth:g}"
+        f"forgetting {head.forgetting:g}, {gate}; "
+        + (f"scores smoothed by {recipe.smooth:g}" if recipe.filter is None else "probabilities by a filter of transitions")
     )
 
 
@@ -244,11 +255,14 @@ def _watch(data: Recordings, composition: Composition, progress: Progress) -> Al
     return learn_reference(data, detector, composition.between, progress=progress.step)
 
 
-def population_of(data: Recordings, composition: Composition, recipe: Recipe) -> Population:
-    """What everybody teaches."""
-    everybody = shuffled(data, np.ones(len(data.person), bool), [SEED])
-    learned = learned_from(everybody, recipe, len(data.names))
-    return Population.from_composition(
+def _from_everybody(data: Recordings, recipe: Recipe) -> Learned:
+    return learned_from(shuffled(data, np.ones(len(data.person), bool), [SEED]), recipe, len(data.names))
+
+
+def population_of(data: Recordings, composition: Composition, recipe: Recipe, learned: Learned | None = None) -> Population:
+    """What everybody teaches; learned: the same, where it is known already."""
+    learned = learned or _from_everybody(data, recipe)
+    made = Population.from_composition(
         composition,
         names=data.names,
         labels=np.bincount(data.activity, minlength=len(data.names)),
@@ -257,6 +271,7 @@ def population_of(data: Recordings, composition: Composition, recipe: Recipe) ->
         map=learned.map,
         head=learned.head,
     )
+    return made._replace(transitions=recipe.filter, boost=BOOST * learned.people if recipe.boosts else None)
 
 
 def write(path: Path, data: bytes) -> None:

@@ -13,9 +13,10 @@ from streamjobs.core.model import Choosing
 from streamjobs.fit.recordings import Stream, arriving
 from streamjobs.stages.class_counts import ClassCounts, targets_of
 from streamjobs.stages.names import CLASS_COUNTS, SMOOTHING
-from streamjobs.stages.smoothing import Smoothing
+from streamjobs.stages.smoothing import Smoothing, Transitions
 from streamjobs.stages.stage import Shape
 
+BOOST = 1.25  # labels of the population that one of a new person weighs, for each person in it: 10 with 8 people
 Start = Literal["gated", "adapted", "frozen", "cold"]  # as the head is; without its gate; learning nothing; knowing nothing
 
 
@@ -27,6 +28,8 @@ class Recipe:
     map: Learner | None  # None: the head sees the scaled windows themselves
     head: GatedRls
     smooth: float = 0.0  # of the scores
+    filter: Transitions | None = None  # in its place; its numbers are 0 where the population is to say them
+    boosts: bool = False  # the head's `boost` follows the number of people
 
     @property
     def population(self) -> str:
@@ -48,6 +51,7 @@ class Learned(NamedTuple):
     scaling: Any  # None without one
     map: Any  # None without one
     head: RlsState
+    people: int = 0  # who taught
 
 
 def scaling_from(others: Stream, recipe: Recipe) -> Any:
@@ -73,7 +77,7 @@ def learned_from(others: Stream, recipe: Recipe, classes: int) -> Learned:
     teacher = recipe.teacher
     begin = teacher.init(dim=Z.shape[1], targets=classes, seed=0)
     head, _ = teacher.run(begin, Z, targets_of(others.activity.astype(float), classes))
-    return Learned(scaling, state, head)
+    return Learned(scaling, state, head, others.people)
 
 
 def features(learned: Learned, recipe: Recipe, X: Array) -> Array:
@@ -116,7 +120,7 @@ def decided(
     slots = np.zeros(len(rows), np.int64)
     out = scores_of(recipe, start, learned, Z[rows], targets_of(codes, classes), learn)
 
-    smoothing = Smoothing(smooth=recipe.smooth)
+    smoothing = recipe.filter or Smoothing(smooth=recipe.smooth)
     choosing = Choosing(smoothing, ClassCounts(classes=classes), None)
     shape = Shape(dim=Z.shape[1], width=Z.shape[1], label_width=1, targets=classes)
     known = choosing.counts.begin(shape, 0)
@@ -144,6 +148,8 @@ def scores_of(recipe: Recipe, start: Start, learned: Learned, Z: Array, Y: Array
 def start_head(recipe: Recipe, start: Start, learned: Learned) -> tuple[GatedRls, Any]:
     """The head of a new person, and the state it begins with."""
     head = recipe.head if start == "gated" else replace(recipe.head, gate=False)
+    if recipe.boosts and learned.people:
+        head = replace(head, boost=BOOST * learned.people)
     if start == "cold":
         dim, targets = learned.head.weights.shape
         return head, head.init(dim=dim, targets=targets, seed=0)

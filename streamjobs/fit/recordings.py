@@ -34,6 +34,7 @@ class Stream(NamedTuple):
     activity: Array  # (n,)
     recording: Array  # (n,)
     late: int = LATE  # windows between one and its label
+    people: int = 1  # the windows are of so many
 
     @property
     def fresh(self) -> Array:
@@ -48,7 +49,7 @@ def shuffled(data: Recordings, chosen: Array, seed: list[int], late: int = LATE)
     ids = np.unique(data.recording[chosen])
     order = np.random.default_rng(seed).permutation(ids)
     rows = np.concatenate([np.flatnonzero(data.recording == one) for one in order])
-    return Stream(data.X[rows], data.activity[rows], data.recording[rows], late)
+    return Stream(data.X[rows], data.activity[rows], data.recording[rows], late, len(np.unique(data.person[chosen])))
 
 
 def arriving(n: int, late: int = LATE) -> tuple[Array, Array]:
@@ -99,6 +100,7 @@ class Worth(NamedTuple):
     f1: float  # mean over the classes that occur
     fresh: float  # of windows before the first label of their recording
     fresh_half: float  # NaN without such windows in the second half
+    probability: Array | None = None  # (n,) of the decisions, where scores are probabilities
 
 
 def worth(chosen: Array, stream: Stream) -> Worth:

@@ -1,10 +1,11 @@
 """The report of a fit: text for people, a table for programs."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from streamjobs.fit.evaluation import Runs, accuracy_over_time, by_person, confusion, table
+from streamjobs.fit.evaluation import Runs, accuracy_over_time, by_person, calibration, confusion, table
 from streamjobs.fit.learning import Recipe, Way
 from streamjobs.fit.reading import Read
 from streamjobs.fit.recordings import Recordings
@@ -17,11 +18,11 @@ CLOSE = 0.005  # a difference of accuracy that does not matter
 
 def ways_of(recipe: Recipe, model: str) -> list[Way]:
     """The ways to serve a new person: the job's first, then those it is compared with."""
-    plain = Recipe(recipe.scaling, None, recipe.head, recipe.smooth)
+    plain = replace(recipe, map=None)
     ways = [Way(f"{model}, gated: this job", recipe), Way(f"{model}, frozen head", recipe, "frozen")]
     if recipe.map is not None:
         ways += [Way("linear, gated", plain), Way("linear, frozen head", plain, "frozen")]
-    cold = Recipe(recipe.scaling, None, recipe.head)
+    cold = replace(plain, smooth=0.0, filter=None)
     return [*ways, Way("linear, cold, population's scale", cold, "cold")]
 
 
@@ -74,6 +75,8 @@ def summary(runs: Runs, ways: list[Way]) -> list[str]:
         "label seen: "
         f"{last.mean():.1%}."
     ]
+    if (error := calibration(runs, job)) is not None:
+        lines.append(f"The score is a probability; it is off by {error:.3f} on average (expected calibration error).")
     linear = next((way.name for way in ways[1:] if way.name == "linear, gated"), None)
     if linear is not None and by_person(runs, linear, "all").mean() >= every.mean() - CLOSE:
         lines.append(
@@ -114,6 +117,7 @@ def as_table(data: Recordings, runs: Runs, ways: list[Way], late: int, shuffles:
         "protocol": {"late_windows": late, "shuffles": shuffles, "people_left_out": len(left_out)},
         "job": job,
         "ways": {name: {figure: _spread(by_person(runs, name, figure)) for figure in FIGURES} for name in runs},
+        "calibration_error": calibration(runs, job),
         "people": {},
         "activities": data.names,
         "confusion": confusion(runs, job, len(data.names)).astype(int).tolist(),

@@ -24,7 +24,7 @@ from streamjobs.stages.fill import Fill
 from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.reference import Reference
 from streamjobs.stages.sensors import Sensors
-from streamjobs.stages.smoothing import Smoothing
+from streamjobs.stages.smoothing import Smoothing, Transitions
 from streamjobs.stages.stage import describe
 from streamjobs.stages.statistics import names as statistic_names
 from streamjobs.stages.windows import Windows
@@ -63,7 +63,8 @@ class Composition(NamedTuple):
     map: Learner | None  # with [population]: shared by all keys; None where x goes straight into the head
     learner: Learner  # a key's own: with [population] the head, else everything
     teacher: Learner | None  # with [population]: the head that learns from other people
-    smoothing: Smoothing | None
+    smoothing: Smoothing | Transitions | None
+    boosts: bool  # with [population]: the job does not state boost, so that the population's file may
     watches: tuple[Watch, ...]  # for drift: first those the job uses, then the controls
     reference: Reference | None  # of the watches: which rows are normal
     between: float | None  # with the population's reference: rows from one false alarm of a key to the next, at least
@@ -150,7 +151,8 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         map=mapping,
         learner=learner,
         teacher=learner_from("rls", {name: getattr(learner, name) for name in _TAUGHT}) if population else None,
-        smoothing=Smoothing(smooth=head.smooth) if classifies and head.smooth > 0 else None,
+        smoothing=_smoothing(head, windows) if classifies else None,
+        boosts=population and "boost" not in ((settings.head or settings.learner).model_extra or {}),
         watches=_watches(settings, learners, model),
         reference=_reference(settings, width),
         between=_between(settings, windows),
@@ -166,6 +168,13 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         sinks=_sinks(settings, gives_features=kind == "features" or settings.head is not None, predicts=task != "none"),
         columns=_columns(settings, dim, windows),
     )
+
+
+def _smoothing(head: HeadSection, windows: Windows | None) -> Smoothing | Transitions | None:
+    if head.filter is None:
+        return Smoothing(smooth=head.smooth) if head.smooth > 0 else None
+    hop = 1.0 if windows is None else windows.hop
+    return Transitions(switch=0.0 if head.lasts is None else hop / head.lasts)
 
 
 def _map_and_learner(settings: Settings, learners: Mapping[str, Learner]) -> tuple[Learner | None, Learner]:

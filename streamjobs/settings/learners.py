@@ -12,7 +12,7 @@ from streamjobs.settings.sections import DriftSection, HeadSection, LearnerSecti
 from streamjobs.settings.sentences import Places
 
 # Of [head]; a predicting learner may have them.
-TASK = ("task", "classes", "max_classes", "targets", "smooth", "clip_target", "fallback", "reject")
+TASK = ("task", "classes", "max_classes", "targets", "smooth", "filter", "lasts", "clip_target", "fallback", "reject")
 PREDICTING = ("regression", "classification")
 _FALLBACKS = ("last_label", "none")  # of [head]; another one is told elsewhere
 

@@ -148,7 +148,8 @@ class NamedSection(BaseModel):
 class LearnerSection(NamedSection):
     name: str = Field(
         description="a learner of the registry; its settings follow. A learner that predicts by itself (without a [head]) "
-        "also takes task, classes, max_classes, targets, smooth, clip_target, fallback and reject here, as in [head]"
+        "also takes task, classes, max_classes, targets, smooth, filter, lasts, clip_target, fallback and reject here, as "
+        "in [head]"
     )
     freeze: bool | None = Field(
         default=None, description="whether the map stops learning: always with [population], never without"
@@ -170,6 +171,16 @@ class HeadSection(NamedSection):
     targets: int = Field(default=1, ge=1, le=1024, description="regression: numbers in a label")
     smooth: float = Field(
         default=0.0, ge=0, lt=1, description="classification: weight of the previous row's scores in the decision; 0: off"
+    )
+    filter: Literal["hmm"] | None = Field(
+        default=None,
+        description="classification with a [population], in place of smooth: hmm: the score is the probability of a class, "
+        "because what a person does mostly goes on; 'streamjobs fit' learns from people left out how much a row counts",
+    )
+    lasts: Seconds | None = Field(
+        default=None,
+        description="with filter: how long an activity lasts on average, with [window] (duration, or seconds); absent: as "
+        "in the recordings of 'streamjobs fit'",
     )
     clip_target: float | None = Field(
         default=None,

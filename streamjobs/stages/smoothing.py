@@ -1,11 +1,17 @@
-"""Scores smoothed over a key's present rows, so that one odd window does not decide.
+"""What follows the scores of a key's present rows, so that one odd window does not decide: smoothing, or a filter.
 
-A stage behind a head, not part of it: smoothing follows the rows as they come, whoever learns, and a label that came late
-must not touch it. Both the head's own score and the smoothed one are there to be shown.
+A stage behind a head, not part of it: it follows the rows in the order of arrival, and a label that came late must not
+touch it. With smoothing both the head's own score and the smoothed one are there to be shown.
+
+The filter is a hidden Markov model: what a person does mostly goes on, and sometimes changes. The chance of each class
+before a row is what it was after the row before, except that a class goes over to another with a chance of `switch`; the
+row's scores s then weigh it by softmax(sharpness s), at least FLOOR. Both numbers are the population's, as `fit` says, or
+`switch` the job's. A class with a score of exactly 0 has taught the head nothing and has no chance.
+Source: the forward algorithm; Rabiner, A tutorial on hidden Markov models, Proc. IEEE 77 (1989), equations 19 to 21.
 Cost of a row: O(targets).  State: targets + 1 numbers.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,6 +20,8 @@ from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, Array, require, unknown
 from streamjobs.stages.stage import JobStage, Shape
+
+FLOOR = 1e-4  # of what a row says for a class: no row alone rules one out
 
 
 class SmoothingState(NamedTuple):
@@ -34,11 +42,16 @@ class Smoothing(JobStage):
 
     persisted_name: ClassVar[str] = "Smoothing"
     finite = True
+    probabilities: ClassVar[bool] = False
 
     smooth: float = 0.3  # in [0, 1); share of the row before, 0 = off
 
     def __post_init__(self) -> None:
         require(self, "smooth", 0 <= self.smooth < 1, "0 or more, below 1")
+
+    def taught(self, learned: Any) -> "Smoothing":
+        """The stage with what a population says of it: nothing."""
+        return self
 
     def begin(self, shape: Shape, seed: int) -> SmoothingState:
         return SmoothingState(np.zeros(shape.targets), 0)
@@ -55,6 +68,56 @@ class Smoothing(JobStage):
         return smoothed
 
 
+class TransitionsState(NamedTuple):
+    chances: Array  # (targets,) probabilities after the last present row
+    rows: int  # present rows so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transitions(JobStage):
+    """Probabilities in place of scores.
+
+    >>> stage = Transitions(sharpness=2.0, switch=0.1)
+    >>> work = stage.workspace(stage.begin(Shape(dim=1, width=1, label_width=1, targets=2), seed=0))
+    >>> scores = np.array([[0.9, 0.1], [0.4, 0.6], [0.1, 0.9]])
+    >>> stage.advance(work, np.zeros(3, np.int64), scores, np.ones(3, np.int8)).round(2).tolist()
+    [[0.83, 0.17], [0.69, 0.31], [0.27, 0.73]]
+    """
+
+    persisted_name: ClassVar[str] = "Transitions"
+    finite = True
+    probabilities: ClassVar[bool] = True  # what it gives in place of scores
+
+    sharpness: float = 0.0  # what a difference of scores counts; 0: as the population says
+    switch: float = 0.0  # chance that the class of a row is not that of the row before; 0: as the population says
+
+    def __post_init__(self) -> None:
+        require(self, "sharpness", 0 <= self.sharpness <= 1e3, "0 to 1000")
+        require(self, "switch", 0 <= self.switch < 1, "0 or more, below 1")
+
+    def description(self) -> str:
+        """No setting changes what the arrays mean."""
+        return f"{self.persisted_name}()"
+
+    def taught(self, learned: "Transitions | None") -> "Transitions":
+        """The stage with the numbers of a population, but for a `switch` of its own."""
+        return self if learned is None else replace(learned, switch=self.switch or learned.switch)
+
+    def begin(self, shape: Shape, seed: int) -> TransitionsState:
+        return TransitionsState(np.zeros(shape.targets), 0)
+
+    def warm_up(self, state: TransitionsState, shape: Shape) -> None:
+        work = self.workspace(state)
+        self.load(work, 0, state)
+        self.advance(work, np.zeros(1, np.int64), unknown((1, shape.targets)), np.full(1, LEARN, np.int8))
+
+    def advance(self, work: Any, slots: Array, scores: Array, learn: Array) -> Array:
+        """Probabilities (n, targets); rows with bit 1 of `learn` are remembered, NaN stays NaN and is not."""
+        chances = np.full(scores.shape, np.nan)
+        _filter(work.arrays, slots, scores, learn, chances, float(self.sharpness), float(self.switch))
+        return chances
+
+
 @compiled
 def _loop(work, slots, scores, learn, smoothed, smooth):
     all_before, rows, _ = work
@@ -64,6 +127,46 @@ def _loop(work, slots, scores, learn, smoothed, smooth):
             continue
         for t in range(now.size):
             now[t] = smooth * before[t] + (1.0 - smooth) * scores[n, t] if rows[key] > 0 else scores[n, t]
+        if learn[n] & LEARN_EXTRACTOR:
+            rows[key] += 1
+            for t in range(now.size):
+                before[t] = now[t]
+
+
+@compiled
+def _filter(work, slots, scores, learn, chances, sharpness, switch):
+    all_before, rows, _ = work
+    for n in range(len(scores)):
+        key, before, now = slots[n], all_before[slots[n]], chances[n]
+        if missing(scores[n]):
+            continue
+        highest, known = -np.inf, 0
+        for t in range(now.size):
+            if scores[n, t] != 0.0:
+                known += 1
+                highest = max(highest, scores[n, t])
+        if known == 0:  # a head that knows nothing: no class is likelier than another
+            for t in range(now.size):
+                now[t] = 0.0
+            continue
+        total = 0.0
+        for t in range(now.size):
+            now[t] = np.exp(sharpness * (scores[n, t] - highest)) if scores[n, t] != 0.0 else 0.0
+            total += now[t]
+        summed, others = 0.0, max(1, known - 1)
+        for t in range(now.size):
+            if now[t] == 0.0 and scores[n, t] == 0.0:
+                continue
+            likely = max(now[t] / total, FLOOR)
+            if rows[key] == 0:
+                now[t] = likely
+            elif known == 1:
+                now[t] = 1.0
+            else:
+                now[t] = likely * (before[t] * (1.0 - switch) + switch * (1.0 - before[t]) / others)
+            summed += now[t]
+        for t in range(now.size):
+            now[t] /= summed
         if learn[n] & LEARN_EXTRACTOR:
             rows[key] += 1
             for t in range(now.size):

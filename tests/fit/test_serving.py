@@ -1,6 +1,7 @@
 """A worker that stands on the fitted population gives a new person the decisions of the report."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,9 +18,10 @@ from tests.fit.people import JOB, command, job_file, jsonl, rows
 from tests.sizes import first_fast
 
 LINEAR = JOB.replace('name = "ald"\nbudget = 20\n[head]\nname = "rls"\n', 'name = "rls"\n')
+FILTER = LINEAR.replace("smooth = 0.3", 'filter = "hmm"')
 
 
-@pytest.mark.parametrize("text", first_fast([JOB, LINEAR]), ids=["map and head", "head alone"])
+@pytest.mark.parametrize("text", first_fast([FILTER, JOB, LINEAR]))
 def test_the_worker_decides_as_the_report_does(tmp_path, text):
     """The label of a window comes with it here, which the protocol calls 0 windows late."""
     table = list(rows())
@@ -38,11 +40,20 @@ def test_the_worker_decides_as_the_report_does(tmp_path, text):
     population, recipe = job.population, recipe_of(job.composition)
     assert population is not None
     learned = Learned(
-        population.scaling.state, population.map.state if population.map is not None else None, population.head.state
+        population.scaling.state,
+        population.map.state if population.map is not None else None,
+        population.head.state,
+        population.people,
     )
+    if recipe.filter is not None:
+        recipe = replace(recipe, filter=population.transitions)
     codes = np.array([population.names.index(data.names[c]) for c in data.activity])
     stream = Stream(data.X, codes, data.recording, late=0)
     found = decided(recipe, "gated", learned, stream, features(learned, recipe, stream.X))
     assert [value["predicted_class"] for value in predictions] == [population.names[c] for c in found.chosen]
     assert len(predictions) == 6 * 39 and predictions[0]["predicted_class"] == predictions[0]["true_class"]
     assert len({value["predicted_class"] for value in predictions}) == 3
+    if text is FILTER:
+        chances = found.scores[np.arange(len(found.chosen)), found.chosen]
+        assert [value["score"] for value in predictions] == chances.tolist() and 1 / 3 < chances.min() < chances.max() <= 1
+        assert all(value["smoothed"] is None for value in predictions)

@@ -10,7 +10,7 @@ from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, Array
 from algorithms.common.triangle import packed, unpacked
 from algorithms.heads.gated_rls import GatedRls
 from streamjobs.learner_checks.states import same_outputs, same_state
-from streamjobs.stages.smoothing import Smoothing
+from streamjobs.stages.smoothing import Smoothing, Transitions
 from streamjobs.stages.stage import Shape
 from tests.reference.gated import gated as slow
 
@@ -168,11 +168,14 @@ def test_a_person_begins_from_either_head_of_a_population() -> None:
     np.testing.assert_array_equal(unpacked(packed(np.eye(3)), 3), np.eye(3))
 
 
+STAGES = [Smoothing(smooth=0.3), Transitions(sharpness=5.0, switch=0.1)]
+
+
 def _shape(targets: int) -> Shape:
     return Shape(dim=1, width=1, label_width=1, targets=targets)
 
 
-def smoothed(scores: Array, learn: Any, slots: Any = 0, stage: Smoothing | None = None, work: Any = None) -> Array:
+def smoothed(scores: Array, learn: Any, slots: Any = 0, stage: Any = None, work: Any = None) -> Array:
     stage = stage or Smoothing(smooth=0.3)
     work = work or stage.workspace(stage.begin(_shape(scores.shape[1]), seed=0), slots=3)
     flags = np.ascontiguousarray(np.broadcast_to(learn, len(scores)), np.int8)
@@ -188,21 +191,47 @@ def test_smoothing_follows_its_formula_and_begins_with_the_first_score() -> None
     assert smoothed(scores, LEARN, stage=Smoothing(smooth=0.0)).tobytes() == scores.tobytes()
 
 
-def test_late_labels_and_rows_without_scores_do_not_disturb_smoothing() -> None:
+def test_probabilities_follow_the_forward_algorithm() -> None:
+    """As Rabiner writes it, with a matrix; a class with a score of 0 has none of them."""
+    scores = np.random.default_rng(0).normal(0.3, 0.5, (40, 4))
+    scores[:20, 2] = 0.0
+    got = smoothed(scores, LEARN, stage=Transitions(sharpness=5.0, switch=0.1))
+    for known, rows in (([0, 1, 3], slice(0, 20)), ([0, 1, 2, 3], slice(20, 40))):
+        n = len(known)
+        goes = np.full((n, n), 0.1 / (n - 1)) + (0.9 - 0.1 / (n - 1)) * np.eye(n)
+        for i in range(rows.start, rows.stop):
+            says = np.exp(5.0 * (scores[i, known] - scores[i, known].max()))
+            joint = np.maximum(says / says.sum(), 1e-4) * (1.0 if i == 0 else goes.T @ got[i - 1, known])
+            np.testing.assert_allclose(got[i, known], joint / joint.sum(), rtol=1e-12)
+    assert (got[:20, 2] == 0.0).all()
+    assert smoothed(np.zeros((3, 2)), LEARN, stage=Transitions(sharpness=5.0, switch=0.1)).tolist() == [[0.0, 0.0]] * 3
+
+
+def test_an_activity_that_lasts_longer_needs_more_windows_to_change() -> None:
+    scores = np.repeat([[0.8, 0.2], [0.2, 0.8]], 30, axis=0)
+    last = [
+        int(smoothed(scores, LEARN, stage=Transitions(sharpness=3.0, switch=switch)).argmax(axis=1).argmax())
+        for switch in (0.2, 0.01, 0.0001)
+    ]
+    assert last[0] < last[1] < last[2]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_late_labels_and_rows_without_scores_do_not_disturb_smoothing(stage: Any) -> None:
     scores = np.random.default_rng(1).standard_normal((30, 2))
     learn = np.random.default_rng(2).choice([LEARN, LEARN_EXTRACTOR, LEARN_HEAD, 0], 30)
     scores[5] = np.nan
     present = (learn & LEARN_EXTRACTOR).astype(bool) & np.isfinite(scores).all(axis=1)
-    assert smoothed(scores, learn)[present].tobytes() == smoothed(scores[present], LEARN).tobytes()
-    assert np.isnan(smoothed(scores, learn)[5]).all()
+    assert smoothed(scores, learn, stage=stage)[present].tobytes() == smoothed(scores[present], LEARN, stage=stage).tobytes()
+    assert np.isnan(smoothed(scores, learn, stage=stage)[5]).all()
 
 
-def test_smoothing_gives_the_same_bits_for_any_split_and_mix_of_keys() -> None:
+@pytest.mark.parametrize("stage", STAGES)
+def test_smoothing_gives_the_same_bits_for_any_split_and_mix_of_keys(stage: Any) -> None:
     scores = np.random.default_rng(3).standard_normal((60, 2))
     keys = np.random.default_rng(4).integers(0, 3, 60)
-    stage = Smoothing(smooth=0.3)
     work = stage.workspace(stage.begin(_shape(2), seed=0), slots=3)
     halves = [smoothed(scores[part], LEARN, keys[part], stage, work) for part in (slice(0, 23), slice(23, 60))]
     together = np.concatenate(halves)
     for key in range(3):
-        assert together[keys == key].tobytes() == smoothed(scores[keys == key], LEARN).tobytes()
+        assert together[keys == key].tobytes() == smoothed(scores[keys == key], LEARN, stage=stage).tobytes()

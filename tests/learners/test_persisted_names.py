@@ -21,7 +21,7 @@ from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.order import Order
 from streamjobs.stages.reference import Reference
 from streamjobs.stages.sensors import Sensors
-from streamjobs.stages.smoothing import Smoothing
+from streamjobs.stages.smoothing import Smoothing, Transitions
 from streamjobs.stages.windows import Windows
 
 LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of states
@@ -89,6 +89,7 @@ LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of stat
 STAGE_NAMES = {
     Sensors: "Sensors",
     Smoothing: "Smoothing",
+    Transitions: "Transitions",
     Order: "Order",
     Windows: "Windows",
     LateLabels: "Waiting",

@@ -89,7 +89,8 @@ clip = 5.0  # in standard deviations of the population
 
 [learner]
 name = "rls"  # a linear head: the population's at first, adapted to a key by its labels where that helps
-smooth = 0.3  # weight of the window before in the decision
+filter = "hmm"  # scores are probabilities, because what a person does mostly goes on
+# lasts = "60s"  # an activity, on average; absent: as in the recordings
 
 # [drift]  # alarms when people change what they do; 'streamjobs fit' learns the limit from the same recordings
 # watch = "columns"

@@ -5,13 +5,14 @@ Layout, little-endian:
     magic "SP" | version u8 | 0
     header: u32 length, JSON with facts, names, width, people and the three learners' tables (null where there is none), and
         where [head] reject is stated its share and threshold, and whether it has measures, and where [drift] has its
-        reference its rows from one false alarm to the next
+        reference its rows from one false alarm to the next; boost where the job leaves it to the population, and
+        where [head] filter is stated its two numbers
     arrays: u16 count, then each as in a snapshot: of labels, scaling, map and head in turn, the measures of reject, and what
         [drift] compares with
     crc32 of all before it
 
-Version 2 is that of a file with measures, 3 of one with a reference; all others are of version 1, as earlier releases wrote
-them. Every setting of a
+Version 2 is that of a file with measures, 3 of one with a reference, 4 of one with boost or a filter; all others
+are of version 1, as earlier releases wrote them. Every setting of a
 learner is in its table, so that a later release's defaults change nothing. Never pickle.
 """
 
@@ -34,9 +35,11 @@ from streamjobs.settings.composition import Composition
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.population.reference import DIRECTIONS, PopulationReference
 from streamjobs.stages.population.reject import MEASURES, Measures, Rejection
+from streamjobs.stages.smoothing import Transitions
 from streamjobs.stages.stage import MOST_COUNTED, describe
 
-MAGIC, VERSION, MEASURED, WATCHED = b"SP", 1, 2, 3
+MAGIC, VERSION, MEASURED, WATCHED, BOOSTED = b"SP", 1, 2, 3, 4
+MOST_BOOST = 1e6  # as `gated_rls` takes it
 MOST_BYTES = 1 << 30  # of a file
 _HEAD, _U16, _CRC = struct.Struct("<2sBBI"), struct.Struct("<H"), struct.Struct("<I")
 _UNREADABLE = (
@@ -65,6 +68,8 @@ class Population(NamedTuple):
     head: Taught  # `rls`, with a column per class
     reject: Rejection | None = None  # of [head] reject; no part of the fingerprint: it changes no state
     reference: PopulationReference | None = None  # of [drift]; no part of it either: it changes the detector's state alone
+    transitions: Transitions | None = None  # of [head] filter; no part of it
+    boost: float | None = None  # where the job states none; None: as `gated_rls` has it
 
     @classmethod
     def from_composition(
@@ -92,7 +97,7 @@ class Population(NamedTuple):
     @property
     def fingerprint(self) -> bytes:
         """16 bytes that differ when anything does that its keys' states stand on."""
-        return blake2b(encode(self._replace(reject=None, reference=None)), digest_size=16).digest()
+        return blake2b(encode(self._replace(reject=None, reference=None, transitions=None)), digest_size=16).digest()
 
     @property
     def compared_with(self) -> str | None:
@@ -123,12 +128,16 @@ def encode(population: Population) -> bytes:
             **{part: learner_table(taught.learner) if taught else None for part, taught in _parts(population)},
             **({"reject": _table_of(population.reject)} if population.reject is not None else {}),
             **({"drift": {"rows_between": population.reference.rows_between}} if population.reference is not None else {}),
+            **({"filter": _numbers_of(population.transitions)} if population.transitions is not None else {}),
+            **({"boost": population.boost} if population.boost is not None else {}),
         },
         sort_keys=True,
     ).encode()
     arrays = _arrays(population)
     with_measures = population.reject is not None and population.reject.measures is not None
     version = WATCHED if population.reference is not None else MEASURED if with_measures else VERSION
+    if population.transitions is not None or population.boost is not None:
+        version = BOOSTED
     parts = [_HEAD.pack(MAGIC, version, 0, len(header)), header, _U16.pack(len(arrays))]
     for array in arrays:
         parts += (array_header(array.dtype, array.shape), array.tobytes())
@@ -147,6 +156,8 @@ class _Header(NamedTuple):
     reject: Rejection | None  # without its measures
     measured: bool
     between: float | None  # rows, of a reference
+    transitions: Transitions | None
+    boost: float | None
 
 
 def decode(data: bytes, composition: Composition | None = None, file: str = "") -> Population:
@@ -157,9 +168,9 @@ def decode(data: bytes, composition: Composition | None = None, file: str = "") 
     """
     if len(data) < _HEAD.size + 4 or data[:2] != MAGIC:
         raise SnapshotError(f"expected a population of 'streamjobs fit', got {len(data)} bytes that begin otherwise.")
-    if data[2] not in (VERSION, MEASURED, WATCHED):
+    if not VERSION <= data[2] <= BOOSTED:
         raise SnapshotError(
-            f"population version {data[2]} is unknown to this release, which reads versions {VERSION} to {WATCHED}."
+            f"population version {data[2]} is unknown to this release, which reads versions {VERSION} to {BOOSTED}."
         )
     if zlib.crc32(data[:-4]) != _CRC.unpack_from(data, len(data) - 4)[0]:
         raise SnapshotError("the population is damaged: its checksum does not fit its bytes.")
@@ -207,6 +218,13 @@ def _fitting(header: _Header, composition: Composition, file: str) -> None:
             f"[head] reject = {composition.reject:g} needs a threshold; [population] file {file!r} was learned {had}. "
             "Learn it again with 'streamjobs fit', which changes no state where all else is the same, or remove the setting."
         )
+    smoothing = composition.smoothing
+    if smoothing is not None and smoothing.probabilities and header.transitions is None:
+        raise ConfigError(
+            f"[head] filter = 'hmm' needs what 'streamjobs fit' learns for it; [population] file {file!r} was learned "
+            "without it. Learn it again with 'streamjobs fit', which changes no state where all else is the same, or set "
+            "smooth."
+        )
     if composition.between not in (None, header.between):
         had = "without it" if header.between is None else f"for 1 per {header.between:g} rows"
         stated = f"false_alarms = {composition.settings.drift and composition.settings.drift.false_alarms!r}"
@@ -217,8 +235,13 @@ def _fitting(header: _Header, composition: Composition, file: str) -> None:
         )
 
 
-def begin_head(population: Population, head: Any, targets: int) -> State:
-    """The state of a new person's head; classes beyond the population's begin at zero."""
+def begin_head(population: Population, head: Any, targets: int, boosts: bool = False) -> State:
+    """The state of a new person's head; classes beyond the population's begin at zero.
+
+    boosts: whether the population says how much a label weighs, where it can.
+    """
+    if boosts and population.boost is not None:
+        head = dataclasses.replace(head, boost=population.boost)
     state = population.head.state
     more = targets - len(population.names)
     if more > 0:
@@ -270,6 +293,10 @@ def _table_of(reject: Rejection) -> dict[str, Any]:
     return stated if reject.measures is None else stated | {"measures": list(MEASURES)}
 
 
+def _numbers_of(transitions: Transitions) -> dict[str, float]:
+    return {"sharpness": transitions.sharpness, "switch": transitions.switch}
+
+
 def _read_header(table: dict[str, Any]) -> _Header:
     learners: dict[str, Learner | None] = {}
     for part in ("scaling", "map", "head"):
@@ -284,7 +311,13 @@ def _read_header(table: dict[str, Any]) -> _Header:
         if measured and stated["measures"] != list(MEASURES):
             raise ValueError(f"its reject has measures that this release does not have: {stated['measures']!r:.200}")
     between = float(table["drift"]["rows_between"]) if "drift" in table else None
-    return _Header(facts, names, int(table["width"]), int(table["people"]), learners, reject, measured, between)
+    people, transitions, boost = int(table["people"]), None, None
+    if "filter" in table:
+        transitions = Transitions(**{name: float(table["filter"][name]) for name in ("sharpness", "switch")})
+    if "boost" in table and not 0 < (boost := float(table["boost"])) <= MOST_BOOST:
+        raise ValueError(f"expected a boost above 0, at most {MOST_BOOST:g}, got {boost!r:.200}")
+    numbers = int(table["width"]), people, learners, reject, measured, between, transitions, boost
+    return _Header(facts, names, *numbers)
 
 
 def _population(header: _Header, arrays: list[Array]) -> Population:
@@ -322,6 +355,8 @@ def _population(header: _Header, arrays: list[Array]) -> Population:
         head,
         reject,
         reference,
+        header.transitions,
+        header.boost,
     )
 
 

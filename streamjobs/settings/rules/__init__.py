@@ -65,6 +65,7 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
     if task := parts.get("task"):
         rules.append(_task("head" if parts.get("head") else "learner", task))
         rules.append(_rejects("head" if parts.get("head") else "learner", task, parts))
+        rules.append(_filters("head" if parts.get("head") else "learner", task, parts))
     if drift := parts.get("drift"):
         rules.append(drift_contradictions(drift, parts.get("head"), learners, parts.get("population") is not None))
         if state := parts.get("state"):
@@ -310,10 +311,30 @@ def _rejects(section: str, task: HeadSection, parts: Mapping[str, Any]) -> Probl
         )
 
 
+def _filters(section: str, task: HeadSection, parts: Mapping[str, Any]) -> Problems:
+    window = parts.get("window")
+    if task.task != "classification":
+        return
+    if task.filter is None:
+        if task.lasts is not None:
+            yield (section, "lasts"), "lasts is a setting of filter = 'hmm'; add that, or remove it."
+        return
+    if parts.get("population") is None:
+        yield (
+            (section, "filter"),
+            "filter = 'hmm' needs a [population]: 'streamjobs fit' learns it from people left out. Add one, or set smooth.",
+        )
+    if task.smooth:
+        yield (section, "smooth"), f"smooth and filter = 'hmm' exclude each other; got smooth = {task.smooth:g}. Remove one."
+    if task.lasts is not None and isinstance(window, WindowSection) and task.lasts <= (window.hop or window.length):
+        hop = window.hop or window.length
+        yield (section, "lasts"), f"lasts must be longer than the hop of windows ({hop:g} s); got {task.lasts:g} s."
+
+
 def _task(section: str, task: HeadSection) -> Problems:
     stated = {name for name, field in HeadSection.model_fields.items() if getattr(task, name) != field.default}
     if task.task == "regression":
-        for name in ("classes", "max_classes", "smooth", "fallback", "reject"):
+        for name in ("classes", "max_classes", "smooth", "filter", "lasts", "fallback", "reject"):
             if name in stated:
                 yield (section, name), f"{name} has no meaning in a regression; remove it, or set task = 'classification'."
         return

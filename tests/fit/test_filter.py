@@ -1,0 +1,120 @@
+"""[head] filter = "hmm" and boost: what `fit` chooses inside the population, what the file keeps, and what is refused."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from algorithms import learner_from
+from algorithms.heads.gated_rls import GatedRls
+from streamjobs.core.state.population import decode, encode
+from streamjobs.errors import ConfigError
+from streamjobs.fit.evaluation import calibration, filter_learned, leave_one_out
+from streamjobs.fit.inner import left_out
+from streamjobs.fit.learning import Recipe, Way, decided, features, learned_from
+from streamjobs.fit.recordings import Recordings, shuffled
+from streamjobs.fit.transitions import calibration_error
+from streamjobs.job_files import job_of, load_job
+from streamjobs.stages.smoothing import Transitions
+from tests.fit.people import JOB, as_csv, command, job_file, rows
+
+HMM = JOB.replace("smooth = 0.3", 'filter = "hmm"')
+RECIPE = Recipe(learner_from("scaling", {"clip": 5.0}), None, GatedRls(intercept=True), 0.0, Transitions(), True)
+
+
+@pytest.fixture(scope="module")
+def data() -> Recordings:
+    """Six people whose windows are hard to tell apart one by one, and easily in a row."""
+    random = np.random.default_rng(5)
+    person, recording = np.repeat(np.arange(6), 300), np.repeat(np.arange(36), 50)
+    activity = recording % 3
+    X = random.normal(size=(1800, 3)) * 1.2 + 1.5 * np.eye(3)[activity] + 0.3 * random.normal(size=(6, 3))[person]
+    return Recordings(X, activity, person, recording, ["a", "b", "c"])
+
+
+def test_a_filter_learned_from_others_recognises_more_than_smoothing(data):
+    smooth = replace(RECIPE, smooth=0.3, filter=None)
+    runs = leave_one_out(data, [Way("hmm", RECIPE), Way("smooth", smooth)], shuffles=1)
+    right = {name: np.mean([chosen == truth for chosen, truth, _ in runs[name].values()]) for name in ("hmm", "smooth")}
+    assert right["hmm"] > right["smooth"] + 0.05
+    error = calibration(runs, "hmm")
+    assert error is not None and error < 0.15 and calibration(runs, "smooth") is None
+
+
+def test_the_person_left_out_does_not_choose_the_numbers(data):
+    """Other windows of person 2 change nothing that was chosen for 2."""
+    mine = data.person == 2
+    other = data._replace(X=np.where(mine[:, None], data.X[::-1], data.X))
+    one, two = (leave_one_out(each, [Way("hmm", RECIPE)], shuffles=1, people=[2]) for each in (data, other))
+    assert (one["hmm"][2, 0][0] != two["hmm"][2, 0][0]).any()
+    chosen = []
+    for each in (data, other):
+        rest = each.person != 2
+        others = Recordings(each.X[rest], each.activity[rest], each.person[rest], each.recording[rest], each.names)
+        learned = learned_from(shuffled(each, rest, [0, 2]), RECIPE, 3)
+        chosen.append(filter_learned(others, RECIPE, learned, 20).filter)
+    assert chosen[0] == chosen[1] and chosen[0].switch < 0.2
+
+
+def test_heads_from_sums_over_people_are_those_of_one_pass(data):
+    everybody = shuffled(data, data.person >= 0, [0])
+    learned = learned_from(everybody, RECIPE, 3)
+    Z = features(learned, RECIPE, data.X)
+    for person, found in enumerate(left_out(data, RECIPE, learned, Z, 20)):
+        others = shuffled(data, data.person != person, [0])
+        alone = learned_from(others._replace(X=features(learned, RECIPE, others.X)), replace(RECIPE, scaling=None), 3)
+        own = shuffled(data, data.person == person, [1, person, 0])
+        raw = replace(RECIPE, filter=None)
+        expected = decided(raw, "gated", alone, own, features(learned, RECIPE, own.X))
+        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
+
+
+def test_boost_follows_the_people_unless_the_job_states_it(tmp_path, data):
+    recordings = as_csv(tmp_path / "people.csv", list(rows()))
+    path = job_file(tmp_path, HMM)
+    assert command("fit", path, "--input", recordings, "--no-report") == 0
+    population = decode((tmp_path / "population.state").read_bytes())
+    assert population.boost == 7.5 and population.people == 6 and population.transitions is not None
+    job = job_of(path)
+    stated = job_file(tmp_path, HMM.replace("[head]", "[head]\nboost = 10.0"))
+    P = job.init(b"a")["learner"].P
+    np.testing.assert_allclose(job_of(stated).init(b"a")["learner"].P, P * 10 / 7.5, rtol=1e-12)
+    old = population._replace(boost=None)
+    assert old.fingerprint != population.fingerprint and decode(encode(old)).boost is None
+    (tmp_path / "population.state").write_bytes(encode(old))
+    np.testing.assert_allclose(job_of(job_file(tmp_path, HMM)).init(b"a")["learner"].P, P * 10 / 7.5, rtol=1e-12)
+
+
+def test_the_chance_of_a_switch_may_be_the_jobs(tmp_path):
+    recordings = as_csv(tmp_path / "people.csv", list(rows()))
+    path = job_file(tmp_path, HMM)
+    assert command("fit", path, "--input", recordings, "--no-report") == 0
+    learned = job_of(path).steps.smoothing
+    stated = job_of(job_file(tmp_path, HMM.replace('"hmm"', '"hmm"\nlasts = "40s"'))).steps.smoothing
+    assert isinstance(learned, Transitions) and learned.switch > 0 and learned.sharpness > 0
+    assert stated == replace(learned, switch=1 / 40)
+    assert job_of(path).fingerprint == job_of(job_file(tmp_path, HMM)).fingerprint
+
+
+def test_what_does_not_fit_is_refused(tmp_path):
+    recordings = as_csv(tmp_path / "people.csv", list(rows()))
+    assert command("fit", job_file(tmp_path, JOB), "--input", recordings, "--no-report") == 0
+    with pytest.raises(ConfigError, match="filter = 'hmm' needs what 'streamjobs fit' learns"):
+        job_of(job_file(tmp_path, HMM))
+    for text, said in (
+        (HMM.replace('[population]\nfile = "{file}"\n', ""), "filter = 'hmm' needs a \\[population\\]"),
+        (HMM.replace('"hmm"', '"hmm"\nsmooth = 0.3'), "exclude each other"),
+        (JOB.replace("smooth = 0.3", 'lasts = "60s"'), "lasts is a setting of filter"),
+        (HMM.replace('"hmm"', '"hmm"\nlasts = "1s"'), "longer than the hop"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            load_job(job_file(tmp_path, text), {})
+
+
+def test_the_report_has_the_calibration(tmp_path, capsys):
+    recordings = as_csv(tmp_path / "people.csv", list(rows()))
+    assert command("fit", job_file(tmp_path, HMM), "--input", recordings, "--folds", 2, "--shuffles", 1, "--json") == 0
+    assert 0 <= json.loads(capsys.readouterr().out)["report"]["calibration_error"] < 0.3
+    sure = np.array([0.95, 0.95, 0.55, 0.55])
+    assert calibration_error(sure, np.array([True, True, True, False])) == pytest.approx(0.05)
