@@ -12,13 +12,16 @@ from streamjobs.core.advance import advance
 from streamjobs.core.encode import Encoder
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import decode_snapshot
 from streamjobs.core.messages import Advanced, BatchRows, Report, Stored
+from streamjobs.core.state.snapshot import LEAVES_OUT, VERSION
 from streamjobs.replay.engine import Replay
 from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.order import Order
 from streamjobs.stages.windows import Windows
-from tests.core.streams import Worker, record, samples, settings, values
+from tests.core.driving import same_bits
+from tests.core.streams import TOPIC, Worker, record, samples, settings, values
 
 MARK = 500.0  # a number of a row that fails
 ROWS = {"window": None, "scaling": {"method": "none"}}  # every sample is a row
@@ -286,3 +289,32 @@ def test_a_bad_record_is_refused_as_ever_while_others_fail(monkeypatch):
     with raising(LearnerStage, monkeypatch, "Chain"):
         outputs, _, _ = run(job, records, 90)
     assert [letter["streamjobs-error-reason"] for letter in letters(outputs)] == [b"learner_failed", b"malformed"]
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_record_that_fails_leaves_heads_as_they_were(labelled, monkeypatch):
+    """The failing row may bring the first label: its key then shares the head of new keys again."""
+    one = {"name": "rls", "task": "classification", "classes": ["run", "sit"], "intercept": True}
+    columns = {
+        "topic": TOPIC,
+        "fields": ["ax", "ay", "az", *[f"more{n}" for n in range(30)]],
+        "time": "ts",
+        "label": "activity",
+    }
+    job = Job.from_settings(settings(source=columns, learner=one, head=None, drift=None, **ROWS))
+    records = []
+    for at, made in enumerate(samples(300, labelled=labelled)):
+        body = json.loads(made.value) | {f"more{n}": float((at * n) % 7) for n in range(30)}
+        if made.key != b"p1" or at < 150:
+            body.pop("activity", None)
+        records.append(made._replace(value=json.dumps(body).encode()))
+    bad = [at for at, made in enumerate(records) if made.key == b"p1"][50]  # the first that has its label
+    results = []
+    for job_of in (job, job._replace(untaught=None)):
+        with raising(LearnerStage, monkeypatch, "Rls"):
+            results.append(run(job_of, with_guilty(records, (bad,)), 40))
+    (ours, states, report), (theirs, whole, _) = results
+    assert values(ours) == values(theirs) and report.dead_lettered == {"learner_failed": 1}
+    for key, data in states.items():
+        assert same_bits(decode_snapshot(job, data)[0]["learner"], decode_snapshot(job, whole[key])[0]["learner"])
+        assert data[2] == (VERSION if labelled and key == b"p1" else LEAVES_OUT)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from algorithms import LEARNERS, learner_from
-from algorithms.common.protocol import LEARN
 from streamjobs.core.job import Job
 from streamjobs.core.live.forms import Forms
 from streamjobs.core.live.live import FIRST_SLOTS
@@ -167,4 +166,3 @@ def test_rows_without_labels_change_nothing_but_their_number(name):
         after, _ = learner.run(state, X, np.full((30, 3), np.nan))
         assert after._fields[-1] == "seen" and after.seen == state.seen + 25
         assert same_bits(flatten(after)[:-1], flatten(state)[:-1])
-    assert LEARN & 2
