@@ -6,43 +6,45 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, draw, note, say, show
+from streamjobs.commands.console import AsJson, JobFile, draw, note, say, show, write_private
 from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, Separator, how_of
 from streamjobs.settings.types import readable
 
 if TYPE_CHECKING:
     from streamjobs.fit.fitting import Fitted
 
+Sources = Annotated[
+    list[str],
+    typer.Option("--input", help=f"{FILES}; 'topic' for the job's input topic, or topic:NAME; may be repeated."),
+]
+Key = Annotated[str | None, typer.Option(help="Column with the person; absent: one with a usual name, such as person.")]
+Time = Annotated[str | None, typer.Option("--time", help="Column with the times; absent: [source] time.")]
+Recording = Annotated[
+    str | None,
+    typer.Option(
+        help="Column that identifies a person's recordings; absent: named recording, session or segment, or the file."
+    ),
+]
+LabelDelay = Annotated[str, typer.Option(help="How late labels arrive in the report (duration).")]
+
 
 def add_to(app: typer.Typer) -> None:
     app.command("fit")(fit)
+    app.command("choose")(choose)
 
 
 def fit(
     job_file: JobFile,
-    sources: Annotated[
-        list[str],
-        typer.Option(
-            "--input",
-            help=f"{FILES}; 'topic' for the job's input topic, or topic:NAME; may be repeated.",
-        ),
-    ],
+    sources: Sources,
     output: Annotated[
         Path | None, typer.Option(help="File to write the population to; absent: [population] file of the job.")
     ] = None,
-    key: Annotated[
-        str | None, typer.Option(help="Column with the person; absent: one with a usual name, such as person.")
-    ] = None,
-    time_column: Annotated[str | None, typer.Option("--time", help="Column with the times; absent: [source] time.")] = None,
+    key: Key = None,
+    time_column: Time = None,
     separator: Separator = None,
     decimal: Decimal = None,
     key_from: KeyFrom = None,
-    recording: Annotated[
-        str | None,
-        typer.Option(
-            help="Column that identifies a person's recordings; absent: named recording, session or segment, or the file."
-        ),
-    ] = None,
+    recording: Recording = None,
     pause: Annotated[
         str | None,
         typer.Option(help="Without such a column: a pause longer than this (10s) or a new label ends a recording."),
@@ -51,7 +53,7 @@ def fit(
     shuffles: Annotated[
         int, typer.Option(min=1, help="Number of random orders of each person's recordings in the report.")
     ] = 3,
-    label_delay: Annotated[str, typer.Option(help="How late labels arrive in the report (duration).")] = "20s",
+    label_delay: LabelDelay = "20s",
     no_report: Annotated[bool, typer.Option("--no-report", help="Only learn; write no report.")] = False,
     picture: Annotated[
         Path | None,
@@ -94,6 +96,48 @@ def fit(
         show(_table(fitted, time.monotonic() - started))
     else:
         _print_result(fitted, job_file, time.monotonic() - started)
+
+
+def choose(
+    job_file: JobFile,
+    sources: Sources,
+    write: Annotated[Path, typer.Option(help="New file to write the job with the best to.")],
+    key: Key = None,
+    time_column: Time = None,
+    recording: Recording = None,
+    label_delay: LabelDelay = "20s",
+    as_json: AsJson = False,
+) -> None:
+    """Choose statistics, map and filter of a job with a population, by recordings of many people.
+
+    Each person is left out in turn, and each candidate learns from all others. The table ends with what to expect of the
+    choice, and 'streamjobs fit' learns the population of the job that is written.
+    """
+    from streamjobs.errors import ConfigError
+    from streamjobs.fit.choosing import as_text
+    from streamjobs.fit.fitting import Asked
+    from streamjobs.fit.proposing import propose
+
+    if write.exists():
+        raise ConfigError(f"--write {write}: already exists; name a new file.")
+    asked = Asked(job=job_file, sources=sources, key=key, time=time_column, recording=recording, label_delay=label_delay)
+    proposed = propose(asked, note if as_json else say, lambda doubt: note(f"note: {doubt}"))
+    choice = proposed.choice
+    write_private(write, [proposed.text.encode()], "--write")
+    if as_json:
+        figures = [
+            {**one.candidate._asdict(), "all": float(one.every.mean()), "fresh": float(one.fresh.mean())}
+            | {"worst": float(one.every.min()), "numbers": one.width, "state_bytes": one.state_bytes}
+            for one in choice.judged
+        ]
+        best = {"best": choice.best.candidate._asdict(), "cheapest": choice.cheapest.candidate._asdict()}
+        show({"file": str(write), "candidates": figures, **best, "estimate": float(choice.estimate.mean())})
+        return
+    say("\n" + as_text(choice) + f"\n\nBest: {choice.best.candidate.name}\n\n{proposed.best}")
+    if proposed.cheapest is not None:
+        say(f"\nThe smallest within .01 of it: {choice.cheapest.candidate.name}\n\n{proposed.cheapest}")
+    inputs = " ".join(f"--input {source}" for source in asked.sources)
+    say(f"\nwrote {write}, the job with the best. Next: streamjobs fit {write} {inputs}")
 
 
 def _drawn(fitted: "Fitted", path: Path) -> bool:

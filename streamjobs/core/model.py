@@ -33,6 +33,8 @@ def run_learners(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Array,
     else:
         Y = np.ascontiguousarray(rows.L) if job.task == "regression" else np.zeros((len(slots), 0))
     X = scaled if mapped is None else mapped.features
+    if job.composition.keeps_input:
+        X = np.hstack([scaled, X])
     out = steps.learner.advance(live.work[LEARNER], slots, X, Y, rows.learn)
     share = job.learner.adapted_share(out)
     if mapped is not None:

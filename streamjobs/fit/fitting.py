@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from streamjobs.recordings.tables import HOW, How
 from streamjobs.schema_registry.files import definition_of
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.load import composition_from
+from streamjobs.settings.sections import Settings
 from streamjobs.settings.types import seconds
 from streamjobs.stages.smoothing import Smoothing, Transitions
 
@@ -86,32 +87,10 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
     for path in (output, picture):
         if path is not None:
             _refuse_taken(path, asked.force)
-    pause = _duration("--pause", asked.pause or PAUSE)
-    hop = settings.window.hop or settings.window.length
-    late = max(1, round(_duration("--label-delay", asked.label_delay) / hop))
-    if asked.recording is not None and asked.pause is not None:
-        raise ConfigError("--recording and --pause both tell recordings apart; give one of them.")
-    columns = Columns(asked.key, asked.time, asked.recording, asked.pause is not None, asked.how)
-    inputs = inputs_of(settings, asked.sources, columns)
     recipe, model = recipe_of(composition), settings.learner.name
-    for line in inputs.said:
-        say(line)
-
     with Progress() as progress:
-        progress.stage("reading samples")
-        data_read = read(
-            settings,
-            inputs.sources,
-            pause=pause,
-            column=inputs.recording,
-            schema=definition_of(settings.source),
-            by_file=inputs.by_file,
-            progress=lambda tally: progress.at(tally.samples),
-        )
-        for line in report.described(data_read):
-            say(line)
+        data_read, late = read_recordings(asked, settings, say, doubt, progress)
         say(described(recipe))
-        _refuse_too_little(data_read.data)
         for line in report.doubts(data_read, recipe):
             doubt(line)
         evaluated = None
@@ -140,8 +119,51 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
     return Fitted(data_read, evaluated, population, output, len(data), picture, stated, judged, watched)
 
 
+def read_recordings(
+    asked: Asked, settings: Settings, say: Callable[[str], None], doubt: Callable[[str], None], progress: Progress
+) -> tuple[Read, int]:
+    """The windows of the inputs, and how many windows late labels arrive; raises ConfigError for too little."""
+    assert settings.window is not None
+    pause = _duration("--pause", asked.pause or PAUSE)
+    hop = settings.window.hop or settings.window.length
+    late = max(1, round(_duration("--label-delay", asked.label_delay) / hop))
+    if asked.recording is not None and asked.pause is not None:
+        raise ConfigError("--recording and --pause both tell recordings apart; give one of them.")
+    columns = Columns(asked.key, asked.time, asked.recording, asked.pause is not None, asked.how)
+    inputs = inputs_of(settings, asked.sources, columns)
+    for line in inputs.said:
+        say(line)
+    progress.stage("reading samples")
+    found = read(
+        settings,
+        inputs.sources,
+        pause=pause,
+        column=inputs.recording,
+        schema=definition_of(settings.source),
+        by_file=inputs.by_file,
+        progress=lambda tally: progress.at(tally.samples),
+    )
+    for line in report.described(found):
+        say(line)
+    _refuse_too_little(found.data)
+    return found, late
+
+
 def _composition(asked: Asked) -> tuple[Composition, Path, bool]:
-    """What the job is composed of, the file its population goes to, and whether the job names a population itself.
+    """What the job is composed of, the file its population goes to, and whether the job names a population itself."""
+    table, output, stated = table_of(asked)
+    composition = composition_from(table, os.environ, str(asked.job))
+    settings = composition.settings
+    assert settings.population is not None
+    if settings.window is None:
+        raise ConfigError(f"{asked.job}: fit needs a [window], because activities are recognised in windows of samples.")
+    if settings.source.label is None and settings.source.format != "raw":
+        raise ConfigError(f"{asked.job} [source]: fit needs the field with the label; state it as label.")
+    return composition, output or Path(settings.population.file), stated
+
+
+def table_of(asked: Asked) -> tuple[dict[str, Any], Path | None, bool]:
+    """The job file's contents, the file to write where the command names one, and whether the job names a population.
 
     A job without [population] is fitted as if it named the output.
     """
@@ -152,14 +174,7 @@ def _composition(asked: Asked) -> tuple[Composition, Path, bool]:
         if output is None:
             raise ConfigError(f"{path}: name the file with --output, or in the job as [population] file.")
         table["population"] = {"file": str(output)}
-    composition = composition_from(table, os.environ, str(path))
-    settings = composition.settings
-    assert settings.population is not None
-    if settings.window is None:
-        raise ConfigError(f"{path}: fit needs a [window], because activities are recognised in windows of samples.")
-    if settings.source.label is None and settings.source.format != "raw":
-        raise ConfigError(f"{path} [source]: fit needs the field with the label; state it as label.")
-    return composition, output or Path(settings.population.file), stated
+    return table, output, stated
 
 
 def _duration(option: str, text: str) -> float:
@@ -195,7 +210,7 @@ def _refuse_too_little(data: Recordings) -> None:
 def recipe_of(composition: Composition) -> Recipe:
     """The stages of a job with [population] behind its windows."""
     smoothing, head = composition.smoothing, cast(GatedRls, composition.learner)  # [population] allows no other head
-    recipe = Recipe(composition.scaling, composition.map, head, boosts=composition.boosts)
+    recipe = Recipe(composition.scaling, composition.map, head, input=composition.keeps_input, boosts=composition.boosts)
     if smoothing is None:
         return recipe
     if smoothing.probabilities:
@@ -209,9 +224,10 @@ def described(recipe: Recipe) -> str:
     boost = f"{BOOST:g} times the people" if recipe.boosts else f"{head.boost:g}"
     gate = f"gated (boost {boost}, rate {head.rate:g}, discount {head.discount:g})" if head.gate else "not gated"
     clip = getattr(recipe.scaling, "clip", 0.0)
+    also = ", with the scaled windows before it" if recipe.input else ""
     scale = "none" if recipe.scaling is None else f"everybody's{f', cut at +-{clip:g}' if clip else ''}"
     return (
-        f"scale: {scale}; map: {_with_numbers(recipe.map)}; head: RLS, delta {head.delta:g}, "
+        f"scale: {scale}; map: {_with_numbers(recipe.map)}{also}; head: RLS, delta {head.delta:g}, "
         f"forgetting {head.forgetting:g}, {gate}; "
         + (f"scores smoothed by {recipe.smooth:g}" if recipe.filter is None else "probabilities by a filter of transitions")
     )

@@ -13,7 +13,7 @@ from algorithms.common.protocol import LEARN_HEAD, PREDICT_ONLY, Array
 from algorithms.common.triangle import packed
 from algorithms.heads.rls import Rls, RlsState
 from streamjobs.fit.learning import Learned, Recipe, Start, scores_of
-from streamjobs.fit.recordings import Recordings, arriving, shuffled
+from streamjobs.fit.recordings import Recordings, Stream, arriving, shuffled
 from streamjobs.stages.class_counts import targets_of
 
 GROUPS = 8  # of people, each left out together
@@ -23,8 +23,7 @@ class Inner(NamedTuple):
     """A person left out: scores of the windows as they came, before anything follows the row before."""
 
     scores: Array  # (n, classes)
-    truth: Array  # (n,)
-    fresh: Array  # (n,) bool: before the first label of the recording
+    stream: Stream
     person: int
 
 
@@ -43,34 +42,55 @@ def left_out(
     """
     classes, teacher, people = len(data.names), recipe.teacher, np.unique(data.person)
     groups = [people[first::GROUPS] for first in range(min(GROUPS, len(people)))]
-    sums = [_sums(Z[inside], data.activity[inside], classes) for inside in (np.isin(data.person, g) for g in groups)]
+    sums = [sums_of(Z[inside], data.activity[inside], classes) for inside in (np.isin(data.person, g) for g in groups)]
     for number, group in enumerate(groups):
         others = [one for at, one in enumerate(sums) if at != number]
         if not others:
             return
-        rest = learned._replace(head=_head(teacher, others), people=len(people) - len(group))
+        rest = learned._replace(head=head_of(teacher, others), people=len(people) - len(group))
         for person in group.tolist():
             own = shuffled(data._replace(X=Z), data.person == person, [1, person, 0], late)
-            rows, label = arriving(len(own.X), late)
-            Y = targets_of(np.where(label, own.activity[rows], np.nan), classes)
-            learn = np.where(label, LEARN_HEAD, PREDICT_ONLY).astype(np.int8)
-            out = scores_of(recipe, start, rest, own.X[rows], Y, learn)
-            yield Inner(out.prediction[~label], own.activity, own.fresh, person)
+            yield served(recipe, start, rest, own, person)
         progress()
 
 
-def _sums(Z: Array, activity: Array, classes: int) -> tuple[Array, Array, int]:
+def served(recipe: Recipe, start: Start, learned: Learned, own: Stream, person: int) -> Inner:
+    """A person by the head of the others; own: with what the head sees for windows."""
+    rows, label = arriving(len(own.X), own.late)
+    Y = targets_of(np.where(label, own.activity[rows], np.nan), len(learned.head.bias))
+    learns = PREDICT_ONLY if start == "frozen" else LEARN_HEAD
+    learn = np.where(label, learns, PREDICT_ONLY).astype(np.int8)
+    return Inner(scores_of(recipe, start, learned, own.X[rows], Y, learn).prediction[~label], own, person)
+
+
+class Sums(NamedTuple):
+    """What least squares needs of rows, the constant input last."""
+
+    gram: Array  # (width + 1, width + 1)
+    along: Array  # (width + 1, classes)
+    rows: int
+
+    def of(self, columns: Array) -> "Sums":
+        """Of these inputs alone, and the constant."""
+        kept = np.r_[columns, len(self.gram) - 1]
+        return Sums(self.gram[np.ix_(kept, kept)], self.along[kept], self.rows)
+
+
+def sums_of(Z: Array, activity: Array, classes: int) -> Sums:
+    """Z (n, width), activity (n,)."""
     A = np.hstack([Z, np.ones((len(Z), 1))])
-    return A.T @ A, A.T @ targets_of(activity.astype(float), classes), len(Z)
+    return Sums(A.T @ A, A.T @ targets_of(activity.astype(float), classes), len(Z))
 
 
-def _head(teacher: Rls, sums: list[tuple[Array, Array, int]]) -> RlsState:
+def head_of(teacher: Rls, sums: list[Sums]) -> RlsState:
     """What `rls` learns of the rows behind the sums, in any order; with forgetting 1."""
-    gram, along = np.sum([one[0] for one in sums], axis=0), np.sum([one[1] for one in sums], axis=0)
+    gram, along = np.sum([one.gram for one in sums], axis=0), np.sum([one.along for one in sums], axis=0)
     width = len(gram) if teacher.intercept else len(gram) - 1
     inverse = np.linalg.inv(gram[:width, :width] + np.eye(width) / teacher.delta)
     P = (inverse + inverse.T) / 2
     weights = P @ along[:width]
     dim = len(gram) - 1
     bias = weights[dim] if teacher.intercept else np.zeros(weights.shape[1])
-    return RlsState(np.ascontiguousarray(weights[:dim]), np.ascontiguousarray(bias), packed(P), sum(one[2] for one in sums))
+    return RlsState(
+        np.ascontiguousarray(weights[:dim]), np.ascontiguousarray(bias), packed(P), sum(one.rows for one in sums)
+    )

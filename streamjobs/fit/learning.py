@@ -29,17 +29,25 @@ class Recipe:
     head: GatedRls
     smooth: float = 0.0  # of the scores
     filter: Transitions | None = None  # in its place; its numbers are 0 where the population is to say them
+    input: bool = False  # the head sees the scaled windows, and then what the map makes of them
     boosts: bool = False  # the head's `boost` follows the number of people
 
     @property
     def population(self) -> str:
         """The same for recipes that learn the same population."""
-        return f"{self.scaling!r} {self.map!r} {self.teacher!r}"
+        return f"{self.scaling!r} {self.map!r} {self.input!r} {self.teacher!r}"
 
     @property
     def teacher(self) -> Rls:
         """The head that learns the population."""
         return Rls(intercept=self.head.intercept, delta=self.head.delta, forgetting=self.head.forgetting)
+
+    def mapped(self, state: Any, scaled: Array) -> Array:
+        """What the head sees of scaled windows; state: of the map."""
+        if self.map is None:
+            return scaled
+        found = self.map.transform(state, scaled)
+        return np.hstack([scaled, found]) if self.input else found
 
     def scaled(self, state: Any, X: Array) -> Array:
         return X if self.scaling is None else self.scaling.transform(state, X)
@@ -73,7 +81,7 @@ def learned_from(others: Stream, recipe: Recipe, classes: int) -> Learned:
     if mapping is not None:
         order = np.random.default_rng(0).permutation(len(X))
         state, _ = mapping.run(mapping.init(dim=X.shape[1], targets=0, seed=0), X[order])
-    Z = X if mapping is None else mapping.transform(state, X)
+    Z = recipe.mapped(state, X)
     teacher = recipe.teacher
     begin = teacher.init(dim=Z.shape[1], targets=classes, seed=0)
     head, _ = teacher.run(begin, Z, targets_of(others.activity.astype(float), classes))
@@ -82,8 +90,7 @@ def learned_from(others: Stream, recipe: Recipe, classes: int) -> Learned:
 
 def features(learned: Learned, recipe: Recipe, X: Array) -> Array:
     """What the head sees of windows."""
-    scaled = recipe.scaled(learned.scaling, X)
-    return scaled if recipe.map is None else recipe.map.transform(learned.map, scaled)
+    return recipe.mapped(learned.map, recipe.scaled(learned.scaling, X))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ CLOSE = 0.005  # a difference of accuracy that does not matter
 
 def ways_of(recipe: Recipe, model: str) -> list[Way]:
     """The ways to serve a new person: the job's first, then those it is compared with."""
-    plain = replace(recipe, map=None)
+    plain = replace(recipe, map=None, input=False)
     ways = [Way(f"{model}, gated: this job", recipe), Way(f"{model}, frozen head", recipe, "frozen")]
     if recipe.map is not None:
         ways += [Way("linear, gated", plain), Way("linear, frozen head", plain, "frozen")]

@@ -7,7 +7,7 @@ import numpy as np
 
 from algorithms.common.protocol import LEARN, Array
 from streamjobs.fit.inner import Inner
-from streamjobs.stages.smoothing import Transitions
+from streamjobs.stages.smoothing import Smoothing, Transitions
 from streamjobs.stages.stage import Shape
 
 SHARPNESS = (3.0, 5.0, 7.0, 9.0, 13.0, 18.0)
@@ -20,14 +20,16 @@ def learn_transitions(people: Sequence[Inner], switch: float = 0.0) -> Transitio
     best, most = Transitions(sharpness=SHARPNESS[0], switch=switch or SWITCH[0]), -1.0
     for sharpness, chance in itertools.product(SHARPNESS, (switch,) if switch else SWITCH):
         stage = Transitions(sharpness=sharpness, switch=chance)
-        right = float(np.mean([(filtered(stage, one.scores).argmax(axis=1) == one.truth).mean() for one in people]))
+        right = float(
+            np.mean([(filtered(stage, one.scores).argmax(axis=1) == one.stream.activity).mean() for one in people])
+        )
         if right > most:
             best, most = stage, right
     return best
 
 
-def filtered(stage: Transitions, scores: Array) -> Array:
-    """Probabilities (n, classes) of one person's rows, in order."""
+def filtered(stage: Transitions | Smoothing, scores: Array) -> Array:
+    """What follows the scores (n, classes) of one person's rows, in order."""
     n, classes = scores.shape
     work = stage.workspace(stage.begin(Shape(dim=1, width=1, label_width=1, targets=classes), 0))
     return stage.advance(work, np.zeros(n, np.int64), np.ascontiguousarray(scores), np.full(n, LEARN, np.int8))

@@ -60,6 +60,7 @@ class Composition(NamedTuple):
     waiting: LateLabels | None  # where labels may come later
     clip: ClipTargets | None  # of a regression
     scaling: Learner | None
+    keeps_input: bool  # the head sees what the map sees, and then its features
     map: Learner | None  # with [population]: shared by all keys; None where x goes straight into the head
     learner: Learner  # a key's own: with [population] the head, else everything
     teacher: Learner | None  # with [population]: the head that learns from other people
@@ -148,6 +149,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         waiting=_waiting(settings),
         clip=_clip(head) if task == "regression" else None,
         scaling=_scaling(settings),
+        keeps_input=mapping is not None and settings.learner.input,
         map=mapping,
         learner=learner,
         teacher=learner_from("rls", {name: getattr(learner, name) for name in _TAUGHT}) if population else None,
@@ -340,5 +342,7 @@ def _facts(settings: Settings, windows: Windows | None) -> dict[str, str]:
     columns = [column for column, _ in source.columns]
     facts = {"x": ",".join(columns) or f"{source.dim} numbers"}
     facts["windows"] = describe(windows) if windows else "none"
+    if settings.learner.input:
+        facts["input"] = "rows and features"
     facts["mirror"] = f"{','.join(mirror.columns)} where {mirror.field} = {mirror.when!r}" if mirror else "none"
     return facts

@@ -154,6 +154,10 @@ class LearnerSection(NamedSection):
     freeze: bool | None = Field(
         default=None, description="whether the map stops learning: always with [population], never without"
     )
+    input: bool = Field(
+        default=False,
+        description="with [population] and a [head]: the head sees the scaled row and then the features of the map",
+    )
 
 
 class HeadSection(NamedSection):

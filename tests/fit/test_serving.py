@@ -18,10 +18,11 @@ from tests.fit.people import JOB, command, job_file, jsonl, rows
 from tests.sizes import first_fast
 
 LINEAR = JOB.replace('name = "ald"\nbudget = 20\n[head]\nname = "rls"\n', 'name = "rls"\n')
+BOTH = JOB.replace("budget = 20", "budget = 20\ninput = true")
 FILTER = LINEAR.replace("smooth = 0.3", 'filter = "hmm"')
 
 
-@pytest.mark.parametrize("text", first_fast([FILTER, JOB, LINEAR]))
+@pytest.mark.parametrize("text", first_fast([FILTER, JOB, LINEAR, BOTH]))
 def test_the_worker_decides_as_the_report_does(tmp_path, text):
     """The label of a window comes with it here, which the protocol calls 0 windows late."""
     table = list(rows())

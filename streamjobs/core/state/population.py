@@ -39,6 +39,7 @@ from streamjobs.stages.smoothing import Transitions
 from streamjobs.stages.stage import MOST_COUNTED, describe
 
 MAGIC, VERSION, MEASURED, WATCHED, BOOSTED = b"SP", 1, 2, 3, 4
+INPUT = "input"  # the fact of a population that has a head for rows and features
 MOST_BOOST = 1e6  # as `gated_rls` takes it
 MOST_BYTES = 1 << 30  # of a file
 _HEAD, _U16, _CRC = struct.Struct("<2sBBI"), struct.Struct("<H"), struct.Struct("<I")
@@ -327,6 +328,8 @@ def _population(header: _Header, arrays: list[Array]) -> Population:
         if learner is None:
             parts[part] = None
             continue
+        if part == "head" and INPUT in header.facts:
+            dim += header.width
         like = learner.init(dim=dim, targets=len(header.names) if part == "head" else 0, seed=0)
         count = len(flatten(like))
         state = unflatten(like, arrays[at : at + count])
@@ -378,6 +381,8 @@ def _checked(population: Population) -> Population:
         if taught is None:
             continue
         learner, state = taught
+        if part == "head" and INPUT in population.facts:
+            width += population.width
         if learner.dim(state) != width:
             raise ValueError(f"{part} takes {learner.dim(state)} numbers, what comes before it gives {width}")
         if part == "head" and learner.targets(state) != len(names):

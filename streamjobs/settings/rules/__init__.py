@@ -360,9 +360,13 @@ def _population(parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Pr
             yield ("scaling", "from"), "from = 'population' needs a [population] with the file that 'streamjobs fit' writes."
         if learner is not None and learner.freeze:
             yield ("learner", "freeze"), "freeze = true needs a [population]: without one, the map would never learn."
+        if learner is not None and learner.input:
+            yield ("learner", "input"), "input = true needs a [population] and a [head]; add them, or remove it."
         return
     if isinstance(scaling, ScalingSection) and scaling.shared is False:
         yield ("scaling", "from"), "from must be 'population' or absent: the population's map was learned at its scale."
+    if learner is not None and learner.input and parts.get("head") is None:
+        yield ("learner", "input"), "input = true needs a [head] that sees the map's features; add one, or remove it."
     if learner is not None and learner.freeze is False:
         yield (
             ("learner", "freeze"),

@@ -41,7 +41,7 @@ def _add_task(sections: dict[str, Any], learners: Mapping[str, Learner], places:
         return
     own = own_settings(section)
     if learner is not None and learner.kind in PREDICTING and "task" not in own:
-        section = LearnerSection(name=section.name, freeze=section.freeze, task=learner.kind, **own)
+        section = LearnerSection(name=section.name, freeze=section.freeze, input=section.input, task=learner.kind, **own)
         sections["learner"] = section
     stated = {name: value for name, value in own_settings(section).items() if name in TASK}
     task, refused = validated(HeadSection, "learner", {"name": section.name, **stated}, places)

@@ -1,0 +1,171 @@
+"""Which statistics, map and filter recognise new people best: `streamjobs choose`.
+
+Each person is left out in turn, and scale, map and head are learned from all others. The numbers of a filter, and the
+choice that is applied to a person, follow from the figures of the others: the estimate for the choice counts what choosing
+costs. Nothing is chosen that recognises fewer windows than a linear head.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+from streamjobs.fit.inner import Inner, head_of, served, sums_of
+from streamjobs.fit.learning import Learned, Recipe, scaling_from
+from streamjobs.fit.recordings import Recordings, shuffled, worth
+from streamjobs.fit.transitions import filtered, learn_transitions
+from streamjobs.stages import statistics
+from streamjobs.stages.smoothing import Smoothing, Transitions
+
+PROTOTYPES = {"name": "random_prototypes", "budget": 300}
+SMOOTH = 0.3
+CLOSE = 0.01  # of accuracy: the cheapest candidate may be this far below the best
+MAPS = ("linear", "prototypes", "both")  # what a head sees: the scaled windows, the map's features, or one after the other
+FILTERS = ("smooth", "hmm")
+
+
+class Candidate(NamedTuple):
+    statistics: str
+    map: str
+    filter: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.statistics}, {self.map}, {self.filter}"
+
+
+class Judged(NamedTuple):
+    """A candidate on people left out, (people,) each."""
+
+    candidate: Candidate
+    every: Array  # shares of right windows
+    half: Array  # of the second half
+    fresh: Array  # before the first label of a recording
+    width: int  # numbers the head sees
+    state_bytes: int  # of a person with labels
+
+
+class Choice(NamedTuple):
+    judged: list[Judged]  # linear candidates first, those with fewer numbers before those with more
+    best: Judged
+    cheapest: Judged  # within CLOSE of the best
+    estimate: Array  # (people,) shares of right windows, each by the candidate that the others choose
+    fresh: Array  # (people,) the same, before the first label of a recording
+
+
+def columns_of(kind: str, dim: int) -> dict[str, slice]:
+    """The columns of each set of statistics in rows of `kind`, of `dim` channels."""
+    width = statistics.width("rich", dim)
+    return {"rich": slice(0, width)} | ({kind: slice(None)} if kind == statistics.BOTH else {})
+
+
+def choose(
+    data: Recordings,
+    columns: Mapping[str, slice],
+    recipe: Recipe,
+    late: int,
+    progress: Callable[[], None] = lambda: None,
+) -> Choice:
+    """Compare all candidates; recipe: with the map of the prototypes. `progress` is called after each person and set."""
+    people = np.unique(data.person).tolist()
+    judged: list[Judged] = []
+    for kind, own in columns.items():
+        part = data._replace(X=np.ascontiguousarray(data.X[:, own]))
+        scores: dict[str, list[Inner]] = {name: [] for name in MAPS}
+        widths: dict[str, int] = {}
+        for person in people:
+            for name, inner, width in _left_out(part, person, recipe, late):
+                scores[name].append(inner)
+                widths[name] = width
+            progress()
+        for name in MAPS:
+            size = recipe.head.state_bytes(widths[name], len(data.names))
+            for follows in FILTERS:
+                every, half, fresh = np.array(_figures(scores[name], follows)).T
+                judged.append(Judged(Candidate(kind, name, follows), every, half, fresh, widths[name], size))
+    judged.sort(key=lambda one: (one.candidate.map != "linear", one.width))
+    return _chosen(judged)
+
+
+def _chosen(judged: list[Judged]) -> Choice:
+    every = np.array([one.every for one in judged])
+    best = judged[_best(every)]
+    near = [one for one in judged if one.every.mean() >= best.every.mean() - CLOSE]
+    cheapest = min(near, key=lambda one: (one.state_bytes, -one.every.mean()))
+    people = every.shape[1]
+    by_others = [_best(np.delete(every, person, axis=1)) for person in range(people)]
+    estimate = np.array([every[which, person] for person, which in enumerate(by_others)])
+    fresh = np.array([judged[which].fresh[person] for person, which in enumerate(by_others)])
+    return Choice(judged, best, cheapest, estimate, fresh)
+
+
+def _best(every: Array) -> int:
+    """The row with the highest mean; of equal ones the first, which is linear where there is one."""
+    return int(every.mean(axis=1).argmax())
+
+
+def _left_out(data: Recordings, person: int, recipe: Recipe, late: int) -> list[tuple[str, Inner, int]]:
+    """A person's scores by the heads of the others on each map, and how many numbers that head sees."""
+    assert recipe.map is not None
+    others = shuffled(data, data.person != person, [0, person])
+    scaling = scaling_from(others, recipe)
+    X = recipe.scaled(scaling, others.X)
+    order = np.random.default_rng(0).permutation(len(X))
+    mapping, _ = recipe.map.run(recipe.map.init(dim=X.shape[1], targets=0, seed=0), X[order])
+    whole = np.hstack([X, recipe.map.transform(mapping, X)])
+    sums = sums_of(whole, others.activity, len(data.names))
+    own = shuffled(data, data.person == person, [1, person, 0], late)
+    mine = recipe.scaled(scaling, own.X)
+    seen = np.hstack([mine, recipe.map.transform(mapping, mine)])
+    width, total = X.shape[1], whole.shape[1]
+    which = {"linear": np.arange(width), "prototypes": np.arange(width, total), "both": np.arange(total)}
+    found = []
+    for name, columns in which.items():
+        head = head_of(recipe.teacher, [sums.of(columns)])
+        stream = own._replace(X=np.ascontiguousarray(seen[:, columns]))
+        found.append(
+            (name, served(recipe, "gated", Learned(scaling, None, head, others.people), stream, person), len(columns))
+        )
+    return found
+
+
+def _figures(people: list[Inner], follows: str) -> list[tuple[float, float, float]]:
+    """Shares of right windows of each person, the numbers of a filter learned from the others."""
+    figures = []
+    for number, one in enumerate(people):
+        stage: Smoothing | Transitions = Smoothing(smooth=SMOOTH)
+        if follows == "hmm":
+            stage = learn_transitions([other for at, other in enumerate(people) if at != number])
+        said = worth(filtered(stage, one.scores).argmax(axis=1), one.stream)
+        figures.append((said.all, said.half, said.fresh))
+    return figures
+
+
+def tables_of(candidate: Candidate, table: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The sections of a job file that a candidate changes; task: settings of the head, kept as they are."""
+    follows = {"filter": "hmm"} if candidate.filter == "hmm" else {"smooth": SMOOTH}
+    window = {**table["window"], "statistics": candidate.statistics}
+    if candidate.map == "linear":
+        return {"window": window, "learner": {"name": "rls", **task, **follows}}
+    also = {"input": True} if candidate.map == "both" else {}
+    return {"window": window, "learner": {**PROTOTYPES, **also}, "head": {"name": "rls", **task, **follows}}
+
+
+def as_text(choice: Choice) -> str:
+    """The table, and what follows from it."""
+    lines = [f"{'each person left out in turn':34}{'all':>7}{'half':>7}{'fresh':>7}{'worst':>7}{'numbers':>9}{'state':>9}"]
+    for one in choice.judged:
+        means = "".join(f"{np.nanmean(column):7.3f}" for column in (one.every, one.half, one.fresh))
+        lines.append(
+            f"{one.candidate.name:34}{means}{one.every.min():7.3f}{one.width:9}{f'{one.state_bytes / 1000:.0f} KB':>9}"
+        )
+    every, fresh = choice.estimate, float(np.nanmean(choice.fresh))
+    lines.append(f"{'chosen by the others':34}{every.mean():7.3f}{'':7}{fresh:7.3f}{every.min():7.3f}")
+    return "\n".join(lines)
+
+
+def with_map(recipe: Recipe, mapping: Any) -> Recipe:
+    """The recipe with the map of the candidates and scores as the head gives them."""
+    return replace(recipe, map=mapping, input=False, smooth=0.0, filter=None)

@@ -1,0 +1,81 @@
+"""The job file that `streamjobs choose` writes: the job's own with other statistics, map and filter."""
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from streamjobs.errors import ConfigError
+from streamjobs.fit import choosing
+from streamjobs.fit.choosing import Candidate, Choice
+from streamjobs.fit.fitting import Asked, read_recordings, recipe_of, table_of
+from streamjobs.fit.progress import Progress
+from streamjobs.replay.tuning import rewritten
+from streamjobs.settings.load import composition_from
+from streamjobs.settings.toml import toml
+from streamjobs.stages import statistics
+
+FOLLOWS = ("smooth", "filter")  # what candidates set themselves
+HEADS = ("rls", "gated_rls")
+
+
+class Proposed(NamedTuple):
+    choice: Choice
+    best: str  # lines of a job file
+    cheapest: str | None  # the same of the cheapest close to it; None: it is the best
+    text: str  # the job file with the best
+
+
+def propose(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], None]) -> Proposed:
+    """Compare and choose; nothing is written. Raises ConfigError and SetupError as `fit_job` does."""
+    table, _, _ = table_of(asked)
+    kept = _of_head(table)
+    dim = composition_from(table, os.environ, str(asked.job)).dim
+    kind = statistics.BOTH if dim >= statistics.LEAST_GRAVITY else "rich"
+    whole = {name: part for name, part in table.items() if name not in ("head", "drift")}
+    whole |= choosing.tables_of(Candidate(kind, "prototypes", "smooth"), table, kept)
+    composition = composition_from(whole, os.environ, str(asked.job))
+    recipe = recipe_of(composition)
+    with Progress() as progress:
+        read, late = read_recordings(asked, composition.settings, say, doubt, progress)
+        columns = choosing.columns_of(kind, dim)
+        people = len(set(read.data.person.tolist()))
+        progress.stage("leaving each person out", people * len(columns))
+        choice = choosing.choose(read.data, columns, choosing.with_map(recipe, composition.map), late, progress.step)
+    best, cheapest = (choosing.tables_of(one.candidate, table, kept) for one in (choice.best, choice.cheapest))
+    lines = None if choice.cheapest is choice.best else toml(cheapest)
+    return Proposed(choice, toml(best), lines, with_tables(asked.job, best))
+
+
+def _of_head(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the job's head, without those that candidates set."""
+    section = table.get("head") or table.get("learner", {})
+    if section.get("name") not in HEADS:
+        return {}
+    return {name: value for name, value in section.items() if name not in ("name", "freeze", "input", *FOLLOWS)}
+
+
+def with_tables(job: Path, tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """The job file's text with these [window] statistics, [learner] and [head]; other lines stay as they are.
+
+    Raises ConfigError if the file is written in a way that leaves no line to replace.
+    """
+    before = job.read_text(encoding="utf-8")
+    line = f'statistics = "{tables["window"]["statistics"]}"'
+    lines: list[str] = []
+    section = ""
+    for old in rewritten(before, tables).splitlines():
+        if old.strip().startswith("["):
+            section = old.strip().strip("[]").partition("]")[0]
+            lines.append(old)
+            lines += [line] if section == "window" else []
+        elif not (section == "window" and old.partition("=")[0].strip() == "statistics"):
+            lines.append(old)
+    text = "\n".join(lines) + "\n"
+    contents = tomllib.loads(before)
+    expected = {name: part for name, part in contents.items() if name != "head"}
+    window = {**contents["window"], "statistics": tables["window"]["statistics"]}
+    if tomllib.loads(text) != {**expected, **tables, "window": window}:
+        raise ConfigError(f"{job}: its sections cannot be replaced without changing the rest; copy what is printed.")
+    return text

@@ -1,0 +1,89 @@
+"""`choose`: candidates compared on people left out, the job file that comes of it, and the map beside its input."""
+
+import json
+import tomllib
+
+import numpy as np
+import pytest
+
+from algorithms import learner_from
+from algorithms.heads.gated_rls import GatedRls
+from streamjobs.errors import ConfigError
+from streamjobs.fit import choosing
+from streamjobs.fit.choosing import Candidate, Judged
+from streamjobs.fit.learning import Recipe
+from streamjobs.fit.recordings import Recordings
+from streamjobs.job_files import job_of, load_job
+from tests.fit.people import JOB, as_csv, command, job_file, rows
+
+BOTH = JOB.replace("budget = 20", "budget = 20\ninput = true")
+RECIPE = Recipe(
+    learner_from("scaling", {"clip": 5.0}), learner_from("random_prototypes", {"budget": 40}), GatedRls(intercept=True)
+)
+
+
+def _judged(name: str, every: list[float], size: int) -> Judged:
+    return Judged(Candidate("rich", name, "hmm"), *[np.array(every)] * 3, 10, size)
+
+
+def test_the_best_for_a_person_is_what_the_others_choose():
+    """Person 0 alone would choose the second; counting that would promise too much."""
+    linear, other = _judged("linear", [0.5, 0.8, 0.8], 1), _judged("both", [0.9, 0.7, 0.7], 2)
+    choice = choosing._chosen([linear, other])
+    assert choice.best is other and choice.estimate.tolist() == [0.5, 0.7, 0.7]
+
+
+def test_of_equal_ones_the_linear_head_is_taken_and_the_smallest_close_one_is_named():
+    linear, other = _judged("linear", [0.8, 0.8], 1), _judged("both", [0.8, 0.8], 2)
+    assert choosing._chosen([linear, other]).best is linear
+    better, far = _judged("both", [0.805, 0.805], 2), _judged("both", [0.82, 0.82], 2)
+    assert choosing._chosen([linear, better]).cheapest is linear
+    assert choosing._chosen([linear, far]).cheapest is far
+
+
+def test_prototypes_are_chosen_where_classes_are_no_half_spaces():
+    """An inner ball and a ring around it; a linear head sees nothing."""
+    random = np.random.default_rng(5)
+    person, recording = np.repeat(np.arange(5), 200), np.repeat(np.arange(40), 25)
+    activity = recording % 2
+    X = random.normal(size=(1000, 2))
+    X *= (np.where(activity == 1, 3.0, 1.0) / np.linalg.norm(X, axis=1))[:, None]
+    data = Recordings(X, activity, person, recording, ["in", "out"])
+    choice = choosing.choose(data, {"rich": slice(None)}, RECIPE, 20)
+    assert choice.best.candidate.map == "prototypes" and choice.estimate.mean() > 0.95
+    linear = next(one for one in choice.judged if one.candidate == ("rich", "linear", "hmm"))
+    assert linear.every.mean() < 0.9 and linear.width == 2 and choice.best.width == 40
+
+
+def test_the_written_job_is_the_job_with_the_best_and_can_be_fitted(tmp_path, capsys):
+    recordings, path = as_csv(tmp_path / "people.csv", list(rows())), job_file(tmp_path, JOB + "delta = 50.0  # ours\n")
+    chosen = tmp_path / "chosen.toml"
+    assert command("choose", path, "--input", recordings, "--write", chosen, "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert len(said["candidates"]) == 2 * 3 * 2 and said["best"] in [
+        {name: one[name] for name in ("statistics", "map", "filter")} for one in said["candidates"]
+    ]
+    table, before = tomllib.loads(chosen.read_text()), tomllib.loads(path.read_text())
+    assert table["window"]["statistics"] == said["best"]["statistics"]
+    assert table.get("head", table["learner"])["delta"] == 50.0
+    for section in ("job", "source", "population", "scaling"):
+        assert table[section] == before[section]
+    assert not (tmp_path / "population.state").exists()
+    assert command("fit", chosen, "--input", recordings, "--no-report") == 0
+    assert job_of(chosen).population is not None
+    assert command("choose", path, "--input", recordings, "--write", chosen) == 2  # it is there already
+
+
+def test_a_head_may_see_rows_and_features(tmp_path):
+    recordings = as_csv(tmp_path / "people.csv", list(rows()))
+    assert command("fit", job_file(tmp_path, BOTH), "--input", recordings, "--no-report") == 0
+    job = job_of(job_file(tmp_path, BOTH))
+    assert job.population is not None and len(job.population.head.state.weights) == 24 + 20
+    with pytest.raises(ConfigError, match="input rows and features"):
+        job_of(job_file(tmp_path, JOB))
+    for text in (
+        BOTH.replace('[population]\nfile = "{file}"\n', ""),
+        BOTH.replace('[head]\nname = "rls"\nsmooth = 0.3\n', ""),
+    ):
+        with pytest.raises(ConfigError, match="input = true needs a"):
+            load_job(job_file(tmp_path, text), {})
