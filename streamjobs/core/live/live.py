@@ -69,7 +69,8 @@ class Live:
 
     read: gives a key's stored snapshot, or None; read_many instead: those of many keys. What `snapshots` gave counts as
     stored.
-    most_bytes: bound of the arrays (default: the job's [state] cache).
+    most_bytes: bound of the arrays (default: the job's [state] cache). Heads may exceed it where more keys of one batch have
+        their first labels than there is room for.
     pooled: all keys share one model (scaling, learner, drift), each keeps its own signal; to learn a start for new keys.
     """
 
