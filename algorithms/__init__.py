@@ -154,7 +154,7 @@ __all__ = [
 
 
 def learner_from(name: str, settings: Mapping[str, Any]) -> Learner:
-    """The learner `name` with these settings; nested learners are tables with `name` beside their settings.
+    """The learner `name` with these settings; nested learners are tables with `name` and their settings.
 
     Raises SettingError with one sentence: the unknown name or setting (and the nearest known one), or the wrong value.
     """

@@ -20,7 +20,7 @@ LOWEST, STEPS = -6, 13  # widths tried: the median distance times 2^(-3), 2^(-2.
 FEWEST = 10  # labelled rows that a width is chosen by
 SHORTEST, LONGEST = 1e-100, 1e100  # median distances of which widths are made
 UNLABELLED = 0.5  # without labels: this share of the median distance
-KNOWN = 4  # mark of a row whose target is known
+KNOWN = 4  # mark of a row with a known target
 
 
 def kernel_alignment(K: ArrayLike, Y: ArrayLike, *, centred: bool = False, diagonal: bool = True) -> float:
@@ -63,7 +63,7 @@ def _centred(M: Array) -> Array:
 def aligned_bandwidth(
     X: ArrayLike, Y: ArrayLike | None = None, *, kernel: Literal["gaussian", "laplacian"] = "gaussian"
 ) -> float:
-    """The width of a kernel for these rows: of those tried, the one whose values on pairs agree best with the labels.
+    """The width of a kernel for these rows: the one of those tried with pair values that agree best with the labels.
 
     X (n, dim), Y (n, targets) as in `kernel_alignment`, NaN where unknown. Tried are 13 widths from an eighth of the
     median distance to eight times as much. With fewer than ten labelled rows, or labels that do not differ, it is half

@@ -6,7 +6,7 @@ Cost of a row: the learner's, and O(d); the row that completes the choice costs 
 State: the learner's, the chosen width, and until then at most `rows` rows with their targets.
 Readings: gaussian and laplacian kernels see x only as |x - z| / b, so the learner has a width of 1 and its rows are x / b.
 What it stores is in these units, and so are settings that are distances, such as `quantum` and `novelty`. Those rows count
-that the learner may learn from, labelled or not, and whose numbers are finite. Until the choice features and predictions are
+that the learner may learn from, labelled or not, with finite numbers. Until the choice features and predictions are
 NaN, as of any learner that waits for its first rows; a head behind does not learn from them. Labels are used where they come
 along: of ten or more rows, if not all are alike. The width never changes again.
 """
@@ -41,7 +41,7 @@ from algorithms.common.workspace import Slot, Together, Workspace
 AUTO = "auto"
 ROWS = 100
 MOST_ROWS = 1000
-ROWS_SETTING = "bandwidth_rows"  # of a kernel table, beside bandwidth = "auto"
+ROWS_SETTING = "bandwidth_rows"  # of a kernel table with bandwidth = "auto"
 CHUNK_NUMBERS = 1 << 18  # most numbers of the rows that go on together while keys wait, 2 MB
 
 
@@ -93,7 +93,7 @@ class AutoBandwidthWork(Together):
 class AutoBandwidth(Learner):
     """The learner that it contains, with a kernel width from each key's first rows; `bandwidth = "auto"` makes it.
 
-    Raises SettingError for a learner without a gaussian or laplacian kernel, or whose width is set.
+    Raises SettingError for a learner without a gaussian or laplacian kernel, or with a width that is set.
 
     >>> from algorithms import learner_from
     >>> learner = learner_from("klms", {"budget": 50, "kernel": {"bandwidth": "auto", "bandwidth_rows": 20}})
@@ -195,7 +195,7 @@ class AutoBandwidth(Learner):
             self._wait(work, slots[rows], X[rows], Y[rows], learn[rows], part, turning)
 
     def _go_on(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        """Rows of keys whose width is chosen."""
+        """Rows of keys with a chosen width."""
         scaled = np.ascontiguousarray(X / work.choice["bandwidth"][slots][:, None])
         self.learner.loop(work.learner, slots, scaled, Y, learn, out, basis)
 

@@ -1,9 +1,9 @@
-"""Chain: an extractor's features go to a head, as one learner whose state is both states.
+"""Chain: an extractor's features go to a head, as one learner with both states.
 
 Source: ours; the pairing of an extractor with a linear head that papers 000 and 002 evaluate.
 Symbols: T = transfer, the change of basis of a row.
 Cost of a row: the extractor's and the head's.  State: both states.
-Readings: a head learns from features taken with what earlier rows taught the extractor, and not from a row whose features
+Readings: a head learns from features taken with what earlier rows taught the extractor, and not from a row if its features
 are not ready (NaN). Where the extractor turns its basis as it learns, the head carries its weights over (`Basis`). Rows go
 through in chunks, which bounds the memory for the changes of basis and nothing else: the same bits for any split. An
 extractor that brings a head of its own leaves it away.

@@ -1,4 +1,4 @@
-"""One against the rest: a binary learner for every class, as one learner whose scores are those of all classes.
+"""One against the rest: a binary learner for every class, as one learner with the scores of all classes.
 
 Source: Rifkin, Klautau (2004), In defense of one-vs-all classification, JMLR 5:101-141.
 Symbols: K = classes.
@@ -6,10 +6,10 @@ Cost of a row: K times the binary learner's; the binary learner's alone where al
 State: that of the binary learner, K times side by side, or once with K columns of weights.
 Readings: the target of a class is +1 in its own rows and -1 in all others, whether labels come as 0/1 or -1/+1; a row with
 a target missing is unlabelled for all. The largest score is the class. Every class begins with the same seed, so that
-random features are the same for all. Learners whose targets are binary problems on one support anyway (`binary_targets`) run
-with K targets and evaluate the kernel once a row; of any other a key and a class are a slot of one workspace, and rows go
-through its loop once for each class, in one call. The loss is the sum over the classes, `admitted` and `evicted` say whether
-any class stored the row or let one go.
+random features are the same for all. Learners with targets that are binary problems on one support anyway (`binary_targets`)
+run with K targets and evaluate the kernel once a row; of any other a key and a class are a slot of one workspace, and rows
+go through its loop once for each class, in one call. The loss is the sum over the classes, `admitted` and `evicted` say
+whether any class stored the row or let one go.
 """
 
 import functools

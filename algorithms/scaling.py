@@ -23,7 +23,7 @@ NO_SPREAD_RELATIVE = 1e-10  # ... or up to this share of |mean|, count as a cons
 class ScalingState(NamedTuple):
     mean: Array  # (dim,)
     squares: Array  # (dim,) sum of squared deviations from the mean
-    seen: int  # rows learned; a frozen scale counts no more
+    seen: int  # rows learned; a frozen scale stops counting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ def _loop(work, slots, X, learn, out, standard, unit_norm, freeze_after, clip):
                 scaled[i] = min(max(scaled[i], -clip), clip)
         if unit_norm:
             _to_unit_length(scaled)
-        if missing(scaled):  # x is so far out that its distance is no number
+        if missing(scaled):  # x is so far out that its distance is NaN
             for i in range(x.size):
                 scaled[i] = np.nan
 

@@ -191,7 +191,7 @@ def _toml_value(value: Any) -> Any:
 
 @functools.cache
 def _comments_and_ranges(name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """For each setting, the comment behind it and the range that a refused value is told."""
+    """For each setting, the comment behind it and the range that the error for a refused value has."""
     cls = LEARNERS[name]
     try:
         source = textwrap.dedent(inspect.getsource(cls))

@@ -1,4 +1,4 @@
-"""Extended kernel recursive least squares (Ex-KRLS): a Kalman filter whose state is the function itself.
+"""Extended kernel recursive least squares (Ex-KRLS): a Kalman filter with the function itself as its state.
 
 Source: Liu, Park, Wang, Principe (2009), IEEE TSP 57(10):3801-3814, the extended KRLS for tracking, A = alpha I.
 Symbols: alpha = transition, beta = forgetting, q = state_noise, lambda = ridge, a = weights, D = dictionary,
@@ -43,14 +43,14 @@ from algorithms.common.workspace import Slot
 
 JITTER = 1e-8  # on the diagonal of the gram matrix where its inverse decides which sample leaves
 RANGE = 1e9  # of s, up and down from its start, ...
-WIND_UP = 3.0  # ... with a budget down: what leaves comes back as unknown, and is not to be taken for anything
+WIND_UP = 3.0  # ... with a budget down: what leaves comes back as unknown, and is not a known value
 
 
 class ExkrlsState(NamedTuple):
     dictionary: Array  # (m, dim) stored samples, oldest first
     weights: Array  # (m, targets)
     Q: Array  # (m (m + 1) / 2,) lower triangle by rows; the covariance of f is proportional to kappa - k'Q k
-    noise: float  # s, variance of a target beside that of f
+    noise: float  # s, variance of a target in addition to that of f
     seen: int  # rows so far
 
 

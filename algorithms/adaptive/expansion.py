@@ -16,7 +16,7 @@ def check_budget(owner: Learner, held: int, budget: int) -> None:
 
 @compiled
 def lightest(code: Code, dictionary: Array, weights: Array, count: int) -> int:
-    """The sample whose term is smallest in the kernel's space, argmin |weights[i]|^2 kappa(x_i, x_i); first of equals."""
+    """The sample with the smallest term in the kernel's space, argmin |weights[i]|^2 kappa(x_i, x_i); first of equals."""
     least, lightest_yet = np.inf, 0
     for i in range(count):
         size = 0.0

@@ -16,8 +16,8 @@ from algorithms.common.protocol import Array, Learner, State
 def full_greedy(X: Array, *, kernel: Kernel, budget: int, ridge: float = 1.0) -> tuple[Array, float]:
     """Numbers (m,) of the chosen rows of X (n, dim) in the order chosen, from 0, and g of them; m = budget, at most n.
 
-    Rows that are not finite, or whose kernel is not, are never chosen. Raises ValueError for a budget below 1 or a ridge
-    that is not above 0.
+    Rows that are not finite, or have a kernel that is not, are never chosen. Raises ValueError for a budget below 1 or a
+    ridge that is not above 0.
 
     >>> chosen, log_det = full_greedy(np.array([[0.0], [0.1], [5.0]]), kernel=Kernel(bandwidth=1.0), budget=2)
     >>> chosen, round(log_det, 3)

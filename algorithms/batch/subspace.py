@@ -4,7 +4,7 @@ Source: BKFE is Alg. 1 of Sheikholeslami, Berberidis, Giannakis. `kpca`: Schoelk
 centring. `nystrom`: Williams, Seeger (2001); on k-means centers: Zhang, Tsang, Kwok (2008), "improved Nystroem"; on
 landmarks drawn by leverage and with a spectral shift: Wang, Zhang, Qian, Zhang (2014), "SS-Nystroem". `meka`: Si, Hsieh,
 Dhillon (2014). All work on the rows X (n, dim) at once, are deterministic in `seed`, and give a `Map` or features (n, r)
-whose inner products stand for the kernel.
+with inner products that approximate the kernel.
 Departs from the sources: leverage scores come from the subspace of a uniform sample; MEKA's blocks between clusters use
 all rows of both instead of a sample.
 """

@@ -6,8 +6,8 @@ Symbols: B = budget, eta = step_size, lambda = ridge, gamma = coefficient_cap, a
 Cost of a row: O(m (d + targets)).  State: m (d + targets) + 2 numbers, m <= budget.
 Readings: f decays by 1 - eta lambda at every row with a target. When full, one of B leaves, each with the same chance (a
 function of (seed, seen)), and the others grow by B / (B - 1); x is stored with -eta loss', and if then the largest |alpha|
-is above eta gamma, all shrink together until it is not. Losses are max(0, 1 - y f), (y - f)^2 / 2 (told as `loss` without
-the 1/2) or log(1 + exp(-y f)). The cap limits squared losses too: an error larger than gamma counts as one of gamma.
+is above eta gamma, all shrink together until it is not. Losses are max(0, 1 - y f), (y - f)^2 / 2 (reported as `loss`
+without the 1/2) or log(1 + exp(-y f)). The cap limits squared losses too: an error larger than gamma counts as one of gamma.
 Departs from the toolbox: its regression drops the oldest without making up for it; here all losses have the rule of the
 paper.
 """

@@ -99,7 +99,7 @@ def _loop(work, slots, X, Y, learn, out, code, budget, aggressiveness):
 
 @compiled
 def _cheapest(code, support, weights, count, k, kxx, prediction, y, along, aggressiveness):
-    """The sample whose removal, with the best weight for the newcomer, leaves the least objective; -1 if all overflow."""
+    """The sample to remove for the least objective with the best weight of the newcomer; -1 if all overflow."""
     cheapest, least = -1, np.inf
     for i in range(count):
         own = own_value(code, support[i]) if code[0] > 1.0 else 1.0

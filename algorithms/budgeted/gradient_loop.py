@@ -1,7 +1,7 @@
-"""The loop of perceptron, rbp, kogd, norma and bogd: steps against a loss's gradient, and one rule for who leaves.
+"""The loop of perceptron, rbp, kogd, norma and bogd: steps against a loss's gradient, and one rule for evictions.
 
-f decays by `keep` and gets -step_size loss'(f(x)) kappa(x, .); a sample whose loss has no slope is not stored. The
-perceptron is this with the loss max(0, -y f), whose step counts at y f = 0 too, step size 1 and no decay.
+f decays by `keep` and gets -step_size loss'(f(x)) kappa(x, .); a sample with a loss without slope is not stored. The
+perceptron is this with the loss max(0, -y f), also with a step at y f = 0, step size 1 and no decay.
 """
 
 from typing import Any, NamedTuple

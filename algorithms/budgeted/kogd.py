@@ -3,7 +3,7 @@
 Source: Kivinen, Smola, Williamson (2001), NIPS 14; OGD of papers 000 (Fig. 9) and 001 (stage one of SkeGD).
 Symbols: eta = step_size, lambda = ridge, alpha = weights, tau = max_terms.
 Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m = rows with a loss so far or max_terms.
-Readings: losses are max(0, 1 - y f), (y - f)^2 / 2 (told as `loss` without the 1/2) or log(1 + exp(-y f)); squared and
+Readings: losses are max(0, 1 - y f), (y - f)^2 / 2 (reported as `loss` without the 1/2) or log(1 + exp(-y f)); squared and
 logistic ones store every row. f decays by 1 - eta lambda at every row with a target. squared is stable while step_size
 kappa(x, x) < 2.
 Departs from the source: with max_terms the oldest sample leaves. Without (0) the state grows with the stream: jobs refuse

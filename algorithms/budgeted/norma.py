@@ -1,9 +1,9 @@
-"""NORMA: gradient descent on the regularised risk, whose decay makes old samples safe to drop.
+"""NORMA: gradient descent on the regularised risk. Its decay makes old samples safe to drop.
 
 Source: Kivinen, Smola, Williamson (2004), IEEE TSP 52(8):2165-2176, Fig. 1 with truncation. A comparator of paper 000.
 Symbols: eta = step_size, lambda = ridge, alpha = weights, tau = max_terms.
 Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m = rows with a loss so far or max_terms.
-Readings: margin 1, no offset, a constant step. Losses are max(0, 1 - y f), (y - f)^2 / 2 (told as `loss` without the 1/2)
+Readings: margin 1, no offset, a constant step. Losses are max(0, 1 - y f), (y - f)^2 / 2 (`loss` has no 1/2)
 or log(1 + exp(-y f)); squared and logistic ones store every row. f decays by 1 - eta lambda at every row with a target, so
 a sample that leaves after tau others has at most (1 - eta lambda)^tau of its weight. squared is stable while step_size
 kappa(x, x) < 2. Without max_terms (0) the state grows with the stream: jobs refuse it.

@@ -1,8 +1,8 @@
 """The folder of compiled loops. It belongs to this user alone, because numba unpickles what it finds there.
 
-It is `loops` in $STREAMJOBS_CACHE or ~/.cache/streamjobs. Where that cannot be used (a container whose user has no home, a
-read-only disk, a folder of somebody else), loops are kept in a private folder below the system's temporary one, and a
-warning says so.
+It is `loops` in $STREAMJOBS_CACHE or ~/.cache/streamjobs. Where that cannot be used (a container with a user without a home,
+a read-only disk, a folder of another user), loops are kept in a private folder below the system's temporary folder, and a
+warning is printed.
 """
 
 import functools
@@ -68,7 +68,7 @@ def unusable(folder: Path) -> str:
 
 
 def _temporary() -> Path | None:
-    """The same folder at each start, so that loops are compiled once; one of this process if somebody has taken the name."""
+    """The same folder at each start, so that loops are compiled once; one of this process if the name is taken."""
     try:
         usual = Path(tempfile.gettempdir()) / f"streamjobs-{os.geteuid()}" / "loops"
         if not unusable(usual.parent) and not unusable(usual):

@@ -11,7 +11,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Code, fill_row
 from algorithms.common.protocol import Array
 
-LOST = 1e-12  # a pivot this small beside its diagonal entry is rounding noise: its coordinate stays 0
+LOST = 1e-12  # a pivot this small relative to its diagonal entry is rounding noise: its coordinate stays 0
 
 
 @compiled

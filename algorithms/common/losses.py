@@ -11,7 +11,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import Array, require
 
-MISTAKES, HINGE, SQUARED, LOGISTIC = 0, 1, 2, 3  # MISTAKES: max(0, -y f), whose step counts at y f = 0 too
+MISTAKES, HINGE, SQUARED, LOGISTIC = 0, 1, 2, 3  # MISTAKES: max(0, -y f), also with a step at y f = 0
 LOSSES = {"hinge": HINGE, "squared": SQUARED, "logistic": LOGISTIC}
 
 

@@ -73,7 +73,7 @@ class Outputs(NamedTuple):
 class Basis(NamedTuple):
     """Changes of an extractor's basis, so that the head behind it can carry its weights over.
 
-    An extractor whose features turn when it learns writes row n's change after learning row n; the head applies it
+    If the features of an extractor turn when it learns, it writes row n's change after learning row n; the head applies it
     after learning row n: weights = transfer[n] @ weights. Without a listener both arrays are empty.
     """
 
@@ -89,9 +89,9 @@ class Stage:
 
     __slots__ = ()
     persisted_name: ClassVar[str]  # what stored states call it; must never change, whatever the class is called
-    stored: ClassVar[tuple[str, ...]] = ()  # state fields whose leading axis is a count
+    stored: ClassVar[tuple[str, ...]] = ()  # state fields with a count as the leading axis
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = ()  # groups of stored fields with as many rows as the group's first
-    triangles: ClassVar[Mapping[str, str]] = {}  # stored field -> the one over whose m rows it is a triangle, m (m + 1) / 2
+    triangles: ClassVar[Mapping[str, str]] = {}  # stored field of m (m + 1) / 2 numbers, a triangle -> the one of m rows
     may_be_empty: ClassVar[tuple[str, ...]] = ()  # of those, what a state may leave out: none yet, or `derive` fills it
 
     def __init_subclass__(cls, abstract: bool = False) -> None:
@@ -130,7 +130,7 @@ class Stage:
         return good
 
     def complete(self, own: Slot) -> None:
-        """Fill the state fields of a slot that the loop leaves to whoever saves the state."""
+        """Fill the state fields of a slot that the loop does not keep, before the state is saved."""
 
     def squares(self, state: State) -> Mapping[str, int]:
         """Rows n of each symmetric matrix: the state holds its lower triangle, n (n + 1) / 2, a workspace the whole."""
@@ -242,7 +242,7 @@ class Learner(Stage, abstract=True):
 
     A learner defines `name`, `persisted_name`, `init`, `dim` and `loop`; `width` where it gives features, `targets` where
     it predicts, `room` of its stored fields. The shared check-suite holds the rest. What a family shares may stand in a
-    base class between this one and its learners, which has no settings and is no learner itself (`abstract=True`).
+    base class between this one and its learners, which has no settings and is not a learner itself (`abstract=True`).
     """
 
     __slots__ = ()

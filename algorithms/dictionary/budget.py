@@ -73,10 +73,10 @@ def trim(code: Code, samples: Array, weights: Array, count: int, L: Array) -> No
 
 @compiled
 def extend(P: Array, count: int, k: Array, kxx: float, u: Array) -> bool:
-    """P with one more sample, whose kernel row against the others is k; False where rounding has spoiled it."""
+    """P with one more sample, with the kernel row k against the others; False where rounding has spoiled it."""
     triangle_product(P, count, k, u)
     schur = kxx + ridge_of(kxx) - dot(k[:count], u[:count])
-    schur = max(schur, ridge_of(kxx))  # but for rounding it is no less
+    schur = max(schur, ridge_of(kxx))  # without rounding it is not smaller
     at = 0
     for i in range(count):
         row, share = P[at : at + i + 1], u[i] / schur

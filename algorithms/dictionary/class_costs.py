@@ -1,4 +1,4 @@
-"""Classification by dictionaries of one class each: the class is the one whose dictionary costs least."""
+"""Classification by dictionaries of one class each: the class is the one with the least costly dictionary."""
 
 from collections.abc import Sequence
 

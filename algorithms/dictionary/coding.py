@@ -93,7 +93,7 @@ def _solve(H, l1, l2, a, slope, active, M, L, trace):
     size = _support(a, active)
     if size == 0 or not factor_active(H, l2, active, size, M, L, trace):
         return True
-    way = M[size - 1]  # M is read no more
+    way = M[size - 1]  # M is not read again
     for i in range(size):
         way[i] = slope[active[i]] - l1 if a[active[i]] > 0.0 else slope[active[i]] + l1
     solve_lower(L, size, way)

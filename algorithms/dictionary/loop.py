@@ -86,7 +86,7 @@ def rows_through(work, slots, X, Y, learn, out, code, rules):
             for j in range(size):
                 weights[row, j] += entry[j]
 
-        # No atom answers, and none did to an earlier row close by: the shortest atom starts anew here.
+        # No atom answers, and none did to an earlier row close by: the shortest atom starts over here.
         silent = used == 0 and kxx > 1.0 / OUT_OF_RANGE
         if silent and atom.resembles_an_unused_sample(code, samples, weights, count - new, k, kxx):
             shortest = atom.weakest(H)

@@ -10,7 +10,7 @@ adds to its own row of Omega. rho_n = step_size / (1 + min(n, step_freeze) / ste
 Departs from the source: a budget. `projected_grace` drops the sample without which D changes least, argmin |Omega_i|^2 /
 P_ii, none of the newest fifth, and the others take over what they span of it; `projected` spares none; `norm` and `oldest`
 drop argmin |Omega_i|^2 and the first with their part of D. A row that no atom answers to, close to a stored one to which
-none did, makes the shortest atom start anew: else atoms that the stream has left would stay silent for ever.
+none did, makes the shortest atom start over: else atoms that the stream has left would stay silent for ever.
 """
 
 from dataclasses import dataclass, field

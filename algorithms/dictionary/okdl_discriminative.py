@@ -1,4 +1,4 @@
-"""Online discriminative kernel dictionary learning: atoms on whose codes a linear regressor tells the targets.
+"""Online discriminative kernel dictionary learning: a linear regressor predicts the targets from the codes.
 
 Source: Kim, "Online kernel dictionary learning", (26)-(34), Table II, with the quadratic cost (6).
 Symbols: X = samples, Omega = atom_weights, D = Phi(X) Omega, alpha = features, lambda_1 = l1, lambda_2 = l2, mu = ridge,

@@ -37,11 +37,11 @@ from algorithms.drift.report import (
 
 CHARTS = 3  # |smooth|^2, |whitened smooth|^2, |whitened row|^2
 CHART_NAMES = ("mean", "whitened mean", "whitened row")
-FADE = 0.7  # of a chart's block beside the one after it, in the mean that names columns
+FADE = 0.7  # weight of a chart's block relative to the next one, in the mean that names columns
 LEAST_SHARE = 0.84  # of the first column's shift, for another to be named
 CLIP = 8.0  # deviations
 CLIP_FROM = 30  # rows of a scale before values are cut while it is learned
-NO_SPREAD, NO_SPREAD_RELATIVE = 1e-12, 1e-10  # deviations are no less, in units of x, and as a share of |mean|
+NO_SPREAD, NO_SPREAD_RELATIVE = 1e-12, 1e-10  # smallest deviations, in units of x, and as a share of |mean|
 FARTHEST = 1e70  # largest |x|: sums of its squares stay finite
 
 
@@ -88,7 +88,7 @@ class ColumnChart(Learner):
     shrink: float = 0.1  # in (0, 1]; of the correlations towards none
     reference: int = 300  # most block means that a new one is ranked among
     least: int = 20  # block means before the first verdict
-    hold: int = 500  # most rows an alarm stays open, then all is learned anew; 0: at once
+    hold: int = 500  # most rows an alarm stays open, then all is learned again; 0: at once
 
     def __post_init__(self) -> None:
         ranked.check_settings(self, self.rows_between, self.reference, self.least, self.hold)
@@ -259,7 +259,7 @@ def _near(x):
 
 @compiled
 def _learn_scale(mean, moments, x, rows, gap):
-    """Welford's update of mean and products, of a row whose values are cut at CLIP deviations."""
+    """Welford's update of mean and products, of a row with values cut at CLIP deviations."""
     for i in range(x.size):
         gap[i] = _near(x[i]) - mean[i]
         far = CLIP * np.sqrt(moments[i, i] / max(rows - 1, 1))

@@ -55,7 +55,7 @@ class Conformal(Learner):
     rows_between: float = 10_000.0  # from one false alarm to the next, on average at least
     reference: int = 500  # most block means that a new one is ranked among
     least: int = 20  # block means before the first verdict
-    hold: int = 500  # most rows an alarm stays open, then what came is the new reference; 0: the reference begins anew
+    hold: int = 500  # most rows an alarm stays open, then what came is the new reference; 0: the reference starts over
 
     def __post_init__(self) -> None:
         ranked.check_settings(self, self.rows_between, self.reference, self.least, self.hold)

@@ -164,7 +164,7 @@ def _loop(work, slots, X, learn, features, limit, smoothing, hold, tested):
 
         if not learn[n] & 1:
             continue
-        if alarm:  # the rows before the change tell of deviations
+        if alarm:  # the rows before the change give the deviations
             for j in range(held + 1 - best):
                 before, spreads[key] = before + 1, spreads[key] + 1
                 _enter(rows[j], means[key], squares[key], before, spreads[key], smoothing)

@@ -38,7 +38,7 @@ LEAST_BLOCKS = 32  # of a level, before the correlation of its neighbours is loo
 FIRST_LOOK, EVERY = 128, 256  # rows of the first estimate of L, and from one to the next
 MEMORY = 16_384  # rows that the variances go back
 CORRELATED = 0.15  # of neighbours, that is let pass
-LEAST_P, LARGEST = 1e-6, 3e38  # p-values are no less; block means are float32
+LEAST_P, LARGEST = 1e-6, 3e38  # smallest p-value; block means are float32
 FAR, NEAR = 10.0, 3.0  # deviations at which values are cut for the levels, of charts and of errors
 FARTHEST = 1e150  # of all values
 REACH = (1, 2, 4, 5, 7, 9)  # 2^k blocks in which each power comes from nothing to about 10,000, where p-values are its own
@@ -213,7 +213,7 @@ def share_out(levels: Array, marks: Array, rows: int, shares: Array) -> None:
 
 @compiled
 def look(reference: Array, marks: Array, sums: Array, scores: Array, levels: Array, rows: int) -> None:
-    """Estimate L anew, after `rows` rows. An L once known stays so: it may grow, and shrink where it is far too long."""
+    """Estimate L again, after `rows` rows. An L once known stays so: it may grow, and shrink where it is far too long."""
     if rows != FIRST_LOOK and rows % EVERY:
         return
     estimate = block_length(levels, rows)
@@ -247,7 +247,7 @@ def block_length(levels: Array, rows: int) -> int:
 
 @compiled
 def set_length(reference: Array, marks: Array, length: int) -> None:
-    """Blocks of another length: for longer ones pairs of the reference become one, for shorter ones it begins anew."""
+    """Blocks of another length: for longer ones pairs of the reference become one, for shorter ones it starts over."""
     if length < marks[BLOCK]:
         marks[HELD], marks[OLDEST] = 0, 0
     else:
@@ -290,7 +290,7 @@ def begin(marks: Array, sums: Array, scores: Array, levels: Array) -> None:
 
 @compiled
 def forget_levels(levels: Array) -> None:
-    """The variances begin anew: those before and after a change would tell of one value that wanders."""
+    """The variances start over: together, those before and after a change would look like one value that wanders."""
     for k in range(LEVELS):
         for j in range(3):
             levels[k, j] = 0.0

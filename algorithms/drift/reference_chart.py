@@ -1,4 +1,4 @@
-"""Charts on the columns that stand still: the moving average of a row against those of the first rows, for good.
+"""Charts on the columns that stand still: the moving average of a row against those of the first rows, permanently.
 
 Source: Lowry, Woodall, Champ, Rigdon (1992), A multivariate exponentially weighted moving average control chart; the limits
 are those of `standing.py`.
@@ -7,7 +7,7 @@ L L' = (1 - shrink) correlation + shrink I.
 Cost of a row: O(d^2); while the reference lasts O(d^3) log(rows) times.  State: d^2 + 4 d + 20 numbers, and 128 (d + 1)
 float32 while the reference lasts.
 Departs from the source: limits are those of the averages of the reference; columns that wander there are left out of
-T^2, because what has no level has no normal one. Where none wanders, the average length of the whitened row stands beside
+T^2, because what has no level has no normal one. Where none wanders, the average length of the whitened row is computed with
 T^2: it rises where spread or correlation change.
 """
 
@@ -42,7 +42,7 @@ NAMES = 1  # place of the first in `column_chart.CHART_NAMES`
 WANDER = 0.2  # of a column's variance in the means of four quarters; more: it is left out
 QUARTERS = 4
 GROWS = 1.5  # rows of a whitener to those of the next, while the reference lasts
-MOST_MEANS, MOST_ROWS = 25.0, 3.0  # limits are no further above what is usual, no more times it; so far off always alarms
+MOST_MEANS, MOST_ROWS = 25.0, 3.0  # limits: at most this far above the usual value, or this many times it
 HEAVY = (6, 4)  # exceedances that count at most: lengths of rows have heavier tails than averages
 MANY, HEAVY_OF_MANY = 16, 3  # columns from which on any may be far, which few hundred averages show too late; and of those
 LEAST_SHARE = 0.92  # of the first column's shift, for another to be named
@@ -73,7 +73,7 @@ class ReferenceChart(Learner):
     """Finds that mean, spread or correlation of the columns differ from the first `rows`, and continues to report it.
 
     statistic: the chart that is furthest, to its limit; from 1 on an alarm, which ends below `ends`. 0 while the reference
-    lasts. Its alarms name the columns whose mean moved.
+    lasts. Its alarms name the columns with a mean that moved.
 
     >>> detector, random = ReferenceChart(rows=400, rows_between=1000), np.random.default_rng(0)
     >>> rows = random.normal(size=(900, 4)) + (np.arange(900) >= 500)[:, None] * [0, 0, -2, 0]
@@ -307,7 +307,7 @@ def _squared_length(whitener, scaled, white):
 
 @compiled
 def _choose(kept, held, mean, moments, learned, used):
-    """used: the columns whose means in the quarters of the reference lie together, at least the one that wanders least."""
+    """used: the columns with similar means in the quarters of the reference, at least the one that wanders least."""
     steadiest, least = 0, np.inf
     for i in range(mean.size):
         spread = standing.deviation(mean[i], moments[i, i], learned)
@@ -327,7 +327,7 @@ def _choose(kept, held, mean, moments, learned, used):
 
 @compiled
 def _limit(kept, held, mean, moments, learned, used, whitener, numbers, limits, usual, blocks):
-    """Limits and usual values of both charts: the one of rows goes by the later half, which an earlier one had whitened."""
+    """Limits and usual values of both charts: the one of rows uses the later half, which an earlier one had whitened."""
     dim, series, room = mean.size, np.empty(held), np.empty(held)
     scaled, white, columns, memory = np.empty(dim), np.empty(dim), 0.0, 0.0
     each, of_average, rows_between = numbers

@@ -1,4 +1,4 @@
-"""A level that stands still: the moving average of a number, against those of the first rows, for good.
+"""A level that stands still: the moving average of a number, against those of the first rows, permanently.
 
 Source: Roberts (1959), the EWMA chart; the limit is that of `standing.py`.
 Symbols: lambda = smoothing, z_t = smooth.

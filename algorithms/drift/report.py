@@ -2,7 +2,7 @@
 
 A detector is a learner of kind "drift". X holds the watched number (dim 1), or the columns of a detector that states
 `columns = True`; a row that is NaN or infinite is skipped and its outputs are NaN. `out.features` has the four columns
-below, or those and more behind them. Rows are all a detector knows of time, so a pause in the stream is no drift.
+below, or those and more behind them. A detector counts time in rows, so a pause in the stream is not drift.
 """
 
 import numpy as np

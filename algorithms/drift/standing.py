@@ -5,7 +5,7 @@ exponential; the level of an exceedance to come, given n past ones of mean s, is
 u + x with probability (1 + x / (n s))^-n.
 Symbols: u = level, s = excess, n = above, c = rows_between.
 
-While the reference lasts, a moving average is kept every `step` rows; where there is no more room every second one leaves.
+While the reference lasts, a moving average is kept every `step` rows; when the room is full, every second one leaves.
 Its largest values in blocks of equal length, long enough that neighbours are about uncorrelated, give u (their median), s
 and n, and those the limit that is exceeded once in c rows on average. Few blocks give a high limit: n is in the law. Where
 fewer than LEAST_BLOCKS are left, no number of rows can be promised.
@@ -31,7 +31,7 @@ CORRELATED = 0.15  # of neighbouring blocks, that is let pass
 CLIP = 6.0  # deviations at which values are cut
 BATCHES = 8  # parts of a reference, for its memory
 CLIP_FROM = 30  # rows of a scale before values are cut while it is learned
-NO_SPREAD, NO_SPREAD_RELATIVE = 1e-12, 1e-10  # deviations are no less, in units of x, and as a share of |mean|
+NO_SPREAD, NO_SPREAD_RELATIVE = 1e-12, 1e-10  # smallest deviations, in units of x, and as a share of |mean|
 FARTHEST = 1e70  # largest |x|: sums of its squares stay finite
 TEACHES = 2  # bit of `learn`: the row is one of the reference
 STARTED = 0.25  # of the limit: above it a change has begun

@@ -1,6 +1,6 @@
 """Two windows: alarm when the last rows are worse, by a ratio, than those before them.
 
-Source: ours; the plain control beside Page-Hinkley and ADWIN.
+Source: ours; the plain control for Page-Hinkley and ADWIN.
 Symbols: x = the watched number; none else.
 Cost of a row: O(short + long).  State: short + long + 1 numbers; 3 more with `standardise`.
 Readings: statistic = (mean of the last `short` rows + floor) / (mean of the up to `long` rows before + floor), above

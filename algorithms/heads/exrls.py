@@ -1,4 +1,4 @@
-"""Extended recursive least squares (Ex-RLS): a Kalman filter whose state is the weights of a linear model.
+"""Extended recursive least squares (Ex-RLS): a Kalman filter with the weights of a linear model as its state.
 
 Source: Haykin, Sayed, Zeidler, Yee, Wei (1997), IEEE TSP 45(5):1118-1128, A = alpha I; paper 002, Algorithm 3.
 Symbols: alpha = transition, lambda = forgetting, q = state_noise, delta = 1 / ridge (P starts at delta I), w = weights.

@@ -1,4 +1,4 @@
-"""Gated RLS: a person's own head beside the population's, weighted by how often each has been right about the person.
+"""Gated RLS: a person's own head and the population's, weighted by how often each has been right about the person.
 
 Source: ours. Two recursive least squares heads on one map: one frozen as the population left it, one that goes on learning
 the person's labels with the population's P made `boost` times larger, so that a label weighs as `boost` of the population's.
@@ -8,7 +8,7 @@ numbers; n = d, one more with the intercept.
 Readings: labels come late and in blocks, so the label before mostly tells the next, and a head that has just learned it
 would always look right. The adapted head therefore votes with `held`, its weights as they were when the present run of
 equal labels began: what it would say to an activity that starts. Votes are right answers, discounted by `discount` a label;
-the scores are mixed with weights exp(rate votes). A frozen head whose scores are all 0 knows nothing and has no weight.
+the scores are mixed with weights exp(rate votes). A frozen head with only scores of 0 has learned nothing and has no weight.
 """
 
 from dataclasses import dataclass

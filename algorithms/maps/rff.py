@@ -1,4 +1,4 @@
-"""Random Fourier features (RFF): waves along random directions, whose products approximate the kernel.
+"""Random Fourier features (RFF): waves along random directions. Their products approximate the kernel.
 
 Source: Rahimi, Recht (2007), Random features for large-scale kernel machines, Algorithm 1; paper 002, Section V-B (RFF1:
 pair, RFF2: phase).
@@ -6,7 +6,7 @@ Symbols: D = features, w = frequencies, b = phases.
 Cost of a row: O(D d).  State: 2 numbers; the frequencies are drawn from the settings.
 Readings: gaussian: w ~ N(0, I / bandwidth^2); laplacian: such a w divided by another standard normal number. phase:
 sqrt(2 / D) cos(w'x + b), b uniform in [0, 2 pi); pair: sqrt(2 / D) [cos(w'x), .., sin(w'x), ..] with D / 2 frequencies. The
-draws are functions of (seed, counter) and the same for every key. There is no LS error: the features span no part of
+draws are functions of (seed, counter) and the same for every key. It has no LS error: the features span no part of
 the kernel's space, they only approximate its products, to about 1 / sqrt(D).
 """
 

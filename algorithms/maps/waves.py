@@ -30,6 +30,6 @@ def waves_loop(
             else:
                 features[i] = amplitude * np.cos(angle)
                 features[count + i] = amplitude * np.sin(angle)
-        if missing(features):  # x is so far out that w'x is no number
+        if missing(features):  # x is so far out that w'x is NaN
             for i in range(features.size):
                 features[i] = np.nan

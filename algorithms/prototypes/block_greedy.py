@@ -34,7 +34,7 @@ class BlockState(NamedTuple):
     arrival: Array  # (m,) int64, number of the row in each slot, from 1
     labels: Array  # (m, targets) of the prototypes, with regress = "labels"; else not read
     block: Array  # (m,) int64, block of each slot
-    replaced: Array  # (r, dim) what left since the regression's map was last made anew, oldest first
+    replaced: Array  # (r, dim) what left since the regression's map was last rebuilt, oldest first
     replaced_slot: Array  # (r,) int64
     replaced_arrival: Array  # (r,) int64
     means: Array  # (blocks, dim)

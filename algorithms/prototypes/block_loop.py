@@ -154,7 +154,7 @@ def rows(work, slots, X, Y, learn, out, basis, code, ridge, min_gain, relative, 
                 counts[key, field] = left + 1 if most else 0
             added[key] += 1
 
-        # Alg. 2: blocks anew after as many newcomers as there are prototypes.
+        # Alg. 2: new blocks after as many newcomers as there are prototypes.
         if slot >= 0 and count == budget and added[key] >= budget and reclusters:
             blocks.cluster(code, prototypes, means, block, clusterings[key] == 0)
             estimates[key] = restore_blocks(code, prototypes, block, means, ridge, Q, E, loss, loser, spread, members)
@@ -179,7 +179,7 @@ def gather(block, count, own, k, members, near):
 
 @compiled
 def best_within(Q, members, size, u, schur):
-    """The member whose replacement gains most, and the gain; the first of equals, (-1, -inf) of none."""
+    """The member with the replacement that gains most, and the gain; the first of equals, (-1, -inf) of none."""
     slot, ratio = -1, 0.0
     for a in range(size):
         i = members[a]

@@ -20,7 +20,7 @@ ROUNDS = 20  # of Lloyd's algorithm
 
 @compiled
 def nearest(means: Array, x: Array) -> int:
-    """The block whose mean is nearest, the lowest of equals."""
+    """The block with the nearest mean, the lowest of equals."""
     block, least = 0, np.inf
     for i in range(len(means)):
         gap2 = distance2(means[i], x)

@@ -3,7 +3,7 @@
 Features are z = U'^-1 k as for `ald` and `random_prototypes`, in the order of arrival, so that any head can stand behind
 any rule. With `regress` the learner predicts by itself. What the map's factor and the inverses are depends on the swaps
 since they were last made from the prototypes alone; a state holds what left since then, at most a quarter of the budget, so
-that they can be made again to the bit. After as many swaps they are made anew, which also ends the growth of rounding.
+that they can be made again to the bit. After as many swaps they are rebuilt, which also ends the growth of rounding.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class PrototypeState(NamedTuple):
     prototypes: Array  # (m, dim) by slot
     arrival: Array  # (m,) int64, number of the row in each slot, from 1
     labels: Array  # (m, targets) of the prototypes, with regress = "labels"; else not read
-    replaced: Array  # (r, dim) what left since the map was last made anew, oldest first
+    replaced: Array  # (r, dim) what left since the map was last rebuilt, oldest first
     replaced_slot: Array  # (r,) int64
     replaced_arrival: Array  # (r,) int64
     weights: Array  # (budget, targets) of the regression; no targets without one

@@ -1,4 +1,4 @@
-"""OnlineGreedy: every row may take the place of the prototype whose replacement gains most log-determinant.
+"""OnlineGreedy: every row may take the place of the prototype for which it gains most log-determinant.
 
 Source: Schlegel, Pan, Chen, White, "Adapting kernel representations online using submodular maximization", Alg. 1.
 Symbols: b = budget, lambda = ridge, eps_t = min_gain, S = prototypes, g(S) = log det (K_S + lambda I), g = estimate,

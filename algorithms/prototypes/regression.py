@@ -158,7 +158,7 @@ def carry_kernel_row(weights: Array, P: Array, ridge: float, slot: int, count: i
 
 @compiled
 def follow_swap(form, weights, P, ridge, resets, slot, first, count, turns, kept, c, u):
-    """After another sample took over `slot`: NYSTROM by the turns of the map, FEATURES by c, both anew if it `resets`."""
+    """After another sample took over `slot`: NYSTROM by the turns of the map, FEATURES by c, both rebuilt if it `resets`."""
     if form != NONE and resets:
         reset(weights, P, ridge)
     elif form == NYSTROM:

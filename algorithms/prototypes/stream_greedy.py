@@ -4,7 +4,7 @@ Source: Krause, Gomes (2010), Budgeted nonparametric learning from data streams,
 Symbols: b = budget, lambda = ridge, eta = min_gain, S = prototypes, g(S) = log det (K_S + lambda I), g = estimate.
 Cost of a row: as `online_greedy`; once it has stopped O(b d + b^2 / 2).  State: as `online_greedy`.
 Readings: a step is OnlineGreedy's, exact gains included. What OnlineGreedy leaves out is the end: after `stop_after` rows
-without a swap the set is final, and its map stands still for good. Several passes over a finite set are several runs.
+without a swap the set is final, and its map stays unchanged. Several passes over a finite set are several runs.
 """
 
 from dataclasses import dataclass, field

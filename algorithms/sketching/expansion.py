@@ -10,11 +10,11 @@ from algorithms.common.protocol import Array
 
 LARGEST_RATE = 1e6  # a step size is below
 AGGRESSIVENESS = 10.0  # most a passive-aggressive step takes of the features; those close to 0 ask for any number
-FAR = 1e30  # a row whose kappa(x, x) is not below teaches nothing: its square and those of sums of it stay in range
+FAR = 1e30  # a row with kappa(x, x) not below this teaches nothing: its square and those of sums of it stay in range
 
 
 def check_rows(name: str, expected: dict[str, int], rows: dict[str, int]) -> None:
-    """Raise ValueError at the first field whose rows are not the expected ones."""
+    """Raise ValueError at the first field that does not have the expected rows."""
     for field, wanted in expected.items():
         if rows[field] != wanted:
             raise ValueError(f"{name}: expected {wanted} rows of {field} in such a state, got {rows[field]}.")

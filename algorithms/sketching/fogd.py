@@ -6,8 +6,8 @@ Symbols: D = features, u_i = frequencies, eta = step_size, lambda = ridge, z(x) 
 Cost of a row: O(D (dim + targets)).  State: 2 D targets + 2 numbers; the frequencies are drawn from the settings.
 Readings: D frequencies from N(0, I / bandwidth^2) give 2 D features, which are not divided by sqrt(D): |z|^2 = D, so that
 steps of squared losses are stable while step_size D < 2. w decays by 1 - eta lambda. Losses are max(0, 1 - y f),
-(y - f)^2 / 2 (told as `loss` without the 1/2) or log(1 + exp(-y f)). Draws are functions of (setting `seed`, counter), the
-same for every key.
+(y - f)^2 / 2 (reported as `loss` without the 1/2) or log(1 + exp(-y f)). Draws are functions of (setting `seed`, counter),
+the same for every key.
 """
 
 import functools

@@ -7,9 +7,9 @@ Cost of a row: O(m (dim + targets)) until the buffer is full, then O(B (dim + k)
 State: B (dim + targets + k) + k targets numbers.
 Readings: x enters the buffer where its loss has a slope, 1 - y f > 0 for the hinge; features are Lambda^(-1/2) V' k, k the
 kernel row of the buffer; the map is made by the row that fills the buffer, w = Lambda^(1/2) V' alpha, and never again; both
-stages decay by 1 - eta lambda. Losses are max(0, 1 - y f), (y - f)^2 / 2 (told as `loss` without the 1/2) or
+stages decay by 1 - eta lambda. Losses are max(0, 1 - y f), (y - f)^2 / 2 (reported as `loss` without the 1/2) or
 log(1 + exp(-y f)).
-Departs from the source: eigenvalues below 1e-10 of the largest give no feature. A buffer whose kernel is out of range lets
+Departs from the source: eigenvalues below 1e-10 of the largest give no feature. A buffer with a kernel out of range lets
 its oldest row go.
 """
 

@@ -2,8 +2,8 @@
 
 Source: Zhang, Liao, "Incremental randomized sketching for online kernel learning", section 6.2 and Table 2: INys (from Lu
 et al. 2016) and IRS, the sketch of section 3 with the map of (4).
-Both look at the rows of X (n, dim) in order, keep what fits the budget, and give features (n, k) whose products stand for
-the kernel: K ~ features features'. Deterministic in `seed`.
+Both look at the rows of X (n, dim) in order, keep what fits the budget, and give features (n, k) with products that stand
+for the kernel: K ~ features features'. Deterministic in `seed`.
 """
 
 import numpy as np

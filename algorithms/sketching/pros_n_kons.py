@@ -1,4 +1,4 @@
-"""PROS-N-KONS: second-order steps on a Nystroem map whose dictionary grows by ridge leverage scores.
+"""PROS-N-KONS: second-order steps on a Nystroem map with a dictionary that grows by ridge leverage scores.
 
 Source: Calandriello, Lazaric, Valko (2017), Efficient second-order online kernel learning with adaptive embedding, NIPS 30,
 Algorithm 1 with KORS, its Algorithm 2; a comparator of paper 001.
@@ -7,8 +7,8 @@ z_t = whether x_t joins, upsilon = w, A^-1 = inverse, phi~ = features.
 Cost of a row: O(J (dim + J targets)), of one that joins O(J^3).
 State: J (dim + 1 + targets) + J (J + 1) / 2 targets numbers, J <= budget.
 Readings: KORS weights are 1 / sqrt(p), its score with x in the dictionary is (1 + epsilon) c / (c + gamma) with c the
-residual without it; a row with a target joins before it is predicted: the map is made anew, w = 0, A = alpha I, its score is
-0 and its gradient the first one; A grows by sigma g g' with the whole sigma; the squared loss is (y - f)^2 / 2, told as
+residual without it; a row with a target joins before it is predicted: the map is rebuilt, w = 0, A = alpha I, its score is
+0 and its gradient the first one; A grows by sigma g g' with the whole sigma; the squared loss is (y - f)^2 / 2, given as
 `loss` without the 1/2. Draws are functions of (seed, seen), so that asking for a prediction finds the same 0.
 Departs from the source: a budget; when it is full no sample joins. The hinge loss, which has no curvature of its own.
 """

@@ -9,10 +9,10 @@ State: B (dim + targets) + rows (dim + d) + s_p (s_p + s_m) + s_m (dim + k) + k 
 Readings: seen = t counts rows with a target, an update is due where t mod rho = 1; the loss is nonzero where 1 - y f > 0;
 both stages decay by 1 - eta lambda; T_0 builds the map and takes no gradient step; eq. (4) prints Q' where its shapes need
 Q; S_m draws without replacement, unscaled. Draws are functions of (seed, position in the buffer or t).
-Departs from the source, which as printed is the best learner on none of its eight data sets, unless told "printed":
+Departs from the source, which as printed is the best learner on none of its eight data sets, unless set to "printed":
 augmented: the sketch is by [S_p, S_m], exact in the landmarks, and the pseudoinverse of (2) is cut at rank k, so that F has
 rank k. At most `rows` rows stay in the sketch, then the oldest update row leaves. projected: a new map gets the old
-function's projection in the RKHS, w = (Q'KQ)^+ Q'K alpha; (5) goes by one example alone. mixed: steps of
+function's projection in the RKHS, w = (Q'KQ)^+ Q'K alpha; (5) uses one example alone. mixed: steps of
 .01, .1, .5, 1 and passive-aggressive side by side on one map, weighted by exp(-discounted hinge loss); stage one has step 1.
 Scores have no fixed bound: Theorem 2 assumes |f_t(x_t)| <= C_f, and no step of Algorithm 1 enforces it. |f(x)| is at most
 |phi(x)| |w| of the largest expert. One row on one map raises an expert's |w|^2 by at most 2 eta + eta^2 |phi|^2, the

@@ -17,7 +17,7 @@ from algorithms.common.randomness import uniform
 
 COLUMN, SIGN, LANDMARK = 1, 2, 3  # purposes of the draws
 CUT = 1e-10  # singular values of the printed pseudoinverse, and eigenvalues, below this share of the largest count as 0
-CUT_SQUARED = 1e-12  # of the squares of singular values, whose rounding noise is 1e-15
+CUT_SQUARED = 1e-12  # of the squares of singular values; their rounding noise is 1e-15
 CUT_PIVOT = 1e-8  # of squared pivots: a matrix closer to a singular one is factored by its eigenvectors
 LARGEST = 1e100  # entries of a matrix from here on are out of range
 
@@ -67,7 +67,7 @@ def modify(
     pm: Array,
     sign: float = 1.0,
 ) -> None:
-    """x, whose row of S_p has these columns and signs, enters (sign 1) or leaves (-1) the sketches of the other rows.
+    """x, with these columns and signs in its row of S_p, enters (sign 1) or leaves (-1) the sketches of the other rows.
 
     The landmarks stay, so that of Phi_pm's three modifications one is left. columns int32, signs int8.
     """

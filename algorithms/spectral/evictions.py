@@ -8,7 +8,7 @@ EVICTIONS = ("lru", "oldest", "close_pair", "widen", "stop")
 WIDER = 1.25  # factor of the novelty threshold
 LEFT = 0.8  # share of the budget that widening leaves
 SMALLEST = 1e-300  # threshold that widening begins with at least
-UNLIKE = 1e300  # squared distances beyond are no measure of likeness any more
+UNLIKE = 1e300  # larger squared distances do not measure likeness
 
 
 def leave(evict: str, dictionary: Array, used: Array, budget: int, novelty: float) -> tuple[Array, float]:

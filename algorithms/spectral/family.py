@@ -28,7 +28,7 @@ SOLVERS = ("eigh", "rank_one", "ritz")
 class FamilyState(NamedTuple):
     dictionary: Array  # (m, dim) stored samples in order of admission; none before the first map
     values: Array  # (m, targets) the head's predictions on them, V sqrt(Lambda) w: the same whatever the eigenvectors' signs
-    used: Array  # (m,) int64, number of the row whose nearest each was last
+    used: Array  # (m,) int64, number of the last row that each was nearest to
     waiting: Array  # (n, dim) the rows so far, until the first map is built
     wanted: Array  # (n, targets) their targets, 0 where unknown
     marks: Array  # (n,) int8, 1 if the row enters the dictionary, plus 2 if its target is known

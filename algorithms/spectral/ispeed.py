@@ -11,7 +11,7 @@ Departs from the source: the paper's two transfers (nearest, truncate) do not le
 a newcomer the filter's own prediction, whatever enters or leaves, so w' = T w, and P' = T P T' + delta (I - T T'). Rank-one
 updates are deflated, with Gu and Eisenstat's vectors; as printed they divide by poles. A budget: lru drops the sample that
 was least recently the nearest of a row, widen makes the threshold 1.25 times as large until .8 of the budget are left.
-After an eviction the eigenpairs are recomputed. While the first rows wait, a full dictionary takes no more of them. Exact
+After an eviction the eigenpairs are recomputed. While the first rows wait, a full dictionary accepts none of them. Exact
 repeats are never stored. As the extractor of a chain the map follows after the head has learned. Otherwise as `speed`.
 """
 

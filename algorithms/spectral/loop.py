@@ -24,7 +24,7 @@ class Rules(NamedTuple):
     first: int  # rows that wait for the first map
     grows: bool  # the map follows new samples
     budget: int  # 0 = unbounded
-    stops: bool  # a full dictionary takes no more
+    stops: bool  # a full dictionary accepts no rows
     map_first: bool
     head: int  # index in HEADS
     step_size: float
@@ -56,7 +56,7 @@ def rows_until(
     code,
     rules,
 ):
-    """Rows from `begin` on; gives the row whose key needs its first map or a new one, or else the number of rows.
+    """Rows from `begin` on; gives the row of a key that needs its first map or a new one, or else the number of rows.
 
     maps: Psi' (19), a row per stored sample. Of the row that stops, the head learns nothing where the map comes first.
     """

@@ -15,7 +15,7 @@ from algorithms.spectral.evictions import leave
 from algorithms.spectral.loop import FAR
 from algorithms.spectral.solvers import leading, rank_one, ritz
 
-LOST = 1e-12  # an eigenvalue this small beside the first is rounding noise
+LOST = 1e-12  # an eigenvalue this small relative to the first is rounding noise
 LONGEST = 2.0  # of an eigenvector's numbers: its length is 1, but for rounding
 
 

@@ -85,7 +85,7 @@ def _updated(d: Array, V: Array, rho: float, kappa: Array) -> Pairs:
     p, w, V = flip * d[order], z[order] / np.sqrt(total), V[:, order]
     strength = abs(rho) * total
     alive = _deflated(p, w, strength, V)
-    if not len(alive):  # all of the update is rounding beside a far larger eigenvalue
+    if not len(alive):  # all of the update is rounding relative to a far larger eigenvalue
         return flip * p, V
     roots, gaps = _roots(p[alive], w[alive], strength)
     V[:, alive] = V[:, alive] @ _vectors(p[alive], w[alive], strength, gaps)
@@ -154,10 +154,10 @@ def _roots(p: Array, w: Array, strength: float) -> Pairs:
 
 
 def _vectors(p: Array, w: Array, strength: float, gaps: Array) -> Array:
-    """Column i: the eigenvector of root i, of the matrix whose roots are exactly these (Gu and Eisenstat)."""
+    """Column i: the eigenvector of root i, of the matrix with exactly these roots (Gu and Eisenstat)."""
     count = len(p)
     index = np.arange(count)
-    # |w_j|^2 = prod_i (root_i - p_j) / prod_{i != j} (p_i - p_j), every root beside a pole on its own side of j
+    # |w_j|^2 = prod_i (root_i - p_j) / prod_{i != j} (p_i - p_j), every root with a pole on its own side of j
     poles = p[np.where(index[None, :] < index[:, None], index[None, :], np.minimum(index[None, :] + 1, count - 1))]
     ratios = -gaps[:, :-1] / (poles[:, :-1] - p[:, None])
     components = np.sqrt(np.abs(ratios.prod(axis=1) * gaps[:, -1] / strength))

@@ -11,7 +11,7 @@ STEP_RULES = ("inverse_norm", "over_n", "over_n2", "lipschitz", "constant")
 EVICTIONS = ("projected", "decayed_norm", "oldest", "min_distortion", "redundancy", "projected_older")
 NEWEST = 2, 5  # fifths of a budget that projected_older never evicts from: 2 of 5
 JITTER = 1e-10  # of the gram matrix before it is inverted, relative to its diagonal
-SINGULAR = 1e-8  # a pivot this small beside its diagonal entry: the stored samples depend on each other
+SINGULAR = 1e-8  # a pivot this small relative to its diagonal entry: the stored samples depend on each other
 
 
 class Rules(NamedTuple):

@@ -1,4 +1,4 @@
-"""Projection on the last points: the control that any subspace tracker must be shown beside.
+"""Projection on the last points: the control to compare any subspace tracker with.
 
 Source: ours. It is OK-FEB (Sheikholeslami, Berberidis, Giannakis, Alg. 4) with A = I on the latest `rank` rows: it
 learns nothing and only remembers, and on streams where a row resembles the one before its LS error is hard to beat.

@@ -247,7 +247,7 @@ def _follow(rules, step, n, gram, image, m, k, q, along, turn, moved):
 
 @compiled
 def _push(rules, gram, m, along, turn):
-    """turn = along for (16), K along for (19b), whose step of A is K times that of (16)."""
+    """turn = along for (16), K along for (19b): its step of A is K times that of (16)."""
     if rules.parametric:
         for i in range(m):
             turn[i] = along[i]

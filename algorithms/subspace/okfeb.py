@@ -234,7 +234,7 @@ def _derive(work, slots, code, ridge):
 def _loop(work, slots, X, learn, out, basis, code, rules):
     supports, factors, ages, recents, fars, curvature, seeds, seen, counts, solvers, rotations, inners, roots = work
     room, rank = factors.shape[1], factors.shape[2]
-    gram, image, whose = np.empty((room, room)), np.empty((room, rank)), -1  # K and K A of `whose`: no key keeps its own
+    gram, image, loaded = np.empty((room, room)), np.empty((room, rank)), -1  # K and K A of `loaded`: no key keeps its own
     k, b, q = np.empty(room), np.empty(rank), np.empty(rank)
     trial, turned = np.empty((room, rank)), np.empty((rank, rank))
     lower, inverse, mixed = np.empty((room, room)), np.empty((room, room)), np.empty(room)
@@ -255,9 +255,9 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
             if not learns:
                 continue
             seen[key] += 1
-            if whose != key:
+            if loaded != key:
                 sub.fill_gram(code, support, count, gram)
-                whose = key
+                loaded = key
             if count < rules.budget and not sub.is_repeat(gram, count, k, kxx):
                 put(support[count], x)
                 sub.extend_gram(gram, count, k, kxx)
@@ -305,7 +305,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
                 put(support[i], fars[key, i])
                 age[i] = (count - 1 - i) * rules.by_admission
             sub.fill_gram(code, support, count, gram)
-            whose = key
+            loaded = key
             sub.plant(gram, count, factor, rules.kpca, seeds[key], seen[key])
             for field in range(3):
                 counts[key, field] = count
@@ -323,11 +323,11 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
             length2 += q[c] * q[c]
         if captured or not length2 > 0.0 or not np.isfinite(ls_error):
             continue
-        if whose != key:
+        if loaded != key:
             sub.fill_gram(code, support, count, gram)
             if listens or not rules.parametric:
                 transposed_product(gram, factor, count, count, image)
-            whose = key
+            loaded = key
         if sub.is_repeat(gram, count, k, kxx):
             continue
 

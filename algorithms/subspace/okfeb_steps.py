@@ -29,7 +29,7 @@ def turn(basis, n, listens, gram, factor, count, rules, shared, image, inner, so
 def new_place(code, far, counts, x, kxx, budget):
     """Append x to the rows missed in a row, unless it repeats one of them; True when `budget` of them lie together.
 
-    Together: each resembles another one (rho^2 > .01). Outliers that have nothing in common are no new subspace: the
+    Together: each resembles another one (rho^2 > .01). Outliers that have nothing in common are not a new subspace: the
     oldest of them is dropped and what was learned stays.
     """
     m = counts[4]

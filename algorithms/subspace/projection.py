@@ -14,9 +14,9 @@ from algorithms.common.linalg import cholesky_twice, put, transposed_product
 from algorithms.common.protocol import Array
 from algorithms.common.randomness import normal
 
-LOST = 1e-12  # a pivot this small beside its diagonal entry is rounding noise
-LOST_DIRECTION = 1e-8  # the same for R, whose inverse carries weights over
-NO_DIRECTION = 1e-10  # an eigenvalue of a gram matrix this small beside the largest is rounding noise
+LOST = 1e-12  # a pivot this small relative to its diagonal entry is rounding noise
+LOST_DIRECTION = 1e-8  # the same for R; its inverse carries weights over
+NO_DIRECTION = 1e-10  # an eigenvalue of a gram matrix this small relative to the largest is rounding noise
 
 
 @compiled

@@ -38,7 +38,7 @@ class RunningMean(Learner):
     persisted_name: ClassVar[str] = "RunningMean"
 
     kernel: Kernel = field(default_factory=Kernel)
-    decay: float = 0.9  # in (0, 1]; weight of a row beside the one after it; 1: the mean of all rows
+    decay: float = 0.9  # in (0, 1]; weight of a row relative to the next one; 1: the mean of all rows
 
     def __post_init__(self) -> None:
         require(self, "decay", 0 < self.decay <= 1, "above 0, at most 1")

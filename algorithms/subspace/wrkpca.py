@@ -7,7 +7,7 @@ Cost of a row: O(m d + m r + r^2); a stored one adds O(m^3).  State: m (d + 1) +
 Departs from the source: no gradient step. C is the sum of phi phi' over rows with weight
 floor decay^age + (1 - floor) fade^age (ages in stored rows; up to a factor): M carries the first part, the ages of the
 stored samples give the second. A sample that leaves is replaced in M by its projection on the others, so rows count
-long after they have left; the one whose part of C is lost least leaves, argmin C_ii / [K^-1]_ii.
+long after they have left; the one with the least part of C leaves, argmin C_ii / [K^-1]_ii.
 """
 
 from collections.abc import Mapping

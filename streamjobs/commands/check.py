@@ -310,7 +310,7 @@ def size(
         f"measured here: {measured.live:.1f} us a record of a live key, {measured.miss:.1f} us more where its state is read "
         f"and written, fixed loop {measured.fixed_loop:.2f} s"
     )
-    say(f"scaled from: {known.told['command']} (fixed loop {known.told['fixed_loop_seconds']} s)")
+    say(f"scaled from: {known.data['command']} (fixed loop {known.data['fixed_loop_seconds']} s)")
     rarely = need(known, measured, Load(keys, each, state.cache, SELDOM))
     as_set = needs[counts.index(keys)]
     if 2 * rarely.changelog < as_set.changelog:

@@ -45,7 +45,7 @@ class Pace:
         self.seconds, self.last = seconds, -math.inf if at_once else time.monotonic()
 
     def due(self) -> bool:
-        """Whether a line is due; whoever gets True prints it."""
+        """Whether a line is due; the caller that gets True prints it."""
         now = time.monotonic()
         if now - self.last < self.seconds:
             return False
@@ -90,7 +90,7 @@ def write_private(path: Path, pieces: Iterable[bytes], option: str) -> int:
 
 
 def draw(figure: "Callable[[], Figure]", path: Path, option: str) -> bool:
-    """Write a picture. Without matplotlib, a note says so and the result is False.
+    """Write a picture. Without matplotlib, it prints a note and returns False.
 
     option: the one that named the file. Raises ConfigError if it cannot be written.
     """

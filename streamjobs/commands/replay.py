@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from streamjobs.recordings.tables import How
 
 
-MOST_ALARMED = 5  # keys whose alarms are told
-SHORTEST = 0.05  # hours of alarms that are told as such
+MOST_ALARMED = 5  # keys with alarms that are printed
+SHORTEST = 0.05  # shortest hours of alarms that are printed as hours
 
 
 def add_to(app: typer.Typer) -> None:

@@ -137,7 +137,7 @@ def _holds_samples(job: Job) -> bool:
 
 
 def _stage_of(job: Job, trace: TracebackType | None) -> str | None:
-    """The name of the stage in whose call an error was raised; None: in no stage's."""
+    """The name of the stage that raised an error; None: no stage raised it."""
     names = {id(stage): name for name, stage in job.stages.items()}
     for frame, _ in _frames(trace):
         owner = frame.f_locals.get("self")

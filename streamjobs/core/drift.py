@@ -3,7 +3,7 @@
 A detector watches an error of the job's learner, or of an extractor that only follows the stream. Each control is a
 learner with a detector too, so that every verdict can be compared with that of a few lines of code. Rows of an idle sensor
 are not watched, and extractor and controls do not learn them: when the sensor wakes up, they know what was there before. A
-gap is no row at all.
+gap is not a row at all.
 """
 
 from collections.abc import Iterator, Sequence
@@ -123,7 +123,7 @@ def _place_in_reference(job: Job, live: Live, seen: Seen) -> _Standing | None:
 
 
 def _watched(job: Job, live: Live, steps: WatchSteps, seen: Seen, standing: _Standing | None) -> Watched:
-    """The rows through one watch. Columns are watched as they come, but for rows that no one else could use either."""
+    """The rows through one watch. Columns are watched unchanged, except for rows that no learner could use either."""
     slots, rows, watch = seen.slots, seen.rows, steps.watch
     n, learn, nothing = len(slots), rows.learn, np.zeros((len(slots), 0))
     X = seen.X if standing is None else standing.X

@@ -204,7 +204,7 @@ class Job(NamedTuple):
         return {name: stage.begin(self.shape, seed) for name, stage in self.own.items()}
 
     def normal_of(self, states: dict[str, Any]) -> dict[str, Any]:
-        """Those of a key's states that hold what drift detection takes for normal."""
+        """Those of a key's states that contain what drift detection treats as normal."""
         return {name: states[name] for name, stage in self.own.items() if stage.knows_normal}
 
     @property

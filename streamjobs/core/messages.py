@@ -44,7 +44,7 @@ class Stored(NamedTuple):
 
 
 class Unread(Stored):
-    """Records that no one can read, told as one: offset of the last, no key, and for its value the bytes as they came."""
+    """Unreadable records as one record: the last one's offset, no key, and the unchanged bytes as its value."""
 
     problem: str  # the end of a sentence
 
@@ -60,7 +60,7 @@ class PlainRow(Stored):
 
 
 class Keyed(NamedTuple):
-    """A record whose key is inside its value."""
+    """A record with the key inside its value."""
 
     topic: str
     partition: int
@@ -180,7 +180,7 @@ class Report:
     wrong: int = 0  # of those, classifications that were wrong
     measured: int = 0  # labels of a regression that a prediction made before could be held against
     squared: float = 0.0  # sum of their squared errors, each the mean over the numbers of a label
-    unknown: int = 0  # rows whose class is unknown ([head] reject); not wrong, whatever their label
+    unknown: int = 0  # rows of an unknown class ([head] reject); not wrong, whatever their label
     targets_clipped: int = 0  # labels of a regression that were learned closer to what is usual for their key
     drift_events: int = 0
     watch_events: dict[str, int] = field(default_factory=dict)  # of those, by what is watched

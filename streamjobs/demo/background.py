@@ -13,7 +13,7 @@ TICK = 0.02  # seconds between bursts
 
 
 class Background(threading.Thread):
-    """A thread that ends when `stopping` is set. `failed` holds an error: whoever draws raises it."""
+    """A thread that ends when `stopping` is set. `failed` has an error: the thread that draws raises it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(daemon=True, name=name)

@@ -32,7 +32,7 @@ class Score:
 class Drift:
     """Alarms compared with the changes of exercise; the detector never sees a label."""
 
-    changes: int = 0  # sets whose exercise differs from the previous set's
+    changes: int = 0  # sets with another exercise than the previous set
     noticed: int = 0  # those with an alarm
     false: int = 0  # alarms in a set after its first one
     _alarmed: bool = False  # in this set

@@ -17,7 +17,7 @@ from streamjobs.demo.background import PARTITIONS, Background, consumer, produce
 from streamjobs.demo.recordings import FIELDS, NEW, RATE, sets
 
 FRAME = round(RATE)  # samples
-NEWEST = 20_000  # windows whose delays are kept
+NEWEST = 20_000  # windows with delays that are kept
 GAIN, OFFSETS = 0.1, np.array([0.05, 0.05, 0.05, 0.1, 0.1, 0.1])
 
 

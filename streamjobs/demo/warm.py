@@ -20,7 +20,7 @@ LOOK_EVERY = 0.125  # seconds
 def warm(job: Job, progress: Callable[[], None]) -> None:
     """Compile the job's loops unless the cache has them; calls `progress` while waiting.
 
-    A half that fails is no error: the worker compiles what is missing, and reports what is wrong.
+    A half that fails is not an error: the worker compiles what is missing, and reports what is wrong.
     """
     folder = cache_root()
     if folder is None:

@@ -109,7 +109,7 @@ def _plain_default(entry: Entry, one: Setting) -> Any:
 
 
 class Extra(NamedTuple):
-    """A parameter of an estimator that is no setting of its learner."""
+    """A parameter of an estimator that is not a setting of its learner."""
 
     default: Any
     type: str

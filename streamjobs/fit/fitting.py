@@ -195,7 +195,7 @@ def _refuse_taken(path: Path, force: bool) -> None:
 
 
 def _refuse_too_little(data: Recordings) -> None:
-    """Raises ConfigError where there is no one to learn about, or nothing to tell apart."""
+    """Raises ConfigError without people to learn from, or with fewer than two classes."""
     people = [data.people[person] for person in np.unique(data.person)]
     if len(people) < 2:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Opens the inputs of a fit: files and topics, as records whose keys are people."""
+"""Opens the inputs of a fit: files and topics, as records with people as keys."""
 
 import contextlib
 import dataclasses
@@ -42,7 +42,7 @@ class Columns(NamedTuple):
 class Inputs(NamedTuple):
     sources: list[Iterator[Record]]  # each with a topic or partition of its own
     said: list[str]  # which columns are read as what, for people
-    recording: str | None  # column whose value follows the person in the key
+    recording: str | None  # column with the value that follows the person in the key
     by_file: bool = False  # the name of the file does
 
 

@@ -1,6 +1,6 @@
 """Turns recordings of many people into windows, with the worker's own core: the same samples give the same numbers.
 
-The windows come from a real `advance`, of a job whose learner passes its input through. So decoding, order, mirroring,
+The windows come from a real `advance`, of a job with a learner that returns its input. So decoding, order, mirroring,
 windows and statistics are exactly a worker's, now and in later releases.
 """
 
@@ -33,11 +33,11 @@ class Read(NamedTuple):
     data: Recordings  # windows with a label
     samples: int
     unlabelled: int  # windows without a label, left out
-    unusable: int  # windows whose statistics are not finite, left out
+    unusable: int  # windows with statistics that are not finite, left out
     skipped: dict[str, int]  # samples and windows by reason
     refused: dict[str, int]  # records by reason
     refusal: str | None  # message of the first one, as in a dead letter
-    apart: str  # how recordings were told apart
+    apart: str  # how recordings were separated
 
 
 class _Rows:
@@ -124,7 +124,7 @@ def _passing_through(settings: Settings) -> Settings:
 
 
 def _require_labelled_windows(rows: _Rows, tally: Tally, settings: Settings, labelled: list[int]) -> None:
-    """Raises ConfigError where there is no window, or none with a label."""
+    """Raises ConfigError without windows, or without a window with a label."""
     window = settings.window
     assert window is not None
     if tally.dead_lettered.get("too_many_classes"):

@@ -1,9 +1,9 @@
 """The measures and threshold of [head] reject, learned from people left out, and what they do to activities no one taught.
 
 People are left out in a few groups. Scale, map and head learn from the others; then the windows of each person come as in
-the report, and labels late. Windows whose activity was taught give the measures and the threshold, for which each person's
-windows are measured by those of the other people. For the figures an activity is left out of what teaches as well: its
-windows have no labels then, and each person is judged by the threshold of the other people.
+the report, and labels late. Windows of activities in the training give the measures and the threshold, for which each
+person's windows are measured by those of the other people. For the figures an activity is left out of what teaches as well:
+its windows have no labels then, and each person is judged by the threshold of the other people.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -150,7 +150,7 @@ def _refused_credentials(broker: BrokerSection, error: KafkaError) -> str:
     origin = "token_url" if broker.token_url is not None else "token_file" if broker.token_file is not None else "token"
     text = _text_of(error)
     if text.startswith("[broker]"):
-        return text  # there was no token to send
+        return text  # without a token to send
     tokens = tokens_of(broker)
     ends = expiry(tokens.current()[0])
     tokens.forget()

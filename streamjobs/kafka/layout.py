@@ -27,7 +27,7 @@ class Growth(NamedTuple):
     """Partitions were added to the input, and states have not moved yet."""
 
     before: int  # partitions that there were
-    waiting: frozenset[int]  # of those, the ones whose moving states have not left
+    waiting: frozenset[int]  # of these, the partitions with states that still have to move
 
 
 def mark(partitions: int) -> str:

@@ -127,7 +127,7 @@ def kept_life(settings: Settings) -> str:
 
 
 def _growth(settings: Settings, commits: Commits, partitions: int) -> layout.Growth | None:
-    """What the group's commits tell of partitions that are new to the states."""
+    """Partitions that are new to the states, by the group's commits."""
     return layout.growth(_of_input(settings, commits), partitions)
 
 
@@ -214,7 +214,7 @@ def _roles(settings: Settings, job: JobLike) -> dict[str, str]:
 
 
 def _ends(admin: AdminClient, settings: Settings, partitions: int) -> dict[int, int]:
-    """Retries for a while: a partition whose leader has just gone has none for some seconds."""
+    """Retries for a while: after a leader has gone, its partition has none for some seconds."""
     wanted = {TopicPartition(settings.source.topic, number): OffsetSpec.latest() for number in range(partitions)}
     started = time.monotonic()
     while True:

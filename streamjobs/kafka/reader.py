@@ -58,7 +58,7 @@ def newest(
 ) -> Generator[Stored, None, None]:
     """About so many of the newest records, and those that come until time.monotonic() says `until`, while there are fewer.
 
-    As many of each partition. There is no group, and nothing is committed. max_bytes: as for `topic_records`. Raises
+    As many of each partition. It uses no group and commits nothing. max_bytes: as for `topic_records`. Raises
     SetupError as it does.
     """
     read_to: dict[int, int] = {}
@@ -100,7 +100,7 @@ def _ranges(consumer: Any, topic: str, begin_ms: int | None, end_ms: int | None)
 
 
 def _offset_at(consumer: Any, topic: str, partition: int, time_ms: int, end: int) -> int:
-    """The first offset whose record is not older than the time; `end` where there is none."""
+    """Offset of the first record that is not older than the time; `end` without such a record."""
     (answer,) = consumer.offsets_for_times([Partition(topic, partition, time_ms)], timeout=timeouts.LOOKUP)
     return end if answer.offset < 0 else int(answer.offset)
 
@@ -142,7 +142,7 @@ def consumer_of(broker: BrokerSection, **settings: Any) -> Any:
         isolation_level="read_committed",
         fetch_max_wait_ms=POLL_MS,
         fetch_max_bytes=FETCH_BYTES,
-        check_crcs=False,  # as in librdkafka, whose mock broker changes batches after computing their checksum
+        check_crcs=False,  # as in librdkafka: its mock broker changes batches after computing their checksum
         **settings,
     )
 
@@ -192,7 +192,7 @@ class _Reader:
 
 
 def position_of(consumer: Any, tp: TopicPartition) -> int:
-    """The offset fetched next, -1 while unknown; it also moves past markers and compacted records, which are no records."""
+    """The offset fetched next, -1 while unknown; it also moves past markers and compacted records, not delivered."""
     position = consumer._subscription.subscription.assignment.state_value(tp)._position
     return -1 if position is None else int(position)
 

@@ -20,7 +20,7 @@ LONGEST = 253  # letters of a resource's name
 def resources(cluster: str, plans: Sequence[TopicPlan], needed: Sequence[Right], replicas: int) -> dict[str, Any]:
     """A list of a KafkaTopic for each topic, and the KafkaUser with these rights, all of the same principal.
 
-    Raises ConfigError where the principal's name can be no resource's.
+    Raises ConfigError where the principal's name cannot be the name of a resource.
     """
     kind, _, user = needed[0].principal.partition(":")
     if kind != "User" or user != resource_name(user):

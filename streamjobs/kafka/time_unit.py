@@ -1,9 +1,10 @@
 """Decides the unit of event times at a job's first start, with [source] time_unit = "auto".
 
-The first record whose time is a number in a unit's range decides, in the order of partitions and offsets. The unit is kept
-in the metadata of every offset that the group commits, from the first start on: there other workers, restarts and replays of
-the topic find it. Workers whose first starts coincide read the same records; should their answers differ all the same,
-because the topic mixes units and was being filled, the next assignment of partitions stops them (`decided_time_unit`).
+The first record with a number in a unit's range as its time decides, in the order of partitions and offsets. The unit is
+kept in the metadata of every offset that the group commits, from the first start on: there other workers, restarts and
+replays of the topic find it. Workers that start for the first time together read the same records; should their answers
+differ all the same, because the topic mixes units and was being filled, the next assignment of partitions stops them
+(`decided_time_unit`).
 """
 
 import time
@@ -22,7 +23,7 @@ ASK_EVERY = 1.0  # seconds between two looks at an input without such a record
 
 
 class Decided(NamedTuple):
-    """A unit of `TIME_UNITS`, and the record that told it."""
+    """A unit of `TIME_UNITS`, and the record that decided it."""
 
     unit: str
     partition: int

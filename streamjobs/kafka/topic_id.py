@@ -194,7 +194,7 @@ def deleted_output(topic: str, role: str) -> str:
 
 
 def another_input(job: str, known: str, present: str) -> str:
-    """The sentence for a job name whose states belong to another topic."""
+    """The sentence for a job name with states of another topic."""
     return (
         f"job {job}: its states have learned from topic {known}, but [source] topic is {present}, and states must not mix "
         f"two topics. Give this job another [job] name, or set [source] topic back to {known}."

@@ -192,7 +192,7 @@ def check_wrong_shapes_are_refused_with_one_sentence(case: Case) -> None:
 
 
 def _unbounded(learner: Learner) -> Iterator[Learner]:
-    """The learner with kernels whose values have no bound, where it takes them."""
+    """The learner with kernels without a bound of their values, if it accepts them."""
     for kernel in UNBOUNDED:
         with suppress(SettingError):
             yield _with_kernel(learner, kernel)

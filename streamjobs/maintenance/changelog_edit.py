@@ -1,8 +1,8 @@
 """Changes the changelog while no worker runs; safe even if a worker starts meanwhile.
 
-The writer fences like a worker: it takes over the partitions' transactional ids. Whoever opened them before cannot write
-any more, and a worker that opens them later fences this writer. A worker reads the changelog from where its local store
-ends, so it applies what is written here, whatever its store holds.
+The writer fences like a worker: it takes over the partitions' transactional ids. The producer that opened them before cannot
+write any more, and a worker that opens them later fences this writer. A worker reads the changelog from where its local
+store ends, so it applies what is written here, whatever its store holds.
 """
 
 import asyncio

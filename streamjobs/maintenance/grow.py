@@ -92,7 +92,7 @@ async def _mark(settings: Settings, before: int, partitions: int) -> None:
     for number in range(before):
         writer = Changelog(kafka, settings.job.name, topics.changelog(settings), number)
         try:
-            await writer.open()  # whoever was here before has committed, or never will
+            await writer.open()  # the previous owner has committed, or never will
             commits = await asyncio.to_thread(changelog_edit.commits, settings, [number])
             commit = commits.get(number, layout.Commit(0, ""))
             if layout.marked(commit.metadata) not in (before, partitions):

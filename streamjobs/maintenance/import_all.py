@@ -23,7 +23,7 @@ class Placed(NamedTuple):
     changes: dict[int, list[tuple[bytes, bytes | None]]]  # by partition: key, snapshot
     beginning: int  # states that had learned from another partition or topic, and have applied nothing where they are now
     older: list[str]  # keys with several states for one partition: the one that was written last is taken
-    elsewhere: int  # states whose key also has one in another partition of the changelog
+    elsewhere: int  # states of keys that also have one in another partition of the changelog
 
     @property
     def states(self) -> int:

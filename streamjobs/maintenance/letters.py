@@ -21,7 +21,7 @@ class Letter(NamedTuple):
     source: tuple[str, int, int]  # topic, partition and offset of the original record
     attempt: int
     version: str
-    key: bytes | None  # whose record it is: the record's own key, or the one inside its value where the job uses that
+    key: bytes | None  # key of the record: the record's own key, or the one inside its value where the job uses that
     life: str = ""  # of the original record's topic, see `topic_of_life`
 
     @property

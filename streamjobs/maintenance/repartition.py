@@ -11,7 +11,7 @@ applied before those in its new one, as its producer sent them.
    put each of them where it is.
 3. The old partitions hold no record of a moving key that is not applied yet; otherwise nothing is written.
 4. New partitions: each gets a copy of the states that move there, without offsets: nothing of this partition is applied.
-   A key whose state has ended in its old partition since an earlier attempt gets a tombstone.
+   A key with a state that has ended in its old partition since an earlier attempt gets a tombstone.
 5. New partitions: offset 0 is committed with the mark of the new number, in a transaction after its copies.
 6. Old partitions, one after the other: once more as step 3; then one transaction with a tombstone for every key that has
    moved, and the partition's offset with the mark of the new number.
@@ -52,7 +52,7 @@ CHUNK_BYTES = 8 << 20  # of copies in one transaction
 
 
 class Plan(NamedTuple):
-    """What moves. Counts of keys are of the partitions whose states have not left yet."""
+    """What moves. Counts of keys are of the partitions with states that have not moved yet."""
 
     before: int
     partitions: int
@@ -111,7 +111,7 @@ def _same_count_everywhere(settings: Settings) -> int:
 
 
 def _unknown(key: bytes, partitions: int) -> int:
-    """No partitioner: there are no states to tell it by, or keys start over."""
+    """No partitioner: no states show it, or keys start over."""
     return -1
 
 
@@ -167,7 +167,7 @@ class _Work:
         return plan
 
     def _copies(self, target: int) -> tuple[set[bytes], int]:
-        """Of a new partition: keys whose states are copies, and how many states have learned there, which no copy has."""
+        """Of a new partition: keys with copied states, and the number of states that have learned there."""
 
         def is_copy(record: Stored) -> bool:
             try:
@@ -294,7 +294,7 @@ class _Work:
         return plan
 
     async def _mark_old(self, writers: Mapping[int, Changelog]) -> None:
-        """Without marks in the old partitions, those in the new ones would tell of a job that is laid out for all."""
+        """Without marks in the old partitions, those in the new ones would mean that the job is laid out for all."""
         commits = await asyncio.to_thread(changelog_edit.commits, self.settings, self.pending.waiting)
         for number in sorted(self.pending.waiting):
             commit = commits.get(number, layout.Commit(0, ""))

@@ -54,7 +54,7 @@ class _Situation(NamedTuple):
     read_at: dict[int, int]  # end offsets of the changelog
     committed: dict[int, int]  # the group's next input offsets
     laid_out: dict[int, int]  # for how many partitions the commits say that states are laid out, 0: unknown
-    settled: list[int]  # partitions whose offset was committed with the present changelog
+    settled: list[int]  # partitions with an offset committed with the present changelog
     first: dict[int, int]  # first offsets of the input
 
     def origin(self, number: int) -> Origin:
@@ -113,7 +113,7 @@ def from_local(job: Job, folders: Iterable[Path], *, reread: bool = False, on_st
     the changelog has a key's newer state, the store's replaces it, and the key learns the records in between again.
     A key's damaged state goes back as it is: workers set its key aside, and the other keys go on.
     folders: [state] directories. reread: let the input go back to where a store ends, if the committed offset is beyond.
-    Raises SetupError if a worker runs or there is no store, ConfigError for stores of another input, StoreError for
+    Raises SetupError if a worker runs or the store is missing, ConfigError for stores of another input, StoreError for
     damaged ones, FencedError if a worker started meanwhile.
     """
     situation = _situation(job.settings)

@@ -15,7 +15,7 @@ from streamjobs.errors import ForeignStateError, SnapshotError
 from streamjobs.maintenance.copies import Entry, printable, short_key
 from streamjobs.stages.names import CLASS_COUNTS, LEARNER
 
-CHOSEN = "choice.bandwidth"  # field of a learner whose bandwidth is "auto"
+CHOSEN = "choice.bandwidth"  # field of a learner with bandwidth = "auto"
 FEW = 8  # an array of at most so many numbers is shown whole
 
 

@@ -153,7 +153,7 @@ class Job:
         own format, and is decoded as one.
 
         data: a DataFrame, a mapping of columns to arrays (n,), rows as dicts, or the path of a recording.
-        key: column that says whose a row is; by default [source] key.
+        key: column with the key of each row; by default [source] key.
         time: column with the records' timestamps; by default [source] time.
         Raises ConfigError for a column that is not there. Warns where nothing, or little, was learned.
         """

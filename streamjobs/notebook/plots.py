@@ -32,7 +32,7 @@ class Plot:
         self._rows, self._stored = rows, stored
 
     def features(self) -> "Figure":
-        """Every row at its first two features, coloured by its label (or its key, where there are no labels)."""
+        """Every row at its first two features, coloured by its label (or its key, without labels)."""
         rows = [row for row in self._wanted("features") if None not in row["z"]]
         if not rows or len(rows[0]["z"]) < 2:
             raise ConfigError("features: expected rows with two features or more; got none.")

@@ -17,7 +17,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.replay.learner_rows import KeyRows
 from streamjobs.stages.names import SCALING
 
-AT_ONCE = 2000  # rows whose kernel values are computed together
+AT_ONCE = 2000  # rows with kernel values that are computed together
 
 
 class Prototypes(NamedTuple):

@@ -108,7 +108,7 @@ def plain_cell(value: Any) -> Any:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether it is pandas' NA or NaT: the one is no truth value, the other does not equal itself."""
+    """Whether it is pandas' NA or NaT: NA has no truth value, NaT does not equal itself."""
     try:
         return bool(value != value)  # noqa: PLR0124
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Avro schemas of a job's output topics, for who converts the JSON records: the same fields, of the same types.
+"""Avro schemas of a job's output topics, for programs that convert the JSON records: the same fields, of the same types.
 
 Names of classes stay texts: Avro's enums take no other names than identifiers.
 """

@@ -60,7 +60,7 @@ def jsonl(rows: Iterable[Row], fields: dict[str, JsonSchema], lengths: dict[str,
 
 
 def csv_text(rows: Iterable[Row], fields: dict[str, JsonSchema], lengths: dict[str, int]) -> Iterator[bytes]:
-    """With a header; nothing where there is no value."""
+    """With a header; nothing for a missing value."""
     names = list(columns(fields, lengths))
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
@@ -106,7 +106,7 @@ FORMATS: dict[str, Pieces] = {".parquet": parquet, ".csv": csv_text, ".jsonl": j
 
 
 class _Drain(io.RawIOBase):
-    """A file that only grows, and whose bytes are taken out as they come."""
+    """A file that only grows; its new bytes are taken out after each write."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []

@@ -28,7 +28,7 @@ _decode = msgspec.json.Decoder().decode
 class Repeats:
     """Tells outputs that came before, by their ids. Bounded: it keeps the newest ids of each input partition and life.
 
-    Outputs come in the order of their input's offsets, but for batches that a crash repeats. So an id whose offset is below
+    Outputs come in the order of their input's offsets, but for batches that a crash repeats. So an id with an offset below
     all that are kept is a repeat as well.
     """
 

@@ -1,7 +1,7 @@
 """JSON Schema (2020-12) of a job's output topics, as they are for this job, made from the records' structs.
 
-Fields that the job never sends are left out, and those it always sends are required. What may be null says so; no number is
-NaN.
+Fields that the job never sends are left out, and those it always sends are required. A field that may be null has the type
+null; no number is NaN.
 """
 
 import inspect
@@ -42,7 +42,7 @@ _SCORES = ("scores", "first", "first_score", "second", "second_score")
 
 
 def output_schemas(job: Job) -> dict[str, JsonSchema]:
-    """By sink, each a schema of the record's value; of dead letters, whose value is anything, of their headers alone.
+    """By sink, each a schema of the record's value; for dead letters, which may have any value, of their headers alone.
 
     `x-kafka` has the topic, and the schemas of key and headers.
     """

@@ -59,7 +59,7 @@ class Column(NamedTuple):
 
 
 def flattened(row: dict[str, Any]) -> dict[str, Any]:
-    """A row whose objects are columns named by their paths.
+    """A row with its objects as columns that are named by their paths.
 
     >>> flattened({"id": 7, "readings": {"temp": 20.5, "a.b": {"c": 1}}})
     {'id': 7, 'readings.temp': 20.5, 'readings."a.b".c': 1}

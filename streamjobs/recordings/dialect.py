@@ -70,7 +70,7 @@ def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: s
 
 
 def _decoded(head: bytes, where: str) -> tuple[str, str]:
-    """The text, and its encoding; raises ConfigError where it cannot be told."""
+    """The text, and its encoding; raises ConfigError for an unknown encoding."""
     for mark, name in ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
         if head.startswith(mark):
             return _text(head, name, where), name

@@ -19,7 +19,7 @@ from streamjobs.settings.types import TIME_UNITS
 LARGEST_TIME = 1e30  # beyond all times, in any unit
 TIME = "time"  # column of the merged rows, in the unit of the preset
 TABLES = (".csv", ".tsv")
-TOGETHER = "sensorlogger"  # whose exports in one file are known
+TOGETHER = "sensorlogger"  # the tool with known exports in one file
 
 
 class Sensor(NamedTuple):
@@ -31,7 +31,7 @@ class Sensor(NamedTuple):
 
 
 class Exported(NamedTuple):
-    """One recording, whose sensors have a file each, or stand together in one."""
+    """One recording: each sensor has a file, or all are in one file."""
 
     preset: Preset
     folder: tuple[str, ...]

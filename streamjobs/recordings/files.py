@@ -159,9 +159,10 @@ def records_of(
     key: column with the key, or a path to it, as others; None: as `how` says, or [source] key. time: column with the
     record's timestamp, in the job's time unit or ISO 8601; ConfigError is raised at the first row where it holds none (None:
     the job's event time; without one 1 ms a row). side: column that says how the sensor is worn, if the job mirrors.
-    recording: column whose value is appended to the key, after a NUL; by_file: the recording's own name is. For a JSON job,
-    lines of JSON stay the bytes they are; all other rows are encoded in the job's format, or in JSON where that has schemas,
-    without envelope and compression. The first row is read at once, so that a missing column raises ConfigError here.
+    recording: column with the value that is appended to the key, after a NUL; by_file: the recording's own name is. For a
+    JSON job, lines of JSON stay the bytes they are; all other rows are encoded in the job's format, or in JSON where that
+    has schemas, without envelope and compression. The first row is read at once, so that a missing column raises ConfigError
+    here.
     """
     how = dataclasses.replace(how, preset=how.preset or source.preset)
     found = recordings_of(path, how)
@@ -245,7 +246,7 @@ class _Records:
             return row
         try:
             return row | {self.time: time + start * TIME_UNITS[self.source.time_unit]}
-        except OverflowError:  # an integer of hundreds of digits: told as any other time that cannot be
+        except OverflowError:  # an integer of hundreds of digits: reported as any other time that cannot be
             return row
 
     def stored(self, begin: int) -> Iterator[Stored]:
@@ -255,7 +256,7 @@ class _Records:
             value, headers = (text, ()) if text is not None else self._encoded(encode, number, row)
             moment, offset = self.time_of(row), begin + number
             stamp = self.stamp_of(moment)
-            if stamp is None and self.stamped and row:  # a broken line is told as one
+            if stamp is None and self.stamped and row:  # a broken line is reported as broken
                 raise ConfigError(_no_time(str(self.recording), number, self.time, moment, source))
             record_key = self.as_key(self.key_of(row))
             if self.apart is not None and record_key is not None:

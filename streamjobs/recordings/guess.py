@@ -96,7 +96,7 @@ def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
 
 
 def _preset_of(rows: Iterator[dict[str, Any]]) -> Preset | None:
-    """The tool whose columns a file has."""
+    """The tool that writes the columns of a file."""
     first = next(rows, {})
     for preset in map(preset_of, NAMES):
         if preset.strip and all(any(name.startswith(one) for name in first) for one in preset.strip):

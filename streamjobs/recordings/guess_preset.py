@@ -49,7 +49,7 @@ def guess_of_preset(name: str, rows: Sequence[Mapping[str, Any]] = ()) -> Guess:
 
 
 def live_preset(rows: Sequence[Mapping[str, Any]]) -> Preset | None:
-    """The preset whose lists of samples records hold; None where most of them are something else."""
+    """The preset with the lists of samples that records have; None where most of them are something else."""
     for preset in map(preset_of, NAMES):
         stated = preset.source.get("sensors")
         if stated is None:

@@ -1,7 +1,7 @@
 """Samples of several sensors, each at its own times, on one grid of times.
 
 Numbers are interpolated between a sensor's two nearest samples, texts hold until the next one. A gap stays a gap: where a
-sensor pauses for much longer than it usually does, its columns are empty, and where all do there is no row.
+sensor pauses for much longer than it usually does, its columns are empty, and if all sensors pause, no row is made.
 """
 
 import itertools

@@ -115,7 +115,7 @@ def natural(text: str) -> list[Any]:
 def places(path: Path) -> list[Place]:
     """The recordings' files, and whatever lies next to them, in the natural order of their names. Hidden files are none.
 
-    Raises ConfigError where there is no such file, or one that is not a recording.
+    Raises ConfigError if the file is missing or is not a recording.
     """
     if path.is_dir():
         return sorted(_of_folder(path), key=_order)

@@ -22,7 +22,7 @@ def windowed(guessed: Guess) -> bool:
 
 
 def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
-    """The guess with the classes and people of all rows; unchanged if there are no classes to count.
+    """The guess with the classes and people of all rows; unchanged without classes to count.
 
     More than MOST_CLASSES different labels are not counted further.
     """

@@ -28,7 +28,7 @@ class Rates:
     last: dict[bytes | None, int] = field(default_factory=dict)
 
     def spanning(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records as they come."""
+        """The records, unchanged."""
         for record in records:
             if record.timestamp < END_OF_TIME * 1000:  # others are dead letters
                 self.first.setdefault(record.key, record.timestamp)

@@ -1,4 +1,4 @@
-"""Predictions that need no model, beside the model's: what its errors are to be compared with.
+"""Predictions without a model, to compare the errors of the model with.
 
 Of a class: the last label of the key, and its most frequent label so far. Of numbers: the last label (persistence).
 A label is known when the model learns it: once a row [labels] delay later was predicted. Rows before that are not judged.

@@ -57,7 +57,7 @@ class Progress:
 
 
 def rmse(squared: float, count: int) -> float:
-    """Root mean square error of `count` numbers whose squared errors sum to `squared`; NaN if there are none."""
+    """Root mean square error of `count` numbers with the sum `squared` of squared errors; NaN for 0 numbers."""
     return math.sqrt(max(squared, 0.0) / count) if count else math.nan
 
 

@@ -44,7 +44,7 @@ VALUES: dict[str, tuple[Any, ...]] = {  # settings tried at these values
 FIRST = ("bandwidth", "forgetting", "step_size", "rank")  # tried before the others, because they matter most
 HAS_WIDTH = ("gaussian", "laplacian")
 TUNED = ["learner", "head"]  # sections of a job file
-OWN, LINEAR = "own", "linear"  # whose candidates: the job's learner and head, a linear head on the same rows
+OWN, LINEAR = "own", "linear"  # kinds of candidates: the job's learner and head, a linear head on the same rows
 
 
 class Errors(NamedTuple):

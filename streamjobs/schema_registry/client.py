@@ -22,7 +22,7 @@ from streamjobs.settings.broker import RegistrySection
 MAX_BYTES = 16 << 20  # of an answer
 MOST_REFERENCES = 200  # schemas that one needs
 MAIN = "schema.proto"  # its own name, which registries do not keep
-NOT_FOUND = {40401, 40402, 40403}  # error_code: there is no such subject, version, schema
+NOT_FOUND = {40401, 40402, 40403}  # error_code: unknown subject, version, schema
 ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
 
@@ -31,7 +31,7 @@ class RegistryError(Exception):
 
 
 class NotFoundError(Exception):
-    """The registry says that there is no such schema."""
+    """The registry answers that the schema does not exist."""
 
 
 class _Schema(msgspec.Struct):

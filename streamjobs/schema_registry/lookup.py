@@ -1,4 +1,4 @@
-"""Has the schemas of fetched records ready before they are applied: asks for each once, and waits while there is no answer.
+"""Has the schemas of fetched records ready before they are applied: asks for each once, and waits for the answer.
 
 What a registry does not have, by its own word, makes dead letters of the records that name it. All else (no answer, a
 refusal, nonsense) is waited for. The verdict goes with the record (`Refused`), so that a record that is applied again, after

@@ -36,7 +36,7 @@ _TAUGHT = ("forgetting", "delta", "intercept")  # settings in which a person's h
 
 
 class Watch(NamedTuple):
-    """A learner whose error a detector watches, and the stages of both."""
+    """A learner with an error that a detector watches, and the stages of both."""
 
     name: str  # of the learner, as outputs and metrics show it
     watch: str  # columns, ls_error or loss
@@ -56,7 +56,7 @@ class Composition(NamedTuple):
     fill: Fill | None  # where numbers may be missing
     sensors: Sensors | None  # where samples are of several sensors
     windows: Windows | None
-    mirror: MirrorSection | None  # of a signal whose sensor may be worn on either side
+    mirror: MirrorSection | None  # of a sensor that may be worn on either side
     waiting: LateLabels | None  # where labels may come later
     clip: ClipTargets | None  # of a regression
     scaling: Learner | None
@@ -69,7 +69,7 @@ class Composition(NamedTuple):
     watches: tuple[Watch, ...]  # for drift: first those the job uses, then the controls
     reference: Reference | None  # of the watches: which rows are normal
     between: float | None  # with the population's reference: rows from one false alarm of a key to the next, at least
-    relearn_after: Lasting | None  # a key whose alarm has lasted so long begins a new reference
+    relearn_after: Lasting | None  # a key with an alarm that has lasted so long begins a new reference
     task: str  # classification | regression | none (the learner predicts nothing)
     classes: list[str] | None  # declared ones
     max_classes: int | None  # None: a population's

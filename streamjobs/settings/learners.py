@@ -14,7 +14,7 @@ from streamjobs.settings.sentences import Places
 # Of [head]; a predicting learner may have them.
 TASK = ("task", "classes", "max_classes", "targets", "smooth", "filter", "lasts", "clip_target", "fallback", "reject")
 PREDICTING = ("regression", "classification")
-_FALLBACKS = ("last_label", "none")  # of [head]; another one is told elsewhere
+_FALLBACKS = ("last_label", "none")  # of [head]; an error for others is reported elsewhere
 
 
 def read_learners(sections: Mapping[str, Any], places: Places) -> tuple[dict[str, Learner], list[str]]:

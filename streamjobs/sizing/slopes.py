@@ -24,9 +24,9 @@ MOST_RATE = 1e6
 
 @dataclass(frozen=True)
 class Slopes:
-    """Of the measured runs. `told`: the data file's contents."""
+    """Of the measured runs. `data`: the contents of measured.toml."""
 
-    told: dict[str, Any]
+    data: dict[str, Any]
 
     @classmethod
     def of(cls, text: str) -> "Slopes":
@@ -35,39 +35,39 @@ class Slopes:
     @cached_property
     def handling(self) -> float:
         """us a record that a worker adds to the core's own."""
-        return float(self.told["worker"]["live"] - self.told["core"]["live"])
+        return float(self.data["worker"]["live"] - self.data["core"]["live"])
 
     @cached_property
     def core_miss(self) -> float:
         """us that a state read and written costs the core alone."""
-        return float(self.told["core"]["not_live"] - self.told["core"]["live"])
+        return float(self.data["core"]["not_live"] - self.data["core"]["live"])
 
     @cached_property
     def write(self) -> float:
         """us for a state written at a checkpoint. In the smallest run every key was written once a second."""
-        run = self.told["run"][0]
-        return float((run["cpu_us"] - self.told["worker"]["live"]) * run["records_per_second"] / run["keys"])
+        run = self.data["run"][0]
+        return float((run["cpu_us"] - self.data["worker"]["live"]) * run["records_per_second"] / run["keys"])
 
     @cached_property
     def read_and_write(self) -> float:
         """us for a state that is read and written for a single record, as in the larger runs."""
-        return fmean(run["cpu_us"] for run in self.told["run"][1:]) - float(self.told["worker"]["live"])
+        return fmean(run["cpu_us"] for run in self.data["run"][1:]) - float(self.data["worker"]["live"])
 
     @cached_property
     def resident(self) -> tuple[float, float]:
         """Bytes of a worker without keys, and bytes for each byte of live states."""
-        slot = self.told["slot_bytes"]
-        return _line([(slot * run["live_keys"], MB * run["resident_mb"]) for run in self.told["run"]])
+        slot = self.data["slot_bytes"]
+        return _line([(slot * run["live_keys"], MB * run["resident_mb"]) for run in self.data["run"]])
 
     @cached_property
     def disk(self) -> tuple[float, float]:
         """Bytes of a store without keys, and bytes for each byte of snapshots."""
-        return _line([(run["keys"] * run["snapshot_bytes"], MB * run["disk_mb"]) for run in self.told["run"]])
+        return _line([(run["keys"] * run["snapshot_bytes"], MB * run["disk_mb"]) for run in self.data["run"]])
 
     @cached_property
     def recovered(self) -> float:
         """Bytes of snapshots a second that a worker restores from the changelog."""
-        return float(min(run["recovered_keys_per_second"] * run["snapshot_bytes"] for run in self.told["run"][1:]))
+        return float(min(run["recovered_keys_per_second"] * run["snapshot_bytes"] for run in self.data["run"][1:]))
 
 
 def _line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -121,7 +121,7 @@ class Need(NamedTuple):
     partitions: int
     memory: float  # bytes of each worker
     disk: float  # bytes of each worker
-    live: float  # share of the keys whose states stay in memory
+    live: float  # share of the keys with states that stay in memory
     changelog: float  # bytes a day
     recovery: float  # seconds until a worker that lost its disk is ready
 
@@ -159,7 +159,7 @@ def need(slopes: Slopes, cost: Cost, load: Load) -> Need:
 
 def _cpu(slopes: Slopes, cost: Cost, load: Load, workers: int) -> float:
     """us of processor a record. Beyond the cache keys come in turn: no record finds its state live, the worst there is."""
-    machine: float = cost.fixed_loop / slopes.told["fixed_loop_seconds"]
+    machine: float = cost.fixed_loop / slopes.data["fixed_loop_seconds"]
     state: float = cost.miss / slopes.core_miss  # how this job's states compare on this machine
     if load.keys / workers * cost.slot_bytes > load.cache:
         return slopes.handling * machine + cost.live + slopes.read_and_write * state

@@ -1,7 +1,7 @@
 """Alarms that are open: which one, what was said when it was raised, and since when its change was there.
 
 A detector says of every row whether it alarms; this stage makes events of that, one when an alarm is raised and one when it
-ends, and keeps in between what both must say. Its ids come from the rows, so whoever applies a row again says the same.
+ends, and keeps in between what both must say. Its ids come from the rows, so a row that is applied again gives the same ids.
 Cost of a row: O(1), a few array operations a batch.  State: 25 numbers, and 4 times for each of 13 powers of two, a watch.
 """
 
@@ -30,7 +30,7 @@ from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape
 START, CHANGED, WATCHED, VERDICT = 0, 1, 2, 3  # columns of told: time of the alarm, of the change, rows before, the verdict
 TOLD = VERDICT + WIDE_COLUMNS
 RECOVERED, LEARNED_ANEW, AT_ONCE = "recovered", "learned anew", "at once"
-LEVELS, KEPT = 13, 4  # times kept: of the last 4 rows, of the last 4 whose number is even, a multiple of 4 ..
+LEVELS, KEPT = 13, 4  # times kept: of the last 4 rows, of the last 4 with an even number, a multiple of 4 ..
 
 
 class AlarmsState(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a key keeps beside its learner: how many rows it had, and which classes have been labelled so far."""
+"""What a key keeps in addition to its learner: how many rows it had, and which classes have been labelled so far."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -5,7 +5,7 @@ A target further from the running mean of its key's targets than `clip` running 
 Predictions, and the y of outputs, stay as they are. Mean and deviation fade with a memory of 100 targets and take what was
 learned, so an outlier hardly moves them. Each clipped target in a row doubles the distance allowed, so a change of level is
 followed: one of 50 deviations after 2 clipped targets, of 1000 after 4, of a million after 6. A deviation never counts for
-less than 10^-4 of the largest one so far. The first 20 targets are not clipped, nor those of a key whose targets were all
+less than 10^-4 of the largest one so far. The first 20 targets are not clipped, nor those of a key if its targets were all
 the same.
 Cost of a row: O(targets).  State: 4 targets + 1 numbers.
 """

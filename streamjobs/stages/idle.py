@@ -12,7 +12,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.protocol import LEARN, Array, require
 from streamjobs.stages.stage import JobStage, Shape
 
-AWAKE = 4  # a bit of a sample's `learn`, beside those that say who learns; windows keep it where all their samples have it
+AWAKE = 4  # a bit of a sample's `learn`, apart from the learners' bits; windows keep it if all their samples have it
 
 
 class IdleState(NamedTuple):
@@ -38,7 +38,7 @@ class Idle(JobStage):
     signal = True
     survives = True
 
-    after: int  # repeats of a sample that are taken for chance
+    after: int  # repeats of a sample that are treated as chance
 
     def __post_init__(self) -> None:
         require(self, "after", self.after >= 1, "1 or more")

@@ -1,6 +1,6 @@
 """Rows of a key that wait for a label: one that comes later in a record of its own, or one held back by `delay`.
 
-A row without a label waits until a label whose time is nearest to its own comes (at most `within` seconds away, the
+A row without a label waits until a label with the time nearest to its own comes (at most `within` seconds away, the
 earlier row at ties), or until the key's newest row is `wait` seconds later ("unlabelled"). With `delay`, a label that
 came with its row is learned only when a row at least `delay` seconds later has been predicted. At most `most` rows of a
 key wait, then the oldest leaves ("waiting_full"). A label that meets no row of its time is not learned.

@@ -20,7 +20,7 @@ class LearnerStage(JobStage):
 
     learner: Learner
     predicts: bool = False  # it has the job's targets
-    watches: bool = False  # for drift: what was usual for others is no measure of it
+    watches: bool = False  # for drift: what was usual for others is not usual for it
     reads_error: bool = False  # its x is one number, the error that is watched
     before_row: int = 0  # numbers of its x before those of a row
     start: State | None = None  # of a new key: the population's head; None: as the learner begins

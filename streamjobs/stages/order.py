@@ -5,7 +5,7 @@ a duplicate. With more, a sample waits until one at least `lateness` newer has c
 leaves in order; equal times leave in order of arrival. At most `max_held` samples of a key wait, then the oldest goes.
 What waits at the end of a stream goes on waiting: only a newer sample of its key lets it out.
 
-A sample whose record names no time has the record's timestamp, which producers and brokers set: many samples may share
+If a record names no time, its sample has the record's timestamp, which producers and brokers set: many samples may share
 one, and it may go back. Such a sample is never late and never a duplicate. It goes on at once, so the order is that of
 the offsets; samples of its key that still wait go before it.
 """

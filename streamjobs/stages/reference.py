@@ -1,4 +1,4 @@
-"""The rows of a key that are taken for normal: how far its reference is, by [drift] reference.
+"""The rows of a key that are treated as normal: how far its reference is, by [drift] reference.
 
 In the first half of it the extractor and its scale learn, in the second the detector learns how large the errors of the two
 are, and after it nothing of this learns any more. A detector of columns learns from both halves.
@@ -57,7 +57,7 @@ class Reference(JobStage):
         return ReferenceState(-np.inf, 0, FIRST_HALF)
 
     def inherit(self, state: ReferenceState) -> None:
-        """What was normal for others is no measure of a new key."""
+        """What was normal for others is not the reference of a new key."""
 
     def warm_up(self, state: ReferenceState, shape: Shape) -> None:
         work = self.workspace(state)

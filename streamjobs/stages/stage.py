@@ -49,7 +49,7 @@ class JobStage(Stage, abstract=True):
 
     @property
     def knows_normal(self) -> bool:
-        """It holds what drift detection takes for normal: 'drift relearn' lets it begin again."""
+        """Whether the state contains what drift detection treats as normal: 'drift relearn' lets it begin again."""
         return False
 
     @property

@@ -8,7 +8,7 @@ Not every window becomes a row, nor every sample part of one; `skipped` counts t
 "sparse" windows with fewer than 80 % of their samples, "gap" windows cut short by a pause, "crowded" samples beyond
 1.5 times the declared number, "late" samples older than the newest one (ordering is the stage before).
 
-A sample whose record names no time is never late. Where its record's timestamp is before the newest one, it counts at the
+A sample without a time in its record is never late. Where its record's timestamp is before the newest one, it counts at the
 newest; where it is before by more than `gap`, a new window starts there, as after a pause.
 
 A row's label is the majority of its labelled samples (the lowest code at ties), or with `label="mean"` their mean; its

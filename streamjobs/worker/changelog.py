@@ -30,7 +30,7 @@ NO_ORIGIN = Origin()
 class Changelog:
     """Open it before reading the changelog and the committed offset: opening aborts what the previous owner left open.
 
-    origin: the input topic, stored with every record, whose offsets are committed here, and the changelog's id.
+    origin: the input topic of the committed offsets and the changelog's id, stored with every record.
     """
 
     def __init__(self, client: Mapping[str, Any], name: str, topic: str, partition: int, origin: Origin = NO_ORIGIN) -> None:

@@ -132,7 +132,7 @@ class Delivery:
     def mark_restored(self, fenced: dict[int, ChangelogLike], life: str = "") -> None:
         """Allow `assign` of these partitions, unless they were revoked or fenced again meanwhile.
 
-        life: of the input, as the stores tell it: for a group whose commits have expired.
+        life: of the input, from the stores: for a group with expired commits.
         """
         if fenced is self._changelogs:
             self.prepared = frozenset(fenced)

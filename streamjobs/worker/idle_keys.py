@@ -59,7 +59,7 @@ class Expiry:
         self._pass_began = float("-inf")
 
     def idle_keys(self, newest: float, live: LiveLike, since: int, committed: Callable[[Offsets], bool]) -> list[bytes]:
-        """Some keys whose states are to be removed. newest: event time of the partition, seconds.
+        """Some keys with states to be removed. newest: event time of the partition, seconds.
 
         Leaves out keys that are busy (see `Live.busy`), and keys with an applied offset that is not committed: after a
         crash their records would come again, and no state would know that it has applied them.

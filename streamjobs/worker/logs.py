@@ -169,7 +169,7 @@ class Notices:
             )
 
     def _due(self, kind: str, records: int) -> int:
-        """How many records the line tells of that is due now; 0: none is."""
+        """Number of records that the line due now counts; 0: no line is due."""
         waiting, told = self._told.get(kind, (0, float("-inf")))
         waiting, now = waiting + records, self.clock()
         due = now - told >= SELDOM

@@ -1,8 +1,8 @@
-"""Ends a worker that would otherwise look alive and do nothing, so that whoever runs it can start it again.
+"""Ends a worker that would otherwise look alive and do nothing, so that its supervisor can start it again.
 
 Joining a group, fencing and recovery each finish by themselves or raise an error. If a library swallows that error, the
-worker never reads a record again. The watchdog also ends a worker whose credentials are refused permanently, one that lost a
-topic, and one whose input or changelog topic was deleted and recreated: a consumer does not notice, or goes on in the
+worker never reads a record again. The watchdog also ends a worker with permanently refused credentials, one that lost a
+topic, and one with an input or changelog topic was deleted and recreated: a consumer does not notice, or goes on in the
 middle, and a producer writes to the new topic, which lacks all older states. The same for an input that has new partitions.
 """
 

@@ -16,13 +16,13 @@ from streamjobs.sizing.slopes import BUSY, MB, Cost, Load, need, rate_of
 from tests.parts import CHECKOUT
 
 KNOWN = measure.slopes()
-RUNS = KNOWN.told["run"]
+RUNS = KNOWN.data["run"]
 CACHE = 256 << 20
 
 
 def then(snapshot_bytes: int | None = None) -> Cost:
     """What `cost` would have measured where the runs were made."""
-    core, told = KNOWN.told["core"], KNOWN.told
+    core, told = KNOWN.data["core"], KNOWN.data
     miss = core["not_live"] - core["live"]
     return Cost(core["live"], miss, told["fixed_loop_seconds"], told["slot_bytes"], snapshot_bytes or told["state_bytes"])
 
@@ -50,9 +50,9 @@ def test_the_processor_of_runs_beyond_the_cache_comes_out(told: dict[str, float]
 
 
 def test_a_run_that_no_slope_was_derived_from_comes_out() -> None:
-    paced = KNOWN.told["paced"]
+    paced = KNOWN.data["paced"]
     found = need(KNOWN, then(), Load(10_000, 1.0, 1 << 40, 1.0))
-    told = paced["cpu_us"] * KNOWN.told["fixed_loop_seconds"] / paced["fixed_loop_seconds"]
+    told = paced["cpu_us"] * KNOWN.data["fixed_loop_seconds"] / paced["fixed_loop_seconds"]
     assert found.cpu_us == pytest.approx(told, rel=0.2)
 
 
@@ -62,14 +62,14 @@ def test_workers_stay_below_the_share_of_a_core_and_partitions_suffice() -> None
         found = need(KNOWN, then(), Load(keys, 1.0, CACHE, 1.0))
         assert found.cores <= BUSY * found.workers
         assert found.partitions >= 2 * found.workers >= before
-        assert found.changelog == 86_400 * keys * KNOWN.told["state_bytes"]
+        assert found.changelog == 86_400 * keys * KNOWN.data["state_bytes"]
         before = found.workers
 
 
 def test_a_slower_machine_and_larger_states_cost_more() -> None:
     load = Load(10_000, 1.0, CACHE, 1.0)
     usual = need(KNOWN, then(), load).cpu_us
-    slower = need(KNOWN, then()._replace(fixed_loop=2 * KNOWN.told["fixed_loop_seconds"]), load).cpu_us
+    slower = need(KNOWN, then()._replace(fixed_loop=2 * KNOWN.data["fixed_loop_seconds"]), load).cpu_us
     larger = need(KNOWN, then()._replace(miss=2 * then().miss), load).cpu_us
     assert slower - usual == pytest.approx(KNOWN.handling)
     assert larger - usual == pytest.approx(KNOWN.write)

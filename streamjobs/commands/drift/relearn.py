@@ -1,4 +1,4 @@
-"""`drift relearn`, which gives keys of a job a new reference; `drift tune` stands in `commands.tune`."""
+"""`drift relearn`, which gives keys of a job a new reference; `drift tune` is in `commands.tune`."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -77,7 +77,7 @@ def _chosen(job: "Job", keys: list[str] | None, every: bool) -> "list[Entry]":
 def _changes(
     job: "Job", entries: "list[Entry]", every: bool
 ) -> "tuple[dict[int, list[tuple[bytes, bytes | None]]], list[str]]":
-    """New snapshots by partition; and the keys whose states cannot be read. Raises SnapshotError for one that was named."""
+    """New snapshots by partition; and the keys with unreadable states. Raises SnapshotError for a key that was named."""
     from streamjobs.errors import SnapshotError
     from streamjobs.maintenance.copies import short_key
     from streamjobs.maintenance.renew import relearned_snapshot

@@ -79,7 +79,7 @@ def milliseconds(option: str, text: str | None) -> int | None:
 
 
 def _once() -> Callable[[str, str], None]:
-    """Prints what is told of a file, once where it is the same of many."""
+    """Prints the notes on a file, each once if many files have the same."""
     told: set[str] = set()
 
     def tell(where: str, text: str) -> None:

@@ -102,7 +102,7 @@ def produce(
 
 
 def _unusable(composition: "Composition", records: "Sequence[Stored]") -> str | None:
-    """Why the job can use none of them; None where it can use some, or where that cannot be told here."""
+    """Why the job can use none of them; None if it can use some, or if that is unknown here."""
     from streamjobs.core.decoding.time_units import job_decoder
     from streamjobs.errors import SetupError
 

@@ -24,7 +24,7 @@ def what_next(guessed: "Guess | None", file: Path, sample: Path | None, zone: st
         str(sample) if sample is not None else "recording.csv",
     ]
     if from_topic:
-        replay[-1] = "topic"  # whose records have keys
+        replay[-1] = "topic"  # its records have keys
     elif guessed is not None and guessed.key is None and guessed.preset is not None and guessed.preset.export is not None:
         replay += ["--key-from", "file"]
     else:
@@ -41,7 +41,7 @@ def what_next(guessed: "Guess | None", file: Path, sample: Path | None, zone: st
 
 
 def _key_words(guessed: "Guess | None") -> list[str]:
-    """Whose the rows are: the key, or the first candidate; a recording without any is of one device."""
+    """The column with the key of the rows: the key, or the first candidate; a recording without any is of one device."""
     if guessed is None:
         return ["--key", "KEY_COLUMN"]
     if (key := guessed.key or next(iter(guessed.candidates.get("key", ())), None)) is not None:

@@ -1,1 +1,1 @@
-"""Commands for who tries things out: pictures of outputs, checks of a learner of their own."""
+"""Commands for experiments: pictures of outputs, checks of a user's own learner."""

@@ -7,7 +7,7 @@ numbers each, `time` as n numbers (in MessagePack also as little-endian f64 byte
 a list of n values. In a frame a list is always one value per sample; elsewhere it is the numbers of one label.
 MessagePack also takes numbers as little-endian bytes, f32 unless the message says `"dtype": "f8"`.
 
-In a job whose rows wait for labels, a record with time and label but without the numbers of x is one or several late
+If the rows of a job wait for labels, a record with time and label but without the numbers of x is one or several late
 labels: `time` and `label` are lists, or one of them is a single value for all. The time is the `ts` of the label's row.
 
 In a job that mirrors, every record must have the field that says how the sensor is worn, one value for all its samples.
@@ -97,7 +97,7 @@ def parser(
 
 
 def _or_text_times(samples: Parse, by_path: Parse) -> Parse:
-    """Parses samples; those whose times are texts field by field."""
+    """Parses samples; if their times are texts, field by field."""
 
     def parse(record: Record) -> Sample | Frame | LabelsAlone:
         try:
@@ -282,7 +282,7 @@ def _is_part_of(path: str, field: str) -> bool:
 
 
 def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None) -> ParseAll | None:
-    """A function that parses many records of one sample each at once; None for formats where that is no faster.
+    """A function that parses many records of one sample each at once; None for formats where that is not faster.
 
     The function gives None if any record is something else: then `parser` must read them one by one, and tells what is
     wrong.

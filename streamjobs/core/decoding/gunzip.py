@@ -7,7 +7,7 @@ GZIP = b"\x1f\x8b"  # begins a member
 
 
 class GzipError(Exception):
-    """Bytes that are no gzip, or damaged; the message is the end of a sentence."""
+    """Bytes that are not gzip, or damaged; the message is the end of a sentence."""
 
 
 class GzipTooLarge(GzipError):

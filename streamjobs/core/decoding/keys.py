@@ -21,7 +21,7 @@ from streamjobs.core.partitioners import PARTITIONERS
 from streamjobs.errors import SetupError
 from streamjobs.settings.source import SourceSection
 
-CACHED_KEYS = 65_536  # whose partitions are remembered
+CACHED_KEYS = 65_536  # keys with a remembered partition
 MOST_DIGITS = 40  # of a key that is a number
 
 KeyAll = Callable[[Sequence[Record]], Sequence[Record]]

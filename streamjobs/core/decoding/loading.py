@@ -95,7 +95,7 @@ def decoder_of_fields(form: str, tops: dict[str, Any], may_miss: bool) -> Decode
 
 
 def without_nan(value: bytes) -> bytes:
-    """JSON with null in place of NaN, which JSON does not have. Infinity stays: it is no missing number."""
+    """JSON with null in place of NaN, which JSON does not have. Infinity stays: it is not a missing number."""
     if b"NaN" not in value:
         return value
     return _UP_TO_NAN.sub(lambda found: found[1] + (b"null" if found[2] == b"NaN" else found[2]), value)

@@ -47,9 +47,9 @@ def read_raw(record: Record, max_samples: int, dim: int) -> Frame:
 
 
 def raw_singles(records: Sequence[Record], dim: int) -> Singles | None:
-    """One sample of each of many records, whose numbers are of one kind; all records with a time, or none.
+    """One sample of each of many records with numbers of one type; all records with a time, or none.
 
-    None where they are not that, or a label is no text.
+    None if they are not that, or a label is not text.
     """
     of_records = [dict(record.headers) for record in records]
     kinds = {(headers.get("streamjobs-dtype"), headers.get("streamjobs-shape")) for headers in of_records}

@@ -1,4 +1,4 @@
-"""Parses records of several sensors: each sample says whose it is, and has numbers for that sensor's columns alone.
+"""Parses records of several sensors: each sample names its sensor, and has numbers for that sensor's columns alone.
 
 A record is a sample, or holds a list of them. In X the columns of all other sensors are NaN. A sample may itself be a frame,
 with n numbers in each of its sensor's fields and n times.

@@ -91,7 +91,7 @@ def unwrapping(
 def _decoder(
     source: SourceSection, paths: Paths, opened: Callable[[bytes, Headers], Event], schemas: Schemas | None
 ) -> Decode:
-    """Decodes values as they come to messages, with the attributes of their events."""
+    """Decodes values in record order to messages, with the attributes of their events."""
     if schemas is not None:
         decode: Decode = schemas.message
     elif source.sensors is not None:

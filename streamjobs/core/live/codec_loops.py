@@ -14,7 +14,7 @@ def locate(data, begins, ends, layouts, rooms, places, counts, good):
     """Where the data of each array of each snapshot begins, and how many stored rows it has: places, counts (arrays, n).
 
     layouts (arrays, 2 + MOST_DIMENSIONS): dtype code, dimensions, extents; widths of an item stand behind the extents.
-    A snapshot whose headers are not what the layouts say is not good.
+    A snapshot is not good if its headers are not those of the layouts.
     """
     for n in range(begins.size):
         at, end = begins[n], ends[n]

@@ -29,7 +29,7 @@ from streamjobs.stages.names import ALARMS, LEARNER, MAP, ORDER, SENSORS
 
 FIRST_SLOTS = 16
 GROWS = 4  # room grows by a quarter: what is copied is little, what stays empty is memory
-POOLED = b""  # the key whose model every key shares in a pooled replay
+POOLED = b""  # the key with the model that every key shares in a pooled replay
 
 
 class Parked(dict[bytes, bytes]):
@@ -44,7 +44,7 @@ class Parked(dict[bytes, bytes]):
         super().__setitem__(key, data)
 
     def take(self, key: bytes) -> bytes | None:
-        """The key's snapshot, which is here no more."""
+        """The key's snapshot; afterwards the key is not live."""
         data = super().pop(key, None)
         self.bytes -= len(data or b"")
         return data
@@ -345,7 +345,7 @@ class Live:
         )
 
     def forget(self, key: bytes) -> None:
-        """A key that is not busy is no more; where it comes again it is read again."""
+        """Drop a key that is not busy; its next record reads its state again."""
         slot = self.slot_of.pop(key, None)
         if slot is not None:
             self._release([slot])
@@ -440,7 +440,7 @@ class Live:
         return changed
 
     def owed(self) -> Advanced:
-        """What `snapshots` has to tell of keys that it set aside: dead letters of their records."""
+        """Dead letters for the records of keys that `snapshots` set aside."""
         return self.aside.owed(self.job.life)
 
     def export(self, key: bytes | None = None) -> bytes:

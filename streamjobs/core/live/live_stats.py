@@ -23,7 +23,7 @@ class LiveStats(NamedTuple):
     rank: float = float("nan")  # features in use, mean of the newest rows; NaN where it gives none
     keys: int = 0
     in_alarm: int = 0  # keys with an open alarm
-    warming_up: int = 0  # active keys whose detector says nothing yet
+    warming_up: int = 0  # active keys with a detector in its warm-up
 
 
 class LatestBySlot:
@@ -47,7 +47,7 @@ class LatestBySlot:
 
 
 def stats_of(latest: LatestBySlot, used: Array, keys: int, since: int, budget_used: float, in_alarm: int = 0) -> LiveStats:
-    """Of the keys whose slots were used, or alarmed, in a batch after the `since`-th."""
+    """Of the keys with slots that were used, or alarmed, in a batch after the `since`-th."""
     errors, alarmed, warming = latest.errors, latest.alarmed, latest.warming  # another thread may look while they grow
     size = min(len(used), len(errors), len(alarmed), len(warming))
     active = used[:size] > since

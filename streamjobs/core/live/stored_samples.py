@@ -28,7 +28,7 @@ def stored_samples(job: Job, states: Mapping[str, State]) -> list[StoredSamples]
 
 def _within(part: str, learner: Any, state: Any, width: float) -> Iterator[StoredSamples]:
     chosen = getattr(getattr(state, "choice", None), "bandwidth", None)
-    if chosen is not None:  # a learner whose width is chosen from the first rows
+    if chosen is not None:  # a learner with a width chosen from the first rows
         if chosen:
             yield from _within(f"{part}.learner", learner.learner, state.learner, float(chosen))
         return

@@ -1,4 +1,4 @@
-"""The stages whose states a snapshot holds, where a job may have a stage that the one which wrote it had not."""
+"""The stages with a state in a snapshot: the present job may have stages that the writing job did not have."""
 
 from collections.abc import Mapping
 from typing import Any

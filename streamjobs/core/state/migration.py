@@ -28,7 +28,7 @@ def survives(written: Mapping[str, Any], now: Mapping[str, Any], replaced: Seque
 
 
 def _of_surviving_stage(description: Any) -> bool:
-    """Whether a text such as "Windows(length=2.0, ...)" describes a stage whose state survives."""
+    """Whether a text such as "Windows(length=2.0, ...)" describes a stage with `survives`."""
     return isinstance(description, str) and description.partition("(")[0] in {
         stage.persisted_name for stage in JobStage.__subclasses__() if stage.survives
     }
@@ -69,7 +69,7 @@ def migrated(
 
 
 def _codes(stages: Mapping[str, JobStage], states: Mapping[str, Any]) -> Iterable[float]:
-    """Columns of the classes whose labels wait."""
+    """Columns of the classes with waiting labels."""
     for name, state in states.items():
         for field in stages[name].label_codes:
             codes = getattr(state, field)

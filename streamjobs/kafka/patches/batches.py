@@ -50,7 +50,7 @@ class _LenientBytes(bytearray):
 
 
 class _LenientBatch(_DefaultRecordBatchPy):  # type: ignore[misc]
-    """A batch of the present format whose header names may be any bytes."""
+    """A batch of the present format with any bytes as header names."""
 
     def __iter__(self) -> Any:
         self._maybe_uncompress()

@@ -129,7 +129,7 @@ async def _connect_with_current_password(self: Any) -> Any:
 
 
 async def _oauth_step_with_refusal(self: Any, payload: bytes | None) -> Any:
-    """Raise on a refused token: the broker answers with a text and no error code, which aiokafka takes for success."""
+    """Raise on a refused token: the broker answers with a text and no error code, which aiokafka treats as success."""
     if self._token_sent and payload:
         raise SaslAuthenticationFailed(payload.decode(errors="replace")[:200])
     return await _oauth_step(self, payload)

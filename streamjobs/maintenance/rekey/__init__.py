@@ -1,4 +1,4 @@
-"""Copies the input, whose keys are inside the values, to a topic where they are the records' own.
+"""Copies an input with keys inside the values to a topic where they are the records' own keys.
 
 Each transaction holds the copies of the records since the last one, the dead letters of those without a key, and the offset
 that follows them, committed for the group TOPIC.by-key: so every record is copied once, whatever is killed when. Opening
@@ -228,7 +228,7 @@ class _Copy:
         return self.progress()
 
     def progress(self) -> Progress:
-        """Ends are those that the newest fetches told."""
+        """Ends are those that the newest fetches reported."""
         places = [Place(self.known.source, number) for number in range(self.partitions)]
         left = [(self.consumer.highwater(place) or 0) - self._position(place.partition) for place in places]
         return Progress(self.copied, self.letters, sum(max(0, one) for one in left))

@@ -19,7 +19,7 @@ from streamjobs.worker.failures import FENCED, DeliveryError, FencedError, reaso
 from streamjobs.worker.outbox import Fields, SentBatch, extend_batch_ttl, send_dead_letters
 
 METADATA_EVERY_MS = 10_000  # new partitions of either topic are seen within it
-CACHED_KEYS = 65_536  # whose partitions are remembered
+CACHED_KEYS = 65_536  # keys with a remembered partition
 
 
 class Topics(NamedTuple):

@@ -218,7 +218,7 @@ def _windowed(window: WindowSection, source: SourceSection) -> Problems:
     if window.statistics.endswith("gravity") and channels is not None and channels < 3:
         expected = f"needs acceleration in the first three fields; [source] has {channels}. Choose 'rich'."
         yield ("window", "statistics"), f"statistics = {window.statistics!r} {expected}"
-    if mirror is None or source.sensors is not None:  # of sensors, another rule says so
+    if mirror is None or source.sensors is not None:  # of sensors, another rule reports it
         return
     place = ("window", "mirror")
     if source.format == "raw":

@@ -15,8 +15,8 @@ def check_sections(
 ) -> tuple[dict[str, Learner], list[str]]:
     """The learners as `read_learners` gives them, and every problem, one sentence each. Adds `task` to the sections.
 
-    sections: by name; one that is there but not valid is None. blamed: settings that were told already; unknown: sections
-    with mistakes of their own.
+    sections: by name; a section that is there but not valid is None. blamed: settings with an error that was reported
+    already; unknown: sections with mistakes of their own.
     """
     learners, problems = read_learners(sections, places)
     _add_task(sections, learners, places, problems)

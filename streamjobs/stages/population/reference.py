@@ -1,7 +1,7 @@
-"""What is normal for a detector, learned from other people: how rows differ while somebody goes on with the same.
+"""What is normal for a detector, learned from other people: how rows differ while a person continues the same activity.
 
 It keeps no state. Rows are scaled as the population's, and projected so that two rows of the same recording differ by about
-one deviation in every direction, the directions being those in which recordings differ most. A detector whose limit is 1
+one deviation in every direction, the directions being those in which recordings differ most. A detector with the limit 1
 keeps the stated number, which `fit` has counted on people who were left out.
 """
 

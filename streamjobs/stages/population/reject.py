@@ -61,7 +61,7 @@ def distance(scores: Array, chosen: Array) -> Array:
     array([0. , 0.5, nan])
     """
     total = np.zeros(len(scores))
-    for column in range(scores.shape[1]):  # column by column: the same bits, whatever rows stand beside one another
+    for column in range(scores.shape[1]):  # column by column: the same bits for any split of the rows
         with np.errstate(over="ignore"):
             total += (scores[:, column] - (chosen == column)) ** 2
     return np.where(chosen >= 0, total, np.nan)

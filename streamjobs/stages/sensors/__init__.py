@@ -10,7 +10,7 @@ What is left out is counted: "late" samples older than the newest row, "duplicat
 their sensor, "crowded" samples beyond 1.5 times the declared rate, "unpaired" samples of which all rows up to their sensor's
 next one are left out; and gaps, by sensor. A late sample that is its sensor's newest so far is kept: rows after it need it.
 
-Clocks are not compared: sensors of a device whose clocks differ are as far apart in the rows.
+Clocks are not compared: if the clocks of two sensors differ, the rows have the same difference.
 Cost of a sample: O(waiting samples) to enter, where it comes out of order. Of a row: O(columns).
 """
 

@@ -198,7 +198,7 @@ def _next(work, key, s, first):
 
 @compiled
 def _release(work, key, time, first, rate, which, counted):
-    """Samples up to a time wait no more: each sensor's newest of them is its last one."""
+    """Samples up to a time stop waiting: each sensor's newest of them is its last one."""
     held_times, held_sensor, held_X, held_L, last_times, last_X, last_L, _, _, _, made, counts, held = work
     _, starts, widths, _, _, _ = which
     while counts[key, 0] > 0 and held_times[key, first[key]] <= time:

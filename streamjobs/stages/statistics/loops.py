@@ -303,7 +303,7 @@ def _transform(halves, tables):
     """Fourier transform in place (Cooley-Tukey), its input in bit-reversed order."""
     turns_re, turns_im, _ = tables
     size, half = halves.shape[1], 4
-    for a in range(0, size, 4):  # the first two stages, whose turns are quarters
+    for a in range(0, size, 4):  # the first two stages, with turns of quarters
         re0, re1 = halves[0, a] + halves[0, a + 1], halves[0, a] - halves[0, a + 1]
         im0, im1 = halves[1, a] + halves[1, a + 1], halves[1, a] - halves[1, a + 1]
         re2, re3 = halves[0, a + 2] + halves[0, a + 3], halves[0, a + 2] - halves[0, a + 3]

@@ -53,7 +53,7 @@ class Metrics:
         job_name: str = "",
         watches: Iterable[str] = (),
     ) -> None:
-        # A sixth of all series only told when another one was created, which its first scrape tells too.
+        # A sixth of all series only had the time at which another one was created; its first scrape shows this too.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -213,7 +213,7 @@ class Metrics:
             collectors["processing_delay_seconds"].observe(max(0.0, time.time() - recorded))
 
     def count_expired(self, keys: int) -> None:
-        """Count keys whose stored states were removed because they were idle."""
+        """Count keys with stored states that were removed because they were idle."""
         self._collectors["keys_expired_total"].inc(keys)
 
     def count_outputs(self, topic: str, records: int) -> None:

@@ -1,8 +1,8 @@
-"""Who may see the page: whoever reaches a loopback address, elsewhere only who knows the token.
+"""Access to the page: open on a loopback address, with a token elsewhere.
 
 The token comes in a header (`Authorization: Bearer TOKEN`), or once in a form, which gives the browser a cookie. It is never
-part of a URL. On loopback without a token only requests for a loopback name are answered, so that a site whose name
-resolves to 127.0.0.1 cannot read the page through a visitor's browser.
+part of a URL. On loopback without a token only requests for a loopback name are answered, so that a site with a name
+that resolves to 127.0.0.1 cannot read the page through a visitor's browser.
 """
 
 import hmac
@@ -77,7 +77,7 @@ class Access:
         return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._secret.read().encode())
 
     def begin_session(self, token: str) -> str | None:
-        """A new session's id for who knows the token; None for others."""
+        """A new session's id for the right token; None for a wrong one."""
         if self._secret is None or not self._is_token(token):
             return None
         while len(self._sessions) >= MOST_SESSIONS:

@@ -32,7 +32,7 @@ class States(Protocol):
 
 
 class Found(NamedTuple):
-    """What the job's thread knows of a key."""
+    """What the job's thread has for a key."""
 
     states: bytes | None  # JSON of its states, one for each partition with one
     known: dict[int, list[bytes]]  # some live keys of each partition of this worker
@@ -85,7 +85,7 @@ class Asker:
                 future.set_result(Found(json.dumps(told).encode(), {}))
             else:
                 future.set_result(Found(None, {number: _some(one.live.slot_of) for number, one in held.items()}))
-        except Exception as error:  # noqa: BLE001 - the job goes on; whoever asked is told
+        except Exception as error:  # noqa: BLE001 - the job goes on; the request gets the error
             future.set_exception(error)
 
     async def _elsewhere(self, key: bytes, known: dict[int, list[bytes]]) -> dict[str, Any]:

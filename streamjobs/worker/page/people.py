@@ -12,7 +12,7 @@ from streamjobs.core.messages import BatchRows
 MOST_PEOPLE = 24
 MOST_CHOSEN = 16  # keys that viewers have asked for, in addition to them
 CELLS = 120  # newest rows of a key
-MOST_CLASSES = 24  # told apart; further ones are OTHER together
+MOST_CLASSES = 24  # shown one by one; further ones are OTHER together
 OTHER = "(other)"
 IDLE = 60.0  # seconds without a row after which a key makes room for another
 ALARM_HOLDS = 300.0  # seconds that a key with an alarm keeps its place

@@ -1,6 +1,6 @@
 """Serves the page: files, a stream of events, keys and the login.
 
-A stream that takes nothing for TAKE_WITHIN ends, and no more than one event waits for any viewer.
+A stream ends if its viewer reads nothing during TAKE_WITHIN, and at most one event waits for any viewer.
 """
 
 import asyncio
@@ -104,7 +104,7 @@ class Web:
             raise web.HTTPMisdirectedRequest(
                 text="expected a Host of this machine, such as localhost; to serve others set [metrics] token_file\n"
             )
-        open_to_all = request.path == "/login" or request.path.startswith("/page/")  # nothing there tells of the job
+        open_to_all = request.path == "/login" or request.path.startswith("/page/")  # nothing there shows data of the job
         if not open_to_all and not self._access.admits(request.headers, request.cookies.get(self._cookie)):
             if request.path == "/":
                 return self._page("login.html", 401)

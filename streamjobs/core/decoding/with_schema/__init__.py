@@ -1,1 +1,1 @@
-"""Formats whose values need a schema: which one a value names, and the decoders of those that are known."""
+"""Formats that need a schema: which schema a value names, and the decoders of the known schemas."""
