@@ -11,6 +11,7 @@ from streamjobs.core.state.population import Population, encode
 from streamjobs.settings.composition import composition_of
 from streamjobs.settings.sections import ScalingSection, Settings
 from streamjobs.stages.class_counts import targets_of
+from streamjobs.stages.smoothing import Transitions
 from tests.core.streams import START, record, samples, settings
 
 FILE = "population.state"
@@ -50,8 +51,9 @@ def late_labels(records: list[Stored], after: float = 3.0) -> list[Stored]:
 def _without_population(settings: Settings) -> Settings:
     """The job before anything was fitted: every key learns its own scale and map."""
     scaling = ScalingSection(**{**settings.scaling.model_dump(), "from": None})
-    learner = settings.learner.model_copy(update={"freeze": None})
-    return settings.model_copy(update={"population": None, "scaling": scaling, "learner": learner})
+    learner = settings.learner.model_copy(update={"freeze": None, "input": False})
+    head = settings.head and settings.head.model_copy(update={"filter": None})
+    return settings.model_copy(update={"population": None, "scaling": scaling, "learner": learner, "head": head})
 
 
 def windows_of(job: Job, records: list[Stored]) -> tuple[np.ndarray, list[object]]:
@@ -77,11 +79,14 @@ def population_of(job_settings: Settings, records: list[Stored] = OTHERS) -> Pop
         X = parts.scaling.transform(scaling, X)
     if parts.map is not None:
         mapping, _ = parts.map.run(parts.map.init(dim=parts.width, targets=0, seed=0), X)
-        X = parts.map.transform(mapping, X)
+        mapped = parts.map.transform(mapping, X)
+        X = np.hstack([X, mapped]) if parts.keeps_input else mapped
     teacher = parts.teacher
     head, _ = teacher.run(teacher.init(dim=X.shape[1], targets=len(NAMES), seed=0), X, targets_of(codes, len(NAMES)))
     labels = np.bincount(codes.astype(int), minlength=len(NAMES))
-    return Population.from_composition(parts, names=NAMES, labels=labels, people=4, scaling=scaling, map=mapping, head=head)
+    made = Population.from_composition(parts, names=NAMES, labels=labels, people=4, scaling=scaling, map=mapping, head=head)
+    filters = parts.smoothing is not None and parts.smoothing.probabilities
+    return made._replace(transitions=Transitions(sharpness=5.0, switch=0.1), boost=5.0) if filters else made
 
 
 def job_of_people(**sections) -> Job:

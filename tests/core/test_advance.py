@@ -29,13 +29,15 @@ class Case(NamedTuple):
 @pytest.fixture(scope="module", params=first_fast(["own map", "population", "late labels"]))
 def case(request) -> Case:
     """What follows holds where every key learns its own scale and map, where all share a population's, and where a
-    person's labels come late or are held back."""
+    person's labels come late or are held back, with a filter behind a head that sees rows and features."""
     if request.param == "own map":
         return Case(Job.from_settings(settings()), RECORDS)
     if request.param == "population":
         return Case(job_of_people(), RECORDS)
     labels = {"wait": "10s", "delay": "1s", "most": 8}
-    return Case(job_of_people(labels=labels), late_labels(RECORDS))
+    learner = {"name": "ald", "above": 0.1, "budget": 20, "input": True}
+    head = {"name": "rls", "filter": "hmm", "fallback": "last_label"}
+    return Case(job_of_people(labels=labels, learner=learner, head=head), late_labels(RECORDS))
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,6 @@ from streamjobs.fit.measures import factor_of
 from streamjobs.settings.composition import composition_of
 from streamjobs.stages.population.reference import DIRECTIONS, PopulationReference
 from streamjobs.stages.population.reject import MEASURES, Measures, Rejection
-from streamjobs.stages.smoothing import Transitions
 from tests.core.people import FILE, of_people, population_of
 from tests.fuzz.bytes import EDGES, REALS, bent
 from tests.fuzz.case import Case, Family, chance, must
@@ -53,8 +52,7 @@ class Populations(Family):
         filtering = of_people(head={"name": "rls", "filter": "hmm"})
         self.settings.append(filtering)
         self.parts.append(composition_of(filtering))
-        learned = population_of(of_people(head={"name": "rls"}))
-        self.valid.append(encode(learned._replace(transitions=Transitions(sharpness=9.0, switch=0.1), boost=5.0)))
+        self.valid.append(encode(population_of(filtering)))
         watching = of_people(drift={"watch": "columns", "reference": "population", "false_alarms": "6/h"})
         self.settings.append(watching)
         self.parts.append(composition_of(watching))
