@@ -6,7 +6,8 @@ else goes record by record, with the same result.
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice, repeat
 
 import numpy as np
@@ -97,19 +98,18 @@ def _all_codes(job: Job, live: Live, slots: list[int], keys: Iterable[int], labe
         if job.task == "regression":
             return np.array([number_code(label, job.label_width) for label in labels])
         if live.pooled:
-            columns = repeat(_columns(live.names[0]))
+            columns = repeat(_columns(tuple(live.names[0])))
             return np.array([[of[label]] for of, label in zip(columns, labels, strict=False)])  # type: ignore[index]
-        of_key = {slot: _columns(live.names[slot]) for slot in keys}
+        of_key = {slot: _columns(tuple(live.names[slot])) for slot in keys}
         return np.array([of_key[slot][label] for slot, label in zip(slots, labels, strict=True)], np.float64).reshape(-1, 1)  # type: ignore[index]
     except (RecordError, KeyError, TypeError):
         return None
 
 
-def _columns(names: list[str]) -> dict[str | None, float]:
-    """The code of each class."""
-    columns: dict[str | None, float] = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
-    columns[None] = math.nan
-    return columns
+@lru_cache(maxsize=4096)
+def _columns(names: tuple[str, ...]) -> Mapping[str | None, float]:
+    """The code of each class; most keys of a job have the same ones."""
+    return dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True)) | {None: math.nan}
 
 
 def _one_by_one(

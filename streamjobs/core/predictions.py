@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import compress, repeat
 from typing import Any
 
@@ -125,16 +126,19 @@ def _named(live: Live, slots: list[int], columns: Array) -> list[str | None]:
     ]
 
 
-def _labelled(live: Live, slots: Array, labelled: Array) -> list[list[str]]:
-    """Names of the classes labelled so far; rows of a key with the same ones share a list."""
-    names, place, first = live.names, slots, np.arange(len(slots))
-    for at in range(0, labelled.shape[1], 32):  # rows of one key with the same classes get the same number
-        some = labelled[:, at : at + 32]
-        bits = some @ (1 << np.arange(some.shape[1]))
-        _, first, place = np.unique((place << 32) | bits, return_index=True, return_inverse=True)
-    of_places = slots[first] * (not live.pooled)
-    lists = [list(compress(names[s], w)) for s, w in zip(of_places.tolist(), labelled[first].tolist(), strict=True)]
-    return [lists[number] for number in place.tolist()]
+def _labelled(live: Live, slots: Array, labelled: Array) -> list[Sequence[str]]:
+    """Names of the classes labelled so far."""
+    names, pooled, width, flat = live.names, live.pooled, labelled.shape[1], labelled.tobytes()
+    return [
+        _classes(tuple(names[0 if pooled else slot]), flat[at : at + width])
+        for slot, at in zip(slots.tolist(), range(0, len(flat), width or 1), strict=width > 0)
+    ]
+
+
+@lru_cache(maxsize=4096)
+def _classes(names: tuple[str, ...], flags: bytes) -> Sequence[str]:
+    """Those of the names that have a flag other than 0; most keys of a job have the same ones."""
+    return tuple(compress(names, flags))
 
 
 def _numbers(rows: Array) -> list[Any]:

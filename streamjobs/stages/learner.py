@@ -1,7 +1,7 @@
 """A learner as a stage of a job: in which role it learns, and what its keys begin with."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +25,7 @@ class LearnerStage(JobStage):
     before_row: int = 0  # numbers of its x before those of a row
     start: State | None = None  # of a new key: the population's head; None: as the learner begins
     shared: State | None = None  # of all keys together: what the population taught stands still
+    by_key: list[bool] = field(default_factory=list, init=False, repr=False, compare=False)  # in `advance`; empty: not known
 
     def __post_init__(self) -> None:
         """Raises SettingError: compiled loops check no bounds, and a job's workspaces have the rooms that are stated."""
@@ -79,8 +80,9 @@ class LearnerStage(JobStage):
         if isinstance(work, HeadRows):
             rows, learn = work.enter(slots, X, Y, learn)
             return self.advance(work.rows, rows, X, Y, learn)
-        several = len(slots) > 1 and self.learner.kind != "drift" and _stores_samples(self.learner)
-        order = key_order(slots) if several else None
+        if not self.by_key:
+            self.by_key.append(self.learner.kind != "drift" and _stores_samples(self.learner))
+        order = key_order(slots) if len(slots) > 1 and self.by_key[0] else None
         if order is not None:
             slots, X, Y, learn = slots[order], X[order], Y[order], learn[order]
         out = self.learner.outputs(len(slots), X.shape[1], Y.shape[1])
@@ -110,7 +112,7 @@ class LearnerStage(JobStage):
 
 def _stores_samples(learner: Learner) -> bool:
     """Whether the learner, or a learner inside it, stores samples of each key."""
-    parts = (getattr(learner, field.name) for field in fields(learner))  # type: ignore[arg-type]
+    parts = (getattr(learner, one.name) for one in fields(learner))  # type: ignore[arg-type]
     return bool(learner.stored) or any(_stores_samples(part) for part in parts if isinstance(part, Learner))
 
 

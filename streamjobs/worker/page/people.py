@@ -95,8 +95,9 @@ class People:
     def _count(self, batch: BatchRows) -> None:
         if batch.labels is None or batch.predicted is None:
             return
-        pairs = Counter(zip(map(_class, batch.labels), map(_class, batch.predicted), strict=True))
-        for (label, predicted), rows in pairs.items():
+        if any(isinstance(one, (float, list)) for one in (batch.labels[0], batch.predicted[0])):  # of a regression
+            return
+        for (label, predicted), rows in Counter(zip(batch.labels, batch.predicted, strict=True)).items():
             if label is not None and predicted is not None:
                 self.confusion[self._name(label), self._name(predicted)] += rows
             elif label is not None:
