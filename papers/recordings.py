@@ -38,7 +38,7 @@ def phone(statistics: str = "simple", turned: bool = False, even: bool = False) 
     return _windows(signal, t, data["y"], data["key"], data["seg"], data["y_labels"], statistics)
 
 
-def daily() -> Recordings:
+def daily(statistics: str = "rich") -> Recordings:
     """Another watch at 20 Hz: 8 people and 18 activities of the day, one recording each, cut into parts of 60 s."""
     data = dataset("wisdm51_watch")
     t, person, y = data["t"].astype(float), data["key"].astype(np.int64), data["y"].astype(np.int64)
@@ -46,7 +46,7 @@ def daily() -> Recordings:
     begins = np.maximum.accumulate(np.where(cut, np.arange(len(y)), 0))
     cut |= (np.arange(len(y)) - begins) % 1200 == 0
     names, codes = np.unique(y, return_inverse=True)
-    return _windows(data["X"].astype(float), t, codes, person, np.cumsum(cut) - 1, names, "rich", rate=20.0)
+    return _windows(data["X"].astype(float), t, codes, person, np.cumsum(cut) - 1, names, statistics, rate=20.0)
 
 
 def _even(ids: np.ndarray) -> np.ndarray:
