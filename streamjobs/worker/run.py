@@ -45,6 +45,10 @@ log = structlog.get_logger("streamjobs")
 STOP_WITHIN = 30.0  # seconds for the last checkpoint and leaving the group
 FAIL_WITHIN = 10.0  # seconds for leaving the group after a failure: no checkpoint is taken any more
 GIVE_UP = 10.0  # seconds more, then the process ends hard: everything acknowledged is stored
+NO_NEW_RECORD = (
+    "group {0.job.name} has already passed all {1:,} offsets of topic {0.source.topic}; "
+    "a job with another [job] name begins at the first record"
+)
 GC_THRESHOLDS = (50_000, 20, 50)  # a fetched batch is thousands of tuples, and none of them part of a cycle
 CHECK_EVERY = 0.1  # seconds between two checks of the worker, see `_Worker._monitor`
 
@@ -153,8 +157,11 @@ def _work(
     worker = _Worker(settings, core, metrics, health, page)
     try:
         asyncio.run(worker.run(source, source.ends if once else None))
-        if once and not drain and not worker.stop_requested.is_set() and (sentence := metrics.taken.nothing_learned()):
-            raise NothingLearned(sentence)
+        if once and not drain and not worker.stop_requested.is_set():
+            if not metrics.taken.records and (passed := sum(source.ends.values())):
+                log.warning("no new record", reason=NO_NEW_RECORD.format(settings, passed))
+            if sentence := metrics.taken.nothing_learned():
+                raise NothingLearned(sentence)
     finally:
         left = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
         if worker.last_resort is not None and not left:

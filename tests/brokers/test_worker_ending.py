@@ -26,9 +26,11 @@ from tests.worker.fake_core import MAGIC
 def test_once_stops_when_everything_there_at_the_start_is_done(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = hash_job(make_job, "once")
     job.produce(numbers(5_000))
-    for _ in range(2):  # the second time nothing is left to do
-        code, lines = wait_for_exit(Worker(job, program=ONCE, fork_server=fork_server))
+    for left in (5_000, 0):
+        code, lines = wait_for_exit(worker := Worker(job, program=ONCE, fork_server=fork_server))
         assert (code, lines) == (0, [])
+        passed = f"group {job.name} has already passed all 5,000 offsets of topic {job.input}; "
+        assert [one["reason"].startswith(passed) for one in worker.events("no new record")] == ([] if left else [True])
         assert job.committed() == job.ends() and states(job) == expected(job)
     assert len(job.sink("predictions")) == 5_000
 
