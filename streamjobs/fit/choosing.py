@@ -67,8 +67,11 @@ def choose(
     recipe: Recipe,
     late: int,
     progress: Callable[[], None] = lambda: None,
+    switch: float = 0.0,
 ) -> Choice:
-    """Compare all candidates; recipe: with the map of the prototypes. `progress` is called after each person and set."""
+    """Compare all candidates; recipe: with the map of the prototypes; switch: the job's own chance of one, 0: none.
+
+    `progress` is called after each person and set."""
     people = np.unique(data.person).tolist()
     judged: list[Judged] = []
     for kind, own in columns.items():
@@ -83,7 +86,7 @@ def choose(
         for name in MAPS:
             size = recipe.head.state_bytes(widths[name], len(data.names))
             for follows in FILTERS:
-                every, half, fresh = np.array(_figures(scores[name], follows)).T
+                every, half, fresh = np.array(_figures(scores[name], follows, switch)).T
                 judged.append(Judged(Candidate(kind, name, follows), every, half, fresh, widths[name], size))
     judged.sort(key=lambda one: (one.candidate.map != "linear", one.width))
     return _chosen(judged)
@@ -131,13 +134,13 @@ def _left_out(data: Recordings, person: int, recipe: Recipe, late: int) -> list[
     return found
 
 
-def _figures(people: list[Inner], follows: str) -> list[tuple[float, float, float]]:
+def _figures(people: list[Inner], follows: str, switch: float) -> list[tuple[float, float, float]]:
     """Shares of right windows of each person, the numbers of a filter learned from the others."""
     figures = []
     for number, one in enumerate(people):
         stage: Smoothing | Transitions = Smoothing(smooth=SMOOTH)
         if follows == "hmm":
-            stage = learn_transitions([other for at, other in enumerate(people) if at != number])
+            stage = learn_transitions([other for at, other in enumerate(people) if at != number], switch)
         said = worth(filtered(stage, one.scores).argmax(axis=1), one.stream)
         figures.append((said.all, said.half, said.fresh))
     return figures
@@ -146,6 +149,8 @@ def _figures(people: list[Inner], follows: str) -> list[tuple[float, float, floa
 def tables_of(candidate: Candidate, table: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The sections of a job file that a candidate changes; task: settings of the head, kept as they are."""
     follows = {"filter": "hmm"} if candidate.filter == "hmm" else {"smooth": SMOOTH}
+    if candidate.filter != "hmm":
+        task = {name: value for name, value in task.items() if name != "lasts"}
     window = {**table["window"], "statistics": candidate.statistics}
     if candidate.map == "linear":
         return {"window": window, "learner": {"name": "rls", **task, **follows}}

@@ -34,15 +34,17 @@ def propose(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
     dim = composition_from(table, os.environ, str(asked.job)).dim
     kind = statistics.BOTH if dim >= statistics.LEAST_GRAVITY else "rich"
     whole = {name: part for name, part in table.items() if name not in ("head", "drift")}
-    whole |= choosing.tables_of(Candidate(kind, "prototypes", "smooth"), table, kept)
+    whole |= choosing.tables_of(Candidate(kind, "prototypes", "hmm"), table, kept)
     composition = composition_from(whole, os.environ, str(asked.job))
     recipe = recipe_of(composition)
+    assert recipe.filter is not None
     with Progress() as progress:
         read, late = read_recordings(asked, composition.settings, say, doubt, progress)
         columns = choosing.columns_of(kind, dim)
         people = len(set(read.data.person.tolist()))
         progress.stage("leaving each person out", people * len(columns))
-        choice = choosing.choose(read.data, columns, choosing.with_map(recipe, composition.map), late, progress.step)
+        with_map = choosing.with_map(recipe, composition.map)
+        choice = choosing.choose(read.data, columns, with_map, late, progress.step, recipe.filter.switch)
     best, cheapest = (choosing.tables_of(one.candidate, table, kept) for one in (choice.best, choice.cheapest))
     lines = None if choice.cheapest is choice.best else toml(cheapest)
     return Proposed(choice, toml(best), lines, with_tables(asked.job, best))

@@ -74,6 +74,20 @@ def test_the_written_job_is_the_job_with_the_best_and_can_be_fitted(tmp_path, ca
     assert command("choose", path, "--input", recordings, "--write", chosen) == 2  # it is there already
 
 
+def test_a_stated_length_of_activities_stays_with_the_filter_alone(tmp_path):
+    task, table = {"delta": 50.0, "lasts": "60s"}, {"window": {"length": "2s"}}
+    hmm, smooth = (
+        choosing.tables_of(Candidate("rich", "linear", one), table, task)["learner"] for one in choosing.FILTERS[::-1]
+    )
+    assert hmm == {"name": "rls", "delta": 50.0, "lasts": "60s", "filter": "hmm"}
+    assert smooth == {"name": "rls", "delta": 50.0, "smooth": 0.3}
+    text = JOB.replace("smooth = 0.3", 'filter = "hmm"\nlasts = "60s"')
+    recordings = as_csv(tmp_path / "people.csv", list(rows()))
+    chosen = tmp_path / "chosen.toml"
+    assert command("choose", job_file(tmp_path, text), "--input", recordings, "--write", chosen) == 0
+    load_job(chosen, {})
+
+
 def test_a_head_may_see_rows_and_features(tmp_path):
     recordings = as_csv(tmp_path / "people.csv", list(rows()))
     assert command("fit", job_file(tmp_path, BOTH), "--input", recordings, "--no-report") == 0
