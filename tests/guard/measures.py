@@ -1,6 +1,7 @@
 """The counts, each taken in a process of its own: python -m tests.guard.measures MEASURE [PLANTED]; prints JSON.
 
 records  for each job, a record: page faults, calls of Python and C functions, objects that its output and the undo log hold
+small    for the full job, a batch of 2 records: calls of Python and C functions
 loops    for the full job, a record: calls of functions of `algorithms` while its loops are interpreted, not compiled
 start    modules that `check` and a worker have imported before the first record
 """
@@ -24,6 +25,7 @@ GROWTH = 0.03  # part by which a count may be above its number
 FREE_FAULTS = {"simple": 0.1, "full": 0.1, "frames": 3.0}
 FETCHES = 12
 THP_DISABLE = 41  # of prctl(2)
+SMALL = 2  # records of a small batch
 LOOP_RECORDS = 400  # interpreted loops take milliseconds a record
 JOB = """
 [job]
@@ -85,6 +87,16 @@ def _of_job(job: str) -> dict[str, float]:
     objects = (sys.getallocatedblocks() - before) / pipeline.count
     del outputs
     return {"page faults": faults, "calls": calls / count, "objects": objects}
+
+
+def _small() -> dict[str, float]:
+    from tests.guard.pipeline import started
+
+    pipeline, data = started("full", LOOP_RECORDS, checkpoints=False)
+    pipeline.slice = SMALL
+    (one,) = islice(data, 1)
+    calls, count = _counted_calls(lambda: pipeline.take(one))
+    return {"full calls of a small batch": calls / count * SMALL}
 
 
 def _counted_calls(run: Callable[[], int], only: str = "") -> tuple[int, int]:
@@ -170,7 +182,12 @@ def _plant_imports() -> None:
     assert list(LEARNERS.values())
 
 
-MEASURES: dict[str, Callable[[], dict[str, float]]] = {"records": _records, "loops": _loops, "start": _start}
+MEASURES: dict[str, Callable[[], dict[str, float]]] = {
+    "records": _records,
+    "small": _small,
+    "loops": _loops,
+    "start": _start,
+}
 PLANTED: dict[str, tuple[str, Callable[[], None]]] = {  # cause -> the measure that notices it
     "malloc": ("records", _plant_malloc),
     "order": ("loops", _plant_order),
