@@ -10,14 +10,10 @@ from rich.text import Text
 from streamjobs.demo.board import Board, Score
 
 LINE_EVERY = 5.0  # seconds
-PLAIN = (  # the controls
-    ("frozen", "the population's head alone, which never adapts"),
-    ("cold", "a head that starts with nothing but the population's scale and map"),
-    ("last", "the last label that had arrived"),
-)
-HONEST = (
-    "Nothing was learned from these five people: 'streamjobs fit' learned from five others. Labels come 20 s late, when "
-    "their set of 10 s is over, so repeating the last label does not help."
+COLUMNS = (  # of the summary, after person and windows: the name, what it is right by, and what that means
+    ("right", "right", "the worker's predictions. Its model of a person learns from their labels, each 20 s late"),
+    ("fixed", "frozen", "the model that 'streamjobs fit' learned from five other people, without learning from these"),
+    ("last label", "last", "repeating the last label of the person that had arrived"),
 )
 
 
@@ -54,33 +50,31 @@ class Screen:
 def line(board: Board, elapsed: float) -> str:
     """The figures in one line."""
     everything = board.total("all")
-    beside = "".join(f"  {who} {percent(everything, who):>5}" for who, _ in PLAIN)
+    shares = "".join(f"  {name} {percent(everything, who):>5}" for name, who, _ in COLUMNS)
     return (
-        f"{elapsed:5.0f} s  {board.played:>7,} samples in  {board.windows:>5,} windows out  right {percent(everything):>5}"
-        f"{beside}  p50 {milliseconds(board.delay(0.5))}  p99 {milliseconds(board.delay(0.99))}"
+        f"{elapsed:5.0f} s  {board.played:>7,} samples in  {board.windows:>5,} windows out{shares}"
+        f"  p50 {milliseconds(board.delay(0.5))}  p99 {milliseconds(board.delay(0.99))}"
     )
 
 
 def summary(board: Board, facts: dict[str, Any]) -> Group:
     """The final figures by person, with the controls, and where to go next."""
     grid = Table(box=None, padding=(0, 1), header_style="bold", title="Windows predicted right", title_justify="left")
-    heads = ("person", "windows", "right", *(who for who, _ in PLAIN), "2nd half", "frozen", "at first")
+    heads = ("person", "windows", *(name for name, _, _ in COLUMNS))
     for title in heads:
         grid.add_column(title, justify="left" if title == "person" else "right", no_wrap=True)
     for name in sorted(board.people):
         person = board.people[name]
-        grid.add_row(name, *_scores(person.all, person.half, person.first))
+        grid.add_row(name, *_scores(person.all))
     grid.add_section()
-    grid.add_row("all", *_scores(board.total("all"), board.total("half"), board.total("first")), style="bold")
+    grid.add_row("all", *_scores(board.total("all")), style="bold")
     lines = [
         f"{board.played:,} samples in, {board.windows:,} of {board.expected:,} windows out in {facts['seconds']:.0f} s "
         f"({facts['speed']:.0f} times real time); {board.dead_letters} dead letters.",
         f"From the last sample of a window to its prediction: p50 {milliseconds(board.delay(0.5))}, "
         f"p99 {milliseconds(board.delay(0.99))} ({facts['place']}).",
         _drift(board),
-        *(f"{who}: {meaning}." for who, meaning in PLAIN),
-        "at first: before any label of the person had arrived. 2nd half: of each person's windows.",
-        HONEST,
+        _learned(board),
         f"A person's state is the head alone, {facts['state']}; scale and map ({facts['shared']}) are shared.",
     ]
     following = Table.grid(padding=(0, 2))
@@ -94,7 +88,19 @@ def summary(board: Board, facts: dict[str, Any]) -> Group:
     ):
         following.add_row(Text(f"  {command}", style="cyan"), meaning)
     job = Text(f"The job that ran: {facts['job']}", style="dim")
-    return Group(Text(), grid, Text(), Text("\n".join(lines)), Text(), Text("Next", style="bold"), following, job)
+    legend = "\n".join(f"{name}: {meaning}." for name, _, meaning in COLUMNS)
+    return Group(
+        Text(),
+        Text(legend),
+        Text(),
+        grid,
+        Text(),
+        Text("\n".join(lines)),
+        Text(),
+        Text("Next", style="bold"),
+        following,
+        job,
+    )
 
 
 def _drift(board: Board) -> str:
@@ -103,6 +109,15 @@ def _drift(board: Board) -> str:
     return f"Drift: {noticed} of {changes} changes of exercise noticed within their set, {false} other alarms."
 
 
-def _scores(everything: Score, half: Score, first: Score) -> list[str]:
-    cells = [str(everything.windows), percent(everything), *(percent(everything, who) for who, _ in PLAIN)]
-    return [*cells, percent(half), percent(half, "frozen"), percent(first)]
+def _learned(board: Board) -> str:
+    """How much the labels of these people gained."""
+    half, first, everything = board.total("half"), board.total("first"), board.total("all")
+    return (
+        f"Before a person's first label {percent(first)} were right; in the second half of each person's windows "
+        f"{percent(half)}, and {percent(half, 'frozen')} with the fixed model. A model that began with nothing but these "
+        f"people's labels: {percent(everything, 'cold')} of all windows."
+    )
+
+
+def _scores(score: Score) -> list[str]:
+    return [str(score.windows), *(percent(score, who) for _, who, _ in COLUMNS)]
