@@ -53,4 +53,4 @@ def learner_rows(job: Job, records: Iterable[Record]) -> KeyRows:
 
 
 def _listening(stage: LearnerStage) -> Listening:
-    return Listening(**{one.name: getattr(stage, one.name) for one in fields(stage)})
+    return Listening(**{one.name: getattr(stage, one.name) for one in fields(stage) if one.init})

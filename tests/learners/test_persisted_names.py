@@ -9,6 +9,7 @@ from algorithms import LEARNERS
 from algorithms.auto_bandwidth import BandwidthChoice
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Stage
+from streamjobs.core.state.untaught import SeenStage
 from streamjobs.replay.learner_rows import Listening
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.class_counts import ClassCounts
@@ -99,6 +100,7 @@ STAGE_NAMES = {
     ClassCounts: "Books",
     LearnerStage: "LearnerStage",
     Listening: "Listening",
+    SeenStage: "Seen",
     Alarms: "Alarms",
     Fill: "Fill",
     Reference: "Reference",
