@@ -1,8 +1,9 @@
 """What must come out: the input as the broker holds it, through the core in one process without interruption."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import eq
 from typing import Any
 
 from streamjobs.core.advance import advance
@@ -65,7 +66,9 @@ class Comparison:
         return not (self.missing or self.unknown or self.wrong or self.disordered)
 
 
-def compared(messages: Iterable[Any], wanted: dict[bytes, Answer]) -> Comparison:
+def compared(
+    messages: Iterable[Any], wanted: dict[bytes, Answer], same: Callable[[Answer, Answer], bool] = eq
+) -> Comparison:
     """Consumed messages of a sink beside its answers; an output belongs after those of earlier rows of its key."""
     rank = {name: at for at, name in enumerate(wanted)}
     newest: dict[tuple[int, bytes | None], int] = {}
@@ -78,7 +81,7 @@ def compared(messages: Iterable[Any], wanted: dict[bytes, Answer]) -> Comparison
         if name not in wanted:
             found.unknown += 1
             continue
-        found.wrong += got != wanted[name]
+        found.wrong += not same(got, wanted[name])
         if name in seen:
             found.repeated += 1
             continue

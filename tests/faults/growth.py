@@ -44,10 +44,10 @@ class GrowingLoad(PacedLoad):
 class GrownAudit(Audit):
     """A key's records in its old partition come before those in its new one, where its state goes on without offsets."""
 
-    def _replay(self, records: Sequence[Stored]) -> dict[str, dict[bytes, Answer]]:
+    def _replay(self, records: Sequence[Stored], seen: set[bytes]) -> dict[str, dict[bytes, Answer]]:
         for number in range(BEFORE, AFTER):  # read after those of the old partitions
             self._lives[number] = Live(self.job.core, partial(self._moved, number))
-        wanted = super()._replay(records)
+        wanted = super()._replay(records, seen)
         for number, key in [one for one in self.truth if one[0] < BEFORE and place(one[1], AFTER) != one[0]]:
             self.truth.setdefault((place(key, AFTER), key), without_offsets(self.truth[number, key]))
             del self.truth[number, key]
