@@ -52,9 +52,11 @@ def init(
 ) -> None:
     """Write a commented job file for your own data, with a reason for each guess.
 
-    At a terminal it asks where it is unsure. Lines that it cannot guess are marked 'choose', with the candidates.
+    At a terminal it asks where it is unsure. Lines that it cannot guess are marked 'choose', with the candidates. With
+    --sample it tries the job's drift detection on the sample.
     """
     from streamjobs.commands.recordings import questions
+    from streamjobs.commands.recordings.trial import is_tried, tried_on
     from streamjobs.errors import ConfigError
     from streamjobs.recordings.guess import Chosen
 
@@ -80,15 +82,26 @@ def init(
     if sample is not None or from_topic is not None or preset is not None:
         guessed = questions.asked(guess_with, chosen)[0] if asks else guess_with(chosen)
         if sample is not None:
-            guessed = _surveyed(sample, guessed, how_of(separator, decimal))
+            guessed, most_rows = _surveyed(sample, guessed, how_of(separator, decimal))
         written = _completed(written, guessed, asks)
-    try:
-        file.write_text(job_file_text(guessed, file, written), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be written ({error.strerror}).") from None
+    _write(file, job_file_text(guessed, file, written))
     for line in _said(guessed, written) if guessed is not None else ():
         note(line)
+    if sample is not None and guessed is not None and is_tried(guessed):
+        trial = tried_on(file, sample, guessed, how_of(separator, decimal), most_rows)
+        _write(file, job_file_text(guessed, file, written, trial))
+        for line in trial.lines():
+            note(line)
     say(what_next(guessed, file, sample, written.time_zone, from_topic is not None))
+
+
+def _write(file: Path, text: str) -> None:
+    from streamjobs.errors import ConfigError
+
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be written ({error.strerror}).") from None
 
 
 def _file(sample: Path, how: "How") -> "Callable[[Chosen], Guess]":
@@ -98,14 +111,19 @@ def _file(sample: Path, how: "How") -> "Callable[[Chosen], Guess]":
     return lambda chosen: guess(sample, how, chosen)
 
 
-def _surveyed(sample: Path, guessed: "Guess", how: "How") -> "Guess":
-    """With the classes and people of the whole file."""
+def _surveyed(sample: Path, guessed: "Guess", how: "How") -> "tuple[Guess, int]":
+    """With the classes and people of the whole file, and without fields that drift detection cannot watch.
+
+    Also the most rows of a key.
+    """
     import dataclasses
 
+    from streamjobs.recordings.profile import profiled
     from streamjobs.recordings.survey import survey
     from streamjobs.recordings.tables import untold
 
-    return survey(sample, guessed, dataclasses.replace(how, preset=guessed.preset and guessed.preset.name, tell=untold))
+    how = dataclasses.replace(how, preset=guessed.preset and guessed.preset.name, tell=untold)
+    return profiled(sample, survey(sample, guessed, how), how)
 
 
 def _of_preset(name: str) -> "Callable[[Chosen], Guess]":

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from streamjobs.replay.alarm_rates import Judged
     from streamjobs.replay.tuning import Trial, Tuned
-    from streamjobs.settings.composition import Composition
 
 PROGRESS_EVERY = 2.0  # seconds between two lines
 NAMES = {"own": "job", "linear": "linear head"}
@@ -135,7 +134,7 @@ def drift_tune(
         job = job_from(composition_of(alarm_rates.watching(own.settings, way)), str(job_file))
         judge = alarm_rates.Judge(until / 1000.0)
         Replay(job).run(records, judge.take, lambda tally: None)
-        found.append(judge.judged(way, _stated_by(job.composition) if way.stated else None))
+        found.append(judge.judged(way, alarm_rates.stated_by(job.composition) if way.stated else None))
     if drawn is not None:
         alarms = {one.way.name: one.alarms for one in found}
         draw(lambda: pictures.alarm_times(alarms, until / 1000.0), drawn, "--picture")
@@ -145,14 +144,6 @@ def drift_tune(
     heads = ("watch", "false alarms", "promised", "a key and hour", "promised", "keys found", "delay, s")
     table(heads, [_row_of(one) for one in found], left=("watch",))
     say(f"false alarms: before {quiet_until}; found: keys with an alarm after it, and the median time until the first")
-
-
-def _stated_by(composition: "Composition") -> float | None:
-    """Rows from one false alarm to the next, of all its watches together; None where that is not known."""
-    if composition.between is not None:
-        return composition.between
-    of_each = getattr(composition.watches[0].detector, "rows_between", None)
-    return None if of_each is None else float(of_each) / sum(not watch.control for watch in composition.watches)
 
 
 def _row_of(one: "Judged") -> tuple[Any, ...]:

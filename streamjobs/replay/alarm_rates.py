@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streamjobs.core.messages import Output, Record
+from streamjobs.settings.composition import Composition
 from streamjobs.settings.false_alarms import THRESHOLDS
 from streamjobs.settings.sections import DriftSection, Settings, SinksSection
 from streamjobs.settings.types import POPULATION
@@ -116,6 +117,14 @@ def watching(settings: Settings, way: Way) -> Settings:
     state = settings.state.model_copy(update={"start_from": None})  # a start has the job's own detector
     drift = way.drift.model_copy(update={"reference_from": "own", "relearn_after": None})  # of the start, and by open alarms
     return settings.model_copy(update={"drift": drift, "sinks": sinks, "state": state})
+
+
+def stated_by(composition: Composition) -> float | None:
+    """Rows from one false alarm to the next, of all its watches together; None where that is not known."""
+    if composition.between is not None:
+        return composition.between
+    of_each = getattr(composition.watches[0].detector, "rows_between", None)
+    return None if of_each is None else float(of_each) / sum(not watch.control for watch in composition.watches)
 
 
 class Judge:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from streamjobs.settings.types import UNIT_NAMES
 
 if TYPE_CHECKING:
+    from streamjobs.commands.recordings.trial import Trial
     from streamjobs.recordings.guess import Guess
 
 USUAL_CLASSES = 16  # [head] max_classes without the setting
@@ -76,7 +77,7 @@ kernel = {{ name = "gaussian", bandwidth = {bandwidth} }}  # about the square ro
 {head}
 
 [drift]
-watch = "columns"  # columns | ls_error | loss; the numbers of a row, or an error of the learner
+{tried}watch = "{watch}"  # columns | ls_error | loss; the numbers of a row, or an error of the learner
 false_alarms = "1 per 10000 rows"  # most that a key may have while nothing changes{per_time}
 # reference = "first 2h"  # normal permanently, such as for a machine; absent: a change that lasts becomes normal{people}"""
 
@@ -101,7 +102,7 @@ OF_PEOPLE = """
 # reference = "population"  # people who change what they do: alarms at once, with a [population] of 'streamjobs fit'"""
 
 
-def job_file_text(guessed: "Guess | None", file: Path, written: Written) -> str:
+def job_file_text(guessed: "Guess | None", file: Path, written: Written, trial: "Trial | None" = None) -> str:
     """The template, filled with what was guessed from a sample, or with an accelerometer's columns as an example."""
     from streamjobs.recordings import survey
 
@@ -137,6 +138,8 @@ def job_file_text(guessed: "Guess | None", file: Path, written: Written) -> str:
             rank=rank,
             budget=rank + max(5, rank // 2),
             bandwidth=round(width**0.5, 1),
+            tried="".join(f"# {one_line(line)}\n" for line in trial.lines()) if trial is not None else "",
+            watch=trial.tried[-1].watch if trial is not None and trial.tried else "columns",
             head=_head(guessed) if labelled else '# [head]\n# name = "rls"  # learns labels on the features',
         ),
     )

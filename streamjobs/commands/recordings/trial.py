@@ -1,0 +1,162 @@
+"""Tries the [drift] that `init` writes on its sample, as `drift tune` does, and chooses what to watch by it."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from streamjobs.commands.console import compile_loops, note
+
+if TYPE_CHECKING:
+    from streamjobs.core.job import Job
+    from streamjobs.core.messages import Output, Stored
+    from streamjobs.recordings.guess import Guess
+    from streamjobs.recordings.tables import How
+    from streamjobs.replay.alarm_rates import Way
+    from streamjobs.settings.sections import Settings
+
+KEYS, RECORDS = 20, 100_000  # most keys of the sample, and of their records, that are tried
+LEAST = 1000  # rows of a key; a detector of columns needs more
+LOOK_AT = 1_000_000  # records of the sample
+MOST_NAMED = 3  # columns in alarms that are printed
+FAULTY = 4  # of so many keys one may have faults
+TOO_MANY, MORE = 2.0, 3  # alarms are too many beyond so many times the stated number, and so many more
+
+
+class Tried(NamedTuple):
+    """What a way to watch did on the sample."""
+
+    watch: str
+    keys: int  # with a detector that could alarm
+    rows: int  # of these keys, since then
+    alarms: Counter[str]  # by key
+    stated: float  # alarms that false_alarms allows on so many rows
+    named: Counter[str]  # columns in the alarms
+
+    @property
+    def fits(self) -> bool:
+        """Whether alarms are as rare as stated, except in a quarter of the keys, which may have faults."""
+        usual = sorted(self.alarms.values(), reverse=True)[self.keys // FAULTY :]
+        return sum(usual) <= TOO_MANY * self.stated + MORE
+
+    def __str__(self) -> str:
+        most = ", ".join(f"{name} {count:,}" for name, count in self.named.most_common(MOST_NAMED)) if not self.fits else ""
+        return (
+            f'on the sample, watch = "{self.watch}" raised {self.alarms.total():,} alarms in {len(self.alarms):,} of '
+            f"{self.keys:,} keys and {self.rows:,} rows; false_alarms allows {self.stated:.2g}"
+            + (f"; columns in them: {most}" if most else "")
+        )
+
+
+class Trial(NamedTuple):
+    """What was tried in this order, the best last."""
+
+    tried: list[Tried]
+    why_not: str | None = None  # nothing was tried
+
+    def lines(self) -> Iterator[str]:
+        """What to print and to write into the job file."""
+        if self.why_not is not None:
+            yield f"[drift] was not tried: {self.why_not}"
+        yield from map(str, self.tried)
+        if self.tried and not self.tried[-1].fits:
+            yield (
+                "[drift] alarms too often: if the sample has no such faults, remove the columns that are in the alarms from "
+                "fields, or set [drift] reference"
+            )
+
+
+class _Row(msgspec.Struct):
+    """Of the drift topic."""
+
+    key: str
+    alarm: bool
+    warming_up: bool = False
+    columns: dict[str, float] = {}
+
+
+def is_tried(guessed: "Guess") -> bool:
+    """Whether the job that `init` writes can run as it is, and has a [drift]."""
+    from streamjobs.recordings.survey import teaches
+
+    open_questions = {"fields", "time_zone"} & set(guessed.choose)
+    return not open_questions and not teaches(guessed)
+
+
+def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: int) -> Trial:
+    """Columns first; where they alarm too often, the errors of the learner. file: the job file that was written."""
+    from streamjobs.errors import ConfigError
+    from streamjobs.job_files import job_from, job_of
+    from streamjobs.replay import alarm_rates
+    from streamjobs.settings.composition import composition_of
+
+    if most_rows < LEAST:
+        return Trial([], f"the sample has at most {most_rows:,} rows of a key, and a detector needs {LEAST:,} or more")
+    try:
+        own = job_of(file)
+        records = list(_of_first_keys(_records(own.settings, sample, guessed, how)))
+    except ConfigError as error:
+        return Trial([], str(error))
+    found: list[Tried] = []
+    note(f"trying [drift] on {len(records):,} records of the sample ...")
+    for way in alarm_rates.ways(own.settings, predicts=False):
+        if way.name not in ("columns", "ls_error"):
+            continue
+        job = job_from(composition_of(alarm_rates.watching(own.settings, way)), str(file))
+        found.append(_tried(job, way, records))
+        if not found[-1].rows:
+            return Trial([], f"no key of the sample has enough rows for watch = {way.name!r} to learn what is normal")
+        if found[-1].fits:
+            break
+    return Trial(sorted(found, key=lambda one: (one.fits, -one.alarms.total())))
+
+
+def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
+    from streamjobs.replay import alarm_rates
+    from streamjobs.replay.engine import Replay
+
+    keys, named, alarms, rows = set[str](), Counter[str](), Counter[str](), 0
+
+    def take(output: "Output") -> None:
+        nonlocal rows
+        if output.sink != "drift" or output.value is None:
+            return
+        row = msgspec.json.decode(output.value, type=_Row)
+        if not row.warming_up:
+            rows += 1
+            keys.add(row.key)
+        if row.alarm:
+            alarms[row.key] += 1
+            named.update(list(row.columns))
+
+    compile_loops(job)
+    Replay(job).run(records, take, lambda tally: None)
+    between = alarm_rates.stated_by(job.composition)
+    assert between is not None
+    return Tried(way.name, len(keys), rows, alarms, rows / between, named)
+
+
+def _records(settings: "Settings", sample: Path, guessed: "Guess", how: "How") -> Iterator["Stored"]:
+    import dataclasses
+
+    from streamjobs.commands.recordings.options import with_rate
+    from streamjobs.recordings.files import records_of
+    from streamjobs.recordings.tables import untold
+
+    key = guessed.key or next(iter(guessed.candidates.get("key", ())), None)
+    how = dataclasses.replace(with_rate(how, settings), tell=untold, key_is="sample" if key is None else None)
+    return records_of(sample, settings.source, key, guessed.start_time, settings.side, how=how)
+
+
+def _of_first_keys(records: Iterable["Stored"]) -> Iterator["Stored"]:
+    keys, count = set[bytes | None](), 0
+    for number, record in enumerate(records):
+        if record.key not in keys and len(keys) < KEYS:
+            keys.add(record.key)
+        if record.key in keys:
+            count += 1
+            yield record
+        if count == RECORDS or number == LOOK_AT:
+            return

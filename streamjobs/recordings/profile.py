@@ -1,0 +1,170 @@
+"""What the fields of a sample do over time, key by key: a field that trends or follows another makes a detector alarm."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamjobs.recordings.arrays import Array
+from streamjobs.recordings.columns import absent
+from streamjobs.recordings.files import SECONDS, rows_of
+from streamjobs.recordings.guess import Guess
+from streamjobs.recordings.guess_x import quoted_names
+from streamjobs.recordings.tables import HOW, How
+from streamjobs.settings.paths import ABSENT, column_path
+from streamjobs.settings.times import seconds_since_1970, zone_of
+
+LOOK_AT = 1_000_000  # rows of the file
+KEYS = 20  # the first keys of the file
+NUMBERS = 2_000_000  # numbers that are kept
+LEAST = 100  # rows of a key, to tell anything
+BLOCKS = 10  # parts of a key's rows that are compared
+RISING = 0.8  # Kendall's tau of the means of the parts: 0.8 by chance in 1 of 4,000 orders
+MOVED = 0.5  # smallest way from the first part to the last, in deviations of the rest
+MOST_KEYS = 2 / 3  # of the keys, that show it
+SAME = 0.999  # smallest correlation of a field that follows another
+DAY, DAYS, OF_DAY = 86_400.0, 2.0, 0.25  # least length of a sample with daily cycles; least share of the variance
+
+
+class Profile(NamedTuple):
+    still: list[str]  # never change in any key
+    trending: dict[str, str]  # field -> "falls" | "rises"
+    daily: list[str]
+    following: dict[str, str]  # field -> the earlier field with the same course
+    most_rows: int  # of a key
+
+
+def profiled(path: Path, guessed: Guess, how: How = HOW) -> tuple[Guess, int]:
+    """The guess without the fields that a detector cannot watch, and the most rows of a key. Reads LOOK_AT rows."""
+    if not guessed.fields or "fields" in guessed.choose:
+        return guessed, 0
+    wanted = [*guessed.fields, *filter(None, (guessed.key, guessed.time))]
+    found = profile_of(rows_of(path, how, wanted), guessed)
+    return without_unsteady(guessed, found), found.most_rows
+
+
+def without_unsteady(guessed: Guess, found: Profile) -> Guess:
+    """Leaves out fields that cannot be watched, with the reason; names them where they were chosen, or predict a label."""
+    left_out = {name: "never changes in the sample" for name in found.still}
+    left_out |= {name: f"follows {other!r}" for name, other in found.following.items()}
+    left_out |= {
+        name: f"{way} all through the sample, which drift detection would report again and again"
+        for name, way in found.trending.items()
+    }
+    remarks = list(guessed.remarks)
+    if found.daily:
+        remarks.append(
+            f"{quoted_names([name for name in found.daily if name not in left_out])} has a daily cycle: drift detection "
+            "learns it in some days, and reports what differs from it"
+        )
+    may = guessed.label is None and guessed.because.get("fields") != "as chosen" and guessed.preset is None
+    if may and len(left_out) < len(guessed.fields):
+        if found.still:
+            remarks = [one for one in remarks if "never changes" not in one]
+        fields = [name for name in guessed.fields if name not in left_out]
+        return guessed._replace(fields=fields, left_out=guessed.left_out | left_out, remarks=remarks)
+    remarks += [f"{name!r} {why}" for name, why in left_out.items() if name not in found.still]
+    return guessed._replace(remarks=remarks)
+
+
+def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess) -> Profile:
+    """Of the first keys' rows."""
+    fields = guessed.fields
+    keys = list(filter(lambda one: len(one) >= LEAST, _by_key(rows, guessed).values()))
+    numbers = [key[:, 1:] for key in keys]
+    still = [n for n in range(len(fields)) if numbers and all(_is_still(key[:, n]) for key in numbers)]
+    moving = [n for n in range(len(fields)) if n not in still]
+    trending: dict[str, str] = {}
+    for n in moving:
+        ways = Counter(_trend(key[:, n]) for key in numbers)
+        way = next((way for way in ("rises", "falls") if ways[way] >= max(MOST_KEYS * len(keys), 1)), None)
+        if way is not None:
+            trending[fields[n]] = way
+    steady = [n for n in moving if fields[n] not in trending]
+    second = SECONDS[guessed.time_unit] if guessed.time is not None and not guessed.written else 1.0
+    cycles = [n for n in steady if _most(_is_daily(second * key[:, 0], key[:, 1 + n]) for key in keys)]
+    following: dict[str, str] = {}
+    for place, n in enumerate(steady):
+        first = next((m for m in steady[:place] if _most(_is_same(key[:, m], key[:, n]) for key in numbers)), None)
+        if first is not None and fields[first] not in following:
+            following[fields[n]] = fields[first]
+    names = [fields[n] for n in still], trending, [fields[n] for n in cycles], following
+    return Profile(*names, max(map(len, keys), default=0))
+
+
+def _by_key(rows: Iterable[Mapping[str, Any]], guessed: Guess) -> dict[Any, Array]:
+    """(rows, 1 + fields) of each of the first keys: time and numbers, NaN for none."""
+    finds = [None if name is None else column_path(name).find for name in (guessed.time, *guessed.fields)]
+    key_of = None if guessed.key is None else column_path(guessed.key).find
+    kept: dict[Any, list[list[float]]] = {}
+    room = NUMBERS // len(finds)
+    for number, row in enumerate(rows):
+        if number >= LOOK_AT or not room:
+            break
+        key = None if key_of is None else key_of(row)  # type: ignore[arg-type]
+        if isinstance(key, (list, dict)) or (key not in kept and len(kept) >= KEYS):
+            continue
+        time, *numbers = [None if find is None else find(row) for find in finds]  # type: ignore[arg-type]
+        kept.setdefault(key, []).append([_moment(time), *map(_number, numbers)])
+        room -= 1
+    return {key: np.array(found) for key, found in kept.items()}
+
+
+def _moment(value: Any) -> float:
+    try:
+        return seconds_since_1970(value, zone_of("UTC")) if isinstance(value, str) else _number(value)
+    except (ValueError, OverflowError):
+        return float("nan")
+
+
+def _number(value: Any) -> float:
+    if value is ABSENT or absent(value) or not isinstance(value, (int, float)):
+        return float("nan")
+    return float(value)
+
+
+def _most(shown: Iterable[bool]) -> bool:
+    found = list(shown)
+    return bool(found) and sum(found) >= MOST_KEYS * len(found)
+
+
+def _is_still(values: Array) -> bool:
+    there = values[np.isfinite(values)]
+    return not len(there) or bool((there == there[0]).all())
+
+
+def _trend(values: Array) -> str | None:
+    """Whether the means of equal parts rise or fall all the way, and farther than the values vary around them."""
+    there = values[np.isfinite(values)]
+    if len(there) < LEAST:
+        return None
+    parts = np.array_split(there, BLOCKS)
+    means = np.array([part.mean() for part in parts])
+    later, earlier = np.triu_indices(BLOCKS, 1)[::-1]
+    tau = np.sign(means[later] - means[earlier]).mean()
+    spread = np.sqrt(np.mean([part.var() for part in parts]))
+    if abs(tau) < RISING or abs(means[-1] - means[0]) < MOVED * spread:
+        return None
+    return "rises" if tau > 0 else "falls"
+
+
+def _is_daily(times: Array, values: Array) -> bool:
+    """Whether a sine of a day, with its double, explains a share of the variance."""
+    there = np.isfinite(times) & np.isfinite(values)
+    times, values = times[there], values[there]
+    if len(times) < LEAST or np.ptp(times) < DAYS * DAY or not values.std():
+        return False
+    angles = 2 * np.pi / DAY * (times - times[0])
+    waves = np.stack([np.ones(len(times)), *(wave(n * angles) for n in (1, 2) for wave in (np.sin, np.cos))], axis=1)
+    rest = values - waves @ np.linalg.lstsq(waves, values, rcond=None)[0]
+    return bool(rest.var() < (1 - OF_DAY) * values.var())
+
+
+def _is_same(first: Array, second: Array) -> bool:
+    there = np.isfinite(first) & np.isfinite(second)
+    first, second = first[there], second[there]
+    if len(first) < LEAST or not first.std() or not second.std():
+        return False
+    return bool(abs(np.corrcoef(first, second)[0, 1]) >= SAME)

@@ -1,0 +1,119 @@
+"""`init` leaves out what a detector cannot watch, and tries the [drift] that it writes on the sample."""
+
+import json
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamjobs.commands.recordings.trial import Tried
+from streamjobs.job_files import job_of
+from streamjobs.recordings.files import records_of
+from streamjobs.replay.engine import Replay
+from tests.commands.jobs import jsonl
+from tests.recordings.fleet import PAUSE, START, Fleet, fleet
+
+STATED = 10_000  # rows from one false alarm to the next
+
+
+def alarms_of(file: Path, sample: Path, fleet: Fleet) -> tuple[int, set[int]]:
+    """False alarms of a job on the fleet, and the faulty sensors that it finds."""
+    job, false, found = job_of(file), 0, set[int]()
+
+    def take(output: Any) -> None:
+        nonlocal false
+        alarm = json.loads(output.value) if output.sink == "alarms" else {"open": False}
+        if alarm["open"]:
+            sensor = int(alarm["key"][1:])
+            after = sensor in fleet.faulty and alarm["start"] >= START + PAUSE * fleet.begin
+            found.update({sensor} if after else ())
+            false += not after
+
+    Replay(job).run(records_of(sample, job.settings.source, "device"), take, lambda tally: None)
+    return false, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "cycle"), [(101, 0.0), (102, 2.0)])
+def test_the_job_of_a_fleet_with_a_falling_battery_keeps_its_false_alarms_and_finds_faults(tmp_path, told, seed, cycle):
+    made = fleet(seed, sensors=50, rows=3000, faults=8, cycle=cycle)
+    sample = made.write(tmp_path / "fleet.jsonl")
+    found = told(sample)
+    assert found.source["fields"] == ["temperature", "humidity"]
+    assert found.says('watch = "columns" raised', "of 20 keys", "false_alarms allows")
+    false, faulty = alarms_of(found.file, sample, made)
+    assert false <= 2 * 50 * 3000 / STATED, "with the battery it has more than 400"
+    assert len(faulty) >= 5, "with the battery it finds 3 at most"
+
+
+def test_a_battery_that_falls_is_left_out_with_the_reason(tmp_path, told):
+    found = told(fleet(5, sensors=6, rows=400, faults=1).write(tmp_path / "fleet.jsonl"))
+    assert found.source["fields"] == ["temperature", "humidity"]
+    why = "battery: falls all through the sample, which drift detection would report again and again"
+    assert found.says(f"left out of x: {why}") and f'#   "battery": {why[9:]}' in found.text
+    assert found.says("[drift] was not tried: the sample has at most 400 rows of a key")
+
+
+def columns(n: int, **also: Any) -> list[dict[str, Any]]:
+    random = np.random.default_rng(8)
+    return [
+        {
+            "device": f"d{i % 2}",
+            "ts": START + 300 * (i // 2),
+            "a": float(random.normal()),
+            **{k: v(i) for k, v in also.items()},
+        }
+        for i in range(n)
+    ]
+
+
+def test_columns_that_stand_still_or_follow_another_are_left_out(tmp_path, told):
+    made = columns(600, floor=lambda i: i % 2)
+    for row in made:
+        row["fahrenheit"] = round(32 + 1.8 * row["a"], 4)
+    found = told(jsonl(tmp_path / "a.jsonl", made))
+    assert found.source["fields"] == ["a"]
+    assert found.says("left out of x: floor: never changes in the sample")
+    assert found.says("left out of x: fahrenheit: follows 'a'") and "\"fahrenheit\": follows 'a'" in found.text
+
+
+def test_a_daily_cycle_is_named_and_its_column_kept(tmp_path, told):
+    wave = np.sin(2 * np.pi * 300 * np.arange(1500) / 86_400)
+    found = told(jsonl(tmp_path / "a.jsonl", columns(3000, warm=lambda i: wave[i // 2] + 0.1 * np.cos(7.0 * i))))
+    sentence = "'warm' has a daily cycle: drift detection learns it in some days"
+    assert found.source["fields"] == ["a", "warm"] and found.says(sentence) and f"# {sentence}" in found.text
+
+
+def test_fields_that_predict_a_label_stay_and_are_named(tmp_path, told):
+    made = columns(600, worn=lambda i: 0.01 * i + i % 7, label=lambda i: "ab"[i % 3 > 0])
+    found = told(jsonl(tmp_path / "a.jsonl", made))
+    assert found.source["fields"] == ["a", "worn"] and found.says("'worn' rises all through the sample")
+
+
+def test_a_column_without_noise_that_rises_and_falls_again_is_kept(tmp_path, told):
+    found = told(jsonl(tmp_path / "a.jsonl", columns(600, level=lambda i: abs(i - 300) / 300)))
+    assert found.source["fields"] == ["a", "level"]
+
+
+def test_the_line_of_drift_has_what_it_would_have_done(tmp_path, told):
+    found = told(jsonl(tmp_path / "a.jsonl", columns(2800)))
+    line = next(line for line in found.lines if line.startswith("on the sample, watch = "))
+    assert f"[drift]\n# {line}\nwatch = " in found.text
+    assert tomllib.loads(found.text)["drift"] == {"watch": "columns", "false_alarms": f"1 per {STATED} rows"}
+
+
+def test_levels_that_jump_are_reported_as_too_many_alarms(tmp_path, told):
+    jumps = np.random.default_rng(4).normal(size=200) * 9
+    found = told(jsonl(tmp_path / "a.jsonl", columns(8000, level=lambda i: jumps[i // 120] + 0.1 * np.cos(7.0 * i))))
+    assert found.says('watch = "columns" raised', "columns in them: level")
+    assert tomllib.loads(found.text)["drift"]["watch"] == "ls_error" or found.says("[drift] alarms too often")
+
+
+def test_a_few_keys_with_faults_do_not_decide_what_is_watched():
+    def tried(**alarms: int) -> Tried:
+        return Tried("columns", 8, 20_000, Counter(alarms), 2.0, Counter())
+
+    assert tried(a=30, b=40, c=5).fits and not tried(a=30, b=40, c=8).fits
