@@ -1,5 +1,6 @@
 """`check`, `size`, `schema`, `config show`: everything about a job file before it runs."""
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 MOST_STATES, MOST_STATE_BYTES = 100_000, 256 << 20  # of the changelog that `--online` reads
 SELDOM = 60.0  # seconds between checkpoints that `size` compares a shorter time with
 SAMPLED = 10_000  # most records of a sample that are decoded
+LOOKED_AT = 200  # rows of a sample, for columns of times
 SHOWN, MOST_COLUMNS = 3, 24  # of the rows that a sample gives
 
 
@@ -79,11 +81,7 @@ def check(
     result: dict[str, Any] = {"job": str(job_file), "advice": advice, **_predicted(job, keys)}
     if sample is not None:
         result["sample"] = _sampled(job, sample, key, time_column, how_of(separator, decimal, key_from, key_is, start))
-        if job.settings.window is not None and job.settings.source.time is None and time_column is None:
-            advice.append(
-                f"{sample}: [source] time is not set, so its rows are read as 1 ms apart, and windows of them have "
-                "no meaning; name the column with their times with --time."
-            )
+        advice += _unread_times(job, sample, time_column, result["sample"])
     if online:
         result |= _online(job, advice)
     if compile_now:
@@ -188,6 +186,37 @@ def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "Ho
     }
 
 
+def _unread_times(job: "Job", path: Path, time: str | None, sample: dict[str, Any]) -> Iterator[str]:
+    """Advice for a sample with times that the job does not read; they are added to the sample's result."""
+    from streamjobs.recordings.columns import columns_of_times
+    from streamjobs.recordings.files import rows_of
+
+    sample["unread_times"] = []
+    if job.settings.source.time is not None or time is not None or job.settings.source.format == "raw":
+        return
+    sample["unread_times"] = found = columns_of_times(list(islice(rows_of(path), LOOKED_AT)))
+    if found:
+        yield (
+            f"{path}: the times in {', '.join(map(repr, found))} are not read, because [source] time is not set: a worker "
+            "uses the records' timestamps. Set time, with time_unit or time_format."
+        )
+    if job.settings.window is not None:
+        yield (
+            f"{path}: [source] time is not set, so its rows are read as 1 ms apart, and windows of them have "
+            "no meaning; name the column with their times with --time."
+        )
+
+
+def _verdict(sample: dict[str, Any] | None) -> str:
+    """Of the first line: nothing is called free of mistakes if the sample cannot be read."""
+    if sample is None:
+        return "no mistakes"
+    lost = sum(sample["dead_letters"].values())
+    found = [f"{lost:,} of {sample['records']:,} records of the sample are dead letters"] if lost else []
+    found += ["the times of the sample are not read"] if sample["unread_times"] else []
+    return f"its settings fit together, but {' and '.join(found)}" if found else "no mistakes"
+
+
 def _as_table(first: "FirstRows") -> dict[str, Any]:
     return {
         "columns": list(first.columns),
@@ -214,7 +243,7 @@ def _print_result(result: dict[str, Any], keys: int) -> None:
     for sentence in result["advice"]:
         note(f"note: {sentence}")
     topics = "  ".join(f"{role} {topic}" for role, topic in result["topics"].items())
-    say(f"{result['job']}: no mistakes")
+    say(f"{result['job']}: {_verdict(result.get('sample'))}")
     say(f"  model      {result['model']} on {result['learner_dim']} numbers a row ({result['dim']} a sample)")
     for name, text in result["stages"].items():
         say(f"  {name:<10} {result['reference'] if name == 'reference' else text}")

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from streamjobs.recordings.tables import How
 
 BROKER = "kafka://localhost:9092"
+TimeFormat = Annotated[
+    str | None, typer.Option("--time-format", help="Format of times, such as '%d.%m.%Y %H:%M', or excel.")
+]
+TimeZone = Annotated[
+    str | None, typer.Option("--time-zone", help="Zone of times without a zone, such as UTC or Europe/Berlin.")
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -38,9 +44,8 @@ def init(
     topic: Annotated[str | None, typer.Option(help="The input topic; absent: imu, or that of --from-topic.")] = None,
     key: Annotated[str | None, typer.Option(help="Column with the key (a person, a device).")] = None,
     label: Annotated[str | None, typer.Option(help="Column with the label; '' for none.")] = None,
-    time_zone: Annotated[
-        str | None, typer.Option("--time-zone", help="Zone of times without a zone, such as UTC or Europe/Berlin.")
-    ] = None,
+    time_format: TimeFormat = None,
+    time_zone: TimeZone = None,
     missing: Annotated[
         str | None,
         typer.Option(help="What to do where a number is missing: dlq, skip, hold or mean; absent: skip."),
@@ -70,7 +75,7 @@ def init(
         raise ConfigError("--preset is for a job without data: with --sample or --from-topic, init recognises the tool.")
     asks = not yes and questions.at_a_terminal()
     written = Written(topic or from_topic or "imu", broker or BROKER, "json", time_zone, missing)
-    guessed, chosen = None, Chosen(key=key, label=label)
+    guessed, chosen = None, Chosen(key=key, label=label, time_format=time_format)
     if from_topic is not None:
         found = _topic(from_topic, broker, records, seconds)
         written = written._replace(format=found.format)
@@ -172,7 +177,7 @@ def _said(guessed: "Guess", written: Written) -> Iterator[str]:
     if "fields" not in guessed.choose:
         found.append(f"x = {guessed.x} (list of {guessed.dim})" if guessed.x else f"fields {', '.join(guessed.fields)}")
     found += [f"key {guessed.key}"] if guessed.key else []
-    unit = "ISO 8601" if guessed.written else f"{UNIT_NAMES[guessed.time_unit]} since 1970"
+    unit = guessed.time_format or "ISO 8601" if guessed.written else f"{UNIT_NAMES[guessed.time_unit]} since 1970"
     found += [f"time {guessed.time} ({unit})"] if guessed.time else []
     counted = f", {guessed.classes} classes" if guessed.people else ""
     found += [f"label {guessed.label} ({guessed.task}{counted})"] if guessed.label else []

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import quoted
-from streamjobs.settings.times import NoZone, seconds_since_1970, zone_of
+from streamjobs.settings.times import EXCEL, NoZone, seconds_since_1970, zone_of
 
 KEYS = ("key", "person", "person_id", "user", "user_id", "subject", "subject_id", "device", "device_id", "machine", "id")
 TIMES = ("time", "timestamp", "ts", "t", "event_time", "datetime")
@@ -25,6 +25,12 @@ DEEPEST = 4  # objects inside one another that are looked into
 COUNTER_ROWS = 20  # rows from which a column that only rises is a time or a counter, not a signal
 _IN_BRACKETS = re.compile(r"\s*[(\[]([^)\]]*)[)\]]\s*$")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+SERIALS = (36_526, 73_051)  # days of the years 2000 to 2099, as spreadsheets count them
+_WRITTEN = re.compile(
+    r"(?P<first>[0-9]{1,4})(?P<mark>[./ -])(?P<second>[0-9]{1,2}|[A-Za-z]{3})(?P=mark)(?P<last>[0-9]{4}|[0-9]{2})"
+    r"(?P<gap>, ?|T| +)[0-9]{1,2}:[0-9]{2}(?P<s>:[0-9]{2}(?:(?P<point>[.,])[0-9]{1,6})?)?"
+    r"(?:(?P<before> *)(?P<noon>[AaPp][Mm]))?(?:(?P<apart> *)(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2}))?"
+)
 _DECIMAL_COMMA = re.compile(r"\s*-?[0-9]+,[0-9]+\s*")
 
 
@@ -77,27 +83,78 @@ def _leaves(row: dict[str, Any], before: str, deeper: int) -> Iterator[tuple[str
             yield f"{before}{quoted(name) if before and isinstance(name, str) else name}", value
 
 
-def read_times(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, bool]]:
-    """Rows with the times in ISO 8601 as seconds since 1970, and their columns: whether each time names its zone.
+class Times(NamedTuple):
+    """Columns with times that are texts, or count days."""
 
-    A time without a zone is treated as UTC.
+    zoned: dict[str, bool]  # column -> whether each time names its zone; in ISO 8601 and in other formats
+    formats: dict[str, list[str]]  # column -> formats that read all its times, where these are not ISO 8601
+
+
+def read_times(rows: Sequence[dict[str, Any]], chosen: str | None = None) -> tuple[list[dict[str, Any]], Times]:
+    """Rows with their times as seconds since 1970, and the columns that had them as texts or days.
+
+    A time without a zone is treated as UTC, and one that several formats read is read in the first. chosen: the format.
     """
-    found = {}
+    found = Times({}, {})
     for column in columns_of(rows):
-        if column.kind == "text" and all(map(_is_iso, column.values)):
-            found[column.name] = all(map(_has_zone, column.values))
-    if not found:
+        if column.kind == "text" and all(_reads(text, None) for text in column.values):
+            found.zoned[column.name] = all(map(_has_zone, column.values))
+        elif formats := [one for one in _formats(column, chosen) if all(_reads(value, one) for value in column.values)]:
+            found.zoned[column.name], found.formats[column.name] = "%z" in formats[0], formats
+    if not found.zoned:
         return list(rows), found
-    return [row | {name: _seconds(row[name]) for name in found if isinstance(row.get(name), str)} for row in rows], found
+    form = {name: found.formats.get(name, [None])[0] for name in found.zoned}
+    return [
+        row | {name: _seconds(row[name], form[name]) for name in form if not absent(row.get(name))} for row in rows
+    ], found
 
 
-def _seconds(text: str) -> float:
-    return seconds_since_1970(text, zone_of("UTC"))
+def _formats(column: Column, chosen: str | None) -> list[str]:
+    """Formats that may read the times of a column, by its first value."""
+    if column.kind == "number":
+        serial = _serials(column) or (EXCEL if chosen == EXCEL and says_time(column.name) else None)
+        return [EXCEL] if serial is not None and chosen in (None, EXCEL) else []
+    if column.kind != "text" or chosen is not None:
+        return [chosen] if chosen is not None and column.kind == "text" else []
+    seen = _WRITTEN.fullmatch(column.values[0].strip())
+    if seen is None:
+        return []
+    first, mark, year = seen["first"], seen["mark"], "%Y" if len(seen["last"]) == 4 else "%y"
+    if len(first) == 4:
+        dates = [f"%Y{mark}%m{mark}%d"]
+    elif seen["second"].isalpha():
+        dates = [f"%d{mark}%b{mark}{year}"]
+    else:
+        dates = [f"%d{mark}%m{mark}{year}", f"%m{mark}%d{mark}{year}"]
+    clock = (
+        ("%I" if seen["noon"] else "%H")
+        + ":%M"
+        + (":%S" if seen["s"] else "")
+        + (f"{seen['point']}%f" if seen["s"] and seen["point"] else "")
+    )
+    rest = (f"{seen['before']}%p" if seen["noon"] else "") + (f"{seen['apart']}%z" if seen["zone"] else "")
+    return [f"{date}{seen['gap']}{clock}{rest}" for date in dates]
 
 
-def _is_iso(text: str) -> bool:
+def _serials(column: Column) -> str | None:
+    """`EXCEL` for days as spreadsheets count them: from 2000 to 2099, whole minutes or seconds, by a column of times."""
+    if not says_time(column.name) or unit_of_name(column.name) is not None or not column.values:
+        return None
+    days = [float(value) for value in column.values]
+    if not all(SERIALS[0] <= day < SERIALS[1] for day in days):
+        return None
+    whole = all(abs(day * 1440 - round(day * 1440)) < 0.02 or abs(day * 86_400 - round(day * 86_400)) < 0.1 for day in days)
+    long = sum(abs(day * 1000 - round(day * 1000)) > 1e-6 for day in days)  # a counter of seconds has few decimals
+    return EXCEL if whole and 2 * long > len(days) else None
+
+
+def _seconds(value: str | float, form: str | None) -> float:
+    return seconds_since_1970(value, zone_of("UTC"), form)
+
+
+def _reads(value: str | float, form: str | None) -> bool:
     try:
-        _seconds(text)
+        _seconds(value, form)
     except (ValueError, OverflowError):
         return False
     return True
@@ -109,6 +166,13 @@ def _has_zone(text: str) -> bool:
     except NoZone:
         return False
     return True
+
+
+def columns_of_times(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Columns with the name or the form of a time."""
+    rows = [flattened(row) for row in rows]
+    written = read_times(rows)[1].zoned
+    return [column.name for column in columns_of(rows) if column.name in written or says_time(column.name)]
 
 
 def columns_of(rows: Sequence[dict[str, Any]]) -> list[Column]:

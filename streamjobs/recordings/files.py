@@ -23,7 +23,7 @@ from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.presets import preset_of
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.time_units import AUTO, unit_of
-from streamjobs.settings.times import seconds_since_1970, zone_of
+from streamjobs.settings.times import EXCEL, example_of, seconds_since_1970, zone_of
 from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
 SECONDS = {unit: 1 / per_second for unit, per_second in TIME_UNITS.items()}  # of each unit
@@ -355,10 +355,10 @@ def _milliseconds(time: Any, source: SourceSection) -> int | None:
     """A time as a record's timestamp, of a frame its last one; None where it is not a number."""
     if isinstance(time, list) and time:
         time = time[-1]
-    if isinstance(time, str):
+    if isinstance(time, str) or (source.time_format == EXCEL and isinstance(time, (int, float))):
         try:
             zone = None if source.time_zone is None else zone_of(source.time_zone)
-            return math.ceil(seconds_since_1970(time, zone) * 1000.0)
+            return math.ceil(seconds_since_1970(time, zone, source.time_format) * 1000.0)
         except (ValueError, OverflowError):
             return None
     if isinstance(time, bool) or not isinstance(time, (int, float)):
@@ -372,8 +372,7 @@ def _milliseconds(time: Any, source: SourceSection) -> int | None:
 def _no_time(path: str, offset: int, column: str | None, time: Any, source: SourceSection) -> str:
     got = "nothing" if time is None else f"{time!r:.60}"
     advice = " A time without a zone needs [source] time_zone." if isinstance(time, str) else ""
-    unit = UNIT_NAMES.get(source.time_unit, "s, ms, us or ns")
-    return (
-        f"{path} row {offset + 1}: expected a number of {unit} since 1970 or ISO 8601 in the time "
-        f"column {column!r}, got {got}.{advice}"
-    )
+    what = f"a number of {UNIT_NAMES.get(source.time_unit, 's, ms, us or ns')} since 1970 or ISO 8601"
+    if source.time_format is not None:
+        what = f"a time such as {example_of(source.time_format)} ([source] time_format)"
+    return f"{path} row {offset + 1}: expected {what} in the time column {column!r}, got {got}.{advice}"

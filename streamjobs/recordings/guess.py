@@ -20,6 +20,7 @@ from streamjobs.recordings.columns import (
     LABELS,
     TIMES,
     Column,
+    Times,
     absent,
     columns_of,
     flattened,
@@ -35,6 +36,7 @@ from streamjobs.recordings.files import SECONDS, recordings_of
 from streamjobs.recordings.guess_x import X, quoted_names, x_of
 from streamjobs.recordings.tables import HOW, How, untold
 from streamjobs.settings.presets import NAMES, Preset, preset_of
+from streamjobs.settings.times import example_of
 from streamjobs.settings.types import UNIT_NAMES
 
 LOOK_AT = 2000  # rows of the file
@@ -50,6 +52,7 @@ class Chosen(NamedTuple):
     time: str | None = None
     label: str | None = None
     fields: list[str] | None = None
+    time_format: str | None = None
 
 
 NOTHING_CHOSEN = Chosen()
@@ -62,7 +65,7 @@ class Guess(NamedTuple):
     dim: int | None  # its length
     key: str | None
     time: str | None  # counts from 1970
-    written: bool  # it is ISO 8601
+    written: bool  # it is ISO 8601, or in `time_format`
     start_time: str | None  # without `time`: a column that counts from somewhere else, for replay
     time_unit: str
     rate: float | None  # Hz
@@ -77,6 +80,7 @@ class Guess(NamedTuple):
     preset: Preset | None = None  # the tool that the sample is of
     files: int = 1  # recordings in the sample
     lacking: int = 0  # rows that lack a number of x
+    time_format: str | None = None  # where it is not ISO 8601
     people: int = 0  # different keys with a label in the whole sample: `survey`
 
 
@@ -121,7 +125,7 @@ def guess_rows(
     the rows' records, where these have keys.
     """
     rows = [flattened(row) for row in rows]
-    read, texts = read_times(rows)
+    read, times = read_times(rows, chosen.time_format)
     columns = columns_of(read)
     if not columns:
         got = "lines of something else" if rows else "no rows"
@@ -131,7 +135,7 @@ def guess_rows(
     if header:
         require_names(where, columns)
     _require_chosen(where, columns, chosen)
-    return _Reader(read, columns, texts, chosen, preset, owners).guess()
+    return _Reader(read, columns, times, chosen, preset, owners).guess()
 
 
 def _require_chosen(where: str, columns: Sequence[Column], chosen: Chosen) -> None:
@@ -148,13 +152,14 @@ class _Reader:
         self,
         rows: list[dict[str, Any]],
         columns: list[Column],
-        texts: dict[str, bool],
+        times: Times,
         chosen: Chosen,
         preset: Preset | None,
         owners: Sequence[Any] | None,
     ) -> None:
         self.owners = owners
-        self.rows, self.columns, self.texts, self.chosen, self.preset = rows, columns, texts, chosen, preset
+        self.rows, self.columns, self.chosen, self.preset = rows, columns, chosen, preset
+        self.texts, self.formats = times
         self.numbers = {plain_name(column.name) for column in columns if column.kind == "number"}
         self.left_out = {c.name: BAD_NAME for c in columns if c.name and _is_bad(c.name)}
         self.choose: dict[str, str] = {}
@@ -168,6 +173,9 @@ class _Reader:
         label = self._label()
         if time is not None and not self.texts.get(time, True):
             self.choose["time_zone"] = f"the times in {time!r} have no zone; set time_zone to their zone"
+        if len(formats := self.formats.get(time or "", [])) > 1:
+            dates = " or ".join(f"{one!r}" for one in formats)
+            self._unsure("time_format", formats, f"the times in {time!r} are {dates}: the sample has no day above 12")
         task, classes = self._task(label)
         x = self._x({time, key, label and label.name}, time)
         lacking = self._remark(x.fields)
@@ -194,6 +202,7 @@ class _Reader:
             remarks=self.remarks,
             preset=self.preset,
             lacking=lacking,
+            time_format=next(iter(self.formats.get(time or "", ())), None),
         )
 
     def _time(self) -> tuple[str | None, str | None, str | None]:
@@ -213,6 +222,8 @@ class _Reader:
             self.left_out.pop(time)
             unit = dated[time]
             form = "all its values are ISO 8601" if time in self.texts else f"only in {UNIT_NAMES[unit]} its years may be"
+            if time in self.formats:
+                form = f"all its values are such as {example_of(self.formats[time][0])}"
             called = "the name of a time, and " if says_time(time) else ""
             self.because["time"] = "as chosen" if self.chosen.time else called + form
             return time, None, unit
@@ -231,7 +242,7 @@ class _Reader:
             what = "texts" if all(column.kind == "text" for column in named) else "more than numbers"
             self.choose["time"] = (
                 f"{quoted_names(texts)} holds {what}; time is read as ISO 8601, or a number of seconds (or ms, us, ns) "
-                "since 1970"
+                "since 1970, or with time_format"
             )
         elif rising:
             why = f"no column has the name of a time; candidates, which rise in every row: {quoted_names(rising)}"

@@ -14,7 +14,7 @@ from streamjobs.recordings.guess import Guess
 from streamjobs.recordings.guess_x import quoted_names
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
-from streamjobs.settings.times import seconds_since_1970, zone_of
+from streamjobs.settings.times import EXCEL, seconds_since_1970, zone_of
 
 LOOK_AT = 1_000_000  # rows of the file
 KEYS = 20  # the first keys of the file
@@ -107,15 +107,16 @@ def _by_key(rows: Iterable[Mapping[str, Any]], guessed: Guess) -> dict[Any, Arra
         if isinstance(key, (list, dict)) or (key not in kept and len(kept) >= KEYS):
             continue
         time, *numbers = [None if find is None else find(row) for find in finds]  # type: ignore[arg-type]
-        kept.setdefault(key, []).append([_moment(time), *map(_number, numbers)])
+        kept.setdefault(key, []).append([_moment(time, guessed.time_format), *map(_number, numbers)])
         room -= 1
     return {key: np.array(found) for key, found in kept.items()}
 
 
-def _moment(value: Any) -> float:
+def _moment(value: Any, form: str | None) -> float:
     try:
-        return seconds_since_1970(value, zone_of("UTC")) if isinstance(value, str) else _number(value)
-    except (ValueError, OverflowError):
+        written = isinstance(value, str) or (form == EXCEL and not absent(value))
+        return seconds_since_1970(value, zone_of("UTC"), form) if written else _number(value)
+    except (TypeError, ValueError, OverflowError):
         return float("nan")
 
 

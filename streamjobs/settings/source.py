@@ -6,7 +6,18 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from streamjobs.settings.sensors import SensorsSection, sensors_of
 from streamjobs.settings.time_units import JUDGED
-from streamjobs.settings.types import MOST_NUMBERS, Bytes, Categories, FieldName, Missing, Seconds, Section, Topic, Zone
+from streamjobs.settings.types import (
+    MOST_NUMBERS,
+    Bytes,
+    Categories,
+    FieldName,
+    Missing,
+    Seconds,
+    Section,
+    TimeFormat,
+    Topic,
+    Zone,
+)
 from streamjobs.stages.event_time import END_OF_TIME
 
 REKEYED = ".by-key"  # after the name of the topic that `streamjobs rekey` copies
@@ -74,10 +85,15 @@ class SourceSection(Section):
         description="unit of the event time, counted since 1970; auto: found from the first number, once for the "
         "topic; times in ISO 8601 need no unit",
     )
+    time_format: TimeFormat | None = Field(
+        default=None,
+        description="format of event times that are texts but not ISO 8601, as Python's strptime has it, such as "
+        "'%d.%m.%Y %H:%M'; excel: days as spreadsheets count them",
+    )
     time_zone: Zone | None = Field(
         default=None,
-        description="zone of event times in ISO 8601 without a zone, such as UTC, +01:00 or Europe/Berlin; absent: such a "
-        "record is a dead letter",
+        description="zone of event times in ISO 8601 or time_format without a zone, such as UTC, +01:00 or Europe/Berlin; "
+        "absent: such a record is a dead letter",
     )
     label: FieldName | None = Field(
         default=None, description="field with the label, or a path as in `fields`; it may be absent or null in a record"
@@ -152,6 +168,14 @@ class SourceSection(Section):
         """`topic` is the one that the job reads, wherever it is used."""
         if self.rekeyed:
             self.__dict__["topic"] = self.base_topic + REKEYED  # frozen
+        return self
+
+    @model_validator(mode="after")
+    def _check_time_format(self) -> "SourceSection":
+        if self.time_format is not None and (self.time is None or self.sensors is not None):
+            raise ValueError(
+                "time_format is for the texts of `time`, and not with [source.sensors]; set time, or remove it."
+            )
         return self
 
     @property

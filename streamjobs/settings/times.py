@@ -1,4 +1,4 @@
-"""Times as text: ISO 8601 with a zone, or without one where [source] time_zone names it."""
+"""Times as text: in ISO 8601 or [source] time_format, with a zone, or without one where [source] time_zone names it."""
 
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
@@ -6,6 +6,9 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 MOST_TEXT = 64  # characters of a time
+EXCEL = "excel"  # days since the end of 1899, as spreadsheets count them
+_DAY_ZERO = datetime(1899, 12, 30)
+_EXAMPLE = datetime(2025, 10, 24, 14, 5, 30, tzinfo=UTC)
 _OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -33,18 +36,40 @@ def zone_of(text: str) -> tzinfo:
     raise ValueError("a zone such as 'UTC', '+01:00' or 'Europe/Berlin'")
 
 
-def seconds_since_1970(text: str, zone: tzinfo | None) -> float:
-    """Of a date and time in ISO 8601, to the microsecond. zone: of times without one.
+def example_of(form: str) -> str:
+    """A time in this format; raises ValueError for what is not a format of a date and a time.
+
+    >>> example_of("%d.%m.%Y %H:%M"), example_of("excel")
+    ('24.10.2025 14:05', '45954.586806')
+    """
+    if form == EXCEL:
+        return f"{(_EXAMPLE.replace(tzinfo=None) - _DAY_ZERO) / timedelta(days=1):.6f}"
+    text = _EXAMPLE.strftime(form)
+    read = datetime.strptime(text, form)
+    if (read.year, read.month, read.day, read.hour) != (2025, 10, 24, 14) or len(text) > MOST_TEXT:
+        raise ValueError("a format of a date with a time such as '%d.%m.%Y %H:%M', or 'excel'")
+    return text
+
+
+def seconds_since_1970(text: str | float, zone: tzinfo | None, form: str | None = None) -> float:
+    """Of a date and time in ISO 8601 or the format, to the microsecond. zone: of times without one.
 
     Of an hour that comes twice, as clocks are put back, it is the first. Raises NoZone where none is known, ValueError for
-    another text.
+    another text, OverflowError for a number of days beyond all years.
 
     >>> seconds_since_1970("2023-11-14T23:13:20.25+01:00", None)
     1700000000.25
     """
-    if len(text) > MOST_TEXT or not any(mark in text for mark in "Tt "):
+    if form == EXCEL:
+        moment = _DAY_ZERO + timedelta(milliseconds=round(float(text) * 86_400_000))
+    elif not isinstance(text, str) or len(text) > MOST_TEXT:
         raise ValueError("no date with a time")
-    moment = datetime.fromisoformat(text.strip())
+    elif form is not None:
+        moment = datetime.strptime(text.strip(), form)
+    elif not any(mark in text for mark in "Tt "):
+        raise ValueError("no date with a time")
+    else:
+        moment = datetime.fromisoformat(text.strip())
     if moment.tzinfo is None:
         if zone is None:
             raise NoZone("no zone")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, WithJsonSchema
 
 from streamjobs.settings.paths import field_path
-from streamjobs.settings.times import zone_of
+from streamjobs.settings.times import example_of, zone_of
 
 DURATION = r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)\s*"
 SIZE = r"\s*([0-9]+)\s*(B|KB|MB|GB)\s*"
@@ -124,6 +124,12 @@ def zone(value: str) -> str:
     return value
 
 
+def time_format(value: str) -> str:
+    """Checks that a text is a format of times."""
+    example_of(value)
+    return value
+
+
 def missing(value: Any) -> Any:
     """Checks what is to be done about missing numbers: one policy, or one each for some fields."""
     policies = list(value.values()) if isinstance(value, dict) else [value]
@@ -150,6 +156,7 @@ FieldName = Annotated[str, AfterValidator(field_path)]
 FirstRows = Annotated[str, AfterValidator(first_rows)]
 RowsOrTime = Annotated[str, AfterValidator(lasting)]
 Zone = Annotated[str, AfterValidator(zone)]
+TimeFormat = Annotated[str, AfterValidator(time_format)]
 Categories = Annotated[list[str | int | bool], Field(min_length=1, max_length=MOST_NUMBERS)]
 Missing = Annotated[
     str | dict[FieldName, str],

@@ -145,3 +145,25 @@ def test_what_cannot_be_meant_is_told():
     assert "dim must be the number of columns that fields and categories give (4)" in told(
         categories={"ax": ["a", "b"]}, dim=3
     )
+
+
+@pytest.mark.parametrize("form", ENCODE)
+@pytest.mark.parametrize(
+    ("time", "form_of_time", "zone"),
+    [
+        ("14.11.2023 23:13:20.25", "%d.%m.%Y %H:%M:%S.%f", "Europe/Berlin"),
+        ("11/14/2023 10:13:20.25 PM +0000", "%m/%d/%Y %I:%M:%S.%f %p %z", None),
+        (45_244.925928819444, "excel", "UTC"),
+        ("45244.925928819444", "excel", "UTC"),
+    ],
+)
+def test_times_are_read_in_the_format_of_the_job(form, time, form_of_time, zone):
+    for body in ({"v": 1, "ts": time}, {"v": [1, 2], "ts": [time, time]}):
+        decoded = decode(body, form=form, time_format=form_of_time, time_zone=zone)
+        assert not decoded.errors and set(decoded.times.tolist()) == {NOW}
+
+
+@pytest.mark.parametrize(("form", "bad"), [("%d.%m.%Y %H:%M", "10/24/2025 02:00"), ("excel", "soon"), ("excel", 1e300)])
+def test_a_time_in_another_format_is_a_bad_time_that_says_which_is_read(form, bad):
+    reason, said = why({"v": 1, "ts": bad}, time_format=form, time_zone="UTC")
+    assert reason == "bad_time" and "[source] time_format, such as" in said and "another text" in said

@@ -79,7 +79,7 @@ OTHERS = {
     "algorithms.spectral.family._rows": (10, 9),
     "streamjobs.commands.check.check": (60, 13),
     "streamjobs.commands.fit.fit": (80, 17),
-    "streamjobs.commands.init.init": (70, 16),
+    "streamjobs.commands.init.init": (70, 17),
     "streamjobs.commands.recordings.produce.produce": (80, 13),
     "streamjobs.commands.replay.replay": (110, 16),
     "streamjobs.commands.tune.tune": (70, 10),

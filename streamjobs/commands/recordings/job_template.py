@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from streamjobs.settings.times import example_of
 from streamjobs.settings.types import UNIT_NAMES
 
 if TYPE_CHECKING:
@@ -203,7 +204,10 @@ def _time(guessed: "Guess | None", zone: str | None) -> str:
     if guessed is not None and guessed.preset is not None and guessed.time == guessed.preset.source["time"]:
         return f"# time = {_quoted(guessed.time or '')}  # event time, as the preset sets it"
     if guessed is not None and guessed.written:
-        line = f"time = {_quoted(guessed.time or '')}  # event time, ISO 8601{why}"
+        line = f"time = {_quoted(guessed.time or '')}  # event time{'' if guessed.time_format else ', ISO 8601'}{why}"
+        if (form := guessed.time_format) is not None:
+            open_ = f"choose: {one_line(guessed.choose['time_format'])}" if "time_format" in guessed.choose else ""
+            line += f"\n{'# ' if open_ else ''}time_format = {_quoted(form)}  # {open_ or 'such as ' + example_of(form)}"
         if zone is not None:
             line += f"\ntime_zone = {_quoted(zone)}  # of times without a zone"
         elif "time_zone" in guessed.choose:

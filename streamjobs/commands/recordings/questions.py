@@ -26,6 +26,10 @@ def asked(guess_with: "Callable[[Chosen], Guess]", chosen: "Chosen") -> "tuple[G
     if "time" in guessed.candidates and chosen.time is None:
         chosen = chosen._replace(time=_one_of("time", guessed.choose["time"], guessed.candidates["time"]))
         guessed = guess_with(chosen)
+    if "time_format" in guessed.candidates and chosen.time_format is None:
+        form = _one_of("time_format", guessed.choose["time_format"], guessed.candidates["time_format"])
+        chosen = chosen._replace(time_format=form)
+        guessed = guess_with(chosen)
     if "label" in guessed.candidates and chosen.label is None:
         chosen = chosen._replace(label=_one_of("label", guessed.choose["label"], guessed.candidates["label"]) or "")
         guessed = guess_with(chosen)

@@ -81,7 +81,7 @@ def is_tried(guessed: "Guess") -> bool:
     """Whether the job that `init` writes can run as it is, and has a [drift]."""
     from streamjobs.recordings.survey import teaches
 
-    open_questions = {"fields", "time_zone"} & set(guessed.choose)
+    open_questions = {"fields", "time_zone", "time_format"} & set(guessed.choose)
     return not open_questions and not teaches(guessed)
 
 

@@ -34,6 +34,8 @@ def what_next(guessed: "Guess | None", file: Path, sample: Path | None, zone: st
     first = "Next"
     if guessed is not None and "fields" in guessed.choose:
         first = "[source] still needs fields, or x and dim: look for 'choose' in it. Then"
+    elif guessed is not None and "time_format" in guessed.choose:
+        first = "[source] still needs time_format: look for 'choose' in it. Then"
     elif guessed is not None and zone is None and "time_zone" in guessed.choose:
         first = "[source] still needs time_zone: look for 'choose' in it. Then"
     check = "" if taught else f"streamjobs check {shlex.quote(str(file))}; "  # which would miss the population's file

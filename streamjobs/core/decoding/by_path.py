@@ -31,7 +31,7 @@ from streamjobs.core.decoding.values import NAN, field_values, kind_of, number_i
 from streamjobs.settings.paths import ABSENT
 from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
-from streamjobs.settings.times import NoZone, seconds_since_1970, zone_of
+from streamjobs.settings.times import EXCEL, NoZone, example_of, seconds_since_1970, zone_of
 from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
 _NUMBERS = {float, int}
@@ -40,7 +40,8 @@ _LABELS = {type(None), str, int, float, bool, list}
 
 def needs_paths(source: SourceSection, paths: Paths) -> bool:
     """Whether typed structs cannot read what [source] describes."""
-    return not paths.flat or source.may_miss or bool(source.categories_of) or source.numbers == "lenient"
+    others = source.may_miss or bool(source.categories_of) or source.time_format is not None
+    return not paths.flat or others or source.numbers == "lenient"
 
 
 def path_parser(
@@ -85,6 +86,7 @@ class _Reader:
         self.fields = field_values(source, categories, [(name, policies.get(name, usual)) for name in self.names])
         self.plain = not categories
         self.zone = None if source.time_zone is None else zone_of(source.time_zone)
+        self.serial = source.time_format == EXCEL
         mirrored = mirror.columns if mirror is not None else []
         self.columns = [column for column, _ in columns]
         self.signs = [-1.0 if field in mirrored else 1.0 for _, field in columns]
@@ -190,32 +192,32 @@ class _Reader:
         return None if self.find_time is None else self._moment(self.find_time(message))
 
     def _moment(self, value: Any) -> float:
-        if type(value) is float or type(value) is int:
+        if (type(value) is float or type(value) is int) and not self.serial:
             return float(value)
         assert self.time is not None
-        if type(value) is str:
+        if type(value) is str or (self.serial and type(value) in _NUMBERS):
             return self._written(value, self.time.text)
         what = f"expected a number ({UNIT_NAMES[self.source.time_unit]} since 1970) or ISO 8601 in field {self.time.text!r}"
         raise Problem("bad_time", f"{what}, got {kind_of(value)}")
 
-    def _written(self, text: str, name: str) -> float:
-        """A time that is a text, in [source] time_unit."""
-        if self.source.numbers == "lenient" and (number := number_in(text)) is not None:
+    def _written(self, text: str | float, name: str) -> float:
+        """A time that is a text, or counts days as spreadsheets do, in [source] time_unit."""
+        form = self.source.time_format
+        lenient = form is None and self.source.numbers == "lenient" and isinstance(text, str)
+        if lenient and (number := number_in(str(text))) is not None:
             return number
         try:
-            return seconds_since_1970(text, self.zone) * TIME_UNITS[self.source.time_unit]
+            return seconds_since_1970(text, self.zone, form) * TIME_UNITS[self.source.time_unit]
         except NoZone:
             raise Problem(
                 "bad_time",
                 f"expected a time with a zone, such as Z or +01:00, in field {name!r}, got one without; or set time_zone",
             ) from None
         except (ValueError, OverflowError):
-            unit = UNIT_NAMES[self.source.time_unit]
-            raise Problem(
-                "bad_time",
-                f"expected a number ({unit} since 1970) or ISO 8601, such as 2026-11-22T20:30:00Z, in field {name!r}, got "
-                "another text",
-            ) from None
+            what = f"a number ({UNIT_NAMES[self.source.time_unit]} since 1970) or ISO 8601, such as 2026-11-22T20:30:00Z,"
+            if form is not None:
+                what = f"a time in [source] time_format, such as {example_of(form)},"
+            raise Problem("bad_time", f"expected {what} in field {name!r}, got another text") from None
 
     def _label(self, message: Message) -> Any:
         if self.find_label is None or self.label is None:

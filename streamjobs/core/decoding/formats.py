@@ -296,6 +296,7 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
         or mirror is not None
         or not (paths := Paths.of(source, None)).flat
         or source.categories_of
+        or source.time_format is not None
     ):
         return None
     decode = msgspec.json.Decoder(structs(source, False, paths)[0]).decode

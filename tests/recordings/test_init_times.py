@@ -1,0 +1,86 @@
+"""Times as people and spreadsheets write them: `init` proposes a format, and what is not read is not called right."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from typer.testing import CliRunner
+
+from streamjobs.cli import app
+from streamjobs.commands.recordings import questions
+from streamjobs.job_files import read_table
+from streamjobs.recordings.files import records_of
+from streamjobs.settings.source import SourceSection
+from streamjobs.settings.times import example_of
+from tests.commands.jobs import command, job_file
+from tests.recordings.init_told import as_csv, random, table
+
+FIRST = datetime(2025, 10, 24, 2, 0)
+SERIAL = datetime(1899, 12, 30)
+
+
+def hours(form, first=FIRST):
+    """A function that writes the time of row i, an hour after the one before."""
+    if form == "excel":
+        return lambda i: round((first + timedelta(hours=i) - SERIAL) / timedelta(days=1), 9)
+    return lambda i: (first + timedelta(hours=i)).strftime(form)
+
+
+def sheet(folder, form, first=FIRST):
+    return as_csv(folder / "sheet.csv", table(when_time=hours(form, first), pump=lambda i: "p1", flow=random))
+
+
+@pytest.mark.parametrize(
+    "form", ["%d.%m.%Y %H:%M", "%m/%d/%Y %I:%M %p", "%Y/%m/%d %H:%M:%S", "%d-%b-%Y %H:%M:%S", "%d/%m/%y, %H:%M", "excel"]
+)
+def test_times_are_read_in_the_format_that_init_writes(tmp_path, told, form, capsys):
+    sample = sheet(tmp_path, form)
+    found = told(sample)
+    assert (found.source["time"], found.source["time_format"]) == ("when_time", form)
+    assert found.says("time when_time", form) and f"# such as {example_of(form)}" in found.text
+    assert found.says("choose: time_zone: the times in 'when_time' have no zone")
+    found.file.write_text(found.text.replace('# time_zone = "UTC"', 'time_zone = "Europe/Berlin"'))
+    assert command("check", found.file, "--sample", sample, "--key", "pump") == 0
+    assert "job.toml: no mistakes" in capsys.readouterr().out
+    source = SourceSection(**read_table(found.file)["source"])
+    stamps = [record.timestamp for record in records_of(sample, source, "pump")]
+    assert stamps[:2] == [1_761_264_000_000, 1_761_267_600_000]  # 24 October 2025, midnight and 1 h UTC
+
+
+def test_a_format_of_days_and_months_that_may_be_either_is_left_to_choose(tmp_path, told, capsys):
+    sample = sheet(tmp_path, "%d/%m/%Y %H:%M", datetime(2025, 10, 5))
+    found = told(sample)
+    assert "time_format" not in found.source and found.source["time"] == "when_time"
+    why = "the times in 'when_time' are '%d/%m/%Y %H:%M' or '%m/%d/%Y %H:%M': the sample has no day above 12"
+    assert found.says(f"choose: time_format: {why}") and f'# time_format = "%d/%m/%Y %H:%M"  # choose: {why}' in found.text
+    assert "[source] still needs time_format" in found.out
+    assert command("check", found.file, "--sample", sample, "--key", "pump") == 1
+    assert "no mistakes" not in capsys.readouterr().out
+
+
+def test_at_a_terminal_the_format_is_asked(tmp_path, monkeypatch):
+    sample, file = sheet(tmp_path, "%d/%m/%Y %H:%M", datetime(2025, 10, 5)), tmp_path / "job.toml"
+    monkeypatch.setattr(questions, "at_a_terminal", lambda: True)
+    words = ["init", str(file), "--sample", str(sample), "--key", "pump", "--label", "", "--time-zone", "UTC"]
+    done = CliRunner().invoke(app, words, input="2\n")
+    assert done.exit_code == 0, done.output
+    assert read_table(file)["source"]["time_format"] == "%m/%d/%Y %H:%M"
+
+
+def test_check_names_times_of_a_sample_that_are_not_read(tmp_path, capsys):
+    sample = sheet(tmp_path, "%d.%m.%Y %H:%M")
+    text = '[job]\nname = "a"\n[source]\ntopic = "t"\nfields = ["flow"]\n[learner]\nname = "okfeb"\nrole = "track"\n'
+    assert command("check", job_file(tmp_path, text), "--sample", sample, "--key", "pump") == 0
+    out, err = capsys.readouterr()
+    assert "no mistakes" not in out and "but the times of the sample are not read" in out
+    assert "the times in 'when_time' are not read, because [source] time is not set" in err
+
+
+@pytest.mark.parametrize("form", ["%d.%m.%Y", "%H:%M", "%Q", "tomorrow"])
+def test_what_is_not_a_format_of_a_date_with_a_time_is_refused(form):
+    with pytest.raises(ValueError, match=r"time_format|a format of a date with a time|bad directive|does not match"):
+        SourceSection(topic="t", time="ts", time_format=form)
+
+
+def test_a_counter_of_seconds_is_not_a_day_of_a_spreadsheet(tmp_path, told):
+    found = told(as_csv(tmp_path / "a.csv", table(time=lambda i: 40_000 + i / 50, pump="p1", flow=random)))
+    assert "time" not in found.source and found.says("so it does not count from 1970")
