@@ -43,7 +43,10 @@ def _group() -> None:
 def check(
     job_file: JobFile,
     online: Annotated[
-        bool, typer.Option("--online", help="Also check the broker: topics, partition counts, rights.")
+        bool,
+        typer.Option(
+            "--online", help="Also check the broker: topics, partition counts, rights, and the newest 100 records."
+        ),
     ] = False,
     sample: Annotated[Path | None, typer.Option(help=f"Decode the first rows as a worker would. {FILES}.")] = None,
     key: Annotated[str | None, typer.Option(help="Column of --sample with the key.")] = None,
@@ -63,7 +66,7 @@ def check(
 ) -> None:
     """Check a job file, list all mistakes at once, and predict the size of its states.
 
-    Ends with code 1 if no record of --sample can be used.
+    Ends with code 1 if no record of --sample, or of the newest with --online, can be used.
     """
     from algorithms.common.cache_folder import cache_root
     from streamjobs.errors import NothingLearned
@@ -90,12 +93,12 @@ def check(
     if as_json:
         show(result)
     else:
-        _print_result(result, keys)
-    if sample is not None and result["sample"]["records"] and not result["sample"]["samples"]:
-        raise NothingLearned(
-            f"{sample}: all {result['sample']['records']:,} records would be dead letters. "
-            f"The first: {result['sample']['first_error']}"
-        )
+        _print_result(job, result, keys)
+    for where, found in ((str(sample), result.get("sample")), ("the input topic", result.get("newest"))):
+        if found and found["records"] and found["records"] == sum(found["dead_letters"].values()):
+            raise NothingLearned(
+                f"{where}: all {found['records']:,} records would be dead letters. The first: {found['first_error']}"
+            )
 
 
 def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
@@ -107,6 +110,7 @@ def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
     from streamjobs.kafka.preflight import expiring_certificates, obstacles, unsent_outputs
     from streamjobs.maintenance.readable import first_records, sentence, unreadable
     from streamjobs.maintenance.scan import changelog_records
+    from streamjobs.replay.newest_records import look
 
     problems = obstacles(job.settings, job)
     if problems:
@@ -115,7 +119,7 @@ def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
     advice += [*expiring_certificates(job.settings.broker), *unsent_outputs(job.settings, job)]
     advice += [sentence(found)] if found else []
     online = "the broker answers; every topic exists and fits; every right is granted"
-    return {"online": online, "states_read": read, "keys_unreadable": len(found)}
+    return {"online": online, "newest": look(job), "states_read": read, "keys_unreadable": len(found)}
 
 
 def _predicted(job: "Job", keys: int) -> dict[str, Any]:
@@ -207,13 +211,13 @@ def _unread_times(job: "Job", path: Path, time: str | None, sample: dict[str, An
         )
 
 
-def _verdict(sample: dict[str, Any] | None) -> str:
-    """Of the first line: nothing is called free of mistakes if the sample cannot be read."""
-    if sample is None:
-        return "no mistakes"
-    lost = sum(sample["dead_letters"].values())
-    found = [f"{lost:,} of {sample['records']:,} records of the sample are dead letters"] if lost else []
-    found += ["the times of the sample are not read"] if sample["unread_times"] else []
+def _verdict(sample: dict[str, Any] | None, newest: dict[str, Any] | None) -> str:
+    """Of the first line: nothing is called free of mistakes if records cannot be used."""
+    found = []
+    for where, looked in (("the sample", sample), ("the input topic", newest)):
+        if looked is not None and (lost := sum(looked["dead_letters"].values())):
+            found.append(f"{lost:,} of {looked['records']:,} records of {where} are dead letters")
+    found += ["the times of the sample are not read"] if sample is not None and sample["unread_times"] else []
     return f"its settings fit together, but {' and '.join(found)}" if found else "no mistakes"
 
 
@@ -239,11 +243,13 @@ def _print_rows(first: dict[str, Any]) -> None:
         say(f"and {len(first['columns']) - MOST_COLUMNS} more columns (--json has them all)")
 
 
-def _print_result(result: dict[str, Any], keys: int) -> None:
+def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
+    from streamjobs.commands.recordings import topic_look
+
     for sentence in result["advice"]:
         note(f"note: {sentence}")
     topics = "  ".join(f"{role} {topic}" for role, topic in result["topics"].items())
-    say(f"{result['job']}: {_verdict(result.get('sample'))}")
+    say(f"{result['job']}: {_verdict(result.get('sample'), result.get('newest'))}")
     say(f"  model      {result['model']} on {result['learner_dim']} numbers a row ({result['dim']} a sample)")
     for name, text in result["stages"].items():
         say(f"  {name:<10} {result['reference'] if name == 'reference' else text}")
@@ -275,6 +281,8 @@ def _print_result(result: dict[str, Any], keys: int) -> None:
             say(f"             a key can alarm after {sample['rows_to_alarm']:,} rows at least; before, its detector learns")
     if "online" in result:
         say(f"  online     {result['online']}")
+        for word, text in topic_look.lines(job, result["newest"]):
+            say(f"  {word:<10} {text}")
         what = f"{result['keys_unreadable']:,} keys cannot be read" if result["keys_unreadable"] else "all can be read"
         say(f"  states     the oldest {result['states_read']:,} records of the changelog, 256 MB at most: {what}")
     if "compiled" in result:

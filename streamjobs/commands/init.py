@@ -78,7 +78,7 @@ def init(
     guessed, chosen = None, Chosen(key=key, label=label, time_format=time_format)
     if from_topic is not None:
         found = _topic(from_topic, broker, records, seconds)
-        written = written._replace(format=found.format)
+        written = written._replace(format=found.format, partitions=found.keyless_partitions)
         guess_with = found.guess
     elif sample is not None:
         guess_with = _file(sample, how_of(separator, decimal))
@@ -97,7 +97,8 @@ def init(
         _write(file, job_file_text(guessed, file, written, trial))
         for line in trial.lines():
             note(line)
-    say(what_next(guessed, file, sample, written.time_zone, from_topic is not None))
+    copied = written.partitions > 1 and guessed is not None and guessed.key is not None
+    say(what_next(guessed, file, sample, written.time_zone, from_topic is not None, copied))
 
 
 def _write(file: Path, text: str) -> None:
@@ -140,6 +141,7 @@ def _of_preset(name: str) -> "Callable[[Chosen], Guess]":
 class _Topic(NamedTuple):
     format: str
     guess: "Callable[[Chosen], Guess]"
+    keyless_partitions: int = 0  # of a topic with records without keys
 
 
 def _topic(topic: str, url: str | None, records: int, seconds: float) -> _Topic:
@@ -155,8 +157,9 @@ def _topic(topic: str, url: str | None, records: int, seconds: float) -> _Topic:
     live = live_preset(sample.rows)
     if live is not None:
         return _Topic(sample.format, lambda chosen: guess_of_preset(live.name, sample.rows))
-    owners = sample.owners if any(sample.owners) else None
-    return _Topic(sample.format, lambda chosen: guess_rows(sample.rows, f"topic {topic}", chosen, owners=owners))
+    owners = sample.owners if sample.has_keys else None
+    guess = lambda chosen: guess_rows(sample.rows, f"topic {topic}", chosen, owners=owners)  # noqa: E731
+    return _Topic(sample.format, guess, 0 if sample.has_keys else sample.partitions)
 
 
 def _completed(written: Written, guessed: "Guess", asks: bool) -> Written:

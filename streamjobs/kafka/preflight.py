@@ -46,6 +46,7 @@ class InputTopic(NamedTuple):
     origin: Origin
     growth: layout.Growth | None = None  # with `drain`
     unsent: str | None = None  # a topic of features that exists and gets none any more
+    left: int = -1  # offsets that the group has not passed; -1 for a group without offsets
 
 
 def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopic:
@@ -73,10 +74,12 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
     if not drain:
         layout.require_laid_out(source, pending, counts[source])
     laid_out_for = counts[source] if pending is None else pending.before
-    of_input = [one.metadata for one in _of_input(settings, commits).values()]
-    origin = origin._replace(partitions=laid_out_for, time_unit=_time_unit(settings, commits), life=life_of(of_input))
-    unsent = topics.unsent_features(settings, job.sinks, counts)
-    return InputTopic(counts[source], _ends(admin, settings, counts[source]), origin, pending, unsent)
+    of_input = _of_input(settings, commits)
+    life = life_of(one.metadata for one in of_input.values())
+    origin = origin._replace(partitions=laid_out_for, time_unit=_time_unit(settings, commits), life=life)
+    unsent, ends = topics.unsent_features(settings, job.sinks, counts), _ends(admin, settings, counts[source])
+    left = sum(ends.values()) - sum(one.offset for one in of_input.values()) if of_input else -1
+    return InputTopic(counts[source], ends, origin, pending, unsent, left)
 
 
 def obstacles(settings: Settings, job: JobLike) -> list[str]:
@@ -176,6 +179,14 @@ def changelog_problems(settings: Settings, present: Origin, commits: Commits | N
 def commits_of(settings: Settings) -> dict[int, layout.Commit]:
     """The group's next input offset of each partition that has one. Raises SetupError if the broker does not tell."""
     return _of_input(settings, _all_commits(settings))
+
+
+def passed(settings: Settings) -> tuple[int | None, int]:
+    """Offsets of the input that the group has passed, None without any, and all there are. Raises as `commits_of`."""
+    admin, counts = topics.connect(settings.broker, [settings.source.topic])
+    commits = _of_input(settings, _commits(settings, admin))
+    ends = _ends(admin, settings, counts[settings.source.topic])
+    return (sum(one.offset for one in commits.values()) if commits else None), sum(ends.values())
 
 
 def _of_input(settings: Settings, commits: Commits) -> dict[int, layout.Commit]:

@@ -9,7 +9,10 @@ from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import quoted
 from streamjobs.settings.times import EXCEL, NoZone, seconds_since_1970, zone_of
 
-KEYS = ("key", "person", "person_id", "user", "user_id", "subject", "subject_id", "device", "device_id", "machine", "id")
+KEYS = (
+    *("key", "person", "person_id", "user", "user_id", "subject", "subject_id", "device", "device_id", "machine"),
+    *("machine_id", "sensor", "sensor_id", "id"),
+)
 TIMES = ("time", "timestamp", "ts", "t", "event_time", "datetime")
 LABELS = ("label", "activity", "class", "target", "y", "exercise")
 ASIDE = ("seg", "segment", "session", "recording", "side", "row", "index", "offset", "partition", "seq", "unnamed")

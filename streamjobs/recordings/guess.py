@@ -268,7 +268,10 @@ class _Reader:
                 continue
             self.left_out[column.name] = "the name of a person or device, by its name"
             found.append(column)
-        if len(found) > 1 and plain_name(found[-1].name) == "id":  # the weakest name
+        several = [column for column in found if column.distinct > 1]
+        if 0 < len(several) < len(found):  # one value names the site or the tool rather than the device
+            found = several
+        elif len(found) > 1 and plain_name(found[-1].name) == "id":  # the weakest name
             found.pop()
         names = [column.name for column in found]
         if len(found) == 1:
@@ -281,7 +284,8 @@ class _Reader:
         if self.owners is not None:
             self.because["key"] = "the records have keys"
             return None
-        some = [c.name for c in self.columns if c.kind == "text" and 1 <= c.distinct <= len(self.rows) / 2]
+        texts = [c for c in self.columns if c.kind == "text" and 1 <= c.distinct <= len(self.rows) / 2]
+        some = [column.name for column in sorted(texts, key=lambda column: -column.distinct)]
         some = [name for name in some if not says_time(name) and plain_name(name) not in LABELS]
         why = "no column has the name of a key (person, user, subject, device, machine, ...)"
         if self.preset is not None and self.preset.export is not None:

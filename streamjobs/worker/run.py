@@ -144,6 +144,8 @@ def _work(
         core, source = _with_time_unit(settings, core, source, once=once)
     if source.unsent is not None:
         log.warning("features are not sent", reason=f"[sinks]: {UNSENT.format(source.unsent)}")
+    if not once and source.left == 0 and (passed := sum(source.ends.values())):
+        log.info("waiting for new records", reason=NO_NEW_RECORD.format(settings, passed))
     started = time.perf_counter()
     load_lapack()
     return_large_arrays()

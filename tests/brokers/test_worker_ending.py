@@ -20,6 +20,7 @@ from tests.brokers.fork_server import ForkServer
 from tests.brokers.hash_jobs import HASH, ONCE, expected, hash_job, numbers, states
 from tests.brokers.kafka_job import PARTITIONS, Sent, until
 from tests.brokers.workers import CHECKOUT, Worker, running_worker, wait_for_exit
+from tests.commands.jobs import output_of
 from tests.worker.fake_core import MAGIC
 
 
@@ -33,6 +34,16 @@ def test_once_stops_when_everything_there_at_the_start_is_done(make_job: MakeJob
         assert [one["reason"].startswith(passed) for one in worker.events("no new record")] == ([] if left else [True])
         assert job.committed() == job.ends() and states(job) == expected(job)
     assert len(job.sink("predictions")) == 5_000
+
+
+def test_a_worker_of_a_group_that_has_passed_everything_says_so(make_job: MakeJob, fork_server: ForkServer) -> None:
+    job = hash_job(make_job, "passed")
+    job.produce(numbers(100))
+    assert wait_for_exit(Worker(job, program=ONCE, fork_server=fork_server))[0] == 0
+    worker, passed = Worker(job, program=HASH), f"{job.name} has already passed all 100 offsets"
+    until(lambda: worker.events("waiting for new records"), "the sentence")
+    assert worker.stop() == 0 and passed in worker.events("waiting for new records")[0]["reason"]
+    assert f"group      {passed}: 'run' waits for new records" in output_of("check", job.path, "--online")[1]
 
 
 def test_once_on_an_empty_input_stops_at_once(make_job: MakeJob, fork_server: ForkServer) -> None:

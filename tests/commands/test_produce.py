@@ -6,10 +6,11 @@ import time
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from streamjobs.demo.mock import MockBroker
-from streamjobs.job_files import broker_of, load_job
+from streamjobs.demo.mock import PARTITIONS, MockBroker
+from streamjobs.job_files import broker_of, job_of, load_job
 from streamjobs.kafka.reader import topic_records
 from streamjobs.kafka.send import Retention, SendError
+from streamjobs.kafka.topics import changelog
 from tests.commands.jobs import JOB, command, job_file, jsonl, rows
 
 NOBODY = "kafka://127.0.0.1:9"  # nothing listens there
@@ -150,3 +151,57 @@ def test_an_empty_topic_is_waited_for_and_then_one_sentence(mock, tmp_path, caps
     words = ("--from-topic", "empty", "--broker", mock.url, "--seconds", "0.6")
     assert command("init", tmp_path / "a.toml", *words) == 2
     assert "topic empty: no record came within 0.6 s; start its producer" in capsys.readouterr().err
+
+
+def keyless(mock, topic, keys=24):
+    """Records of so many sensors of one site, without Kafka keys."""
+    mock.create([topic])
+    producer = Producer({"bootstrap.servers": mock.url.removeprefix("kafka://"), "log_level": 0})
+    for i in range(10 * keys):
+        body = {"device": "gateway-1", "sensor_id": f"s{i % keys}", "ts": 1_700_000_000 + i, "temp": (7 * i) % 11 / 10}
+        producer.produce(topic, json.dumps(body), partition=i % PARTITIONS)
+    assert producer.flush(20) == 0
+
+
+@pytest.mark.parametrize("partitions", [1, PARTITIONS])
+def test_of_records_without_keys_init_writes_the_field_with_the_key(mock, tmp_path, capsys, monkeypatch, partitions):
+    keyless(mock, "keyless")
+    if partitions == 1:
+        monkeypatch.setattr("streamjobs.commands.recordings.topic_sample.connect", lambda *_: (None, {"keyless": 1}))
+    file = tmp_path / "keyless.toml"
+    assert command("init", file, "--from-topic", "keyless", "--broker", mock.url, "--seconds", "1", "--yes") == 0
+    source = load_job(file, {}).source
+    assert (source.key, source.rekeyed) == ("sensor_id", partitions > 1), "the gateway has one value"
+    if partitions > 1:  # the job reads a copy in which each key is in one partition
+        assert f"Next: streamjobs rekey {file} --once; then: streamjobs check {file};" in capsys.readouterr().out
+    else:
+        assert command("replay", file, "--input", "topic") == 0
+        assert "240 records of 24 keys" in capsys.readouterr().out
+
+
+def test_check_online_reads_the_newest_records(mock, tmp_path, capsys):
+    job = job_on(mock, tmp_path, "looked")
+    made = job_of(job)
+    mock.create([*made.sinks.values(), changelog(made.settings)])
+    assert command("check", job, "--online") == 0
+    assert "the input topic is empty" in capsys.readouterr().out
+    assert command("produce", job, jsonl(tmp_path / "a.jsonl", list(rows(300))), "--key", "person") == 0
+    capsys.readouterr()
+    assert command("check", job, "--online") == 0
+    out = capsys.readouterr().out
+    assert "of the newest 100, 100 have a key (3 different) and 100 can be used" in out and ": no mistakes" in out
+    assert f"{made.settings.job.name} has no offsets yet: it begins at the first of 300" in out
+
+
+def test_check_online_does_not_call_records_without_keys_right(mock, tmp_path, capsys):
+    job = job_on(mock, tmp_path, "blind")
+    made = job_of(job)
+    mock.create([*made.sinks.values(), changelog(made.settings)])
+    producer = Producer({"bootstrap.servers": mock.url.removeprefix("kafka://"), "log_level": 0})
+    for row in rows(30):
+        producer.produce("blind", json.dumps(row))
+    assert producer.flush(20) == 0
+    assert command("check", job, "--online") == 1
+    out, err = capsys.readouterr()
+    assert "of the newest 30, 0 have a key (0 different) and 0 can be used" in out and "no mistakes" not in out
+    assert "the input topic: all 30 records would be dead letters" in err

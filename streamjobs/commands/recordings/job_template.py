@@ -24,6 +24,7 @@ class Written(NamedTuple):
     format: str
     time_zone: str | None
     missing: str | None
+    partitions: int = 0  # of a topic with records without keys
 
 
 TEMPLATE = """\
@@ -122,7 +123,7 @@ def job_file_text(guessed: "Guess | None", file: Path, written: Written, trial: 
         topic=_quoted(written.topic),
         features=_quoted(f"{written.topic}.features"),
         format=written.format,
-        key=_key_comment(guessed),
+        key=_key(guessed, written.partitions),
         preset=_preset(guessed),
         x=x,
         time=_time(guessed, written.time_zone),
@@ -189,9 +190,14 @@ def _x(guessed: "Guess | None") -> tuple[int, str]:
     return len(fields), f"{listed}  # {why}"
 
 
-def _key_comment(guessed: "Guess | None") -> str:
+def _key(guessed: "Guess | None", partitions: int) -> str:
+    """The lines after the topic. partitions: of a topic with records without keys, else 0."""
     if guessed is None:
         return ""
+    if partitions and guessed.key is not None:
+        why = f"the topic's records have no keys; {one_line(guessed.because['key'])}"
+        copied = "\nrekeyed = true  # 'streamjobs rekey' copies the topic's partitions by this key" if partitions > 1 else ""
+        return f"\nkey = {_quoted(guessed.key)}  # {why}{copied}"
     if guessed.key is not None:
         return f"; in the sample: column {_quoted(guessed.key)} ({one_line(guessed.because['key'])})"
     if "key" not in guessed.choose:

@@ -10,6 +10,7 @@ import msgspec
 from streamjobs.core.decoding.with_schema.wire_format import ID, ID_END
 from streamjobs.errors import ConfigError
 from streamjobs.kafka.reader import newest
+from streamjobs.kafka.topics import connect
 from streamjobs.settings.broker import BrokerSection
 
 LARGEST = 1 << 20  # bytes of a value, as [source] max_bytes has it unless set
@@ -22,6 +23,11 @@ class TopicSample(NamedTuple):
     format: str  # json | msgpack
     owners: list[bytes | None]  # the keys of the rows' records
     strange: int  # records that are not objects in this format
+    partitions: int = 1  # of the topic
+
+    @property
+    def has_keys(self) -> bool:
+        return any(self.owners)
 
 
 def sample_of(broker: BrokerSection, topic: str, records: int, seconds: float) -> TopicSample:
@@ -36,7 +42,9 @@ def sample_of(broker: BrokerSection, topic: str, records: int, seconds: float) -
     for name, decode in (("json", msgspec.json.decode), ("msgpack", msgspec.msgpack.decode)):
         rows = [(record, row) for record in found if isinstance(row := _decoded(decode, record.value), dict)]
         if 2 * len(rows) > len(found):
-            return TopicSample([row for _, row in rows], name, [record.key for record, _ in rows], len(found) - len(rows))
+            partitions = connect(broker, [topic])[1][topic]
+            owners = [record.key for record, _ in rows]
+            return TopicSample([row for _, row in rows], name, owners, len(found) - len(rows), partitions)
     if 2 * sum(_names_schema(record.value) for record in found) > len(found):
         raise ConfigError(
             f"topic {topic}: most of {len(found):,} values begin as those with a schema id do, and init reads JSON and "
@@ -68,6 +76,6 @@ def shares(sample: TopicSample) -> Iterator[str]:
     if keys:
         yield f"{len(keys):,} of {len(sample.rows):,} records have a key, {len(set(keys)):,} different ones"
     else:
-        yield "no record has a key: a job needs one, see [source] in streamjobs/settings"
+        yield "no record has a key: [source] key names a field of the value instead"
     if sample.strange:
         yield f"{sample.strange:,} records are not objects in {sample.format}; they would be dead letters"

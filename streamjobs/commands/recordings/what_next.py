@@ -8,8 +8,13 @@ if TYPE_CHECKING:
     from streamjobs.recordings.guess import Guess
 
 
-def what_next(guessed: "Guess | None", file: Path, sample: Path | None, zone: str | None, from_topic: bool) -> str:
-    """The line that ends `init`; zone: of times that name none, where it is known; from_topic: the sample is of one."""
+def what_next(
+    guessed: "Guess | None", file: Path, sample: Path | None, zone: str | None, from_topic: bool, copied: bool = False
+) -> str:
+    """The line that ends `init`.
+
+    zone: of times that name none, where it is known; from_topic: the sample is of one; copied: 'rekey' comes first.
+    """
     from streamjobs.recordings import survey
 
     if guessed is not None and guessed.preset is not None and "sensors" in guessed.preset.source:
@@ -38,6 +43,8 @@ def what_next(guessed: "Guess | None", file: Path, sample: Path | None, zone: st
         first = "[source] still needs time_format: look for 'choose' in it. Then"
     elif guessed is not None and zone is None and "time_zone" in guessed.choose:
         first = "[source] still needs time_zone: look for 'choose' in it. Then"
+    if copied:
+        first += f": streamjobs rekey {shlex.quote(str(file))} --once; then"
     check = "" if taught else f"streamjobs check {shlex.quote(str(file))}; "  # which would miss the population's file
     return f"wrote {file}. {first}: {check}{shlex.join(replay)}"
 

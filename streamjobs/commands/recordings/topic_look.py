@@ -1,0 +1,39 @@
+"""What `check --online` prints of the newest records of a job's input."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from streamjobs.commands.console import moment
+
+if TYPE_CHECKING:
+    from streamjobs.core.job import Job
+
+FAR = 86_400.0  # seconds between event times and timestamps that are named
+
+
+def lines(job: "Job", found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """A word and a sentence each. found: of `newest_records.look`."""
+    if not found["records"]:
+        yield "records", "the input topic is empty"
+    else:
+        yield (
+            "records",
+            f"of the newest {found['records']:,}, {found['with_key']:,} have a key ({found['keys']:,} different) and "
+            f"{found['usable']:,} can be used",
+        )
+    if found["first_error"]:
+        counts = ", ".join(f"{reason} {count}" for reason, count in found["dead_letters"].items())
+        yield "", f"dead letters: {counts}; the first: {found['first_error']}"
+    if found["times"]:
+        first, last = (moment(1000 * one) for one in found["times"])
+        far = found["ahead"] is not None and abs(found["ahead"]) > FAR
+        way = "before" if far and found["ahead"] < 0 else "after"
+        what = f", {abs(found['ahead']) / FAR:,.1f} days {way} the records' timestamps: are they right?" if far else ""
+        yield "times", f"{first} to {last}{what}"
+    by_group, ends, group = found["passed"], found["ends"], job.settings.job.name
+    if by_group is None:
+        yield "group", f"{group} has no offsets yet: it begins at the first of {ends:,}"
+    elif by_group >= ends > 0:
+        yield "group", f"{group} has already passed all {ends:,} offsets: 'run' waits for new records"
+    else:
+        yield "group", f"{group} has passed {by_group:,} of {ends:,} offsets"
