@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from streamjobs.commands.console import note, say
-from streamjobs.commands.recordings.job_template import MOST_LEFT_OUT, Written, job_file_text, one_line
+from streamjobs.commands.recordings.job_template import MOST_LEFT_OUT, USUAL_NAME, Written, job_file_text, one_line
 from streamjobs.commands.recordings.options import FILES, Decimal, Separator, how_of
 from streamjobs.commands.recordings.what_next import what_next
 from streamjobs.settings.types import UNIT_NAMES
@@ -61,7 +61,6 @@ def init(
     --sample it tries the job's drift detection on the sample.
     """
     from streamjobs.commands.recordings import questions
-    from streamjobs.commands.recordings.trial import is_tried, tried_on
     from streamjobs.errors import ConfigError
     from streamjobs.recordings.guess import Chosen
 
@@ -74,7 +73,8 @@ def init(
     if preset is not None and (sample is not None or from_topic is not None):
         raise ConfigError("--preset is for a job without data: with --sample or --from-topic, init recognises the tool.")
     asks = not yes and questions.at_a_terminal()
-    written = Written(topic or from_topic or "imu", broker or BROKER, "json", time_zone, missing)
+    name = topic or from_topic or (sample.stem if sample is not None else USUAL_NAME)
+    written = Written(topic or from_topic or "imu", broker or BROKER, "json", time_zone, missing, name=name)
     guessed, chosen = None, Chosen(key=key, label=label, time_format=time_format)
     if from_topic is not None:
         found = _topic(from_topic, broker, records, seconds)
@@ -92,13 +92,22 @@ def init(
     _write(file, job_file_text(guessed, file, written))
     for line in _said(guessed, written) if guessed is not None else ():
         note(line)
-    if sample is not None and guessed is not None and is_tried(guessed):
-        trial = tried_on(file, sample, guessed, how_of(separator, decimal), most_rows)
-        _write(file, job_file_text(guessed, file, written, trial))
-        for line in trial.lines():
-            note(line)
+    if sample is not None and guessed is not None:
+        _try(file, sample, guessed, written, how_of(separator, decimal), most_rows)
     copied = written.partitions > 1 and guessed is not None and guessed.key is not None
     say(what_next(guessed, file, sample, written.time_zone, from_topic is not None, copied))
+
+
+def _try(file: Path, sample: Path, guessed: "Guess", written: Written, how: "How", most_rows: int) -> None:
+    """Write the job file again, with what its [drift] does on the sample."""
+    from streamjobs.commands.recordings.trial import is_tried, tried_on
+
+    if not is_tried(guessed):
+        return
+    trial = tried_on(file, sample, guessed, how, most_rows)
+    _write(file, job_file_text(guessed, file, written, trial))
+    for line in trial.lines():
+        note(line)
 
 
 def _write(file: Path, text: str) -> None:

@@ -61,7 +61,7 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
         topics.create(settings, job_sinks=job.sinks, state_bytes=job.state_bytes, roles=("state",))
         admin, counts = topics.connect(settings.broker, _roles(settings, job))
     if problems := _obstacles(settings, job, admin, counts):
-        raise SetupError("\n".join(problems))
+        raise SetupError("\n".join(_of_another_input(settings, admin, counts) or problems))
     origin, commits = origin_of(settings, admin), _commits(settings, admin)
     if problems := changelog_problems(settings, origin, commits):
         raise SetupError("\n".join(problems))
@@ -92,7 +92,7 @@ def obstacles(settings: Settings, job: JobLike) -> list[str]:
     except SetupError as error:
         return [str(error)]
     if problems := _obstacles(settings, job, admin, counts):
-        return problems
+        return _of_another_input(settings, admin, counts) or problems
     if problems := topics.size_problems(settings, job.sinks, admin, job.state_bytes):
         return problems
     commits = _commits(settings, admin)
@@ -143,6 +143,15 @@ def _obstacles(settings: Settings, job: JobLike, admin: Any, counts: dict[str, i
     ids = [topics.writer_of(settings.job.name, number) for number in range(counts[settings.source.topic])]
     asking = client.for_aiokafka(broker)
     return missing_rights(admin, asking, _roles(settings, job), settings.job.name, ids, principal)
+
+
+def _of_another_input(settings: Settings, admin: Any, counts: dict[str, int]) -> list[str]:
+    """The sentence for topics that do not fit because a job of the same name has another input; [] without one."""
+    if not {settings.source.topic, topics.changelog(settings)} <= set(counts):
+        return []
+    with suppress(SetupError):  # no right to see the group: the other sentences are what is known
+        return changelog_problems(settings, origin_of(settings, admin), _commits(settings, admin))
+    return []
 
 
 def origin_of(settings: Settings, admin: Any) -> Origin:

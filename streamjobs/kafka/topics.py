@@ -85,7 +85,7 @@ def problems_of(
     plans = plan(settings, job_sinks, partitions or 0)
     behind = behind_input(settings, job_sinks, counts)
     states_behind = changelog(settings) in behind
-    problems = [layout.grown(settings.source.topic, counts[settings.source.topic], behind)] if states_behind else []
+    problems = [_grown(settings, counts, behind)] if states_behind else []
     unseen = hidden(admin, [one.name for one in plans if one.name not in counts])
     for one in plans:
         if one.name in unseen:
@@ -104,8 +104,9 @@ def problems_of(
         elif partitions is not None and counts[one.name] > partitions:
             problems.append(
                 f"topic {one.name} ({one.role}): expected {partitions} partitions like the input {plans[0].name}, "
-                f"got {counts[one.name]}, and Kafka removes none; add partitions to the input, or name another topic under "
-                f"{one.setting}."
+                f"got {counts[one.name]}, and Kafka removes none; "
+                + (f"another job is probably also named {settings.job.name!r}; " if one.role == "state" else "")
+                + f"add partitions to the input, or name another topic under {one.setting}."
             )
         elif one.role == "state" and "compact" not in (policy := _cleanup_policy(admin, one.name)):
             problems.append(
@@ -152,6 +153,11 @@ def unsent_features(settings: Settings, job_sinks: Mapping[str, str], counts: Ma
     return topic if left_out and topic in counts else None
 
 
+def _grown(settings: Settings, counts: Mapping[str, int], behind: Mapping[str, int]) -> str:
+    source = settings.source.topic
+    return layout.grown(source, counts[source], behind, settings.job.name, changelog(settings))
+
+
 def behind_input(settings: Settings, job_sinks: Mapping[str, str], counts: Mapping[str, int]) -> dict[str, int]:
     """Outputs and changelog that have fewer partitions than the input, with their numbers. counts: of `connect`."""
     partitions, names = counts.get(settings.source.topic, 0), (*job_sinks.values(), changelog(settings))
@@ -189,7 +195,7 @@ def create(
         )
     behind = behind_input(settings, job_sinks, counts)
     if there is not None and changelog(settings) in behind:
-        raise SetupError(layout.grown(settings.source.topic, there, behind))
+        raise SetupError(_grown(settings, counts, behind))
     wanted = there or partitions or counts.get(settings.source.base_topic, 4)
     missing = [one for one in plan(settings, job_sinks, wanted, state_bytes) if one.name not in counts]
     if roles is not None:

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import NewTopic
 
 from tests.brokers.fixtures import LEARNING, MakeJob
 from tests.brokers.fork_server import ForkServer
@@ -163,3 +164,17 @@ def send_by(job: KafkaJob, partitions: int, records: list[Sent], sent: dict | No
     for record in records:
         sent.setdefault(record.key, []).append(record.value)
     return sent
+
+
+def test_two_jobs_of_one_name_are_told_from_an_input_that_grew(make_job: MakeJob, fork_server: ForkServer) -> None:
+    first = make_job("first", partitions=BEFORE, **LEARNING)
+    first.produce(one._replace(partition=one.partition % BEFORE) for one in samples(50))
+    run_until_done(first)
+    second = make_job("second", make=False, **LEARNING, job={"name": first.name})
+    new = [NewTopic(name, AFTER) for name in (second.input, *second.core.sinks.values())]
+    for answer in second.admin.create_topics(new).values():
+        answer.result(20)
+    code, lines = wait_for_exit(Worker(second, fork_server=fork_server))
+    assert code == 3 and len(lines) == 1 and "topics grow" not in lines[0], lines
+    assert f"its states have learned from topic {first.input}" in lines[0] and "another [job] name" in lines[0]
+    assert command("check", second.path, "--online") == 3

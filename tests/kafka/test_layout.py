@@ -75,6 +75,21 @@ def test_topics_create_names_the_commands_too(monkeypatch: pytest.MonkeyPatch) -
         create(SETTINGS, job_sinks={"dlq": "d"})
 
 
+def test_a_changelog_that_alone_has_fewer_partitions_is_probably_another_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = {"in": 4, "d": 4, CHANGELOG: 2}
+    (problem,) = problems_of(SETTINGS, {"dlq": "d"}, None, counts, "User:me")
+    named = f"another job is probably also named {SETTINGS.job.name!r}. Give this job another [job] name."
+    assert named in problem and problem.index(named) < problem.index("topics grow")
+    monkeypatch.setattr("streamjobs.kafka.topics.connect", lambda broker: (None, {"in": 4, CHANGELOG: 2}))
+    with pytest.raises(SetupError, match="another job is probably also named"):
+        create(SETTINGS, job_sinks={"dlq": "d"})
+
+
+def test_a_changelog_with_more_partitions_is_probably_another_jobs() -> None:
+    (problem,) = problems_of(SETTINGS, {"dlq": "d"}, None, {"in": 2, "d": 2, CHANGELOG: 4}, "User:me")
+    assert f"another job is probably also named {SETTINGS.job.name!r}" in problem
+
+
 def test_a_topic_with_more_partitions_than_the_input_is_not_to_be_recreated() -> None:
     (problem,) = problems_of(SETTINGS, {"dlq": "d"}, None, {"in": 4, "d": 8, CHANGELOG: 4}, "User:me")
     assert "Kafka removes none" in problem and "recreate" not in problem

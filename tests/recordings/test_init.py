@@ -251,6 +251,15 @@ def test_names_made_to_break_the_job_file_stay_names(tmp_path, told):
     assert command("check", found.file) == 0
 
 
+def test_a_job_in_a_file_with_the_usual_name_is_named_after_its_topic_or_its_sample(tmp_path):
+    sample = as_csv(tmp_path / "pumps.csv", noise("a"))
+    for words, name in ((("--sample", sample), "pumps"), (("--sample", sample, "--topic", "press"), "press"), ((), "job")):
+        assert command("init", tmp_path / "job.toml", *words, "--force") == 0
+        assert load_job(tmp_path / "job.toml", {}).job.name == name
+    assert command("init", tmp_path / "own.toml", "--sample", sample) == 0
+    assert load_job(tmp_path / "own.toml", {}).job.name == "own"
+
+
 @pytest.mark.parametrize("stem", ["..", "a b", "ä", "n" * 200])
 def test_the_job_is_named_so_that_it_may_be(tmp_path, stem):
     file = tmp_path / f"{stem}.toml"

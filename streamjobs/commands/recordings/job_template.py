@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from streamjobs.commands.recordings.trial import Trial
     from streamjobs.recordings.guess import Guess
 
+USUAL_NAME = "job"  # of a job file, which says nothing about the job
 USUAL_CLASSES = 16  # [head] max_classes without the setting
 MOST_LEFT_OUT = 40  # columns that are listed with the reason why they are not part of x
 _NO_CONTROLS = {code: "?" for code in (*range(32), 127, 0x85, 0x2028, 0x2029)}  # of a text that stays in one line
@@ -25,6 +26,7 @@ class Written(NamedTuple):
     time_zone: str | None
     missing: str | None
     partitions: int = 0  # of a topic with records without keys
+    name: str = "job"  # of the job, where its file has the usual name
 
 
 TEMPLATE = """\
@@ -115,7 +117,8 @@ def job_file_text(guessed: "Guess | None", file: Path, written: Written, trial: 
     labelled = guessed is None or guessed.label is not None
     rank = max(2, min(20, width))
     taught = guessed if survey.teaches(guessed) else None
-    name = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in file.stem)
+    stem = written.name if file.stem == USUAL_NAME else file.stem
+    name = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in stem)
     return TEMPLATE.format(
         file=one_line(file.name),
         name=name[:100].strip(".") or "job",
