@@ -34,6 +34,8 @@ _WRITTEN = re.compile(
     r"(?P<gap>, ?|T| +)[0-9]{1,2}:[0-9]{2}(?P<s>:[0-9]{2}(?:(?P<point>[.,])[0-9]{1,6})?)?"
     r"(?:(?P<before> *)(?P<noon>[AaPp][Mm]))?(?:(?P<apart> *)(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2}))?"
 )
+NAMING = ("name", "sensor", "id", "type")  # fields that may name the objects of a list
+_PLAIN = re.compile(r'[^=."\[\]\x00-\x1f\\]+')
 _DECIMAL_COMMA = re.compile(r"\s*-?[0-9]+,[0-9]+\s*")
 
 
@@ -73,7 +75,7 @@ def flattened(row: dict[str, Any]) -> dict[str, Any]:
     >>> flattened({"id": 7, "readings": {"temp": 20.5, "a.b": {"c": 1}}})
     {'id': 7, 'readings.temp': 20.5, 'readings."a.b".c': 1}
     """
-    if not any(isinstance(value, dict) for value in row.values()):
+    if not any(isinstance(value, dict) or _naming(value) for value in row.values()):
         return row
     return dict(_leaves(row, "", DEEPEST))
 
@@ -82,8 +84,27 @@ def _leaves(row: dict[str, Any], before: str, deeper: int) -> Iterator[tuple[str
     for name, value in row.items():
         if isinstance(value, dict) and value and deeper and isinstance(name, str) and '"' not in name:
             yield from _leaves(value, f"{before}{quoted(name)}.", deeper - 1)
+        elif deeper and isinstance(name, str) and '"' not in name and (by := _naming(value)) is not None:
+            for one in value:
+                rest = {inner: number for inner, number in one.items() if inner != by}
+                yield from _leaves(rest, f"{before}{quoted(name)}[{by}={one[by]}].", deeper - 1)
         else:
             yield f"{before}{quoted(name) if before and isinstance(name, str) else name}", value
+
+
+def _naming(value: Any) -> str | None:
+    """The field that names each object of a list, None where none does.
+
+    >>> _naming([{"name": "temp", "value": 20.5}, {"name": "rms", "value": 1}]), _naming([{"value": 1}])
+    ('name', None)
+    """
+    if not isinstance(value, list) or not value or not all(isinstance(one, dict) for one in value):
+        return None
+    for field in NAMING:
+        names = [one.get(field) for one in value]
+        if all(isinstance(name, str) and _PLAIN.fullmatch(name) for name in names) and len({*names}) == len(names):
+            return field
+    return None
 
 
 class Times(NamedTuple):

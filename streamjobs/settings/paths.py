@@ -1,4 +1,7 @@
-"""Paths to the fields of a record: `temp`, `readings.temp`, `acc[0]`; a name that holds a dot or a bracket is quoted."""
+"""Paths to the fields of a record: `temp`, `readings.temp`, `acc[0]`, `sensors[name=temp].value`.
+
+A name that holds a dot or a bracket is quoted.
+"""
 
 import re
 from collections.abc import Callable
@@ -7,25 +10,48 @@ from typing import Any, NamedTuple
 ABSENT: Any = object()  # what a path leads to where a record has nothing there; null is something
 EVENT = "ce"  # paths of a CloudEvent's attributes begin with it
 ATTRIBUTES = "\0ce"  # where messages have them: no path of a job file leads there
-_STEP = re.compile(r'(?P<dot>\.?)(?:"(?P<quoted>[^"\x00-\x1f\\]+)"|(?P<name>[^."\[\]]+))|\[(?P<place>[0-9]{1,4})\]')
+_STEP = re.compile(
+    r'(?P<dot>\.?)(?:"(?P<quoted>[^"\x00-\x1f\\]+)"|(?P<name>[^."\[\]]+))|\[(?P<place>[0-9]{1,4})\]'
+    r'|\[(?P<by>[^=."\[\]]+)=(?P<value>[^="\[\]]+)\]'
+)
+
+
+class ByName(NamedTuple):
+    """The first object of a list in which a field has this value."""
+
+    field: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.field}={self.value}"
+
+    def among(self, objects: Any) -> Any:
+        """None where no object has it."""
+        found = (one for one in objects if type(one) is dict and str(one.get(self.field)) == self.value)
+        return next(found, None)
+
+
+Step = str | int | ByName
 
 
 class FieldPath(NamedTuple):
-    """Where a field is. Steps are names of fields in objects, and places in lists from 0."""
+    """Where a field is. Steps are names of fields in objects, places in lists from 0, and names of objects in lists."""
 
     text: str  # as the job file has it
-    steps: tuple[str | int, ...]
+    steps: tuple[Step, ...]
     top: str  # the field of the record itself that the path begins with
     flat: bool  # the record itself has the field
     literal: str | None  # a field that a record may have instead of the nested one: its name looks like the path
     find: Callable[[dict[str, Any]], Any]  # the value at the path in a record, ABSENT without one
 
     @classmethod
-    def of(cls, text: str, *steps: str | int, literal: bool = True) -> "FieldPath":
+    def of(cls, text: str, *steps: Step, literal: bool = True) -> "FieldPath":
         """literal: records may have a field with the path as its name instead.
 
         >>> path_of("acc[1]").find({"acc": [4, 5]}), path_of("a.b").find({"a": {"b": None}}), path_of("a.b").find({"a.b": 6})
         (5, None, 6)
+        >>> path_of("list[name=b].v").find({"list": [{"name": "a", "v": 1}, {"name": "b", "v": 2}]})
+        2
         """
         top, flat = str(steps[0]), len(steps) == 1
         instead = None if flat or not literal or '"' in text else text
@@ -42,7 +68,7 @@ class FieldPath(NamedTuple):
         return quoted(str(self.steps[named])) + "".join(f"[{step}]" for step in self.steps[named + 1 :])
 
 
-def _finder(steps: tuple[str | int, ...], literal: str | None) -> Callable[[dict[str, Any]], Any]:
+def _finder(steps: tuple[Step, ...], literal: str | None) -> Callable[[dict[str, Any]], Any]:
     """A function that gives the value at these steps in a record. The usual paths have one step or two."""
     last, top = steps[-1], str(steps[0])
     if len(steps) == 1:
@@ -56,9 +82,11 @@ def _finder(steps: tuple[str | int, ...], literal: str | None) -> Callable[[dict
                 inner = inner.get(step)
             elif type(inner) is list and type(step) is int and step < len(inner):
                 inner = inner[step]
+            elif type(inner) is list and type(step) is ByName:
+                inner = step.among(inner)
             else:
                 inner = None
-        if type(inner) is kind:
+        if type(inner) is kind and type(last) is not ByName:
             try:
                 return inner[last]  # type: ignore[index]
             except (KeyError, IndexError):
@@ -82,16 +110,20 @@ def path_of(text: str) -> FieldPath:
     >>> path_of("readings.temp").steps, path_of("acc[0]").steps, path_of('"a.b".c').steps, path_of("ax [g]").steps
     (('readings', 'temp'), ('acc', 0), ('a.b', 'c'), ('ax [g]',))
     """
-    steps: list[str | int] = []
+    steps: list[Step] = []
     at = 0
     while at < len(text):
         step = _STEP.match(text, at)
-        if step is None or (bool(step["dot"]) != (at > 0) and step["place"] is None) or (step["place"] and at == 0):
+        inside = step is not None and (step["place"] or step["by"]) is not None
+        if step is None or (bool(step["dot"]) != (at > 0) and not inside) or (inside and at == 0):
             if '"' in text:
                 raise ValueError('a path such as readings.temp, acc[0] or "a name with a dot".x')
             return FieldPath.of(text, text)
-        steps.append(int(step["place"]) if step["place"] else step["quoted"] or step["name"])
+        by_name = ByName(step["by"], step["value"]) if step["by"] else None
+        steps.append(by_name or (int(step["place"]) if step["place"] else step["quoted"] or step["name"]))
         at = step.end()
+    if steps and isinstance(steps[-1], ByName):  # an object of a list: not a field
+        return FieldPath.of(text, text)
     return FieldPath.of(text, *(steps or [text]))
 
 

@@ -70,8 +70,8 @@ class SourceSection(Section):
     )
     fields: list[FieldName] | None = Field(
         default=None,
-        description="fields with the numbers of x, in this order; a path such as readings.temp or acc[0] leads into "
-        "objects and lists, and a name that contains a dot is quoted: '\"value.x\"'",
+        description="fields with the numbers of x, in this order; a path such as readings.temp, acc[0] or "
+        "sensors[name=temp].value leads into objects and lists, and a name that contains a dot is quoted: '\"value.x\"'",
     )
     x: FieldName = Field(default="x", description="without `fields`: the field that holds x as a list")
     dim: int | None = Field(default=None, ge=1, le=MOST_NUMBERS, description="length of x; may be left out with `fields`")

@@ -134,6 +134,18 @@ def test_objects_are_looked_into_and_lists_of_objects_named(tmp_path, told):
     assert found.says("left out of x: parts: lists")
 
 
+def test_lists_of_named_objects_are_fields_by_name(tmp_path, told):
+    made = table(
+        device="a",
+        ts=lambda i: START + i,
+        list=lambda i: [{"name": "t", "value": random(i)}, {"name": "h", "value": 1.0 * i % 7}],
+    )
+    sample = jsonl(tmp_path / "a.jsonl", made)
+    found = told(sample)
+    assert found.source["fields"] == ["list[name=t].value", "list[name=h].value"]
+    assert command("check", found.file, "--sample", sample, "--key", "device") == 0
+
+
 @pytest.mark.parametrize(("name", "fields"), [("value", ["value"]), ("ts", None)])
 def test_one_column(tmp_path, told, name, fields):
     found = told(as_csv(tmp_path / "a.csv", noise(name)))

@@ -48,6 +48,24 @@ def test_a_path_leads_into_objects_and_lists(form):
 
 
 @pytest.mark.parametrize("form", ENCODE)
+def test_a_path_finds_an_object_of_a_list_by_its_name(form):
+    fields = {"fields": ["list[name=temperature].value", "deep.list[id=7].v[1]"]}
+    a, b = {"name": "rms", "value": 9.0}, {"name": "temperature", "value": 20.5}
+    records = [
+        {"list": each, "deep": {"list": [{"id": 7, "v": [1, 2]}]}} for each in ([a, b], [b, a], [a], "no list", [1, b])
+    ]
+    decoded = decode(*records, form=form, **fields)
+    assert decoded.X.tolist() == [[20.5, 2.0]] * 3
+    assert [(n, error.reason) for n, error in decoded.errors] == [(2, "missing_field"), (3, "missing_field")]
+    assert decode({"list[name=temperature].value": 1, "deep.list[id=7].v[1]": 2}, form=form, **fields).X.tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize("name", ["flow [unit=C]", "a=b", "[a=b]", "list[name=temperature]", "list[=x].v"])
+def test_what_is_not_a_path_stays_the_name_of_a_field(name):
+    assert decode({name: 1.5}, fields=[name]).X.tolist() == [[1.5]]
+
+
+@pytest.mark.parametrize("form", ENCODE)
 def test_a_frame_has_a_list_at_each_path(form):
     frame = deep(temp=[1, 2], acc=[[3, 4], "of another sensor"], vx=[5, 6], ts=[NOW, NOW + 1], label=["a", None])
     decoded = decode(frame, form=form, **DEEP)
