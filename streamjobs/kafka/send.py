@@ -60,24 +60,18 @@ class Sender:
             }
         )
 
-    def send(
-        self, records: Iterable[Stored], *, stamped: bool, speed: float | None, progress: Callable[[int, int], None]
-    ) -> None:
+    def send(self, records: Iterable[Stored], *, stamped: bool, progress: Callable[[int, int], None]) -> None:
         """Send all records, and wait until each is acknowledged.
 
-        stamped: with the records' timestamps; else with the time of sending. speed: times real time, by the timestamps;
-        None: as fast as the broker takes them. progress: called with (sent, acknowledged) after each record. Raises
-        SendError where a record is refused or not acknowledged in time; what was sent before stays in the topic.
+        stamped: with the records' timestamps; else with the time of sending. progress: called with (sent, acknowledged)
+        after each record. Raises SendError where a record is refused or not acknowledged in time; what was sent before
+        stays in the topic.
         """
-        began, first = time.monotonic(), None
         try:
             for record in records:
                 own = record.timestamp != record.offset  # which stands for a time that cannot be read
                 if stamped and own:
                     self.retention.refuse(self.topic, record.timestamp, time.time())
-                if speed is not None and own:
-                    first = record.timestamp if first is None else first
-                    self._wait_until(began + (record.timestamp - first) / 1000 / speed)
                 self._produce(record, record.timestamp if stamped and own else 0)
                 self.sent += 1
                 if self.problem is not None:
@@ -93,7 +87,8 @@ class Sender:
                 "'drop' skips them; 'learn' without [window] learns them twice."
             )
 
-    def _wait_until(self, moment: float) -> None:
+    def wait_until(self, moment: float) -> None:
+        """Take acknowledgements until then, in the time of time.monotonic()."""
         while (left := moment - time.monotonic()) > 0:
             self.producer.poll(min(left, 0.2))
 

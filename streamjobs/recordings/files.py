@@ -28,6 +28,7 @@ from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
 
 SECONDS = {unit: 1 / per_second for unit, per_second in TIME_UNITS.items()}  # of each unit
 TABLE = "the table"  # how messages name rows at hand
+MOST_APART = 200  # recordings that are read at once
 MOST_NAMED = 5  # files that are named as left out
 
 
@@ -183,6 +184,17 @@ def records_of(
                 offset = record.offset + 1
 
     return stored()
+
+
+def records_apart(
+    path: Path, source: SourceSection, key: str | None, time: str | None, side: str | None, how: How
+) -> list[Iterator[Stored]]:
+    """As `records_of`, each recording by itself. Raises ConfigError for more than MOST_APART, which are open at once."""
+    how = dataclasses.replace(how, preset=how.preset or source.preset)
+    found = recordings_of(path, how)
+    if len(found) > MOST_APART:
+        raise ConfigError(f"{path}: at most {MOST_APART} recordings play at once, got {len(found):,}; leave --speed out.")
+    return [_Records(one, source, key, time, side, None, how, False).stored(0) for one in found]
 
 
 def records_of_rows(

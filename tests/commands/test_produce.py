@@ -153,6 +153,24 @@ def test_an_empty_topic_is_waited_for_and_then_one_sentence(mock, tmp_path, caps
     assert "topic empty: no record came within 0.6 s; start its producer" in capsys.readouterr().err
 
 
+def test_recordings_of_a_folder_play_at_once_and_a_long_wait_is_printed(mock, tmp_path, capsys, monkeypatch):
+    job = job_on(mock, tmp_path, "played")
+    monkeypatch.setattr("streamjobs.commands.recordings.produce.LONG", 0.3)
+    folder, day = tmp_path / "people", 86_400.0
+    folder.mkdir()
+    table = list(rows(30, keys=1))
+    for name, begin in (("anna", 0.0), ("ben", day), ("carl", 9 * day)):
+        pause = [400.0 * (i == 29) for i in range(30)]  # before the last record
+        jsonl(folder / f"{name}.jsonl", [{**row, "ts": row["ts"] + begin + pause[i]} for i, row in enumerate(table)])
+    started = time.monotonic()
+    assert command("produce", job, folder, "--key-from", "file", "--speed", "1000") == 0
+    assert time.monotonic() - started < 20
+    err = capsys.readouterr().err
+    assert "3 recordings of 3 keys play at once, each key from its first record on" in err
+    assert "waiting 0 s for the next record: it is 403 s after the first, at --speed 1000" in err
+    assert len(read(mock, "played")) == 90
+
+
 def keyless(mock, topic, keys=24):
     """Records of so many sensors of one site, without Kafka keys."""
     mock.create([topic])

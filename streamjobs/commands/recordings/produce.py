@@ -1,9 +1,8 @@
 """`produce`: sends recordings to the job's input topic."""
 
-import contextlib
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,8 +13,10 @@ from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, KeyI
 
 if TYPE_CHECKING:
     from streamjobs.core.messages import Stored
+    from streamjobs.kafka.send import Sender
     from streamjobs.settings.composition import Composition
 
+LONG = 5.0  # seconds of waiting that are printed
 LOOKED_AT = 100  # records of each recording, before the first is sent
 
 
@@ -40,7 +41,11 @@ def produce(
         typer.Option(help="'event': records get their event times as timestamps; 'now': the time at which they are sent."),
     ] = "event",
     speed: Annotated[
-        str, typer.Option(help="'max': as fast as the broker accepts them; a number: times real time, such as 1 or 10.")
+        str,
+        typer.Option(
+            help="'max': as fast as the broker accepts them; a number: times real time, such as 1 or 10, and several "
+            "recordings play at once."
+        ),
     ] = "max",
     partitioner: Annotated[
         str, typer.Option(help="How keys choose partitions: murmur2, crc32 or fnv1a, as your other producers.")
@@ -56,7 +61,7 @@ def produce(
     from streamjobs.errors import ConfigError
     from streamjobs.job_files import read_job
     from streamjobs.kafka.send import PARTITIONERS, Sender
-    from streamjobs.recordings.files import records_of
+    from streamjobs.recordings.files import records_apart, records_of
 
     composition = read_job(job_file)
     settings, source = composition.settings, composition.settings.source
@@ -71,34 +76,53 @@ def produce(
     if times is not None and not timed:
         raise ConfigError("--speed needs times; name the column with --time, or in the job file as [source] time.")
     how = with_rate(how_of(separator, decimal, key_from, key_is, start), settings)
-    readers = [records_of(path, source, key, time_column, settings.side, how=how) for path in files]
+    if times is None:
+        readers: list[Iterator[Stored]] = [
+            records_of(path, source, key, time_column, settings.side, how=how) for path in files
+        ]
+    else:
+        readers = [one for path in files for one in records_apart(path, source, key, time_column, settings.side, how)]
     sender, began, pace = Sender(settings.broker, source.topic, partitioner), time.monotonic(), Pace(PROGRESS_EVERY)
 
     def progress(sent: int, acknowledged: int) -> None:
         if pace.due():
             note(f"{sent:,} records sent, {acknowledged:,} acknowledged ...")
 
-    for records in readers:
-        with contextlib.closing(records):
-            first = list(itertools.islice(records, LOOKED_AT))
-            if (reason := _unusable(composition, first)) is not None:
-                note(f"warning: the job would make the first {len(first):,} records dead letters: {reason}")
-            everything = itertools.chain(first, records)
-            sender.send(everything, stamped=timed and timestamps == "event", speed=times, progress=progress)
+    looked_at = (_looked_at(composition, records) for records in readers)
+    for records in looked_at if times is None else [_paced(list(looked_at), times, sender)]:
+        sender.send(records, stamped=timed and timestamps == "event", progress=progress)
     seconds = time.monotonic() - began
     if as_json:
-        show(
-            {
-                "topic": source.topic,
-                "records": sender.sent,
-                "acknowledged": sender.acknowledged,
-                "seconds": round(seconds, 3),
-            }
-        )
+        done = {"topic": source.topic, "records": sender.sent, "acknowledged": sender.acknowledged}
+        show({**done, "seconds": round(seconds, 3)})
         return
     say(f"{sender.acknowledged:,} records in {source.topic}, all acknowledged, in {seconds:.1f} s")
     if not sender.sent:
         note("no records: the files are empty")
+
+
+def _looked_at(composition: "Composition", records: "Iterator[Stored]") -> "Iterator[Stored]":
+    """The records, after a warning if the job cannot use the first of them."""
+    first = list(itertools.islice(records, LOOKED_AT))
+    if (reason := _unusable(composition, first)) is not None:
+        note(f"warning: the job would make the first {len(first):,} records dead letters: {reason}")
+    return itertools.chain(first, records)
+
+
+def _paced(recordings: "list[Iterator[Stored]]", speed: float, sender: "Sender") -> "Iterator[Stored]":
+    """The records of all recordings, each at its time; long waits are printed."""
+    from streamjobs.commands.recordings.playing import together
+
+    played, count, keys = together(recordings)
+    if count > 1:
+        note(f"{count:,} recordings of {keys:,} keys play at once, each key from its first record on")
+    began = time.monotonic()
+    for seconds, record in played:
+        moment = began + seconds / speed
+        if (left := moment - time.monotonic()) > LONG:
+            note(f"waiting {left:,.0f} s for the next record: it is {seconds:,.0f} s after the first, at --speed {speed:g}")
+        sender.wait_until(moment)
+        yield record
 
 
 def _unusable(composition: "Composition", records: "Sequence[Stored]") -> str | None:
