@@ -14,3 +14,24 @@ def __getattr__(name: str) -> object:
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_LATE[name]), name)
+
+
+def install_line(extra: str) -> str:
+    """The command that installs what an extra needs, by where this package was installed from.
+
+    No package index has streamjobs. Therefore the command for a wheel names the packages of the extra.
+    """
+    import json
+    from importlib import metadata
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        distribution = metadata.distribution(__name__)
+    except metadata.PackageNotFoundError:  # not installed: run in the checkout
+        return f"pip install -e '.[{extra}]'"
+    origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+    if origin.get("dir_info", {}).get("editable"):
+        return f"pip install -e '{unquote(urlsplit(origin['url']).path)}[{extra}]'"
+    needed = (one.partition(";") for one in distribution.requires or ())
+    packages = [f"'{name.strip()}'" for name, _, when in needed if f'extra == "{extra}"' in when.replace("'", '"')]
+    return f"pip install {' '.join(packages)}"

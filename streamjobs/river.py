@@ -25,7 +25,9 @@ import numpy as np
 try:
     from river import base
 except ImportError as missing:
-    raise ImportError("streamjobs.river needs river: pip install 'streamjobs[river]'") from missing
+    from streamjobs import install_line
+
+    raise ImportError(f"streamjobs.river needs river: {install_line('river')}") from missing
 
 from algorithms import SettingError
 from algorithms.common.protocol import Array, Learner

@@ -30,7 +30,9 @@ try:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as missing:
-    raise ImportError("streamjobs.sklearn needs scikit-learn: pip install 'streamjobs[sklearn]'") from missing
+    from streamjobs import install_line
+
+    raise ImportError(f"streamjobs.sklearn needs scikit-learn: {install_line('sklearn')}") from missing
 
 from algorithms import SettingError
 from algorithms.common.protocol import Array, Learner, Outputs

@@ -106,7 +106,7 @@ def drift_tune(
         str | None, typer.Option("--time", help="Column of the file with the records' timestamps, as for 'replay'.")
     ] = None,
     drawn: Annotated[
-        Path | None, typer.Option("--picture", help="File to draw all alarms to, .svg or .png; needs streamjobs[plots].")
+        Path | None, typer.Option("--picture", help="File to draw all alarms to, .svg or .png; needs matplotlib.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from algorithms.common.protocol import Array
+from streamjobs import install_line
 from streamjobs.errors import ConfigError, SetupError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def figure_of(draw: Callable[[Any], None]) -> "Figure":
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
-        raise SetupError("pictures need matplotlib; install it with: pip install 'streamjobs[plots]'") from None
+        raise SetupError(f"pictures need matplotlib: {install_line('plots')}") from None
     with matplotlib.rc_context(STYLE):
         figure = Figure(layout="constrained")
         draw(figure)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import msgspec
 
+from streamjobs import install_line
 from streamjobs.core.output_records import RECORDS
 from streamjobs.errors import SetupError
 
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     import pandas
 
 LETTER = ("key", "row", "timestamp", "reason", "message", "value")
-NEEDS_PANDAS = "tables need pandas; install it with: pip install 'streamjobs[pandas]', or use rows() instead"
 
 
 def rows_of_lines(sink: str, lines: Sequence[bytes], topic: str) -> list[dict[str, Any]]:
@@ -54,7 +54,7 @@ def to_dataframe(sink: str, rows: Sequence[Mapping[str, Any]]) -> "pandas.DataFr
     try:
         import pandas
     except ImportError:
-        raise SetupError(NEEDS_PANDAS) from None
+        raise SetupError(f"tables need pandas: {install_line('pandas')}, or use rows() instead") from None
     empty = list(LETTER) if sink == "dlq" else ["row", *RECORDS[sink].__struct_fields__]
     table = pandas.DataFrame(list(rows)) if rows else pandas.DataFrame(columns=empty)
     if sink == "features":

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from streamjobs import install_line
 from streamjobs.errors import ConfigError, SetupError
 from streamjobs.outputs.rows import ADDED
 from streamjobs.outputs.schema import JsonSchema
@@ -79,7 +80,7 @@ def parquet(rows: Iterable[Row], fields: dict[str, JsonSchema], lengths: dict[st
         import pyarrow
         from pyarrow import parquet as files
     except ImportError:
-        raise SetupError("export: Parquet needs the package pyarrow: pip install 'streamjobs[files]'.") from None
+        raise SetupError(f"export: Parquet needs the package pyarrow: {install_line('files')}.") from None
     kinds = columns(fields, lengths)
     schema = pyarrow.schema([(name, _arrow(pyarrow, kind)) for name, kind in kinds.items()])
     drain = _Drain()

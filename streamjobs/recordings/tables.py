@@ -17,6 +17,7 @@ from typing import IO, Any
 
 import msgspec
 
+from streamjobs import install_line
 from streamjobs.core.decoding.loading import without_nan
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.dialect import HEAD, Dialect, dialect_of
@@ -196,7 +197,7 @@ def _parquet(place: Place, how: How) -> Iterator[Row]:
     try:
         from pyarrow import parquet
     except ImportError:
-        raise ConfigError(f"{place}: reading Parquet needs pyarrow: pip install 'streamjobs[files]'.") from None
+        raise ConfigError(f"{place}: reading Parquet needs pyarrow: {install_line('files')}.") from None
     with place.seekable() as seekable, parquet.ParquetFile(seekable) as file:
         COLUMNS.require(place, file.metadata.num_columns)
         for batch in file.iter_batches(batch_size=10_000):
@@ -235,7 +236,7 @@ def _cbor(place: Place, how: How) -> Iterator[Row]:
     try:
         import cbor2
     except ImportError:
-        raise ConfigError(f"{place}: reading CBOR needs cbor2: pip install 'streamjobs[files]'.") from None
+        raise ConfigError(f"{place}: reading CBOR needs cbor2: {install_line('files')}.") from None
     with place.open() as file:
         data = file.read()
     try:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from streamjobs import install_line
 from streamjobs.errors import ConfigError
 
 WITHIN = 60.0  # seconds
@@ -31,7 +32,7 @@ def require_protoc() -> None:
         import grpc_tools.protoc  # noqa: F401
     except ImportError:
         raise ConfigError(
-            "[source]: .proto sources need grpcio-tools, which has protoc; install streamjobs[protobuf]."
+            f"[source]: .proto sources need grpcio-tools, which has protoc: {install_line('protobuf')}."
         ) from None
 
 

@@ -1,7 +1,7 @@
 """Recordings that play together: in the order of their own times, those of one key one after the other."""
 
-from streamjobs.core.messages import Stored
 from streamjobs.commands.recordings.playing import together
+from streamjobs.core.messages import Stored
 
 
 def recording(key, *seconds, begin=1_700_000_000):

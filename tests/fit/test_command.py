@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from streamjobs import install_line
 from streamjobs.core.state.population import decode
 from tests.fit.people import ACTIVITIES, JOB, as_csv, command, job_file, jsonl, rows
 from tests.sizes import first_fast
@@ -81,7 +82,7 @@ def test_without_matplotlib_a_line_says_that_nothing_was_drawn(tmp_path, table, 
     said = capsys.readouterr()
     assert json.loads(said.out)["picture"] is None
     assert not (tmp_path / "population.state.svg").exists()
-    assert [line for line in said.err.splitlines() if "pip install 'streamjobs[plots]'" in line]
+    assert [line for line in said.err.splitlines() if install_line("plots") in line]
 
 
 def test_neither_the_kind_of_file_nor_the_order_of_people_changes_a_byte(fitted, tmp_path, table):

@@ -58,7 +58,9 @@ LAYERS = (
     _layer("online", ("algorithms.online",), {*NUMERIC, "algorithms.common"}, pure=True),
     _layer("registry", ("=algorithms",), {"algorithms", "importlib", "?"}, pure=True),
     # The product, pure part.
-    _layer("package", ("=streamjobs",), {"importlib", "?"}, pure=True),  # late attributes: who imports it loads nothing
+    _layer(
+        "package", ("=streamjobs",), {"importlib", "json", "urllib", "?"}, pure=True
+    ),  # late attributes: who imports it loads nothing
     _layer("base", ("streamjobs.errors",), set(), pure=True),
     _layer("stages", ("streamjobs.stages",), {*NUMERIC, "algorithms", *BASE}, pure=True),
     _layer(
@@ -180,11 +182,11 @@ LAYERS = (
     _layer(
         "estimators", ("streamjobs.estimators",), {"algorithms", "streamjobs.learner_reference", "streamjobs.own_learners"}
     ),
-    _layer("scikit-learn", ("streamjobs.sklearn",), {"numpy", "sklearn", "algorithms", *_OF_ESTIMATORS}),
+    _layer("scikit-learn", ("streamjobs.sklearn",), {"numpy", "sklearn", "algorithms", "=streamjobs", *_OF_ESTIMATORS}),
     _layer(
         "river",
         ("streamjobs.river",),
-        {"numpy", "pandas", "river", "algorithms", "streamjobs.learner_reference", *_OF_ESTIMATORS},
+        {"numpy", "pandas", "river", "algorithms", "=streamjobs", "streamjobs.learner_reference", *_OF_ESTIMATORS},
     ),
     _layer(
         "maintenance",

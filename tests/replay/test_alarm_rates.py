@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from streamjobs import install_line
 from tests.commands.jobs import command
 from tests.core.streams import START
 
@@ -122,5 +123,5 @@ def test_without_matplotlib_drift_tune_says_in_one_line_that_it_drew_nothing(tmp
     arguments = ("--input", recording, "--key", "pump", "--quiet-until", str(until), "--picture", drawn)
     assert command("drift", "tune", job, *arguments) == 0
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "matplotlib" in line]
-    assert line.startswith(f"note: {drawn} was not drawn") and "pip install 'streamjobs[plots]'" in line
+    assert line.startswith(f"note: {drawn} was not drawn") and install_line("plots") in line
     assert not drawn.exists()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from streamjobs import install_line
 from streamjobs.core.decoding.samples import Problem
 from streamjobs.core.decoding.with_schema.wire_format import KINDS, Definition, Read, SchemaError, SchemaId, id_of
 from streamjobs.core.messages import Headers
@@ -74,6 +75,4 @@ def _loader_of(source: SourceSection, tops: frozenset[str]) -> Callable[[Definit
         return lambda definition, fixed: protobuf_reader(definition, source.time_unit, tops, fixed)
     except ImportError:
         library = {"avro": "fastavro"}.get(source.format, "protobuf")
-        raise ConfigError(
-            f"[source]: format = '{source.format}' needs {library}; install streamjobs[{source.format}]."
-        ) from None
+        raise ConfigError(f"[source]: format = '{source.format}' needs {library}: {install_line(source.format)}.") from None

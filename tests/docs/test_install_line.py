@@ -1,0 +1,38 @@
+"""What a message says about a missing package works where streamjobs was installed from."""
+
+import json
+import re
+from importlib import metadata
+from types import SimpleNamespace
+
+import pytest
+
+from streamjobs import install_line
+from tests.parts import CHECKOUT
+
+NEEDED = ["numpy>=2", "pyarrow>=22; extra == 'files'", 'cbor2<7,>=6; extra == "files"', "pyarrow>=22; extra == 'dev'"]
+FOLDERS = ("streamjobs", "algorithms", "deploy", "examples", "papers")
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, origin: dict | None) -> None:
+    text = None if origin is None else json.dumps(origin)
+    monkeypatch.setattr(metadata, "distribution", lambda _: SimpleNamespace(read_text=lambda _: text, requires=NEEDED))
+
+
+def test_a_checkout_is_installed_again_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, {"url": "file:///home/a%20b/streamjobs", "dir_info": {"editable": True}})
+    assert install_line("files") == "pip install -e '/home/a b/streamjobs[files]'"
+
+
+def test_a_wheel_gets_the_packages_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    for origin in ({"url": "file:///tmp/streamjobs.whl", "archive_info": {}}, None):
+        installed(monkeypatch, origin)
+        assert install_line("files") == "pip install 'pyarrow>=22' 'cbor2<7,>=6'"
+
+
+def test_no_message_or_page_names_a_package_that_no_index_has() -> None:
+    texts = [
+        path for folder in FOLDERS for ending in ("py", "md", "ipynb") for path in (CHECKOUT / folder).rglob(f"*.{ending}")
+    ]
+    named = [str(path) for path in texts if re.search(r"streamjobs\[[a-z,]+\]", path.read_text(encoding="utf-8"))]
+    assert len(texts) > 300 and not named
