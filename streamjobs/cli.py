@@ -11,7 +11,21 @@ from typing import Annotated, Any
 
 import typer
 
-from streamjobs.commands import about, broker, check, demo, describe, dlq, fit, init, replay, state, topics, tune
+from streamjobs.commands import (
+    about,
+    add_examples,
+    broker,
+    check,
+    demo,
+    describe,
+    dlq,
+    fit,
+    init,
+    replay,
+    state,
+    topics,
+    tune,
+)
 from streamjobs.commands import run as worker
 from streamjobs.commands.drift import relearn
 from streamjobs.commands.outputs import export
@@ -46,6 +60,7 @@ for group in (
     *(state, dlq, broker, about),
 ):
     group.add_to(app)
+add_examples(app)
 
 
 def main() -> None:

@@ -364,6 +364,9 @@ def schema(
         Literal["json", "avro"],
         typer.Option("--format", help="Format of --outputs: JSON Schema 2020-12, or Avro schemas."),
     ] = "json",
+    sink: Annotated[
+        str | None, typer.Option(help="With --format avro: one output alone, such as predictions, as an .avsc file has it.")
+    ] = None,
 ) -> None:
     """Print the JSON Schema of job files, for editors: the meaning, type and range of every setting.
 
@@ -374,8 +377,8 @@ def schema(
     if not outputs:
         from streamjobs.settings.schema import json_schema
 
-        if job_file is not None or form != "json":
-            raise ConfigError("schema: JOB and --format belong to --outputs; add it, or leave them out.")
+        if job_file is not None or form != "json" or sink is not None:
+            raise ConfigError("schema: JOB, --format and --sink belong to --outputs; add it, or leave them out.")
         show(json_schema())
         return
     if job_file is None:
@@ -385,7 +388,11 @@ def schema(
     from streamjobs.outputs import schema as of_outputs
 
     job = job_of(job_file)
-    show(avro.schemas(job) if form == "avro" else of_outputs.document(job))
+    found = avro.schemas(job) if form == "avro" else of_outputs.document(job)
+    if sink is not None and (form != "avro" or sink not in found):
+        has = f"the job has {', '.join(found)}" if form == "avro" else "--format avro is missing"
+        raise ConfigError(f"schema --sink {sink}: expected an output with an Avro schema; {has}.")
+    show(found if sink is None else found[sink])
 
 
 def config_show(job_file: JobFile, as_json: AsJson = False) -> None:

@@ -40,7 +40,7 @@ def example_of(form: str) -> str:
     """A time in this format; raises ValueError for what is not a format of a date and a time.
 
     >>> example_of("%d.%m.%Y %H:%M"), example_of("excel")
-    ('24.10.2025 14:05', '45954.586806')
+    ('24.10.2025 14:05', '45954.587153')
     """
     if form == EXCEL:
         return f"{(_EXAMPLE.replace(tzinfo=None) - _DAY_ZERO) / timedelta(days=1):.6f}"

@@ -158,6 +158,7 @@ def test_the_top_level_has_only_what_belongs_there() -> None:
         "README.md",
         "ARCHITECTURE.md",
         "CHANGELOG.md",
+        "SECURITY.md",
         "STYLE.md",
         "LICENSE",
         "pyproject.toml",

@@ -127,3 +127,12 @@ def test_no_output_holds_what_is_not_json() -> None:
         if one.sink != "dlq":
             json.loads(one.value or b"", parse_constant=refuse)
     assert math.isnan(json.loads("NaN"))  # which json reads otherwise
+
+
+def test_an_avro_schema_of_one_output_is_a_file_that_avro_loads(tmp_path, capsys):
+    assert command("schema", job_file(tmp_path), "--outputs", "--format", "avro", "--sink", "predictions") == 0
+    file = tmp_path / "predictions.avsc"
+    file.write_text(capsys.readouterr().out)
+    assert fastavro.schema.load_schema(file)["name"] == "streamjobs.predictions"
+    assert command("schema", job_file(tmp_path), "--outputs", "--format", "avro", "--sink", "dlq") == 2
+    assert "the job has features, predictions" in capsys.readouterr().err

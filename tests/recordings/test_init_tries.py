@@ -1,6 +1,7 @@
 """`init` leaves out what a detector cannot watch, and tries the [drift] that it writes on the sample."""
 
 import json
+import re
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -117,3 +118,13 @@ def test_a_few_keys_with_faults_do_not_decide_what_is_watched():
         return Tried("columns", 8, 20_000, Counter(alarms), 2.0, Counter())
 
     assert tried(a=30, b=40, c=5).fits and not tried(a=30, b=40, c=8).fits
+
+
+@pytest.mark.parametrize(("pause", "length"), [(300, "100m"), (1, "20s"), (7200, "39h")])
+def test_the_window_in_the_comments_fits_the_pause_between_rows(tmp_path, told, pause, length):
+    made = [{**row, "ts": START + pause * (n // 2)} for n, row in enumerate(columns(80))]
+    found = told(jsonl(tmp_path / "a.jsonl", made))
+    assert f'# length = "{length}"' in found.text
+    found.file.write_text(re.sub(r"(?m)^# (\[window\]|length|hop|rate)", r"\1", found.text))
+    window = job_of(found.file).settings.window
+    assert window.length * window.rate == pytest.approx(20, rel=0.1)

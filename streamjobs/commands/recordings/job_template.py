@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 USUAL_NAME = "job"  # of a job file, which says nothing about the job
 USUAL_CLASSES = 16  # [head] max_classes without the setting
+WINDOW_ROWS = 20  # of a proposed window, where samples are rows of their own
 MOST_LEFT_OUT = 40  # columns that are listed with the reason why they are not part of x
 _NO_CONTROLS = {code: "?" for code in (*range(32), 127, 0x85, 0x2028, 0x2029)}  # of a text that stays in one line
 
@@ -257,8 +258,20 @@ def _window(rate: float, windowed: bool, guessed: "Guess | None") -> str:
     why = f"; choose: {one_line(guessed.choose['rate'])}" if guessed is not None and "rate" in guessed.choose else ""
     if guessed is not None and "rate" in guessed.because:
         why = f": {one_line(guessed.because['rate'])}"
-    lines += ['length = "2s"', 'hop = "1s"', f"rate = {rate:g}  # Hz, of the sensor{why}"]
+    second = 1.0 if windowed or guessed is None or guessed.rate is None else float(f"{WINDOW_ROWS / 2 / rate:.2g}")
+    spans = f'length = "{_span(2 * second)}"', f'hop = "{_span(second)}"'
+    lines += [*spans, f"rate = {rate:g}  # Hz, of the sensor{why}"]
     return "\n".join(lines if windowed else [f"# {line}" for line in lines])
+
+
+def _span(seconds: float) -> str:
+    """A duration as [window] has it, in its largest unit of which it has two or more.
+
+    >>> _span(2.0), _span(6000.0), _span(72_000.0)
+    ('2s', '100m', '20h')
+    """
+    unit, of_unit = next(((name, one) for name, one in (("h", 3600), ("m", 60)) if seconds >= 2 * one), ("s", 1))
+    return f"{round(seconds / of_unit)}{unit}"
 
 
 def _head(guessed: "Guess | None") -> str:
