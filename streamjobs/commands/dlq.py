@@ -10,8 +10,10 @@ from streamjobs.settings.types import shortened
 
 if TYPE_CHECKING:
     from streamjobs.maintenance.letters import Letter
+    from streamjobs.settings.sections import Settings
 
 MOST_VALUE = 2_000  # bytes of a value that are shown
+MOST_GROUPS = 5  # groups that are named
 MOST_MESSAGE = 80  # characters of a message in a list
 WHOLE_BATCH = "batch"  # reason of a letter that is a whole batch of records
 
@@ -148,6 +150,20 @@ def _at(letters: "list[Letter]", offsets: list[str], topic: str) -> "list[Letter
     return [places[offset] for offset in dict.fromkeys(offsets)]
 
 
+def _require_alone(settings: "Settings", records: int) -> None:
+    """Raises ConfigError if other groups read the input that letters go back to."""
+    from streamjobs.errors import ConfigError
+    from streamjobs.maintenance.redrive import other_readers
+
+    if others := other_readers(settings):
+        more = f" and {len(others) - MOST_GROUPS} more" if len(others) > MOST_GROUPS else ""
+        named = ", ".join(others[:MOST_GROUPS]) + more
+        raise ConfigError(
+            f"dlq redrive: topic {settings.source.topic} is also read by {named}, which would get {records:,} records "
+            "again. Add --shared if that does no harm. A job with [source] key and rekeyed = true has an input of its own."
+        )
+
+
 def redrive(
     job_file: JobFile,
     reason: Reasons = None,
@@ -156,13 +172,16 @@ def redrive(
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Send all dead letters.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Also send dead letters that were sent back before.")] = False,
+    shared: Annotated[
+        bool, typer.Option("--shared", help="Send them although other consumer groups read the input and get them again.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent; send nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Send dead letters back to the input topic, with their original key, value, time and headers.
 
     The header streamjobs-attempt counts the attempts. Dead letters that were sent back before are left out. Workers may
-    run.
+    run. Other groups that read the input would get the records again: this is refused without --shared.
     """
     from streamjobs.errors import ConfigError
     from streamjobs.job_files import job_of
@@ -192,6 +211,8 @@ def redrive(
     before = set() if again or not chosen else sent_before(job.settings, chosen)
     sending = [one for one in chosen if letter_id(topic, one.place) not in before]
     if sending and not dry_run:
+        if not shared:
+            _require_alone(job.settings, len(sending))
         send_back(job.settings, [redriven(one, topic) for one in sending])
     skipped = len(chosen) - len(sending)
     if as_json:

@@ -74,10 +74,29 @@ async def _commits(client: Mapping[str, Any], group: str) -> dict[TopicPartition
     admin = AIOKafkaAdminClient(**client)
     try:
         await admin.start()
-        coordinator = await admin.find_coordinator(group)
-        answer = await admin._send_request(OffsetFetchRequest(group, None), coordinator)
+        return await _all_of(admin, group)
     finally:
         await admin.close()
+
+
+def readers_of(client: Mapping[str, Any], topic: str) -> list[str]:
+    """The groups with offsets in a topic, of those that this client may see. Raises as `described`."""
+    return asyncio.run(_readers_of(_impatient(client), topic))
+
+
+async def _readers_of(client: Mapping[str, Any], topic: str) -> list[str]:
+    admin = AIOKafkaAdminClient(**client)
+    try:
+        await admin.start()
+        names = sorted({name for name, _ in await admin.list_consumer_groups()})
+        return [name for name in names if any(place.topic == topic for place in await _all_of(admin, name))]
+    finally:
+        await admin.close()
+
+
+async def _all_of(admin: Any, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+    coordinator = await admin.find_coordinator(group)
+    answer = await admin._send_request(OffsetFetchRequest(group, None), coordinator)
     if answer.error_code:  # `list_consumer_group_offsets` ignores it
         raise for_code(answer.error_code)(f"group {group}")
     found = {}

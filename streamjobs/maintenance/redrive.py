@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from aiokafka.errors import KafkaError
 from confluent_kafka import KafkaException, Producer
 
 from streamjobs.core.decoding.keys import key_reader
 from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
-from streamjobs.kafka import client, preflight
+from streamjobs.kafka import client, groups, preflight
 from streamjobs.maintenance.letters import Letter, letter_ids, parse_letter
 from streamjobs.maintenance.scan import records_of
 from streamjobs.settings.sections import Settings
@@ -47,6 +48,18 @@ def sent_before(settings: Settings, chosen: Sequence[Letter]) -> set[bytes]:
     for topic, start in starts.items():
         found |= letter_ids(records_of(settings.broker, topic, "[source] topic", start))
     return found
+
+
+def other_readers(settings: Settings) -> list[str]:
+    """The groups other than the job's own that read its input and would get what is sent back.
+
+    Raises SetupError if the broker does not answer.
+    """
+    try:
+        found = groups.readers_of(client.for_aiokafka(settings.broker), settings.source.topic)
+    except KafkaError as error:
+        raise client.unanswered(settings.broker, error) from None
+    return [name for name in found if name != settings.job.name]
 
 
 def send_back(settings: Settings, records: Sequence[Stored]) -> None:
