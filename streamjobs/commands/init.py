@@ -102,7 +102,7 @@ def _try(file: Path, sample: Path, guessed: "Guess", written: Written, how: "How
     """Write the job file again, with what its [drift] does on the sample."""
     from streamjobs.commands.recordings.trial import is_tried, tried_on
 
-    if not is_tried(guessed):
+    if not is_tried(guessed, written.time_zone):
         return
     trial = tried_on(file, sample, guessed, how, most_rows)
     _write(file, job_file_text(guessed, file, written, trial))

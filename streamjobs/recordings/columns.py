@@ -121,9 +121,9 @@ def read_times(rows: Sequence[dict[str, Any]], chosen: str | None = None) -> tup
     """
     found = Times({}, {})
     for column in columns_of(rows):
-        if column.kind == "text" and all(_reads(text, None) for text in column.values):
+        if column.kind == "text" and all(reads(text, None) for text in column.values):
             found.zoned[column.name] = all(map(_has_zone, column.values))
-        elif formats := [one for one in _formats(column, chosen) if all(_reads(value, one) for value in column.values)]:
+        elif formats := [one for one in _formats(column, chosen) if all(reads(value, one) for value in column.values)]:
             found.zoned[column.name], found.formats[column.name] = "%z" in formats[0], formats
     if not found.zoned:
         return list(rows), found
@@ -149,7 +149,7 @@ def _formats(column: Column, chosen: str | None) -> list[str]:
     elif seen["second"].isalpha():
         dates = [f"%d{mark}%b{mark}{year}"]
     else:
-        dates = [f"%d{mark}%m{mark}{year}", f"%m{mark}%d{mark}{year}"]
+        dates = [f"%d{mark}%m{mark}{year}"] + [f"%m{mark}%d{mark}{year}"] * (mark != ".")  # points: the day is first
     clock = (
         ("%I" if seen["noon"] else "%H")
         + ":%M"
@@ -176,7 +176,8 @@ def _seconds(value: str | float, form: str | None) -> float:
     return seconds_since_1970(value, zone_of("UTC"), form)
 
 
-def _reads(value: str | float, form: str | None) -> bool:
+def reads(value: str | float, form: str | None) -> bool:
+    """Whether a time is in this format; None: in ISO 8601."""
     try:
         _seconds(value, form)
     except (ValueError, OverflowError):

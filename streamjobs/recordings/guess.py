@@ -26,20 +26,23 @@ from streamjobs.recordings.columns import (
     flattened,
     plain_name,
     read_times,
+    reads,
     require_names,
     says_time,
     unit_of_name,
     why_no_number,
 )
 from streamjobs.recordings.exports import TIME, Exported
-from streamjobs.recordings.files import SECONDS, recordings_of
+from streamjobs.recordings.files import SECONDS, recordings_of, rows_of
 from streamjobs.recordings.guess_x import X, quoted_names, x_of
 from streamjobs.recordings.tables import HOW, How, untold
+from streamjobs.settings.paths import column_path
 from streamjobs.settings.presets import NAMES, Preset, preset_of
 from streamjobs.settings.times import example_of
 from streamjobs.settings.types import UNIT_NAMES
 
 LOOK_AT = 2000  # rows of the file
+MORE_ROWS, DATE = 200_000, 10  # rows of the file that may tell days from months; characters that have both
 BAD_NAME = "its name holds a quotation mark, a backslash or a control character, which no field of a record may"
 _NO_NAME = re.compile(r'["\\\x00-\x1f]')
 CLASSES, MOST_CLASSES = 32, 1024  # most different whole numbers that are treated as classes; most classes of a head
@@ -95,8 +98,26 @@ def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
     if preset is not None and preset.strip:
         how = dataclasses.replace(how, preset=preset.name)
     rows = list(itertools.islice(itertools.chain.from_iterable(each.rows(how) for each in found), LOOK_AT))
-    guessed = guess_rows(rows, str(path), chosen, preset, header=path.suffix.lower() == ".csv")
+    header = path.suffix.lower() == ".csv"
+    guessed = guess_rows(rows, str(path), chosen, preset, header)
+    if (only := _only_format(path, guessed, how)) is not None:
+        guessed = guess_rows(rows, str(path), chosen._replace(time_format=only), preset, header)
     return guessed._replace(files=len(found))
+
+
+def _only_format(path: Path, guessed: Guess, how: How) -> str | None:
+    """The format that alone reads the times of more rows, where several read those of the first rows; else None."""
+    formats, last = list(guessed.candidates.get("time_format", ())), ""
+    if guessed.time is None or not formats:
+        return None
+    find = column_path(guessed.time).find
+    for row in itertools.islice(rows_of(path, dataclasses.replace(how, tell=untold), [guessed.time]), MORE_ROWS):
+        text = find(row)
+        if isinstance(text, str) and (date := text[:DATE]) != last:
+            last, formats = date, [form for form in formats if reads(text, form)] or formats
+            if len(formats) == 1:
+                return formats[0]
+    return None
 
 
 def _preset_of(rows: Iterator[dict[str, Any]]) -> Preset | None:

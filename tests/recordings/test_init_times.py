@@ -75,6 +75,23 @@ def test_check_names_times_of_a_sample_that_are_not_read(tmp_path, capsys):
     assert "the times in 'when_time' are not read, because [source] time is not set" in err
 
 
+def test_the_detector_is_tried_once_format_and_zone_are_known(tmp_path, told, capsys):
+    sample = as_csv(tmp_path / "a.csv", table(1500, when_time=hours("%d.%m.%Y %H:%M"), pump="p1", flow=random))
+    for zone, tried in (((), False), (("--time-zone", "Europe/Berlin"), True)):
+        assert command("init", tmp_path / "job.toml", "--sample", sample, "--key", "pump", "--force", *zone) == 0
+        assert ("on the sample, watch = " in capsys.readouterr().err) is tried
+
+
+def test_a_later_day_of_the_file_tells_days_from_months(tmp_path, told):
+    rows = table(2400, when_time=hours("%m/%d/%Y %H:%M", datetime(2025, 10, 1)), pump="p1", flow=random)
+    assert told(as_csv(tmp_path / "long.csv", [*rows[:100] * 21, *rows])).source["time_format"] == "%m/%d/%Y %H:%M"
+
+
+def test_a_date_with_points_has_its_day_first(tmp_path, told):
+    found = told(sheet(tmp_path, "%d.%m.%Y %H:%M", datetime(2025, 9, 3)))
+    assert found.source["time_format"] == "%d.%m.%Y %H:%M" and found.says("time when_time (%d.%m.%Y %H:%M)")
+
+
 @pytest.mark.parametrize("form", ["%d.%m.%Y", "%H:%M", "%Q", "tomorrow"])
 def test_what_is_not_a_format_of_a_date_with_a_time_is_refused(form):
     with pytest.raises(ValueError, match=r"time_format|a format of a date with a time|bad directive|does not match"):

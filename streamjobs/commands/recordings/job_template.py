@@ -265,12 +265,12 @@ def _window(rate: float, windowed: bool, guessed: "Guess | None") -> str:
 
 
 def _span(seconds: float) -> str:
-    """A duration as [window] has it, in its largest unit of which it has two or more.
+    """A duration as [window] has it, in its largest unit of which it has ten or more.
 
-    >>> _span(2.0), _span(6000.0), _span(72_000.0)
-    ('2s', '100m', '20h')
+    >>> _span(2.0), _span(6000.0), _span(9100.0), _span(72_000.0)
+    ('2s', '100m', '152m', '20h')
     """
-    unit, of_unit = next(((name, one) for name, one in (("h", 3600), ("m", 60)) if seconds >= 2 * one), ("s", 1))
+    unit, of_unit = next(((name, one) for name, one in (("h", 3600), ("m", 60)) if seconds >= 10 * one), ("s", 1))
     return f"{round(seconds / of_unit)}{unit}"
 
 

@@ -44,7 +44,7 @@ class Tried(NamedTuple):
     def __str__(self) -> str:
         most = ", ".join(f"{name} {count:,}" for name, count in self.named.most_common(MOST_NAMED)) if not self.fits else ""
         return (
-            f'on the sample, watch = "{self.watch}" raised {self.alarms.total():,} alarms in {len(self.alarms):,} of '
+            f'on the sample, watch = "{self.watch}" raised {self.alarms.total():,} alarm{"s" * (self.alarms.total() != 1)} in {len(self.alarms):,} of '
             f"{self.keys:,} keys and {self.rows:,} rows; false_alarms allows {self.stated:.2g}"
             + (f"; columns in them: {most}" if most else "")
         )
@@ -77,11 +77,11 @@ class _Row(msgspec.Struct):
     columns: dict[str, float] = {}
 
 
-def is_tried(guessed: "Guess") -> bool:
-    """Whether the job that `init` writes can run as it is, and has a [drift]."""
+def is_tried(guessed: "Guess", zone: str | None) -> bool:
+    """Whether the job that `init` writes can run as it is, and has a [drift]. zone: of its times, where that is known."""
     from streamjobs.recordings.survey import teaches
 
-    open_questions = {"fields", "time_zone", "time_format"} & set(guessed.choose)
+    open_questions = {"fields", "time_format", *(("time_zone",) if zone is None else ())} & set(guessed.choose)
     return not open_questions and not teaches(guessed)
 
 
