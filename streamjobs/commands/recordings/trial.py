@@ -43,10 +43,10 @@ class Tried(NamedTuple):
 
     def __str__(self) -> str:
         most = ", ".join(f"{name} {count:,}" for name, count in self.named.most_common(MOST_NAMED)) if not self.fits else ""
+        alarms = f"{self.alarms.total():,} alarm{'s' * (self.alarms.total() != 1)}"
         return (
-            f'on the sample, watch = "{self.watch}" raised {self.alarms.total():,} alarm{"s" * (self.alarms.total() != 1)} in {len(self.alarms):,} of '
-            f"{self.keys:,} keys and {self.rows:,} rows; false_alarms allows {self.stated:.2g}"
-            + (f"; columns in them: {most}" if most else "")
+            f'on the sample, watch = "{self.watch}" raised {alarms} in {len(self.alarms):,} of {self.keys:,} keys and '
+            f"{self.rows:,} rows; false_alarms allows {self.stated:.2g}" + (f"; columns in them: {most}" if most else "")
         )
 
 
