@@ -1,8 +1,8 @@
 """`init`: writes a commented job file to start from."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -63,6 +63,7 @@ def init(
     from streamjobs.commands.recordings import questions
     from streamjobs.errors import ConfigError
     from streamjobs.recordings.guess import Chosen
+    from streamjobs.recordings.profile import profiled_rows
 
     if file.exists() and not force:
         raise ConfigError(f"{file}: already exists; --force overwrites it.")
@@ -88,6 +89,8 @@ def init(
         guessed = questions.asked(guess_with, chosen)[0] if asks else guess_with(chosen)
         if sample is not None:
             guessed, most_rows = _surveyed(sample, guessed, how_of(separator, decimal))
+        if from_topic is not None:
+            guessed = profiled_rows(found.rows, guessed, found.owners)
         written = _completed(written, guessed, asks)
     _write(file, job_file_text(guessed, file, written))
     for line in _said(guessed, written) if guessed is not None else ():
@@ -151,6 +154,8 @@ class _Topic(NamedTuple):
     format: str
     guess: "Callable[[Chosen], Guess]"
     keyless_partitions: int = 0  # of a topic with records without keys
+    rows: "Sequence[dict[str, Any]]" = ()
+    owners: "Sequence[Any] | None" = None  # the keys of the rows' records
 
 
 def _topic(topic: str, url: str | None, records: int, seconds: float) -> _Topic:
@@ -168,7 +173,7 @@ def _topic(topic: str, url: str | None, records: int, seconds: float) -> _Topic:
         return _Topic(sample.format, lambda chosen: guess_of_preset(live.name, sample.rows))
     owners = sample.owners if sample.has_keys else None
     guess = lambda chosen: guess_rows(sample.rows, f"topic {topic}", chosen, owners=owners)  # noqa: E731
-    return _Topic(sample.format, guess, 0 if sample.has_keys else sample.partitions)
+    return _Topic(sample.format, guess, 0 if sample.has_keys else sample.partitions, sample.rows, owners)
 
 
 def _completed(written: Written, guessed: "Guess", asks: bool) -> Written:

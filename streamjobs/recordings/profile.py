@@ -1,7 +1,8 @@
 """What the fields of a sample do over time, key by key: a field that trends or follows another makes a detector alarm."""
 
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,6 +46,13 @@ def profiled(path: Path, guessed: Guess, how: How = HOW) -> tuple[Guess, int]:
     return without_unsteady(guessed, found), found.most_rows
 
 
+def profiled_rows(rows: Sequence[dict[str, Any]], guessed: Guess, owners: Sequence[Any] | None) -> Guess:
+    """As `profiled`, of rows at hand."""
+    if not guessed.fields or "fields" in guessed.choose:
+        return guessed
+    return without_unsteady(guessed, profile_of(rows, guessed, owners))
+
+
 def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     """Leaves out fields that cannot be watched, with the reason; names them where they were chosen, or predict a label."""
     left_out = {name: "never changes in the sample" for name in found.still}
@@ -69,10 +77,10 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     return guessed._replace(remarks=remarks)
 
 
-def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess) -> Profile:
-    """Of the first keys' rows."""
+def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None = None) -> Profile:
+    """Of the first keys' rows. owners: the keys of the rows' records, where these have keys."""
     fields = guessed.fields
-    keys = list(filter(lambda one: len(one) >= LEAST, _by_key(rows, guessed).values()))
+    keys = list(filter(lambda one: len(one) >= LEAST, _by_key(rows, guessed, owners).values()))
     numbers = [key[:, 1:] for key in keys]
     still = [n for n in range(len(fields)) if numbers and all(_is_still(key[:, n]) for key in numbers)]
     moving = [n for n in range(len(fields)) if n not in still]
@@ -94,16 +102,16 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess) -> Profile:
     return Profile(*names, max(map(len, keys), default=0))
 
 
-def _by_key(rows: Iterable[Mapping[str, Any]], guessed: Guess) -> dict[Any, Array]:
+def _by_key(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None) -> dict[Any, Array]:
     """(rows, 1 + fields) of each of the first keys: time and numbers, NaN for none."""
     finds = [None if name is None else column_path(name).find for name in (guessed.time, *guessed.fields)]
     key_of = None if guessed.key is None else column_path(guessed.key).find
     kept: dict[Any, list[list[float]]] = {}
     room = NUMBERS // len(finds)
-    for number, row in enumerate(rows):
+    for number, (row, owner) in enumerate(zip(rows, itertools.repeat(None) if owners is None else owners, strict=False)):
         if number >= LOOK_AT or not room:
             break
-        key = None if key_of is None else key_of(row)  # type: ignore[arg-type]
+        key = owner if key_of is None else key_of(row)  # type: ignore[arg-type]
         if isinstance(key, (list, dict)) or (key not in kept and len(kept) >= KEYS):
             continue
         time, *numbers = [None if find is None else find(row) for find in finds]  # type: ignore[arg-type]

@@ -197,6 +197,20 @@ def test_of_records_without_keys_init_writes_the_field_with_the_key(mock, tmp_pa
         assert "240 records of 24 keys" in capsys.readouterr().out
 
 
+def test_of_a_topic_too_columns_that_fall_all_the_time_are_left_out(mock, tmp_path, capsys):
+    job = job_on(mock, tmp_path, "falling")
+    table = [{**row, "battery": 3.6 - 0.001 * n + 0.01 * (n % 7)} for n, row in enumerate(rows(900))]
+    for row in table:
+        del row["activity"]
+    text = job.read_text().replace('"ax", "ay", "az"]', '"ax", "ay", "az", "battery"]')
+    job.write_text(text)
+    assert command("produce", job, jsonl(tmp_path / "a.jsonl", table), "--key", "person") == 0
+    file = tmp_path / "falling.toml"
+    assert command("init", file, "--from-topic", "falling", "--broker", mock.url, "--seconds", "1", "--yes") == 0
+    assert load_job(file, {}).source.fields == ["ax", "ay", "az"]
+    assert "left out of x: battery: falls all through the sample" in capsys.readouterr().err
+
+
 def test_check_online_reads_the_newest_records(mock, tmp_path, capsys):
     job = job_on(mock, tmp_path, "looked")
     made = job_of(job)
