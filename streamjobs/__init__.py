@@ -25,9 +25,10 @@ def install_line(extra: str) -> str:
     from importlib import metadata
     from urllib.parse import unquote, urlsplit
 
-    try:
-        distribution = metadata.distribution(__name__)
-    except metadata.PackageNotFoundError:  # not installed: run in the checkout
+    # A checkout also has a *.egg-info folder, without the origin: Python run there finds this folder first.
+    known = list(metadata.distributions(name=__name__))
+    distribution = max(known, key=lambda one: one.read_text("direct_url.json") is not None, default=None)
+    if distribution is None:  # not installed: run in the checkout
         return f"pip install -e '.[{extra}]'"
     origin = json.loads(distribution.read_text("direct_url.json") or "{}")
     if origin.get("dir_info", {}).get("editable"):

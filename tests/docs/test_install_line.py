@@ -14,14 +14,22 @@ NEEDED = ["numpy>=2", "pyarrow>=22; extra == 'files'", 'cbor2<7,>=6; extra == "f
 FOLDERS = ("streamjobs", "algorithms", "deploy", "examples", "papers")
 
 
-def installed(monkeypatch: pytest.MonkeyPatch, origin: dict | None) -> None:
-    text = None if origin is None else json.dumps(origin)
-    monkeypatch.setattr(metadata, "distribution", lambda _: SimpleNamespace(read_text=lambda _: text, requires=NEEDED))
+def installed(monkeypatch: pytest.MonkeyPatch, *origins: dict | None) -> None:
+    texts = [None if origin is None else json.dumps(origin) for origin in origins]
+    known = [SimpleNamespace(read_text=lambda _, text=text: text, requires=NEEDED) for text in texts]
+    monkeypatch.setattr(metadata, "distributions", lambda *, name: iter(known))
 
 
 def test_a_checkout_is_installed_again_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed(monkeypatch, {"url": "file:///home/a%20b/streamjobs", "dir_info": {"editable": True}})
-    assert install_line("files") == "pip install -e '/home/a b/streamjobs[files]'"
+    checkout = {"url": "file:///home/a%20b/streamjobs", "dir_info": {"editable": True}}
+    for known in ([checkout], [None, checkout]):  # in the checkout itself its *.egg-info comes first
+        installed(monkeypatch, *known)
+        assert install_line("files") == "pip install -e '/home/a b/streamjobs[files]'"
+
+
+def test_without_an_installation_it_is_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch)
+    assert install_line("files") == "pip install -e '.[files]'"
 
 
 def test_a_wheel_gets_the_packages_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
