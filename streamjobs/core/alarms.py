@@ -85,24 +85,39 @@ def shown(
     raised = [event for event in events if event.outcome is None][:most]
     made = []
     for event in [*raised, *[event for event in events if event.outcome is not None][-most:]]:
-        watch, verdict, ends = job.watches[event.watch], event.told[VERDICT:], event.outcome is not None
-        made.append(
-            ShownAlarm(
-                texts[event.row],
-                float(event.told[START]),
-                type(watch.detector).name,
-                watch.watch,
-                math.nan if ends else float(watched[event.watch].value[event.row]),
-                float(verdict[BEFORE]),
-                float(verdict[AFTER]),
-                shown_columns(job, verdict),
-                _id(event),
-                float(event.told[CHANGED]),
-                float(rows.times[event.row]) if ends else math.nan,
-                event.outcome,
-            )
-        )
+        one = _shown(job, texts[event.row], event)
+        if event.outcome is None:
+            made.append(one._replace(value=float(watched[event.watch].value[event.row])))
+        else:
+            made.append(one._replace(end=float(rows.times[event.row]), outcome=event.outcome))
     return made
+
+
+def open_now(job: Job, live: Live, most: int) -> tuple[int, list[ShownAlarm]]:
+    """How many live keys are in alarm, and the newest `most` open alarms, newest first.
+
+    For the worker's page: read from the states by another thread, which may miss what changes meanwhile.
+    """
+    if job.steps.alarms is None:
+        return 0, []
+    work, texts = live.work[ALARMS], live.text_of
+    opened, told = work["opened"], work["told"]
+    slots = live.live_slots()
+    slots = slots[slots < min(len(opened), len(told))]
+    at, watches = np.nonzero(opened[slots] > 0)
+    newest = np.argsort(-told[slots[at], watches, START], kind="stable")[:most]
+    found = zip(slots[at[newest]].tolist(), watches[newest].tolist(), strict=True)
+    made = [_shown(job, texts[s], Event(-1, w, int(opened[s, w]), None, told[s, w].copy())) for s, w in found]
+    return len(np.unique(at)), made
+
+
+def _shown(job: Job, key: str, event: Event) -> ShownAlarm:
+    """An alarm as it was raised."""
+    watch, told, verdict = job.watches[event.watch], event.told, event.told[VERDICT:]
+    name, figures = type(watch.detector).name, (float(verdict[BEFORE]), float(verdict[AFTER]))
+    columns = shown_columns(job, verdict)
+    since = float(told[CHANGED])
+    return ShownAlarm(key, float(told[START]), name, watch.watch, math.nan, *figures, columns, _id(event), since)
 
 
 def shown_columns(job: Job, verdict: Array) -> list[tuple[str, float, float, float]]:

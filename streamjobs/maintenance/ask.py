@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from streamjobs.core.alarms import open_now
 from streamjobs.core.job import Job
+from streamjobs.core.messages import ShownAlarm
 from streamjobs.core.partitioners import PARTITIONERS
 from streamjobs.maintenance.copies import Entry
 from streamjobs.maintenance.summary import details, details_of
@@ -22,6 +24,10 @@ class States:
         """
         entry = Entry(partition, key, data, -1, written)
         return details(self._job, entry) if said is None else details_of(self._job, entry, *said)
+
+    def open_alarms(self, live: Any, most: int) -> tuple[int, list[ShownAlarm]]:
+        """How many live keys of a partition are in alarm, and their newest alarms."""
+        return open_now(self._job, live, most)
 
     def likely_partition(self, key: bytes, known: Mapping[int, list[bytes]], partitions: int) -> int | None:
         """Where the producers' partitioner puts the key, if one of ours explains where the known keys are; else None."""

@@ -23,6 +23,17 @@ OPTIONS = (
 )
 WITHIN = 30.0  # seconds for the browser to start, and for what a page is waited for
 
+CUT = """[...document.querySelectorAll("body *")].filter((one) => {
+  const own = [...one.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.textContent.trim());
+  if (!own || !one.checkVisibility() || one.closest("caption, .scroll, datalist")) return false;
+  const box = one.getBoundingClientRect(), block = getComputedStyle(one).display !== "inline";
+  return (block && one.scrollWidth > one.clientWidth + 1) || box.left < 0 || box.right > innerWidth + 1;
+}).map((one) => one.outerHTML.slice(0, 120))"""  # text beyond the edges of its box, or of the window
+TILE = """((name) => {{
+  const one = [...document.querySelectorAll("#tiles .tile")].find((tile) => tile.firstChild.textContent === name);
+  return [...one.querySelectorAll("p")].map((part) => part.textContent);
+}})("{}")"""  # value and note of a tile
+
 
 @contextmanager
 def chromium() -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.page.chromium import Browser, Tab, chromium
+from tests.page.chromium import CUT, TILE, Browser, Tab, chromium
 from tests.page.job import BAD, DAMAGED, HOSTILE, Demo, demo_worker
 
 LOOKS = [(400, False), (400, True), (1600, False), (1600, True)]  # width in pixels, dark
@@ -25,21 +25,11 @@ CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...more) {
   return fill.call(this, text, x, y, ...more);
 };
 """  # remembers the labels of canvases, and those drawn beyond their edges
-CUT = """[...document.querySelectorAll("body *")].filter((one) => {
-  const own = [...one.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.textContent.trim());
-  if (!own || !one.checkVisibility() || one.closest("caption, .scroll, datalist")) return false;
-  const box = one.getBoundingClientRect(), block = getComputedStyle(one).display !== "inline";
-  return (block && one.scrollWidth > one.clientWidth + 1) || box.left < 0 || box.right > innerWidth + 1;
-}).map((one) => one.outerHTML.slice(0, 120))"""
 INK = """[...document.querySelectorAll("canvas")].map((one) => {
   const { data } = one.getContext("2d").getImageData(0, 0, one.width, one.height), colors = new Set();
   for (let at = 0; at < data.length; at += 4) if (data[at + 3] === 255) colors.add(data.slice(at, at + 3).join());
   return colors.size;
 })"""
-TILE = """((name) => {{
-  const one = [...document.querySelectorAll("#tiles .tile")].find((tile) => tile.firstChild.textContent === name);
-  return [...one.querySelectorAll("p")].map((part) => part.textContent);
-}})("{}")"""
 FOCUS = """(() => {
   const one = document.activeElement;
   return one === document.body ? "" : one.id || one.textContent.trim() || one.tagName;

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from streamjobs.core.live.live_stats import LiveStats
 from streamjobs.core.messages import BatchRows, Letter, Report, ShownAlarm
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.settings.load import settings_from
@@ -25,6 +26,7 @@ from streamjobs.worker.health.server import Server
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.page import Page, feed, looks, people, web
 from streamjobs.worker.page.access import Access, is_loopback
+from streamjobs.worker.page.ask import MOST_LISTED, Asker
 from streamjobs.worker.page.feed import Feed
 from streamjobs.worker.page.figures import NEWEST_EVENTS, POINTS, Figures
 from streamjobs.worker.page.people import MOST_CLASSES, MOST_PEOPLE, OTHER, People
@@ -318,8 +320,6 @@ def test_asking_before_the_job_runs_or_while_it_stands_still_says_so(monkeypatch
 
 
 def test_key_answers_come_from_the_thread_of_the_job() -> None:
-    from streamjobs.worker.page.ask import Asker
-
     loop, threads = asyncio.new_event_loop(), []
     running = threading.Thread(target=loop.run_forever)
     running.start()
@@ -361,3 +361,85 @@ def test_key_answers_come_from_the_thread_of_the_job() -> None:
     told = json.loads(elsewhere)
     assert missing == 404 and (told["partition"], told["partitions"], told["partitions_here"]) == (2, 4, [3])
     assert told["workers"] is None and told["workers_unknown"]  # no broker is there
+
+
+class OpenAlarms:
+    """States with these open alarms in every partition."""
+
+    def __init__(self) -> None:
+        self.alarms: list[ShownAlarm] = []
+
+    def open_alarms(self, live: Any, most: int) -> tuple[int, list[ShownAlarm]]:
+        return len({one.key for one in self.alarms}), self.alarms[:most]
+
+
+def _with_states() -> tuple[Feed, Figures, OpenAlarms]:
+    box, states, metrics = Feed(), OpenAlarms(), Metrics("in", "okfeb")
+    live = SimpleNamespace(keys=3)
+    partition = SimpleNamespace(number=0, committed=0, live=live, stats=LiveStats, worst=lambda most: [])
+    metrics.partitions = lambda: [partition]  # type: ignore[method-assign,list-item,return-value]
+    health = SimpleNamespace(metrics=metrics, answer=lambda: (200, {}), last_answer=0.0)
+    return box, Figures(box, health, {"job": "j"}, states), states  # type: ignore[arg-type]
+
+
+def _full(figures: Figures) -> Any:
+    return json.loads(figures.full().partition(b"data: ")[2])
+
+
+def test_open_alarms_come_first_and_their_keys_stay_until_they_end_though_no_event_came(monkeypatch: Any) -> None:
+    """As after a restart: the states say what is open, and no alarm was raised since."""
+    box, figures, states = _with_states()
+    old = ShownAlarm("silent", 50.0, "column_chart", "columns", math.nan, 1.0, 5.0, (), "a1", 45.0)
+    over = ShownAlarm("p1", 900.0, "column_chart", "columns", 2.0, 1.0, 5.0, (), "b2", 890.0)
+    states.alarms = [old]
+    many = [f"p{number}" for number in range(MOST_PEOPLE + 5)]
+    box.take(Report(rows=99, batches=[_rows(*many)], alarms=[over, over._replace(end=950.0, outcome="recovered")]))
+    figures.look(1000.0)
+    told = _full(figures)
+    assert [(one["id"], one.get("open"), one["at"]) for one in told["alarms"]] == [("a1", True, None), ("b2", None, 1000.0)]
+    assert told["totals"]["in_alarm"] == 1
+    assert [one["key"] for one in told["people"] if one["alarm"]] == ["silent"]
+    monkeypatch.setattr(people, "IDLE", -1.0)
+    monkeypatch.setattr(people, "ALARM_HOLDS", -1.0)
+    for look in range(MOST_PEOPLE + 5):
+        box.take(Report(rows=1, batches=[_rows(f"new-{look}")]))
+        figures.look(1001.0 + look)
+    assert "silent" in figures.people.shown
+    states.alarms = []
+    figures.look(2000.0)
+    assert _full(figures)["totals"]["in_alarm"] == 0 and not any(one["alarm"] for one in _full(figures)["people"])
+
+
+def test_more_keys_in_alarm_than_places_leave_none_to_others() -> None:
+    group = People()
+    group.take([_rows(*(f"key-{number:03}" for number in range(MOST_PEOPLE)))], (), 1)
+    opened = {f"loud-{number:03}": None for number in range(MOST_PEOPLE + 3)}
+    group.take([_rows("other")], [("other", 0.0)], 2, opened)
+    assert list(group.shown) == list(opened)[:MOST_PEOPLE]
+
+
+def test_viewers_are_told_at_once_that_the_newest_samples_are_late() -> None:
+    _, figures, _ = _with_states()
+    taken = figures._health.metrics.taken
+    for records, late in ((10_000, 0), (150, 0), (150, 150)):
+        taken.add(Report(records=records, samples=records, rows=records - late, skipped={"late": late}))
+        figures.look()
+    told = _full(figures)
+    assert told["totals"]["skipped"] == {"late": 150}
+    (sentence,) = told["doubts"]
+    assert sentence.startswith("100 % of the newest 150 samples are late: older than the newest sample of their key")
+    taken.add(Report(records=1000, samples=1000, rows=1000))
+    figures.look()
+    assert _full(figures)["doubts"] == []
+
+
+def test_the_keys_that_are_not_shown_are_listed_by_a_part_of_their_name() -> None:
+    asker = Asker(settings_from(JOB), None)  # type: ignore[arg-type]
+    assert json.loads(asker.listed("", 1000)) == {"keys": 0, "matching": 0, "names": []}
+    keys = {b"pump-%03d" % number: number for number in range(300)} | {b"\xff": 300, b"k" * 2000: 301}
+    asker._held = lambda: {0: SimpleNamespace(live=SimpleNamespace(slot_of=keys))}  # type: ignore[dict-item,return-value]
+    told = json.loads(asker.listed("mp-29", 1000))
+    assert told == {"keys": 302, "matching": 10, "names": [f"pump-{number}" for number in range(290, 300)]}
+    told = json.loads(asker.listed("", 1000))
+    assert told["matching"] == 302 and len(told["names"]) == MOST_LISTED and told["names"][0] == r"\xff"
+    assert told["names"][1].endswith("... (2,000 characters)")

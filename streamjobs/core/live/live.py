@@ -12,6 +12,7 @@ import numpy as np
 
 from algorithms.common.head_rows import HeadRows
 from algorithms.common.protocol import Array
+from algorithms.drift.report import LONG_COLUMNS
 from streamjobs.core.job import Job
 from streamjobs.core.live import aside
 from streamjobs.core.live.aside import Aside, Verdict
@@ -154,18 +155,19 @@ class Live:
         if mapping is not None:
             share = mapping.budget_used(self.shared[MAP], self.job.shared[MAP], np.zeros(1, np.int64))
         else:
-            share = self.job.learner.budget_used(self.work[LEARNER], self.templates[LEARNER], self._live_slots())
+            share = self.job.learner.budget_used(self.work[LEARNER], self.templates[LEARNER], self.live_slots())
         return stats_of(self.latest, self.used, self.keys, since, share, self._in_alarm())
 
-    def _in_alarm(self) -> int:
-        """Live keys with an open alarm."""
-        if ALARMS not in self.work:
-            return 0
+    def _in_alarm(self) -> Array | None:
+        """Slots of live keys with an open alarm; None where no alarm stays open."""
+        if ALARMS not in self.work or all(one.detector.learner.width < LONG_COLUMNS for one in self.job.steps.watches):
+            return None
         opened = self.work[ALARMS]["opened"]
-        slots = self._live_slots()
-        return int((opened[slots[slots < len(opened)]] > 0).any(axis=1).sum())
+        slots = self.live_slots()
+        slots = slots[slots < len(opened)]
+        return slots[(opened[slots] > 0).any(axis=1)]
 
-    def _live_slots(self) -> Array:
+    def live_slots(self) -> Array:
         """Slots of live keys, ascending; as an array, since a scrape looks through all of them."""
         if self.pooled:
             return np.zeros(1, np.int64)

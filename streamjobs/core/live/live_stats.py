@@ -17,7 +17,7 @@ class LiveStats(NamedTuple):
     """Of the live keys of a partition, or of several together."""
 
     active: int = 0  # keys with a record lately
-    drifting: int = 0  # of those, keys with an alarm lately
+    drifting: int = 0  # of those, keys with an open alarm, or of alarms that end at once with one lately
     worst: tuple[float, ...] = ()  # largest newest LS errors of active keys, at most WORST, largest first
     budget_used: float = float("nan")  # stored samples to budget, mean of the keys; NaN where the model stores none
     rank: float = float("nan")  # features in use, mean of the newest rows; NaN where it gives none
@@ -46,8 +46,13 @@ class LatestBySlot:
         self.errors[slot], self.alarmed[slot], self.warming[slot] = np.nan, 0, False
 
 
-def stats_of(latest: LatestBySlot, used: Array, keys: int, since: int, budget_used: float, in_alarm: int = 0) -> LiveStats:
-    """Of the keys with slots that were used, or alarmed, in a batch after the `since`-th."""
+def stats_of(
+    latest: LatestBySlot, used: Array, keys: int, since: int, budget_used: float, in_alarm: Array | None = None
+) -> LiveStats:
+    """Of the keys with slots that were used, or alarmed, in a batch after the `since`-th.
+
+    in_alarm: slots with an open alarm; None where no alarm stays open.
+    """
     errors, alarmed, warming = latest.errors, latest.alarmed, latest.warming  # another thread may look while they grow
     size = min(len(used), len(errors), len(alarmed), len(warming))
     active = used[:size] > since
@@ -59,7 +64,10 @@ def stats_of(latest: LatestBySlot, used: Array, keys: int, since: int, budget_us
     features, rank = latest.features, float("nan")
     if features is not None and features.size:
         rank = float((np.isfinite(features) & (features != 0.0)).sum(axis=1).mean())
-    drifting = int((active & (alarmed[:size] > since)).sum())
+    if in_alarm is None:
+        drifting, in_alarm = int((active & (alarmed[:size] > since)).sum()), np.zeros(0, np.int64)
+    else:
+        drifting = int(active[in_alarm[in_alarm < size]].sum())
     return LiveStats(
         int(active.sum()),
         drifting,
@@ -67,7 +75,7 @@ def stats_of(latest: LatestBySlot, used: Array, keys: int, since: int, budget_us
         budget_used,
         rank,
         keys,
-        in_alarm,
+        len(in_alarm),
         int((active & warming[:size]).sum()),
     )
 

@@ -88,7 +88,11 @@ METRICS: tuple[Metric, ...] = (
         "keys_set_aside", "gauge", "Keys with a state that cannot be read or written: their records become dead letters."
     ),
     Metric("keys_active", "gauge", "Live keys with a record in the last 5 minutes."),
-    Metric("keys_in_drift", "gauge", "Active keys with a drift alarm in the last 5 minutes."),
+    Metric(
+        "keys_in_drift",
+        "gauge",
+        "Active keys with an open alarm; without [drift] false_alarms those with an alarm in the last 5 minutes.",
+    ),
     Metric("keys_in_alarm", "gauge", "Live keys with an open alarm."),
     Metric("keys_warming_up", "gauge", "Active keys with too few rows yet for their detector."),
     Metric("keys_created_total", "counter", "Keys that started in this worker."),

@@ -24,7 +24,7 @@ class Page:
     """The page of one worker. It is there on a loopback address, and elsewhere with a token."""
 
     def __init__(self, settings: Settings, core: Core, access: Access, states: States) -> None:
-        self._settings, self._core, self._access = settings, core, access
+        self._settings, self._core, self._access, self._states = settings, core, access, states
         self._asker = Asker(settings, states)
         self._about: dict[str, object] = {}
 
@@ -39,16 +39,16 @@ class Page:
         settings, feed = self._settings, Feed()
         sys.setswitchinterval(SWITCH)
         health.metrics.on_report = feed.take
-        detector = settings.drift is not None
         self._about |= {
             "job": settings.job.name,
             "topic": settings.source.topic,
             "dlq": self._core.job.sinks["dlq"],
             "model": self._core.job.model,
-            "drift": detector,
+            "drift": settings.drift is not None,
+            "labels": settings.source.label is not None,
             "partitions": None,
         }
-        return Looks(Figures(feed, health, self._about), self._access, self._asker)
+        return Looks(Figures(feed, health, self._about, self._states), self._access, self._asker)
 
     def connect(self, held: Callable[[], Mapping[int, Partition]], partitions: int) -> None:
         """The job runs. held: its partitions now; partitions: of the input."""

@@ -13,13 +13,16 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol
 
+from streamjobs.core.messages import ShownAlarm
 from streamjobs.errors import SnapshotError
 from streamjobs.kafka import client, groups
 from streamjobs.settings.sections import Settings
+from streamjobs.settings.types import shortened
 from streamjobs.worker.partition import Partition
 
 WITHIN = 5.0  # seconds for the job's thread to answer
 MOST_COMPARED = 200  # keys of a partition that tell which partitioner the producers use
+MOST_LISTED = 200  # keys of an answer to `GET /api/keys`
 
 Answer = tuple[int, bytes]  # HTTP status, JSON
 
@@ -28,6 +31,7 @@ class States(Protocol):
     """What reads snapshots, see `streamjobs.maintenance.ask`."""
 
     def details(self, partition: int, key: bytes, data: bytes, said: Any, written: int) -> dict[str, Any]: ...
+    def open_alarms(self, live: Any, most: int) -> tuple[int, list[ShownAlarm]]: ...
     def likely_partition(self, key: bytes, known: Mapping[int, list[bytes]], partitions: int) -> int | None: ...
 
 
@@ -50,6 +54,13 @@ class Asker:
     def connect(self, held: Callable[[], Mapping[int, Partition]], partitions: int) -> None:
         """Called in the job's event loop. held: its partitions now; partitions: of the input."""
         self._loop, self._held, self._partitions = asyncio.get_running_loop(), held, partitions
+
+    def listed(self, part: str, most_key: int) -> bytes:
+        """The live keys of this worker that contain this text, in order of their names, as JSON."""
+        live = [key for one in list(self._held().values()) for key in list(one.live.slot_of)]
+        names = [name for name in (key.decode("utf-8", "backslashreplace") for key in live) if part in name]
+        shown = [shortened(name, most_key) for name in sorted(names)[:MOST_LISTED]]
+        return json.dumps({"keys": len(live), "matching": len(names), "names": shown}).encode()
 
     async def answer(self, text: str) -> Answer:
         """200 and what `state show` says of each state of the key; 404 and who has it; 503 if no one can say."""

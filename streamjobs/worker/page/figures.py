@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,15 +11,19 @@ import numpy as np
 
 from streamjobs import __version__
 from streamjobs.core.messages import BatchRows, Letter, ShownAlarm
+from streamjobs.core.unlearned import Taken as Counts
 from streamjobs.errors import REASONS
 from streamjobs.settings.types import shortened
 from streamjobs.worker.health import Health
+from streamjobs.worker.page.ask import States
 from streamjobs.worker.page.feed import Feed, Taken
 from streamjobs.worker.page.people import People
 
 POINTS = 900  # a quarter of an hour
 EVERY = 1.0  # seconds between two points
-NEWEST_EVENTS = 40  # alarms, and dead letters, in their tables
+NEWEST_EVENTS = 40  # alarms, open alarms, and dead letters, in their tables
+JUDGED = 100  # newest records, at least, that `_doubts` judges
+DOUBTFUL = 50.0  # percent of their samples, or windows, that one reason skips
 MOST_VALUES = 20_000  # LS errors of a second that its quantiles are of: the newest
 WORST = 10
 MOST_KEY = 1000  # characters of a key; a longer one does not fit into a request for its state
@@ -31,11 +35,14 @@ SERIES = (  # columns of a point
 class Figures:
     """`look` once a second; `full` and `tick` give what viewers are sent, as JSON."""
 
-    def __init__(self, feed: Feed, health: Health, about: dict[str, Any]) -> None:
-        """about: the job's name and the like."""
+    def __init__(self, feed: Feed, health: Health, about: dict[str, Any], states: States | None = None) -> None:
+        """about: the job's name and the like; states: reads open alarms from live states."""
         self.people = People()
         self.number = 0  # of the last look
-        self._feed, self._health, self._about = feed, health, about
+        self._feed, self._health, self._about, self._states = feed, health, about, states
+        self._open: list[ShownAlarm] = []  # the newest open alarms, as the states have them
+        self._in_alarm = 0  # keys
+        self._counts: deque[Counts] = deque([_copy(health.metrics.taken)], maxlen=2)
         self._points: deque[list[float | None]] = deque(maxlen=POINTS)
         self._alarms: deque[dict[str, Any]] = deque(maxlen=NEWEST_EVENTS)
         self._letters: deque[dict[str, Any]] = deque(maxlen=NEWEST_EVENTS)
@@ -51,16 +58,45 @@ class Figures:
         taken = self._feed.look(moment)
         self.number += 1
         self._fresh = set()
-        self.people.take(taken.batches, _raised(taken), self.number)
+        self._read_states()
+        self.people.take(taken.batches, _raised(taken), self.number, dict.fromkeys(one.key for one in self._open))
         if taken.batches:
             self._fresh.add("confusion")
         for at, alarm in taken.alarms:
             self._tell(_alarm(at or moment, alarm))
             self._fresh.add("alarms")
+        if self._health.metrics.taken.records - self._counts[-1].records >= JUDGED:
+            self._counts.append(_copy(self._health.metrics.taken))
         for at, letter in taken.letters:
             self._letters.appendleft(_letter(at or moment, letter))
             self._fresh.add("letters")
         self._points.append(self._point(moment, taken))
+
+    def _read_states(self) -> None:
+        """Which alarms are open, by the states: an alarm that was raised before a restart is as well."""
+        if self._states is None:
+            return
+        read = [self._states.open_alarms(one.live, NEWEST_EVENTS) for one in self._health.metrics.partitions()]
+        before, self._in_alarm = self._open, sum(keys for keys, _ in read)
+        self._open = sorted((one for _, some in read for one in some), key=lambda one: -one.time)[:NEWEST_EVENTS]
+        if [one.id for one in before] != [one.id for one in self._open]:
+            self._fresh.add("alarms")
+
+    def _alarm_table(self) -> list[dict[str, Any]]:
+        """Open alarms first; then the newest that are over, or of keys that are not in memory."""
+        known = {one["id"]: one for one in self._alarms if one["id"]}
+        opened = [known.get(one.id) or {**_alarm(0.0, one), "at": None} for one in self._open]
+        ids = {one.id for one in self._open}
+        return [{**one, "open": True} for one in opened] + [one for one in self._alarms if one["id"] not in ids]
+
+    def _doubts(self) -> list[str]:
+        """Why most of the newest records were not learned, a sentence for each reason."""
+        newest = _copy(self._health.metrics.taken).since(self._counts[0])
+        much = [one for one in newest.much_skipped() if one.percent >= DOUBTFUL]
+        told = [f"{one.percent:g} % of the newest {one.of:,} {one.unit} are {one.reason}: {one.advice}." for one in much]
+        if newest.records and newest.mostly_dead:
+            told.append(f"{newest.dead_lettered.total():,} of the newest {newest.records:,} records became dead letters.")
+        return told
 
     def _tell(self, alarm: dict[str, Any]) -> None:
         """An alarm that is raised comes first; one that ends stays where it is, or is forgotten already."""
@@ -107,7 +143,7 @@ class Figures:
 
     def _full(self) -> dict[str, Any]:
         people = [self._person(key, fresh=False) for key in self.people.shown]
-        tables = {"alarms": list(self._alarms), "letters": list(self._letters), "confusion": self._confusion()}
+        tables = {"alarms": self._alarm_table(), "letters": list(self._letters), "confusion": self._confusion()}
         about = {**self._about, "version": __version__, "series": SERIES}
         return {"about": about, "points": list(self._points), "people": people, **self._status(), **tables}
 
@@ -115,7 +151,7 @@ class Figures:
         people = [self._person(key, fresh=True) for key in self.people.shown]
         made = {"point": self._points[-1], "people": people, **self._status()}
         if "alarms" in self._fresh:
-            made["alarms"] = list(self._alarms)
+            made["alarms"] = self._alarm_table()
         if "letters" in self._fresh:
             made["letters"] = list(self._letters)
         if "confusion" in self._fresh:
@@ -127,6 +163,7 @@ class Figures:
         cells = one.fresh if fresh and one.rows > len(one.fresh) else list(one.cells)
         told = {"key": shortened(key, MOST_KEY), "rows": one.rows, "right": one.right, "labelled": one.labelled}
         told["cells"] = [[*cell[:3], _short(cell[3])] for cell in cells]
+        told["alarm"] = one.alarm
         told["new"] = len(cells) == one.rows or not fresh  # these are all cells
         told["error"] = _short(one.errors[-1][1]) if one.errors and one.errors[-1][0] == self.number else None
         if told["new"]:
@@ -146,17 +183,21 @@ class Figures:
         """How the worker is, and small tables that may change at every look."""
         status, health = self._health.answer()
         metrics = self._health.metrics
+        stats = metrics.stats()
         worst = sorted((pair for one in metrics.partitions() for pair in one.worst(WORST)), key=lambda pair: -pair[1])
         dead, skipped = dict(metrics.taken.dead_lettered), dict(metrics.taken.skipped)  # the job's thread adds to them
         return {
             "number": self.number,
             "classes": self.people.classes,
+            "doubts": self._doubts(),
             "health": {**health, "status": status},
             "worst": [[shortened(key, MOST_KEY), _short(error)] for key, error in worst[:WORST]],
             "totals": {
                 "records": metrics.taken.records,
                 "rows": self._feed.rows,
                 "alarms": self._feed.alarms,
+                "in_alarm": self._in_alarm,
+                "warming_up": stats.warming_up,
                 "letters": sum(dead.values()),
                 "reasons": {reason: dead[reason] for reason in REASONS if dead.get(reason)},
                 "skipped": {reason: count for reason, count in skipped.items() if count},
@@ -166,6 +207,12 @@ class Figures:
                 "recovery_seconds": metrics.recovery_seconds,
             },
         }
+
+
+def _copy(counts: Counts) -> Counts:
+    """What `_doubts` compares; the job's thread adds to them meanwhile."""
+    dead, skipped = Counter(dict(counts.dead_lettered)), Counter(dict(counts.skipped))
+    return Counts(counts.records, counts.redelivered, counts.samples, counts.rows, dead, skipped)
 
 
 def _raised(taken: Taken) -> Iterator[tuple[str, float]]:

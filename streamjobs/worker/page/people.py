@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +15,8 @@ CELLS = 120  # newest rows of a key
 MOST_CLASSES = 24  # shown one by one; further ones are OTHER together
 OTHER = "(other)"
 IDLE = 60.0  # seconds without a row after which a key makes room for another
-ALARM_HOLDS = 300.0  # seconds that a key with an alarm keeps its place
-SWAPS = 4  # keys without an alarm that make room for keys with one, at a look
+ALARM_HOLDS = 300.0  # seconds that a key keeps its place after an alarm
+SWAPS = 4  # keys without an alarm that make room for keys that raised one, at a look
 
 Cell = list[Any]  # number of the predicted class, of the label (-1: none), alarm (0 or 1), LS error or None
 
@@ -33,10 +33,11 @@ class Person:
     right: int = 0
     last_row: float = 0.0  # time.monotonic()
     last_alarm: float = -math.inf
+    alarm: bool = False  # an alarm is open
 
 
 class People:
-    """At most MOST_PEOPLE keys in the order they came, and those that were asked for."""
+    """At most MOST_PEOPLE keys, and those that were asked for. Keys with an open alarm stay until it ends."""
 
     def __init__(self) -> None:
         self.shown: dict[str, Person] = {}
@@ -59,12 +60,21 @@ class People:
         if self.chosen[key] <= 0:
             del self.chosen[key]
 
-    def take(self, batches: list[BatchRows], alarms: Iterable[tuple[str, float]], look: int) -> None:
-        """Take the rows of a look. alarms: key and event time of rows that raised one; look: its number."""
+    def take(
+        self, batches: list[BatchRows], alarms: Iterable[tuple[str, float]], look: int, opened: Collection[str] = ()
+    ) -> None:
+        """Take the rows of a look.
+
+        alarms: key and event time of rows that raised one; look: its number; opened: keys with an open alarm, in the order
+        in which they are shown.
+        """
         now, alarmed = time.monotonic(), set(alarms)
-        for person in self.shown.values():
-            person.fresh = []
-        self._make_room(batches, {key for key, _ in alarmed}, now)
+        self._admit([*opened], {key for key, _ in alarmed}, now)
+        for key, person in self.shown.items():
+            person.fresh, person.alarm = [], key in opened
+            if person.alarm:
+                person.last_alarm = now
+        self._make_room(batches, now)
         for batch in batches:
             self._count(batch)
             self._show(batch, alarmed, now)
@@ -72,9 +82,27 @@ class People:
             if person.fresh and person.fresh[-1][3] is not None:
                 person.errors.append((look, person.fresh[-1][3]))
 
-    def _make_room(self, batches: list[BatchRows], alarmed: set[str], now: float) -> None:
+    def _admit(self, opened: list[str], alarmed: set[str], now: float) -> None:
+        """Show keys with an open alarm, and some that raised one, in place of keys whose last alarm is longest ago."""
+        keep = {*opened, *alarmed, *self.chosen}
+        calm = sorted((key for key in self.shown if key not in keep), key=lambda key: self.shown[key].last_alarm)
         free = MOST_PEOPLE - sum(key not in self.chosen for key in self.shown)
-        idle = [key for key, one in self.shown.items() if key not in self.chosen and now - one.last_row > IDLE]
+        for key in [*opened, *sorted(alarmed.difference(opened))[:SWAPS]]:
+            holds = key not in opened and calm and now - self.shown[calm[0]].last_alarm <= ALARM_HOLDS
+            if key in self.shown or holds:
+                continue
+            if free <= 0 and not calm:
+                return
+            if free <= 0:
+                del self.shown[calm.pop(0)]
+            free = max(0, free - 1)
+            self.shown[key] = Person(last_row=now)
+
+    def _make_room(self, batches: list[BatchRows], now: float) -> None:
+        free = MOST_PEOPLE - sum(key not in self.chosen for key in self.shown)
+        idle = [
+            key for key, one in self.shown.items() if key not in self.chosen and not one.alarm and now - one.last_row > IDLE
+        ]
         if free + len(idle) > 0:
             coming = dict.fromkeys(key for batch in batches for key in dict.fromkeys(batch.keys) if key not in self.shown)
             for key in list(coming)[: free + len(idle)]:
@@ -82,15 +110,6 @@ class People:
                     del self.shown[idle.pop(0)]
                 free = max(0, free - 1)
                 self.shown[key] = Person()
-        new = [key for key in sorted(alarmed) if key not in self.shown][:SWAPS]
-        calm = [
-            key
-            for key, one in self.shown.items()
-            if key not in self.chosen and key not in alarmed and now - one.last_alarm > ALARM_HOLDS
-        ]
-        for leaving, key in zip(calm, new, strict=False):
-            del self.shown[leaving]
-            self.shown[key] = Person()
 
     def _count(self, batch: BatchRows) -> None:
         if batch.labels is None or batch.predicted is None:

@@ -14,7 +14,7 @@ from aiohttp import web
 from streamjobs.worker.health.connection import Connection, Group
 from streamjobs.worker.page.access import Access
 from streamjobs.worker.page.ask import Asker
-from streamjobs.worker.page.figures import Figures
+from streamjobs.worker.page.figures import MOST_KEY, Figures
 
 STATIC = Path(__file__).parent / "static"
 FILES = {  # name -> content type; nothing else is served from the folder
@@ -92,6 +92,7 @@ class Web:
             "/": (self._index, ("GET", "HEAD")),
             "/events": (self._events, ("GET",)),
             "/login": (self._login, ("POST",)),
+            "/api/keys": (self._listed, ("GET",)),
         }
         other = self._file if path.startswith("/page/") else self._key
         handler, methods = served.get(path, (other, ("GET", "HEAD")))
@@ -140,6 +141,10 @@ class Web:
         response = web.Response(status=303, headers={"Location": "/"})
         response.set_cookie(self._cookie, session, httponly=True, samesite="Strict", path="/")
         return response
+
+    async def _listed(self, request: web.BaseRequest) -> web.Response:
+        body = self._asker.listed(request.query.get("part", ""), MOST_KEY)
+        return web.Response(body=body, content_type="application/json", charset="utf-8")
 
     async def _key(self, request: web.BaseRequest) -> web.Response:
         key = request.path.removeprefix("/api/keys/")

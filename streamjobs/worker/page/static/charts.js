@@ -32,7 +32,8 @@ class Chart {
     this.frame = element("div", { class: "chart", id: `chart-${about.id}`, role: "img", tabindex: "0" });
     const title = element("h2", {}, about.title);
     if (about.per) title.append(" ", element("span", { class: "note" }, about.per));
-    place.append(element("section", { class: "panel" }, element("div", { class: "head" }, title, this.legend), this.frame));
+    this.section = element("section", { class: "panel" }, element("div", { class: "head" }, title, this.legend), this.frame);
+    place.append(this.section);
     this.values = about.series.map(([, name, color]) => {
       const value = element("b", {}, GAP), swatch = element("i"), text = element("span", {}, name);
       swatch.style.setProperty("--swatch", `var(${color})`);
@@ -113,6 +114,7 @@ function widest(context, values) {
 
 export class Charts {
   constructor(place) {
+    this.place = place;
     this.charts = CHARTS.map((about) => new Chart(place, about));
     this.range = 300;
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.charts.forEach((one) => one.plot && one.make()));
@@ -127,7 +129,10 @@ export class Charts {
     error.item.hidden = !chosen;
     error.item.style.display = chosen ? "" : "none";
     error.text.textContent = chosen || "key";
-    for (const one of this.charts) {
+    const shown = this.charts.filter((one) => one.about.id !== "error" || columns.error_p50?.some((value) => value != null));
+    this.charts[2].section.hidden = !shown.includes(this.charts[2]);
+    this.place.dataset.charts = shown.length;
+    for (const one of shown) {
       one.draw([times, ...one.about.series.map(([name]) => columns[name] ?? times.map(() => null))], from, to);
     }
   }

@@ -10,13 +10,14 @@ const place = (id) => document.getElementById(id);
 const store = { about: {}, columns: {}, people: new Map(), classes: [], chosen: "" };
 const charts = new Charts(place("charts"));
 const people = new People(place("people"), place("classes"), place("people-note"), choose);
-const TILES = ["Records per second", "Event delay", "LS error", "Predicted right", "Lag", "Alarms", "Dead letters", "Keys"];
+const TILES = ["Open alarms", "Lag", "Event delay", "Skipped", "Dead letters", "Records per second", "Predicted right", "LS error", "Keys"];
 const tiles = TILES.map((name) => {
   const value = tables.make("p", { class: "value" }, "–"), note = tables.make("p", { class: "note" }, "\u00a0");
-  place("tiles").append(tables.make("div", { class: "tile" }, tables.make("h2", {}, name), value, note));
-  return { value, note };
+  const tile = tables.make("div", { class: "tile" }, tables.make("h2", {}, name), value, note);
+  place("tiles").append(tile);
+  return { tile, value, note };
 });
-let events = null, worstTold = "", askedAt = 0;
+let events = null, worstTold = "", askedAt = 0, typing = 0;
 
 function connect() {
   events?.close();
@@ -58,11 +59,15 @@ function take(told) {
     return [one.key, { ...one, cells, errors }];
   }));
   store.classes = told.classes;
-  Object.assign(store, { health: told.health, totals: told.totals });
+  Object.assign(store, { health: told.health, totals: told.totals, doubts: told.doubts });
   if (told.confusion) store.confusion = told.confusion;
   if (told.confusion) tables.confusion(place("confusion"), place("confusion-note"), told.confusion);
-  if (told.alarms) tables.alarms(place("alarms"), told.alarms, store.about.drift, choose);
+  if (told.alarms) tables.alarms(place("alarms"), told.alarms, choose);
   if (told.letters) tables.letters(place("letters"), told.letters, store.about.dlq);
+  panel("alarms", store.about.drift);
+  panel("confusion", store.about.labels && store.confusion?.labels);
+  panel("letters", store.totals.letters);
+  panel("worst", told.worst.length);
   const worst = JSON.stringify(told.worst);
   if (worst !== worstTold) tables.worst(place("worst"), told.worst, choose);
   worstTold = worst;
@@ -70,17 +75,25 @@ function take(told) {
   if (store.chosen && performance.now() - askedAt > 5000) ask();
 }
 
+function panel(name, shown) { // nothing to show, no panel
+  place(name).closest("section").hidden = !shown;
+}
+
 function draw() {
   if (!store.columns.time) return;
   charts.draw({ ...store.columns, chosen: store.people.get(store.chosen)?.errors }, store.chosen);
-  people.draw(store.people, store.classes, store.chosen);
+  people.draw(store.people, store.classes, store.chosen, { ...store.about, keys: store.totals.keys });
   header();
   figures();
-  const known = [...store.people.keys()].join("\n");
-  if (place("keys").dataset.known !== known) {
-    place("keys").dataset.known = known;
-    place("keys").replaceChildren(...[...store.people.keys()].map((key) => tables.make("option", { value: key })));
-  }
+  if (!place("keys").children.length && store.people.size) list();
+}
+
+async function list() { // of all keys in memory, those with what is typed
+  const part = place("key").value === store.chosen ? "" : place("key").value;
+  const told = await fetch(`/api/keys?part=${encodeURIComponent(part)}`).then((answer) => answer.json()).catch(() => null);
+  if (!told) return;
+  place("keys").replaceChildren(...told.names.map((key) => tables.make("option", { value: key })));
+  tables.keys(place("listed"), told, part, choose);
 }
 
 function header() {
@@ -96,13 +109,14 @@ function header() {
   say(health.healthy ? (health.state === "running" ? "running" : health.state) : health.state === "running" ? "stalled" : health.state,
     health.healthy ? (health.state === "running" ? "good" : "warn") : "bad");
   const aside = health.keys_set_aside;
-  trouble(health.reason || (aside ? `${count(aside)} ${aside > 1 ? "keys are" : "key is"} set aside: the state cannot be read or `
-    + "written, and the records become dead letters with reason state. 'streamjobs dlq list JOB --reason state' names them." : ""));
+  const told = aside ? [`${count(aside)} ${aside > 1 ? "keys are" : "key is"} set aside: the state cannot be read or `
+    + "written, and the records become dead letters with reason state. 'streamjobs dlq list JOB --reason state' names them."] : [];
+  trouble(health.reason || [...told, ...store.doubts].join(" "));
 }
 
 function figures() {
   const newest = Object.fromEntries(Object.entries(store.columns).map(([name, values]) => [name, values.at(-1)]));
-  const { totals, health, confusion } = store, optional = (value, show) => (value == null ? "–" : show(value));
+  const { about, totals, health, confusion } = store, optional = (value, show) => (value == null ? "–" : show(value));
   const tile = (name, show, what) => {
     const at = store.columns[`${name}_p50`].findLastIndex((value) => value != null);
     if (at < 0) return ["–", `${what}p99 –`];
@@ -112,19 +126,27 @@ function figures() {
   };
   const right = confusion?.pairs.reduce((sum, [label, predicted, rows]) => sum + (label === predicted ? rows : 0), 0);
   const commit = health.last_commit_age_seconds;
-  const reasons = Object.entries(totals.reasons).map(([reason, letters]) => `${count(letters)} ${reason}`).join(", ");
-  [
-    [count(newest.records), `${count(newest.rows)} rows per second`],
-    tile("delay", seconds, ""),
-    tile("error", ratio, "median; "),
-    confusion?.rmse != null ? [ratio(confusion.rmse), "root mean squared error"]
-      : [confusion?.counted ? percent(right, confusion.counted) : "–", `${count(confusion?.labels ?? 0)} labels so far`],
-    [count(newest.lag), totals.silent > OLD ? `as of ${seconds(Math.round(totals.silent))} ago: no broker answers`
-      : newest.recovery ? `${count(newest.recovery)} to recover` : `committed ${optional(commit, (age) => seconds(Math.max(0.1, age)))} ago`],
-    [count(totals.alarms), `in ${count(totals.rows)} rows`],
-    [count(totals.letters), reasons || `of ${count(totals.records)} records`, totals.letters ? "bad" : ""],
-    [count(totals.keys), `live here; cpu ${Math.round(100 * (newest.cpu ?? 0))} %`],
-  ].forEach(([value, note, kind], at) => {
+  const reasons = (counts) => Object.entries(counts).map(([reason, letters]) => `${count(letters)} ${reason}`).join(", ");
+  const skipped = Object.values(totals.skipped).reduce((sum, samples) => sum + samples, 0);
+  const behind = newest.records > 0 && newest.lag > newest.records ? `, ${seconds(newest.lag / newest.records)} at this speed` : "";
+  const warming = totals.warming_up ? `; ${count(totals.warming_up)} ${totals.warming_up > 1 ? "keys" : "key"} cannot alarm yet` : "";
+  const errors = store.columns.error_p50.some((value) => value != null);
+  const figure = {
+    "Open alarms": about.drift && [count(totals.in_alarm), `keys; ${count(totals.alarms)} raised in ${count(totals.rows)} rows${warming}`, totals.in_alarm ? "bad" : ""],
+    "Lag": [count(newest.lag), totals.silent > OLD ? `as of ${seconds(Math.round(totals.silent))} ago: no broker answers`
+      : newest.recovery ? `${count(newest.recovery)} to recover` : `committed ${optional(commit, (age) => seconds(Math.max(0.1, age)))} ago${behind}`],
+    "Event delay": tile("delay", seconds, ""),
+    "Skipped": [count(skipped), reasons(totals.skipped) || "no sample is late or missing", store.doubts.length ? "bad" : ""],
+    "Dead letters": [count(totals.letters), reasons(totals.reasons) || `of ${count(totals.records)} records`, totals.letters ? "bad" : ""],
+    "Records per second": [count(newest.records), `${count(newest.rows)} rows per second`],
+    "Predicted right": about.labels && (confusion?.rmse != null ? [ratio(confusion.rmse), "root mean squared error"]
+      : [confusion?.counted ? percent(right, confusion.counted) : "–", `${count(confusion?.labels ?? 0)} labels so far`]),
+    "LS error": errors && tile("error", ratio, "median; "),
+    "Keys": [count(totals.keys), `in memory; cpu ${Math.round(100 * (newest.cpu ?? 0))} %`],
+  };
+  TILES.forEach((name, at) => {
+    const [value, note, kind] = figure[name] || ["", ""];
+    tiles[at].tile.hidden = !figure[name];
     tiles[at].value.textContent = value;
     tiles[at].value.className = `value ${kind ?? ""}`;
     tiles[at].note.textContent = note;
@@ -188,5 +210,16 @@ for (const button of document.querySelectorAll(".range button")) {
     draw();
   });
 }
+new ResizeObserver(() => tables.fade(place("confusion"))).observe(place("confusion"));
+place("confusion").addEventListener("scroll", () => tables.fade(place("confusion")));
+place("key").addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(list, 250);
+});
+place("list").addEventListener("click", () => {
+  place("listed").hidden = !place("listed").hidden;
+  place("list").setAttribute("aria-expanded", String(!place("listed").hidden));
+  if (!place("listed").hidden) list();
+});
 document.addEventListener("visibilitychange", () => document.hidden || draw());
 connect();

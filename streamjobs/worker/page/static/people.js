@@ -1,6 +1,7 @@
 // The activity strip: a row per key; above what it was labelled, below what was predicted, newest at the right.
-import { percent, ratio } from "./format.js";
+import { count, percent, ratio } from "./format.js";
 
+// A color serves several classes: the first plain, the second with a bar across it, the third with a cross.
 const COLORS = 12, CELL = 7, TOP = 8, LABEL = 8, PREDICTED = 12;
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -14,8 +15,10 @@ export class People {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.paint());
   }
 
-  draw(people, classes, chosen) {
-    const order = [...people.keys()].sort((a, b) => (a === chosen ? -1 : b === chosen ? 1 : a.localeCompare(b, "en", { numeric: true })));
+  // about: how many keys are in memory, and whether there are labels
+  draw(people, classes, chosen, about) {
+    const first = (key) => (key === chosen ? 0 : people.get(key).alarm ? 1 : 2);
+    const order = [...people.keys()].sort((a, b) => first(a) - first(b) || a.localeCompare(b, "en", { numeric: true }));
     this.people = people;
     this.classes = classes;
     const named = JSON.stringify(classes);
@@ -28,18 +31,24 @@ export class People {
       const row = this.rows.get(key) ?? this.make(key);
       if (this.place.children[at] !== row.line) this.place.insertBefore(row.line, this.place.children[at] ?? null);
       row.line.classList.toggle("chosen", key === chosen);
+      row.line.classList.toggle("alarm", people.get(key).alarm);
+      row.alarm.hidden = !people.get(key).alarm;
       row.button.setAttribute("aria-pressed", String(key === chosen));
     });
-    this.note.textContent = !order.length ? "No rows yet."
-      : classes.length ? "Newest rows of each key: label above, prediction below; ▾ drift alarm, a bar beneath: wrong."
-      : "Newest rows of each key, darker for a larger LS error; ▾ drift alarm.";
+    this.place.classList.toggle("unlabelled", !about.labels);
+    this.place.classList.toggle("errorless", ![...people.values()].some((one) => one.cells.some((cell) => cell[3] != null)));
+    const others = about.keys - order.length;
+    const which = others > 0 ? ` ${count(others)} more ${others > 1 ? "keys are" : "key is"} not shown: type a key above, or list them.` : "";
+    this.note.textContent = (!order.length ? "No rows yet."
+      : classes.length ? "Newest rows of each key: label above, prediction below; ▾ alarm raised, a bar beneath: wrong."
+      : "Newest rows of each key, darker for a larger LS error; ▾ alarm raised.") + which;
     this.paint();
   }
 
   tellClasses(classes) {
     this.legend.replaceChildren(...classes.map((name, number) => {
       const item = document.createElement("li"), box = document.createElement("i"), text = document.createElement("span");
-      box.className = "box";
+      box.className = `box mark${Math.floor(number / COLORS)}`;
       box.style.setProperty("--swatch", `var(--class${number % COLORS})`);
       text.textContent = name;
       item.append(box, text);
@@ -49,15 +58,21 @@ export class People {
 
   make(key) {
     const line = document.createElement("div"), button = document.createElement("button");
+    const alarm = document.createElement("small"), who = document.createElement("div");
     const canvas = document.createElement("canvas"), right = document.createElement("span"), error = document.createElement("span");
     line.className = "person";
-    right.className = error.className = "figure";
+    right.className = "figure right";
+    error.className = "figure error";
+    who.className = "who";
+    alarm.className = "open";
+    alarm.textContent = "in alarm";
     button.type = "button";
     button.textContent = key;
     button.addEventListener("click", () => this.choose(key));
     canvas.setAttribute("role", "img");
-    line.append(button, canvas, right, error);
-    const row = { line, button, canvas, right, error };
+    who.append(button, " ", alarm);
+    line.append(who, canvas, right, error);
+    const row = { line, button, alarm, canvas, right, error };
     this.rows.set(key, row);
     this.place.append(line);
     return row;
@@ -66,7 +81,7 @@ export class People {
   paint() {
     if (!this.people) return;
     const colors = Array.from({ length: COLORS }, (_, number) => css(`--class${number}`));
-    const look = { colors, text: css("--text"), line: css("--line"), soft: css("--soft"), heat: css("--heat") };
+    const look = { colors, panel: css("--panel"), text: css("--text"), line: css("--line"), soft: css("--soft"), heat: css("--heat") };
     for (const [key, row] of this.rows) this.paintOne(key, row, this.people.get(key), look);
   }
 
@@ -93,10 +108,8 @@ export class People {
     shown.forEach(([predicted, label, alarm, error], at) => {
       const x = width - (shown.length - at) * wide, w = Math.max(1, wide - 1);
       if (classes) {
-        pen.fillStyle = label < 0 ? look.soft : look.colors[label % COLORS];
-        pen.fillRect(x, TOP, w, LABEL);
-        pen.fillStyle = predicted < 0 ? look.soft : look.colors[predicted % COLORS];
-        pen.fillRect(x, TOP + LABEL + 1, w, PREDICTED);
+        box(pen, look, label, x, TOP, w, LABEL);
+        box(pen, look, predicted, x, TOP + LABEL + 1, w, PREDICTED);
         if (label >= 0 && predicted >= 0 && label !== predicted) {
           pen.fillStyle = look.text;
           pen.fillRect(x, TOP + LABEL + PREDICTED + 2, w, 3);
@@ -119,4 +132,12 @@ export class People {
       }
     });
   }
+}
+
+function box(pen, look, number, x, y, wide, high) {
+  pen.fillStyle = number < 0 ? look.soft : look.colors[number % COLORS];
+  pen.fillRect(x, y, wide, high);
+  pen.fillStyle = look.panel;
+  if (number >= COLORS) pen.fillRect(x, y + high / 2 - 1, wide, 2);
+  if (number >= 2 * COLORS) pen.fillRect(x + wide / 2 - 1, y, 2, high);
 }

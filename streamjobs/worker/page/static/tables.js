@@ -41,19 +41,28 @@ export function confusion(place, note, told) {
   note.textContent = `${count(counted)} labelled rows so far, ${percent(right, counted)} right.${early}${missed} A row is a label, a column a prediction.`;
   const used = [...new Set(pairs.flatMap(([label, predicted]) => [label, predicted]))].sort((a, b) => a - b);
   const cells = new Map(pairs.map(([label, predicted, rows]) => [`${label} ${predicted}`, rows]));
-  const head = make("tr", {}, make("td"), ...used.map((at) => make("th", { scope: "col", class: classes[at].length > 5 ? "long" : "" }, classes[at])));
+  const head = make("tr", {}, make("td"), ...used.map((at) => make("th", { scope: "col", class: used.length > 8 || classes[at].length > 5 ? "long" : "" }, classes[at])));
   const rows = used.map((label) => {
     const sum = used.reduce((total, at) => total + (cells.get(`${label} ${at}`) ?? 0), 0);
     return make("tr", {}, make("th", { scope: "row" }, classes[label]), ...used.map((predicted) => {
       const rows = cells.get(`${label} ${predicted}`) ?? 0;
-      const cell = make("td", rows ? {} : { class: "none" }, rows ? count(rows) : "0");
+      const cell = make("td", rows ? {} : { class: "none" }, rows ? count(rows).replace(" ", "\u202f") : "0");
       cell.style.setProperty("--share", rows ? 0.12 + 0.88 * rows / sum : 0);
       cell.style.setProperty("--tone", label === predicted ? "var(--heat)" : "var(--miss)");
       return cell;
     }));
   });
+  place.closest("section").classList.toggle("whole", used.length > 8);
   const made = make("table", { class: "confusion" }, make("caption", {}, "Labels by predictions"), make("thead", {}, head), make("tbody", {}, ...rows));
+  const { scrollLeft, scrollTop } = place;
   place.replaceChildren(made);
+  place.scrollTo(scrollLeft, scrollTop);
+  fade(place);
+}
+
+export function fade(place) { // says that there is more at the right
+  place.previousElementSibling.hidden = place.scrollWidth <= place.clientWidth + 1;
+  place.classList.toggle("more", place.scrollLeft + place.clientWidth < place.scrollWidth - 1);
 }
 
 export function worst(place, keys, choose) {
@@ -62,9 +71,16 @@ export function worst(place, keys, choose) {
     make("tr", {}, make("td", {}, keyButton(key, choose)), make("td", { class: "number" }, error == null ? "–" : ratio(error))))));
 }
 
-export function alarms(place, told, watched, choose) {
-  if (!told.length) return empty(place, watched ? "No alarm yet." : "The job has no [drift].");
-  place.replaceChildren(table("Newest drift alarms", [["time"], ["key"], ["what changed"]], told.map((one) => {
+export function keys(place, told, part, choose) {
+  const { names, matching } = told, left = matching - names.length;
+  const note = left > 0 ? `The first ${names.length} of ${count(matching)}: type a part of a key above to see fewer.`
+    : `${count(matching)} keys${part ? ` with “${part}”` : ""}.`;
+  place.replaceChildren(make("p", { class: "note" }, note), ...names.map((key) => keyButton(key, choose)));
+}
+
+export function alarms(place, told, choose) {
+  if (!told.length) return empty(place, "No alarm yet.");
+  place.replaceChildren(table("Open alarms, then the newest that are over", [["time"], ["key"], ["what changed"]], told.map((one) => {
     const columns = one.columns.filter((moved) => !moved.includes(null)).map(([name, shift, before, after]) =>
       `${name} ${shift > 0 ? "+" : "−"}${ratio(Math.abs(shift))} sd (${ratio(before)} → ${ratio(after)})`).join(", ");
     const moved = one.before == null || one.after == null ? `${one.watch} ${one.value == null ? "" : ratio(one.value)}`
@@ -72,13 +88,15 @@ export function alarms(place, told, watched, choose) {
     const since = one.since == null ? "" : `, since ${moment(one.since)}`;
     const what = make("td", {}, columns || moved, make("small", {}, one.detector + (columns ? `, ${moved}` : "") + since));
     const who = make("td", {}, keyButton(one.key, choose), ...(one.id ? [make("small", { class: "id" }, one.id)] : []));
-    return make("tr", {}, make("td", { class: "time" }, clock(one.at), ...ended(one)), who, what);
+    const at = one.at == null ? moment(one.time) : clock(one.at);
+    return make("tr", {}, make("td", { class: "time" }, ...(one.open ? ended(one) : []), at, ...(one.open ? [] : ended(one))), who, what);
   })));
 }
 
 function ended(one) {
   if (!one.id || one.outcome === "at once") return [];
-  if (one.outcome == null) return [make("strong", { class: "open" }, "open")];
+  if (one.open) return [make("strong", { class: "open" }, "open")];
+  if (one.outcome == null) return [make("small", {}, "open, key not in memory")];
   return [make("small", {}, `ended after ${seconds(Math.max(0, one.end - one.time))}`), make("small", {}, one.outcome)];
 }
 

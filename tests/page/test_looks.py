@@ -1,0 +1,155 @@
+"""The page of 200 machines of which 7 are in alarm, and of people with 18 activities, in a real Chromium."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.page.chromium import CUT, TILE, Browser, Tab, chromium
+from tests.page.fleet import CLASSES, FLEET, LABELLED, Fleet, activity_rows, fleet, machine_rows
+
+pytestmark = pytest.mark.slow
+LOUD = range(20, 160, 20)
+LOOKS = [(390, False), (390, True), (1440, False), (1440, True)]
+TITLES = """[...document.querySelectorAll("section.panel")].filter((one) => one.checkVisibility()).map(
+  (one) => one.querySelector("h2").firstChild.textContent)"""
+IN_ALARM = """[...document.querySelectorAll(".person")].map((one) => [one.querySelector("button").textContent,
+  one.querySelector(".open").checkVisibility()])"""
+SWATCHES = """[...document.querySelectorAll("#classes i")].map((one) => {
+  const look = getComputedStyle(one);
+  return look.backgroundImage + look.backgroundColor;
+})"""
+WRAPPED = """[...document.querySelectorAll(".confusion tbody td")].filter((one) => one.offsetHeight > 34).length"""
+
+
+class Viewer:
+    """A tab, driven from tests that are not asynchronous."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, tab: Tab, made: Fleet) -> None:
+        self.loop, self.tab, self.made = loop, tab, made
+
+    def ask(self, script: str) -> Any:
+        return self.loop.run_until_complete(self.tab.ask(script))
+
+    def until(self, script: str) -> Any:
+        return self.loop.run_until_complete(self.tab.until(script))
+
+    def look(self, width: int, dark: bool) -> None:
+        self.loop.run_until_complete(self.tab.look(width=width, dark=dark))
+        self.ask("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 100)))")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[tuple[asyncio.AbstractEventLoop, Browser]]:
+    loop = asyncio.new_event_loop()
+    with chromium() as address:
+        made = loop.run_until_complete(Browser(address).__aenter__())
+        yield loop, made
+        loop.run_until_complete(made.__aexit__())
+    loop.close()
+
+
+def _viewer(browser: Any, made: Fleet, url: str, wanted: str) -> Viewer:
+    loop, program = browser
+    tab = loop.run_until_complete(program.tab())
+    loop.run_until_complete(tab.open(url, width=1440))
+    viewer = Viewer(loop, tab, made)
+    viewer.until(wanted)
+    return viewer
+
+
+@pytest.fixture(scope="module")
+def machines(browser: Any) -> Iterator[Viewer]:
+    with fleet(FLEET) as (made, url):
+        made.feed(machine_rows(0, 320))
+        made.feed(machine_rows(320, 340, moved=LOUD))
+        viewer = _viewer(browser, made, url, "document.querySelectorAll('.person.alarm').length === 7")
+        yield viewer
+        viewer.loop.run_until_complete(viewer.tab.close())
+
+
+@pytest.fixture(scope="module")
+def people(browser: Any) -> Iterator[Viewer]:
+    with fleet(LABELLED) as (made, url):
+        made.feed(activity_rows(0, 900))
+        viewer = _viewer(browser, made, url, "document.querySelectorAll('.confusion tbody tr').length === 18")
+        yield viewer
+        viewer.loop.run_until_complete(viewer.tab.close())
+
+
+@pytest.mark.parametrize(("width", "dark"), LOOKS)
+def test_seven_of_200_machines_in_alarm_are_seen_first(machines: Viewer, width: int, dark: bool) -> None:
+    machines.look(width, dark)
+    assert machines.ask("document.documentElement.scrollWidth") == width and machines.ask(CUT) == []
+    assert machines.ask(TILE.format("Open alarms"))[0] == "7" == str(machines.made.health.metrics.stats().drifting)
+    titles = machines.ask(TITLES)
+    assert titles[:2] == ["Alarms", "Activity"]
+    assert not {"Label and prediction", "Dead letters"} & set(titles), "nothing to show, no panel"
+    loud = [f"machine-{number:03}" for number in LOUD]
+    shown = machines.ask(IN_ALARM)
+    assert shown[:7] == [[key, True] for key in loud] and len(shown) == 24 and not any(alarm for _, alarm in shown[7:])
+    rows = machines.ask("[...document.querySelectorAll('#alarms tbody tr')].map((one) => one.textContent)")
+    assert len(rows) == 7 and all("open" in row and "vibration" in row for row in rows)
+    assert "176 more keys are not shown" in machines.ask("document.getElementById('people-note').textContent")
+
+
+def test_a_key_that_is_not_shown_is_reached_from_the_list(machines: Viewer) -> None:
+    machines.look(1440, False)
+    machines.ask("document.getElementById('list').click()")
+    assert machines.until("document.querySelectorAll('#listed button').length") == 200
+    machines.ask("document.getElementById('key').value = '199'")
+    machines.ask("document.getElementById('key').dispatchEvent(new Event('input'))")
+    machines.until("document.querySelectorAll('#listed button').length === 1")
+    machines.ask("document.querySelector('#listed button').click()")
+    machines.until("document.querySelectorAll('#asked .facts dd').length > 5")
+    assert machines.ask("document.querySelector('.person.chosen button').textContent") == "machine-199"
+    machines.ask("document.getElementById('close').click()")
+    machines.ask("document.getElementById('list').click()")
+
+
+def test_after_a_restart_and_with_late_samples_the_page_says_so(machines: Viewer) -> None:
+    machines.made.store()
+    machines.made.restart()
+    machines.made.feed(machine_rows(340, 341, moved=LOUD))
+    machines.until("document.querySelectorAll('.person.alarm').length === 7")
+    machines.until(f"{TILE.format('Keys')}[0] === '200'")
+    assert machines.ask(TILE.format("Open alarms"))[0] == "7"
+    machines.made.feed(machine_rows(200, 210))
+    told = machines.until(
+        "document.getElementById('trouble').checkVisibility() && document.getElementById('trouble').textContent"
+    )
+    assert "samples are late: older than the newest sample of their key" in told
+    assert machines.ask(TILE.format("Skipped")) == ["2,000", "2,000 late"]
+    assert machines.tab.errors == []
+
+
+@pytest.mark.parametrize(("width", "dark"), LOOKS)
+def test_eighteen_classes_are_told_apart_and_the_matrix_is_whole_or_says_that_it_scrolls(
+    people: Viewer, width: int, dark: bool
+) -> None:
+    people.look(width, dark)
+    assert people.ask("document.documentElement.scrollWidth") == width and people.ask(CUT) == []
+    swatches = people.ask(SWATCHES)
+    assert len(swatches) == len(CLASSES) == len(set(swatches))
+    assert people.ask(WRAPPED) == 0, "counts stay in one line"
+    whole = people.ask(
+        "(({scrollWidth, clientWidth}) => scrollWidth <= clientWidth + 1)(document.getElementById('confusion'))"
+    )
+    hint = people.ask("document.getElementById('confusion').previousElementSibling.checkVisibility()")
+    fades = people.ask("document.getElementById('confusion').classList.contains('more')")
+    assert (whole, hint, fades) == ((True, False, False) if width > 1000 else (False, True, True))
+    assert not {"Alarms", "Dead letters", "Worst keys", "LS error"} & set(people.ask(TITLES))
+
+
+def test_strips_of_classes_with_one_color_differ(people: Viewer) -> None:
+    people.look(1440, False)
+    drawn = people.ask("""(() => {
+      const one = document.querySelector(".person canvas"), seen = new Set();
+      const pen = one.getContext("2d"), middle = 8 + 1 + 8 + 6;
+      const look = (x, y) => pen.getImageData(x, y, 1, 1).data.join();
+      for (let x = 0; x < one.width; x += 1) seen.add(look(x, middle - 4) + look(x, middle));
+      return seen.size;
+    })()""")
+    assert drawn > 12
+    assert people.tab.errors == []
