@@ -83,7 +83,7 @@ class People:
                 person.errors.append((look, person.fresh[-1][3]))
 
     def _admit(self, opened: list[str], alarmed: set[str], now: float) -> None:
-        """Show keys with an open alarm, and some that raised one, in place of keys whose last alarm is longest ago."""
+        """Show keys with an open alarm, and some that raised one, in place of those with the oldest alarms."""
         keep = {*opened, *alarmed, *self.chosen}
         calm = sorted((key for key in self.shown if key not in keep), key=lambda key: self.shown[key].last_alarm)
         free = MOST_PEOPLE - sum(key not in self.chosen for key in self.shown)
