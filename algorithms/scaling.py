@@ -55,9 +55,6 @@ class Scaling(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> ScalingState:
         return ScalingState(np.zeros(dim), np.zeros(dim), 0)
 
-    def dim(self, state: ScalingState) -> int:
-        return len(state.mean)
-
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         standard = self.method == "standard"
         _loop(tuple(work), slots, X, learn, out, standard, self.unit_norm, self.freeze_after, self.clip)

@@ -93,12 +93,6 @@ class Exkrls(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> ExkrlsState:
         return ExkrlsState(np.empty((0, dim)), np.empty((0, targets)), np.empty(0), self.forgetting * float(self.ridge), 0)
 
-    def dim(self, state: ExkrlsState) -> int:
-        return int(state.dictionary.shape[1])
-
-    def targets(self, state: ExkrlsState) -> int:
-        return int(state.weights.shape[1])
-
     def caches(self, state: ExkrlsState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         side = rows["dictionary"] if self.budget else 0
         return {"gram_factor": np.zeros((side, side))}

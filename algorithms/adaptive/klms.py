@@ -57,12 +57,6 @@ class Klms(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> KlmsState:
         return KlmsState(np.empty((0, dim)), np.empty((0, targets)), 0)
 
-    def dim(self, state: KlmsState) -> int:
-        return int(state.dictionary.shape[1])
-
-    def targets(self, state: KlmsState) -> int:
-        return int(state.weights.shape[1])
-
     def derive(self, own: Slot) -> None:
         check_budget(self, own.rows("dictionary"), self.budget)
 

@@ -71,12 +71,6 @@ class Knlms(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> KnlmsState:
         return KnlmsState(np.empty((0, dim)), np.empty((0, targets)), 0)
 
-    def dim(self, state: KnlmsState) -> int:
-        return int(state.dictionary.shape[1])
-
-    def targets(self, state: KnlmsState) -> int:
-        return int(state.weights.shape[1])
-
     def derive(self, own: Slot) -> None:
         check_budget(self, own.rows("dictionary"), self.budget)
 

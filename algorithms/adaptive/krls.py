@@ -81,12 +81,6 @@ class Krls(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> KrlsState:
         return KrlsState(np.empty((0, dim)), np.empty((0, targets)), np.empty(0), 0)
 
-    def dim(self, state: KrlsState) -> int:
-        return int(state.dictionary.shape[1])
-
-    def targets(self, state: KrlsState) -> int:
-        return int(state.weights.shape[1])
-
     def caches(self, state: KrlsState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         return {"gram_factor": np.zeros((rows["dictionary"], rows["dictionary"]))}
 

@@ -59,12 +59,6 @@ class Qklms(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> QklmsState:
         return QklmsState(np.empty((0, dim)), np.empty((0, targets)), 0)
 
-    def dim(self, state: QklmsState) -> int:
-        return int(state.dictionary.shape[1])
-
-    def targets(self, state: QklmsState) -> int:
-        return int(state.weights.shape[1])
-
     def derive(self, own: Slot) -> None:
         check_budget(self, own.rows("dictionary"), self.budget)
 

@@ -11,7 +11,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing, remove_row
 from algorithms.common.losses import hinge_loss
-from algorithms.common.protocol import Array, Learner, State
+from algorithms.common.protocol import Array, Learner
 from algorithms.common.workspace import Slot
 
 
@@ -40,12 +40,6 @@ class SupportLearner(Learner, abstract=True):
 
     def room(self, field: str) -> int | None:
         return self.most or None
-
-    def dim(self, state: State) -> int:
-        return int(state.support.shape[1])
-
-    def targets(self, state: State) -> int:
-        return int(state.weights.shape[1])
 
     def derive(self, own: Slot) -> None:
         self.check_most(own)

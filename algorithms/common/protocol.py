@@ -240,9 +240,10 @@ class Stage:
 class Learner(Stage, abstract=True):
     """A learner's settings. Subclasses are frozen dataclasses and leaves: nothing inherits from a learner.
 
-    A learner defines `name`, `persisted_name`, `init`, `dim` and `loop`; `width` where it gives features, `targets` where
-    it predicts, `room` of its stored fields. The shared check-suite holds the rest. What a family shares may stand in a
-    base class between this one and its learners, which has no settings and is not a learner itself (`abstract=True`).
+    A learner defines `name`, `persisted_name`, `init` and `loop`; `width` where it gives features, `room` of its stored
+    fields, and `dim` and `targets` where its state's first field and `weights` do not show them. The shared check-suite
+    holds the rest. What a family shares may stand in a base class between this one and its learners, which has no settings
+    and is not a learner itself (`abstract=True`).
     """
 
     __slots__ = ()
@@ -271,12 +272,12 @@ class Learner(Stage, abstract=True):
         raise NotImplementedError
 
     def targets(self, state: State) -> int:
-        """How many columns a prediction has; extractors and detectors have none."""
-        return 0
+        """How many columns a prediction has: as many as `weights`. Extractors and detectors have none."""
+        return int(state.weights.shape[1]) if hasattr(state, "weights") else 0
 
     def dim(self, state: State) -> int:
-        """Length of the x this state was made for."""
-        raise NotImplementedError
+        """Length of the x this state was made for: the columns of the first field, or its rows where nothing is stored."""
+        return int(state[0].shape[1]) if self.stored else len(state[0])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         """The compiled loop: row n belongs to the key in slots[n]; predict, then learn what learn[n] allows."""

@@ -78,9 +78,6 @@ class DictionaryLearner(Learner, abstract=True):
             P=np.empty(0),
         )
 
-    def dim(self, state: DictionaryState) -> int:
-        return int(state.samples.shape[1])
-
     def derive(self, own: Slot) -> None:
         """H where the state has none that belongs to its samples; P is made when it is needed."""
         held, rows, triangle = own.rows("samples"), own.rows("H"), own.rows("P")

@@ -104,9 +104,6 @@ class ColumnChart(Learner):
         start = np.zeros(dim), np.zeros(dim * (dim + 1) // 2), np.zeros(dim), np.zeros((CHARTS, dim + 1))
         return ColumnChartState(*start, *ranked.fresh(CHARTS, self.reference), 0, 0, 0, seed, 0)
 
-    def dim(self, state: ColumnChartState) -> int:
-        return len(state.mean)
-
     def squares(self, state: ColumnChartState) -> Mapping[str, int]:
         return {"moments": len(state.mean)}
 

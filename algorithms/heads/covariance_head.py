@@ -15,11 +15,5 @@ class CovarianceHead(Learner, abstract=True):
     __slots__ = ()
     intercept: bool  # a constant input besides the features
 
-    def dim(self, state: Any) -> int:
-        return len(state.weights)
-
-    def targets(self, state: Any) -> int:
-        return int(state.weights.shape[1])
-
     def squares(self, state: Any) -> Mapping[str, int]:
         return {"P": len(state.weights) + self.intercept}

@@ -50,12 +50,6 @@ class Lms(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> LmsState:
         return LmsState(np.zeros((dim, targets)), np.zeros(targets), 0)
 
-    def dim(self, state: LmsState) -> int:
-        return len(state.weights)
-
-    def targets(self, state: LmsState) -> int:
-        return state.weights.shape[1]
-
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, Y, learn, out, basis, self.step_size, self.ridge, self.intercept)
 

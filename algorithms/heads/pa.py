@@ -51,12 +51,6 @@ class Pa(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> PaState:
         return PaState(np.zeros((dim, targets)), np.zeros(targets), 0)
 
-    def dim(self, state: PaState) -> int:
-        return len(state.weights)
-
-    def targets(self, state: PaState) -> int:
-        return state.weights.shape[1]
-
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, Y, learn, out, basis, self.aggressiveness, self.intercept)
 

@@ -52,12 +52,6 @@ class Pegasos(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> PegasosState:
         return PegasosState(np.zeros((dim, targets)), np.zeros(targets), 0, 0)
 
-    def dim(self, state: PegasosState) -> int:
-        return len(state.weights)
-
-    def targets(self, state: PegasosState) -> int:
-        return state.weights.shape[1]
-
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, Y, learn, out, basis, self.ridge, self.intercept)
 

@@ -63,9 +63,6 @@ class Ald(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> AldState:
         return AldState(np.empty((0, dim)), np.empty(0, np.int64), 0)
 
-    def dim(self, state: AldState) -> int:
-        return int(state.prototypes.shape[1])
-
     def caches(self, state: AldState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         return {"gram_factor": np.zeros((self.budget, self.budget))}
 

@@ -120,12 +120,6 @@ class PrototypeRule(Learner, abstract=True):
             "seen": 0,
         }
 
-    def dim(self, state: Any) -> int:
-        return int(state.prototypes.shape[1])
-
-    def targets(self, state: Any) -> int:
-        return int(state.weights.shape[1])
-
     def caches(self, state: Any, rows: Mapping[str, int]) -> Mapping[str, Array]:
         b = self.budget
         judge, on_labels, mapped = b if self.judges else 0, b if self.form == LABELS else 0, b if self.maps else 0

@@ -82,9 +82,6 @@ class GeneralisedCoherence(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> GeneralisedCoherenceState:
         return GeneralisedCoherenceState(np.empty((0, dim)), np.empty(0, np.int64), np.empty((0, dim)), 0, seed)
 
-    def dim(self, state: GeneralisedCoherenceState) -> int:
-        return int(state.prototypes.shape[1])
-
     def caches(self, state: GeneralisedCoherenceState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         b, R = self.budget, self.references
         return {"gram_factor": np.zeros((b, b)), "Q": np.zeros((b, b)), "W": np.zeros((R, b)), "T": np.zeros((R, b))}

@@ -67,9 +67,6 @@ class RandomPrototypes(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> RandomPrototypesState:
         return RandomPrototypesState(np.empty((0, dim)), np.empty(0, np.int64), 0, seed)
 
-    def dim(self, state: RandomPrototypesState) -> int:
-        return int(state.prototypes.shape[1])
-
     def caches(self, state: RandomPrototypesState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         return {"gram_factor": np.zeros((self.budget, self.budget))}
 

@@ -92,9 +92,6 @@ class SieveStreaming(Learner):
         nothing = np.empty(0, np.int64)
         return SieveState(np.empty((0, dim)), nothing, np.empty((0, dim)), nothing.copy(), nothing.copy(), 0.0, 0)
 
-    def dim(self, state: SieveState) -> int:
-        return int(state.prototypes.shape[1])
-
     def caches(self, state: SieveState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         n, b = self.sieves, self.budget
         return {

@@ -82,12 +82,6 @@ class Nogd(Learner):
         support, weights = np.empty((0, dim)), np.empty((0, targets))
         return NogdState(support, weights, np.empty((0, self.width)), np.empty((0, targets)), 0)
 
-    def dim(self, state: NogdState) -> int:
-        return int(state.support.shape[1])
-
-    def targets(self, state: NogdState) -> int:
-        return int(state.weights.shape[1])
-
     def derive(self, own: Slot) -> None:
         mapped = own.rows("map") > 0
         held = min(own.rows("support"), self.budget)

@@ -113,9 +113,6 @@ class ProsNKons(Learner):
         empty = np.empty((0, targets))
         return ProsNKonsState(np.empty((0, dim)), np.empty(0), empty, empty.copy(), 0, seed)
 
-    def dim(self, state: ProsNKonsState) -> int:
-        return int(state.dictionary.shape[1])
-
     def targets(self, state: ProsNKonsState) -> int:
         return int(state.w.shape[1])
 

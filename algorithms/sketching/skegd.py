@@ -212,12 +212,6 @@ class Skegd(Learner):
             seed=seed,
         )
 
-    def dim(self, state: SkegdState) -> int:
-        return int(state.support.shape[1])
-
-    def targets(self, state: SkegdState) -> int:
-        return int(state.weights.shape[1])
-
     def caches(self, state: SkegdState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         s_m = self.sizes[1]
         return {"gram": np.zeros((s_m, s_m))}

@@ -146,12 +146,6 @@ class SpectralFilter(Learner, abstract=True):
             seen=0,
         )
 
-    def dim(self, state: FamilyState) -> int:
-        return int(state.dictionary.shape[1])
-
-    def targets(self, state: FamilyState) -> int:
-        return int(state.values.shape[1])
-
     def _inputs(self) -> int:
         """Rows of P: none where the head has no such matrix."""
         return self.rank if self.head in ("rls", "exrls") else 0

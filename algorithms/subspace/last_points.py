@@ -59,9 +59,6 @@ class LastPoints(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> LastPointsState:
         return LastPointsState(np.empty((0, dim)), 0)
 
-    def dim(self, state: LastPointsState) -> int:
-        return int(state.points.shape[1])
-
     def caches(self, state: LastPointsState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         triangles = {name: np.zeros(self.rank * (self.rank + 1) // 2) for name in ("solver", "rotation")}
         return {"gram": np.zeros((self.rank, self.rank)), **triangles}

@@ -109,9 +109,6 @@ class Okfe(Learner):
             seen=0,
         )
 
-    def dim(self, state: OkfeState) -> int:
-        return int(state.support.shape[1])
-
     def caches(self, state: OkfeState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         m, r = self.rules.seed_size if self.update == "parametric" else rows["support"], self.rank
         triangles = {name: np.zeros(r * (r + 1) // 2) for name in ("solver", "rotation")}

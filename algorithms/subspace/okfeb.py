@@ -155,9 +155,6 @@ class Okfeb(Learner):
             seen=0,
         )
 
-    def dim(self, state: OkfebState) -> int:
-        return int(state.support.shape[1])
-
     def caches(self, state: OkfebState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         m, r = rows["support"], self.rank
         root = m if self.coordinates == "support" else 0

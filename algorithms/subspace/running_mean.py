@@ -46,9 +46,6 @@ class RunningMean(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> RunningMeanState:
         return RunningMeanState(np.zeros(dim), 0.0, 0)
 
-    def dim(self, state: RunningMeanState) -> int:
-        return len(state.mean)
-
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out.ls_error, self.kernel.code, float(self.decay))
 

@@ -104,9 +104,6 @@ class Wrkpca(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> WrkpcaState:
         return WrkpcaState(np.empty((0, dim)), np.empty(0), np.empty(0, np.int64), np.empty(0), 0)
 
-    def dim(self, state: WrkpcaState) -> int:
-        return int(state.support.shape[1])
-
     def caches(self, state: WrkpcaState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         m, r = rows["support"], self.rank
         tall = {name: np.zeros((m, r)) for name in ("factor", "image")}
