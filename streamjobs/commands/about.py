@@ -10,6 +10,7 @@ import typer
 
 from streamjobs import __version__
 from streamjobs.commands.console import AsJson, say, show
+from streamjobs.errors import SetupError
 
 DASHBOARDS = Path(__file__).parent / "dashboards"
 LIBRARIES = ("numpy", "scipy", "numba", "faust-streaming", "aiokafka", "rocksdict", "confluent-kafka", "msgspec", "pydantic")
@@ -48,8 +49,6 @@ def write_dashboards(
 
     Files of the same names are overwritten.
     """
-    from streamjobs.errors import SetupError
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for source in sorted(DASHBOARDS.glob("*.json")):

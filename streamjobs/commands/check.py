@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from pydantic import BaseModel
 
-from streamjobs.commands.console import AsJson, JobFile, compile_loops, moment, note, say, show, table
+from streamjobs.commands.console import AsJson, JobFile, compile_loops, job_of, moment, note, say, show, table
 from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, KeyIs, Separator, Start, how_of, with_rate
+from streamjobs.errors import ConfigError, NothingLearned, SetupError
 from streamjobs.settings.toml import toml
 from streamjobs.settings.types import UNIT_NAMES, readable
 
@@ -69,8 +70,6 @@ def check(
     Ends with code 1 if no record of --sample, or of the newest with --online, can be used.
     """
     from algorithms.common.cache_folder import cache_root
-    from streamjobs.errors import NothingLearned
-    from streamjobs.job_files import job_of
     from streamjobs.kafka.certificates import check_authority
     from streamjobs.kafka.secrets import exposed, unreadable
     from streamjobs.settings.notes import notes
@@ -106,7 +105,6 @@ def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
 
     Reads the oldest records of the changelog: the state of a key that is set aside stays where it is, others are renewed.
     """
-    from streamjobs.errors import SetupError
     from streamjobs.kafka.preflight import expiring_certificates, obstacles, unsent_outputs
     from streamjobs.maintenance.readable import first_records, sentence, unreadable
     from streamjobs.maintenance.scan import changelog_records
@@ -161,7 +159,6 @@ def _reference(job: "Job") -> str | None:
 
 
 def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "How") -> dict[str, Any]:
-    from streamjobs.errors import ConfigError
     from streamjobs.recordings.files import records_of
     from streamjobs.replay.first_rows import first_rows
     from streamjobs.replay.warm_up import rows_to_alarm
@@ -301,7 +298,6 @@ def size(
 
     Measures the job's learner on this machine for a few seconds, and scales what a worker was measured to need.
     """
-    from streamjobs.job_files import job_of
     from streamjobs.sizing.measure import cost, slopes
     from streamjobs.sizing.slopes import BUSY, Load, need, rate_of
 
@@ -372,8 +368,6 @@ def schema(
 
     With --outputs: the schemas of the job's output topics, with keys and headers.
     """
-    from streamjobs.errors import ConfigError
-
     if not outputs:
         from streamjobs.settings.schema import json_schema
 
@@ -383,7 +377,6 @@ def schema(
         return
     if job_file is None:
         raise ConfigError("schema --outputs needs the job file: streamjobs schema JOB --outputs.")
-    from streamjobs.job_files import job_of
     from streamjobs.outputs import avro
     from streamjobs.outputs import schema as of_outputs
 
@@ -397,7 +390,6 @@ def schema(
 
 def config_show(job_file: JobFile, as_json: AsJson = False) -> None:
     """Print every setting of a job, including defaults and the environment; secrets are masked."""
-    from streamjobs.job_files import job_of
     from streamjobs.settings.sections import SINKS
 
     job = job_of(job_file)

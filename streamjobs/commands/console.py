@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from streamjobs.errors import ConfigError, SetupError
 from streamjobs.settings.types import shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from streamjobs.core.job import Job
 
 WIDTH_ELSEWHERE = 10_000  # columns, if standard output is not a terminal: rows stay whole
 MOST_CELL = 200  # characters of a text in a table
@@ -25,6 +28,13 @@ PROGRESS_EVERY = 5.0  # seconds between two lines
 T = TypeVar("T")
 JobFile = Annotated[Path, typer.Argument(metavar="JOB", help="The job file, such as job.toml.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+def job_of(job_file: Path) -> "Job":
+    """The job of a job file. What it takes is imported here, so that commands without a job start at once."""
+    from streamjobs import job_files
+
+    return job_files.job_of(job_file)
 
 
 def say(text: str = "") -> None:
@@ -72,8 +82,6 @@ def write_private(path: Path, pieces: Iterable[bytes], option: str) -> int:
 
     option: the one that named the file. Raises ConfigError if it cannot be written.
     """
-    from streamjobs.errors import ConfigError
-
     beside, size = path.with_name(path.name + ".part"), 0
     try:
         beside.unlink(missing_ok=True)
@@ -94,7 +102,6 @@ def draw(figure: "Callable[[], Figure]", path: Path, option: str) -> bool:
 
     option: the one that named the file. Raises ConfigError if it cannot be written.
     """
-    from streamjobs.errors import SetupError
     from streamjobs.notebook.pictures import save
 
     try:

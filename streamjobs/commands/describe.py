@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from streamjobs.commands.console import AsJson, say, show
+from streamjobs.errors import ConfigError
 from streamjobs.settings.types import readable
 
 WRAP_AT = 110
@@ -69,8 +70,6 @@ def tables_of(given: list[str]) -> dict[str, Any]:
     >>> tables_of(["kernel.bandwidth=2.5", "role=head", 'head={name="rls"}'])
     {'kernel': {'bandwidth': 2.5}, 'role': 'head', 'head': {'name': 'rls'}}
     """
-    from streamjobs.errors import ConfigError
-
     table: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -98,7 +97,6 @@ def _merge(into: dict[str, Any], table: dict[str, Any]) -> None:
 def _require_known(name: str) -> None:
     from algorithms import LEARNERS
     from algorithms.common.settings import suggestion
-    from streamjobs.errors import ConfigError
 
     if name not in LEARNERS:
         raise ConfigError(f"unknown learner {name!r}{suggestion(name, LEARNERS)}")

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, moment, note, say, show, table
+from streamjobs.commands.console import AsJson, JobFile, job_of, moment, note, say, show, table
+from streamjobs.errors import REASONS, ConfigError
 from streamjobs.settings.types import shortened
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ def list_command(
     as_json: AsJson = False,
 ) -> None:
     """Count dead letters by reason, and list the newest with offset, key, attempt and message."""
-    from streamjobs.job_files import job_of
     from streamjobs.maintenance.redrive import read_letters
 
     job = job_of(job_file)
@@ -58,8 +58,6 @@ def list_command(
 
 def _require_known(letters: "list[Letter]", reasons: list[str] | None) -> None:
     """Raises ConfigError for a reason that does not exist."""
-    from streamjobs.errors import REASONS, ConfigError
-
     known = {*REASONS, *(letter.reason for letter in letters)}
     unknown = [name for name in reasons or () if name not in known]
     if unknown:
@@ -105,7 +103,6 @@ def show_command(
     as_json: AsJson = False,
 ) -> None:
     """Show a dead letter: its reason, and the record's headers and the start of its value."""
-    from streamjobs.job_files import job_of
     from streamjobs.maintenance.copies import printable, short_key
     from streamjobs.maintenance.letters import original_headers
     from streamjobs.maintenance.redrive import read_letters
@@ -139,8 +136,6 @@ def show_command(
 
 def _at(letters: "list[Letter]", offsets: list[str], topic: str) -> "list[Letter]":
     """The dead letters at these places; raises ConfigError for a place without one."""
-    from streamjobs.errors import ConfigError
-
     places = {letter.name: letter for letter in letters}
     for offset in offsets:
         if offset not in places:
@@ -152,7 +147,6 @@ def _at(letters: "list[Letter]", offsets: list[str], topic: str) -> "list[Letter
 
 def _require_alone(settings: "Settings", records: int) -> None:
     """Raises ConfigError if other groups read the input that letters go back to."""
-    from streamjobs.errors import ConfigError
     from streamjobs.maintenance.redrive import other_readers
 
     if others := other_readers(settings):
@@ -183,8 +177,6 @@ def redrive(
     The header streamjobs-attempt counts the attempts. Dead letters that were sent back before are left out. Workers may
     run. Other groups that read the input would get the records again: this is refused without --shared.
     """
-    from streamjobs.errors import ConfigError
-    from streamjobs.job_files import job_of
     from streamjobs.maintenance.letters import letter_id, redriven
     from streamjobs.maintenance.redrive import read_letters, send_back, sent_before
 

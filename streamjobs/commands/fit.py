@@ -8,6 +8,7 @@ import typer
 
 from streamjobs.commands.console import AsJson, JobFile, draw, note, say, show, write_private
 from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, Separator, how_of
+from streamjobs.errors import ConfigError
 from streamjobs.settings.types import readable
 
 if TYPE_CHECKING:
@@ -113,7 +114,6 @@ def choose(
     Each person is left out in turn, and each candidate learns from all others. The table ends with what to expect of the
     choice, and 'streamjobs fit' learns the population of the job that is written.
     """
-    from streamjobs.errors import ConfigError
     from streamjobs.fit.choosing import as_text
     from streamjobs.fit.fitting import Asked
     from streamjobs.fit.proposing import propose

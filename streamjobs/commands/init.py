@@ -10,6 +10,7 @@ from streamjobs.commands.console import note, say
 from streamjobs.commands.recordings.job_template import MOST_LEFT_OUT, USUAL_NAME, Written, job_file_text, one_line
 from streamjobs.commands.recordings.options import FILES, Decimal, Separator, how_of
 from streamjobs.commands.recordings.what_next import what_next
+from streamjobs.errors import ConfigError
 from streamjobs.settings.types import UNIT_NAMES
 
 if TYPE_CHECKING:
@@ -61,7 +62,6 @@ def init(
     --sample it tries the job's drift detection on the sample.
     """
     from streamjobs.commands.recordings import questions
-    from streamjobs.errors import ConfigError
     from streamjobs.recordings.guess import Chosen
     from streamjobs.recordings.profile import profiled_rows
 
@@ -114,8 +114,6 @@ def _try(file: Path, sample: Path, guessed: "Guess", written: Written, how: "How
 
 
 def _write(file: Path, text: str) -> None:
-    from streamjobs.errors import ConfigError
-
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:

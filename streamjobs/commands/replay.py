@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, compile_loops, note, say, show, write_private
+from streamjobs.commands.console import AsJson, JobFile, compile_loops, job_of, note, say, show, write_private
 from streamjobs.commands.recordings.options import (
     FILES,
     Decimal,
@@ -21,6 +21,7 @@ from streamjobs.commands.recordings.options import (
     milliseconds,
     with_rate,
 )
+from streamjobs.errors import ConfigError, NothingLearned
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -83,8 +84,6 @@ def replay(
     In the progress lines, LS error and error rate are means since the previous line. Ends with code 1 if there were
     records, but nothing was learned.
     """
-    from streamjobs.errors import ConfigError, NothingLearned
-    from streamjobs.job_files import job_of
     from streamjobs.replay.alarm_rates import Rates
     from streamjobs.replay.engine import Replay
     from streamjobs.replay.expect import from_files, from_topics
@@ -163,7 +162,6 @@ def records_to_replay(
     end: str | None,
     how: "How | None" = None,
 ) -> "Generator[Stored, None, None]":
-    from streamjobs.errors import ConfigError
     from streamjobs.kafka.reader import topic_records
     from streamjobs.recordings.files import records_of
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamjobs.commands import state_change, state_read
-from streamjobs.commands.console import AsJson, JobFile, Pace, note, say, show
+from streamjobs.commands.console import AsJson, JobFile, Pace, job_of, note, say, show
+from streamjobs.errors import ConfigError, SetupError
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -47,8 +48,6 @@ def migrate(
     Reads the changelog and writes nothing. A worker moves a key with its next record, in one transaction, so nothing has
     to be stopped or copied. The key keeps offsets, signal and waiting rows; its head starts over from the new population.
     """
-    from streamjobs.errors import ConfigError
-    from streamjobs.job_files import job_of
     from streamjobs.maintenance.scan import changelog_records, newest_by_key
 
     if not population:
@@ -126,8 +125,6 @@ def repartition(
     (consistent_random), fnv1a of sarama.
     """
     from streamjobs.core.partitioners import PARTITIONERS
-    from streamjobs.errors import ConfigError
-    from streamjobs.job_files import job_of
     from streamjobs.maintenance import repartition as moving
 
     if partitioner is not None and partitioner not in PARTITIONERS:
@@ -212,8 +209,6 @@ def restore(
     on each machine with workers that had partitions. With --reread, the outputs of records that are read again are
     sent again.
     """
-    from streamjobs.errors import ConfigError, SetupError
-    from streamjobs.job_files import job_of
     from streamjobs.maintenance import restore as restoring
 
     if key is not None:

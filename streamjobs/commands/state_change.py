@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, counted, moment, note, say, show, table, write_private
+from streamjobs.commands.console import AsJson, JobFile, counted, job_of, moment, note, say, show, table, write_private
 from streamjobs.commands.state_read import CopyFile, Key, entries_of, load_copy, read_copy, read_file
+from streamjobs.errors import ConfigError, SetupError, SnapshotError
 from streamjobs.settings.types import readable
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ def export(
     copy: CopyFile = None,
 ) -> None:
     """Export a key's model or a pooled one for [state] start_from, or a copy of all states (--all)."""
-    from streamjobs.errors import ConfigError
-    from streamjobs.job_files import job_of
     from streamjobs.maintenance.copies import encode
     from streamjobs.maintenance.renew import exported_model
 
@@ -61,8 +60,6 @@ def export(
 
 def _one(entries: "list[Entry]", key: str, partition: int | None) -> "Entry":
     """The key's only entry, or that of the partition; raises ConfigError if it is not clear which."""
-    from streamjobs.errors import ConfigError
-
     chosen = [entry for entry in entries if partition in (None, entry.partition)]
     if len(chosen) != 1:
         partitions = ", ".join(str(entry.partition) for entry in entries)
@@ -72,7 +69,6 @@ def _one(entries: "list[Entry]", key: str, partition: int | None) -> "Entry":
 
 def _pooled(job: "Job") -> bytes:
     from streamjobs.commands.console import compile_loops
-    from streamjobs.errors import ConfigError
     from streamjobs.kafka.reader import topic_records
     from streamjobs.replay.engine import Replay
     from streamjobs.replay.progress import Progress
@@ -96,8 +92,6 @@ def reset(
 
     No worker may run. States written with other settings can be reset too; a damaged state loses its offset.
     """
-    from streamjobs.errors import ConfigError
-    from streamjobs.job_files import job_of
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.renew import reset_snapshot
 
@@ -137,8 +131,6 @@ def forget(
 
     No worker may run. Run it again to see what is left.
     """
-    from streamjobs.errors import ConfigError
-    from streamjobs.job_files import job_of
     from streamjobs.kafka import topics
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.retention import DAY, holdings
@@ -222,8 +214,6 @@ def import_command(
     No worker may run. The last applied offset never goes back, so no record is learned twice. If a state moves to
     another partition than in the copy, it has applied none of the records of that partition.
     """
-    from streamjobs.errors import ConfigError, SnapshotError
-    from streamjobs.job_files import job_of
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.renew import restored_snapshot, snapshot_from_model
 
@@ -259,8 +249,6 @@ def restore_key(job_file: Path, key: str, copy: Path | None, directories: list[P
 
     Raises ConfigError where none of them has it, SnapshotError where it cannot be read there either.
     """
-    from streamjobs.errors import SnapshotError
-    from streamjobs.job_files import job_of
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.renew import restored_snapshot
     from streamjobs.maintenance.restore import of_local_stores
@@ -283,8 +271,6 @@ def restore_key(job_file: Path, key: str, copy: Path | None, directories: list[P
 
 
 def _import_all(job_file: Path, file: Path, partitioner: str | None) -> None:
-    from streamjobs.errors import SnapshotError
-    from streamjobs.job_files import job_of
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.import_all import place_all
 
@@ -319,8 +305,6 @@ def _given(file: Path, key: str) -> "bytes | Entry":
 
 def _place(job: "Job", key: str, partition: int | None, partitions: Any) -> "tuple[int, bytes, Entry | None]":
     """Partition, bytes and present state of the key to change."""
-    from streamjobs.errors import ConfigError
-
     entries = read_copy(job, None, key).of(key)
     if entries:
         present = _one(entries, key, partition)
@@ -339,8 +323,6 @@ def forget_offsets(job_file: JobFile) -> None:
     Models stay as they are. No worker may run. Refused while the input is the same topic: every record would be learned
     twice. Refused for a topic of another name: states must not mix two topics.
     """
-    from streamjobs.errors import ConfigError, SetupError
-    from streamjobs.job_files import job_of
     from streamjobs.kafka import preflight, topics
     from streamjobs.kafka.layout import marked
     from streamjobs.kafka.topic_id import another_input, life_of_topic

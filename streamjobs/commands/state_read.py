@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, counted, moment, note, say, show, table
+from streamjobs.commands.console import AsJson, JobFile, counted, job_of, moment, note, say, show, table
+from streamjobs.errors import ConfigError, MismatchError, SnapshotError
 from streamjobs.settings.types import readable, shortened
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ def list_command(
     as_json: AsJson = False,
 ) -> None:
     """List the keys with rows, last applied input offset, LS error and size in bytes."""
-    from streamjobs.job_files import job_of
-
     job = job_of(job_file)
     states = read_copy(job, copy)
     found = list(states.entries.values())
@@ -65,9 +64,6 @@ def top(
     as_json: AsJson = False,
 ) -> None:
     """List the keys with the largest recent LS error, the largest states or the most rows."""
-    from streamjobs.errors import ConfigError
-    from streamjobs.job_files import job_of
-
     job = job_of(job_file)
     states = read_copy(job, copy)
     lines = [line for line in _lines(job, states, list(states.entries.values())) if line.problem is None]
@@ -105,7 +101,6 @@ def read_copy(job: "Job", copy: Path | None, key: str | None = None) -> "Copy":
 
 def load_copy(path: Path) -> "Copy":
     """The copy in a file; raises ConfigError if it cannot be read, SnapshotError if it is damaged."""
-    from streamjobs.errors import SnapshotError
     from streamjobs.maintenance.copies import decode
 
     try:
@@ -116,8 +111,6 @@ def load_copy(path: Path) -> "Copy":
 
 def read_file(path: Path) -> bytes:
     """The bytes of a file of 'state export'; raises ConfigError if it cannot be read."""
-    from streamjobs.errors import ConfigError
-
     try:
         return path.read_bytes()
     except OSError as error:
@@ -126,8 +119,6 @@ def read_file(path: Path) -> bytes:
 
 def entries_of(copy: "Copy", key: str) -> "list[Entry]":
     """The entries of a key, one per partition; raises ConfigError if there is none."""
-    from streamjobs.errors import ConfigError
-
     entries = copy.of(key)
     if not entries:
         raise ConfigError(f"key {key!r}: no state in {copy.topic}; 'streamjobs state list' shows the keys.")
@@ -136,7 +127,6 @@ def entries_of(copy: "Copy", key: str) -> "list[Entry]":
 
 def _lines(job: "Job", copy: "Copy", entries: "list[Entry]") -> "list[Summary]":
     """A line for each of these entries of a copy; raises SnapshotError if nothing in the whole copy can be used."""
-    from streamjobs.errors import SnapshotError
     from streamjobs.maintenance.summary import summary
 
     lines = [summary(job, entry) for entry in counted(entries, "states decoded")]
@@ -203,7 +193,6 @@ def show_command(
     as_json: AsJson = False,
 ) -> None:
     """Show a key's state: fields of each stage with shapes, bytes, norms, LS error, classes, drift, number of prototypes."""
-    from streamjobs.job_files import job_of
     from streamjobs.maintenance.summary import details
 
     job = job_of(job_file)
@@ -256,7 +245,6 @@ def diff(
     as_json: AsJson = False,
 ) -> None:
     """Compare a copy with a later one: new, gone and changed keys; with --key the changed fields."""
-    from streamjobs.job_files import job_of
     from streamjobs.maintenance.copies import differing, printable
 
     job = job_of(job_file)
@@ -278,7 +266,6 @@ def diff(
 
 
 def _fields(job: "Job", before: "Copy", after: "Copy", key: str) -> "dict[int, list[Change]]":
-    from streamjobs.errors import ConfigError
     from streamjobs.maintenance.compare import changes
 
     old = {entry.partition: entry for entry in entries_of(before, key)}
@@ -324,8 +311,6 @@ def verify(
 
     Exits with code 4 otherwise.
     """
-    from streamjobs.errors import MismatchError
-    from streamjobs.job_files import job_of
     from streamjobs.kafka import preflight
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.compare import verified

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, note, say, show
+from streamjobs.commands.console import AsJson, JobFile, job_of, note, say, show
+from streamjobs.errors import ConfigError
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -48,7 +49,6 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Print the topics that a job needs, with their settings; connects to no broker."""
-    from streamjobs.job_files import job_of
     from streamjobs.kafka.topics import plan as planned
 
     job = job_of(job_file)
@@ -73,7 +73,6 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create the topics of a job that are missing, and grant rights if asked to."""
-    from streamjobs.job_files import job_of
     from streamjobs.kafka.topics import create as created
 
     job = job_of(job_file)
@@ -105,7 +104,6 @@ def grow(
 
     No worker may run. Then move the states with 'state repartition'; until then workers do not process the new partitions.
     """
-    from streamjobs.job_files import job_of
     from streamjobs.maintenance import grow as growing
 
     job = job_of(job_file)
@@ -153,7 +151,6 @@ def rekey(
     import asyncio
     import time
 
-    from streamjobs.job_files import job_of
     from streamjobs.maintenance import rekey as rekeying
     from streamjobs.process import stop_signals
 
@@ -183,7 +180,6 @@ def _counts(progress: "Progress") -> str:
 
 
 def _rights(job: "Job", principal: str | None) -> "list[Right]":
-    from streamjobs.errors import ConfigError
     from streamjobs.kafka.acls import rights
     from streamjobs.kafka.client import principal as known
 

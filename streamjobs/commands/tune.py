@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamjobs.commands.console import AsJson, JobFile, Pace, draw, note, say, show, table, write_private
+from streamjobs.errors import ConfigError
 from streamjobs.settings.toml import toml
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ def tune(
     tuned in the same way, and the last label seen is scored.
     """
     from streamjobs.commands.recordings.options import how_of, with_rate
-    from streamjobs.errors import ConfigError
     from streamjobs.job_files import located, read_job, read_table
     from streamjobs.recordings.files import records_of
     from streamjobs.replay import tuning

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamjobs.commands.console import JobFile, counted, note, say
+from streamjobs.commands.console import JobFile, counted, job_of, note, say
 from streamjobs.commands.state_read import entries_of, read_copy
 from streamjobs.commands.tune import drift_tune
+from streamjobs.errors import ConfigError, SnapshotError
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -33,8 +34,6 @@ def relearn(
     the key's next row, with the outcome 'learned anew'. Repeating the command before a worker has run changes nothing
     more.
     """
-    from streamjobs.errors import ConfigError
-    from streamjobs.job_files import job_of
     from streamjobs.maintenance import changelog_edit
     from streamjobs.settings.types import POPULATION
 
@@ -78,7 +77,6 @@ def _changes(
     job: "Job", entries: "list[Entry]", every: bool
 ) -> "tuple[dict[int, list[tuple[bytes, bytes | None]]], list[str]]":
     """New snapshots by partition; and the keys with unreadable states. Raises SnapshotError for a key that was named."""
-    from streamjobs.errors import SnapshotError
     from streamjobs.maintenance.copies import short_key
     from streamjobs.maintenance.renew import relearned_snapshot
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from streamjobs.commands.console import JobFile, compile_loops, counted, note, say, write_private
+from streamjobs.commands.console import JobFile, compile_loops, counted, job_of, note, say, write_private
+from streamjobs.errors import ConfigError
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -47,8 +48,6 @@ def export(
     Repeats after a crash are dropped by their ids, and records of aborted transactions are not read. Columns are those of
     'schema --outputs'. The file appears when it is complete.
     """
-    from streamjobs.errors import ConfigError
-    from streamjobs.job_files import job_of
     from streamjobs.outputs.files import FORMATS
     from streamjobs.outputs.rows import Table
     from streamjobs.outputs.schema import lengths

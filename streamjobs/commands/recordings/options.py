@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamjobs.commands.console import note
+from streamjobs.errors import ConfigError
 
 if TYPE_CHECKING:
     from streamjobs.recordings.tables import How
@@ -39,7 +40,6 @@ def how_of(
     start: str | None = None,
 ) -> "How":
     """How files are read, as the options say; what is found out is printed as notes. Raises ConfigError for wrong ones."""
-    from streamjobs.errors import ConfigError
     from streamjobs.recordings.tables import How
 
     if separator is not None:
@@ -63,8 +63,6 @@ def with_rate(how: "How", settings: "Settings") -> "How":
 
 def milliseconds(option: str, text: str | None) -> int | None:
     """A time on the command line; None where none is given."""
-    from streamjobs.errors import ConfigError
-
     if text is None:
         return None
     try:

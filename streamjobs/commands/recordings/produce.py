@@ -10,6 +10,7 @@ import typer
 
 from streamjobs.commands.console import PROGRESS_EVERY, AsJson, JobFile, Pace, note, say, show
 from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, KeyIs, Separator, Start, how_of, with_rate
+from streamjobs.errors import ConfigError, SetupError
 
 if TYPE_CHECKING:
     from streamjobs.core.messages import Stored
@@ -58,7 +59,6 @@ def produce(
     acknowledged. If you send the file again, samples that a key has applied are late, and [source] late decides what
     happens to them ('drop' skips them).
     """
-    from streamjobs.errors import ConfigError
     from streamjobs.job_files import read_job
     from streamjobs.kafka.send import PARTITIONERS, Sender
     from streamjobs.recordings.files import records_apart, records_of
@@ -128,7 +128,6 @@ def _paced(recordings: "list[Iterator[Stored]]", speed: float, sender: "Sender")
 def _unusable(composition: "Composition", records: "Sequence[Stored]") -> str | None:
     """Why the job can use none of them; None if it can use some, or if that is unknown here."""
     from streamjobs.core.decoding.time_units import job_decoder
-    from streamjobs.errors import SetupError
 
     source = composition.settings.source
     if not records or source.has_schema:
@@ -144,8 +143,6 @@ def _unusable(composition: "Composition", records: "Sequence[Stored]") -> str | 
 
 
 def _speed(text: str) -> float | None:
-    from streamjobs.errors import ConfigError
-
     if text == "max":
         return None
     try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from streamjobs.commands.console import compile_loops, note
+from streamjobs.errors import ConfigError
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -87,7 +88,6 @@ def is_tried(guessed: "Guess", zone: str | None) -> bool:
 
 def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: int) -> Trial:
     """Columns first; where they alarm too often, the errors of the learner. file: the job file that was written."""
-    from streamjobs.errors import ConfigError
     from streamjobs.job_files import job_from, job_of
     from streamjobs.replay import alarm_rates
     from streamjobs.settings.composition import composition_of

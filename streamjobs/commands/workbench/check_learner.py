@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamjobs.commands.console import AsJson, note, say, show
+from streamjobs.errors import ConfigError, MismatchError
 
 if TYPE_CHECKING:
     from streamjobs.learner_checks.case import Case
@@ -31,7 +32,6 @@ def check_learner(
 
     Choose small settings, so that budgets fill within a stream of 150 rows. Ends with code 4 if a check fails.
     """
-    from streamjobs.errors import ConfigError, MismatchError
     from streamjobs.learner_checks.suite import CHECKS
 
     if not __debug__:
@@ -66,7 +66,6 @@ def _case(path: str, given: list[str], dim: int, targets: int, labels: str) -> "
     from algorithms.common.settings import build
     from algorithms.drift.report import watches_columns
     from streamjobs.commands.describe import tables_of
-    from streamjobs.errors import ConfigError
     from streamjobs.learner_checks.case import Case
     from streamjobs.settings.learners import with_name
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from streamjobs.commands.console import JobFile, note
+from streamjobs.errors import ConfigError
 
 
 def add_to(app: typer.Typer) -> None:
@@ -21,7 +22,6 @@ def plot(
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, .svg or .png.")] = Path("plot.svg"),
 ) -> None:
     """Draw the outputs of a job: features, LS error and drift over time, or true by predicted classes."""
-    from streamjobs.errors import ConfigError
     from streamjobs.job_files import read_job
     from streamjobs.notebook.outputs import of_folder, of_topics
     from streamjobs.notebook.pictures import check_name, save
