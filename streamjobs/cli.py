@@ -16,6 +16,7 @@ from streamjobs.commands import (
     add_examples,
     broker,
     check,
+    compare,
     demo,
     describe,
     dlq,
@@ -56,7 +57,23 @@ def every_command(
 
 
 for group in (
-    *(demo, init, check, check_learner, describe, topics, produce, worker, fit, replay, plot, tune, relearn, export),
+    *(
+        demo,
+        init,
+        check,
+        check_learner,
+        describe,
+        topics,
+        produce,
+        worker,
+        fit,
+        replay,
+        plot,
+        tune,
+        compare,
+        relearn,
+        export,
+    ),
     *(state, dlq, broker, about),
 ):
     group.add_to(app)

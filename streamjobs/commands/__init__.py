@@ -24,6 +24,7 @@ EXAMPLES = {
     "replay": "job.toml --input records.jsonl --key person --output-dir out",
     "plot": "drift job.toml --from out --output drift.svg",
     "tune": "job.toml --input records.jsonl --key person",
+    "compare": "job.toml --learners job,rls,krls --input records.jsonl --key person --delay 20s",
     "export": "job.toml predictions --output predictions.csv",
     "version": "--json",
     "config show": "job.toml",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streamjobs.commands.compare import Delay, delayed
 from streamjobs.commands.console import AsJson, JobFile, Pace, draw, note, say, show, table, write_private
 from streamjobs.errors import ConfigError
 from streamjobs.settings.toml import toml
@@ -43,6 +44,7 @@ def tune(
     records: Annotated[
         int, typer.Option(min=1, help="Most records to read; later records of the file are left out.")
     ] = 200_000,
+    delay: Delay = None,
     write: Annotated[
         Path | None, typer.Option(help="File to write the job file to with the chosen [learner] and [head]; it must be new.")
     ] = None,
@@ -52,7 +54,7 @@ def tune(
 
     The first part of each key's rows chooses them, and the errors on the rest show how good the choice is. Every
     row is predicted before it is learned, from the file's first record to its last. For comparison, a linear head is
-    tuned in the same way, and the last label seen is scored.
+    tuned in the same way, and controls without a model are scored: the last label and the most frequent one.
     """
     from streamjobs.commands.recordings.options import how_of, with_rate
     from streamjobs.job_files import located, read_job, read_table
@@ -70,7 +72,7 @@ def tune(
     if more:
         note(f"warning: only the first {records:,} records are used; raise --records to use more.")
     tuned = tuning.tune(
-        contents,
+        delayed(contents, delay),
         lambda given: composition_from(located(given, job_file), os.environ, str(job_file)),
         found,
         share=share,

@@ -68,12 +68,13 @@ def summary(runs: Runs, ways: list[Way]) -> list[str]:
     """The figures in words."""
     job = ways[0].name
     every, half, last = by_person(runs, job, "all"), by_person(runs, job, "half"), by_person(runs, LAST, "all")
-    fresh = by_person(runs, job, "fresh")
+    fresh, majority = by_person(runs, job, "fresh"), by_person(runs, MAJORITY, "all")
+    unlabelled = by_person(runs, ways[1].name, "all")
     lines = [
         f"A new person: {every.mean():.1%} of windows right (worst person {every.min():.1%}), {half.mean():.1%} in the "
-        f"second half, {fresh.mean():.1%} before the first label of a recording came. Always predicting the last "
-        "label seen: "
-        f"{last.mean():.1%}."
+        f"second half. Without any label of the person: {unlabelled.mean():.1%}. In the first windows of each recording, "
+        f"before a label of it: {fresh.mean():.1%}. Always predicting the last label seen: {last.mean():.1%}; the most "
+        f"frequent label so far: {majority.mean():.1%}."
     ]
     if (error := calibration(runs, job)) is not None:
         lines.append(f"The score is a probability; it is off by {error:.3f} on average (expected calibration error).")

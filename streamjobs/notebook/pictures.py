@@ -138,6 +138,26 @@ def fit_report(
     return figure_of(draw)
 
 
+def error_curves(curves: Mapping[str, Sequence[float | None]], measure: str) -> "Figure":
+    """Errors over a recording: a line for each learner and control, with a point for each equal part of the rows."""
+
+    def draw(figure: Any) -> None:
+        figure.set_size_inches(9, 4.5)
+        axes = figure.add_subplot()
+        for number, (name, values) in enumerate(curves.items()):
+            share = (np.arange(len(values)) + 0.5) / max(1, len(values)) * 100
+            known = np.array([np.nan if value is None else value for value in values])
+            style = "-" if number < len(LINES) else "--"
+            axes.plot(share, known, style, color=LINES[number % len(LINES)], linewidth=1.4, label=name)
+        axes.set_title(f"{measure[0].upper()}{measure[1:]}")
+        axes.set_xlabel("percent of the labelled rows")
+        axes.set_ylim(bottom=0)
+        axes.grid(axis="y", color=GRID)
+        figure.legend(loc="outside right upper")
+
+    return figure_of(draw)
+
+
 def alarm_times(alarms: Mapping[str, Sequence[float]], quiet_until: float) -> "Figure":
     """A line for each way with a mark for each of its alarms, seconds since 1970, and where the quiet time ends."""
     hours = {name: (np.asarray(times) - quiet_until) / 3600 for name, times in alarms.items()}

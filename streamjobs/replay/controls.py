@@ -16,16 +16,30 @@ from streamjobs.core.messages import Report
 
 
 @dataclass(slots=True)
-class _Key:
+class Known:
+    """The labels of a key that the model has learned."""
+
     waiting: deque[tuple[float, Any]] = field(default_factory=deque)  # time and label, not old enough yet
     last: Any = None
-    counts: Counter[Any] = field(default_factory=Counter)
+    counts: Counter[Any] = field(default_factory=Counter)  # of classes
+    number: int = 0
+    total: Any = 0.0  # of numbers
 
-    def learn(self, until: float, regression: bool) -> None:
+    def learn(self, until: float) -> None:
         while self.waiting and self.waiting[0][0] <= until:
             self.last = self.waiting.popleft()[1]
-            if not regression:
+            self.number += 1
+            if isinstance(self.last, str):
                 self.counts[self.last] += 1
+            else:
+                self.total = self.total + np.nan_to_num(np.asarray(self.last, np.float64))
+
+    @property
+    def most(self) -> Any:
+        """The most frequent class; of numbers their mean. None before the first label."""
+        if self.counts:
+            return self.counts.most_common(1)[0][0]
+        return (self.total / self.number).tolist() if self.number else None
 
 
 class Controls:
@@ -36,7 +50,7 @@ class Controls:
         self.regression, self.delay = task == "regression", delay
         self.judged = self.last_wrong = self.majority_wrong = 0
         self.squared = 0.0
-        self._keys: dict[str, _Key] = defaultdict(_Key)
+        self._keys: dict[str, Known] = defaultdict(Known)
 
     def add(self, report: Report) -> None:
         for batch in report.batches:
@@ -45,9 +59,9 @@ class Controls:
                     self._judge(self._keys[key], label)
                     self._keys[key].waiting.append((time, label))
                 if key in self._keys:
-                    self._keys[key].learn(time - self.delay, self.regression)
+                    self._keys[key].learn(time - self.delay)
 
-    def _judge(self, key: _Key, label: Any) -> None:
+    def _judge(self, key: Known, label: Any) -> None:
         if key.last is None:
             return
         self.judged += 1
@@ -55,7 +69,7 @@ class Controls:
             self.squared += float(np.mean((np.asarray(label) - np.asarray(key.last)) ** 2))
         else:
             self.last_wrong += label != key.last
-            self.majority_wrong += label != key.counts.most_common(1)[0][0]
+            self.majority_wrong += label != key.most
 
     def summary(self) -> dict[str, Any] | None:
         """Ready for JSON; None where nothing was judged."""

@@ -7,19 +7,17 @@ depends on the first part alone; what they are worth is the error on the rest, w
 import copy
 import dataclasses
 import itertools
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from algorithms import LEARNERS, Learner, SettingError
 from algorithms.common.kernels import Kernel
 from streamjobs.core.job import Job
-from streamjobs.core.messages import Output, Stored
+from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
-from streamjobs.replay.engine import Replay, Tally
+from streamjobs.replay.engine import Tally
+from streamjobs.replay.scoring import Errors, Row, baselines, errors_of, parts, predicted, require_labels
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.learners import TASK
 from streamjobs.settings.toml import toml
@@ -47,13 +45,6 @@ TUNED = ["learner", "head"]  # sections of a job file
 OWN, LINEAR = "own", "linear"  # kinds of candidates: the job's learner and head, a linear head on the same rows
 
 
-class Errors(NamedTuple):
-    """Share of wrong classes, or root mean square error, over the rows with a label; None without any."""
-
-    first: float | None
-    rest: float | None
-
-
 class Trial(NamedTuple):
     whose: str
     changed: dict[str, Any]  # settings that differ from what the job has, as "learner.kernel.bandwidth"
@@ -72,12 +63,6 @@ class Tuned(NamedTuple):
         """The trial with the smallest error on the first part, the earliest of equals."""
         mine = [trial for trial in self.trials if trial.whose == whose and trial.errors.first is not None]
         return min(mine, key=lambda trial: trial.errors.first or 0.0, default=None)
-
-
-class _Row(NamedTuple):
-    key: str
-    said: Any
-    label: Any
 
 
 class _TimeIsUp(Exception):
@@ -101,17 +86,13 @@ def tune(
     tuner = _Tuner(made, records, share, time.monotonic() + seconds, most, tell)
     plain = {name: copy.deepcopy(dict(section)) for name, section in table.items() if name not in ("drift", "sinks")}
     job = made(plain)
-    if job.settings.population is not None:
-        raise ConfigError("tune needs a job without [population]; 'streamjobs fit' learns what its keys share.")
-    if not job.predicts or job.settings.source.label is None:
-        raise ConfigError("tune needs labels to score by; set [source] label, and a [head] or a learner that predicts.")
-    if job.waiting is not None:
-        raise ConfigError("tune scores only labels that arrive with their samples; set [labels] wait and delay to 0 for it.")
+    require_labels(job, "tune")
     finished = tuner.search(OWN, plain, job)
     linear = _linear(plain, job)
     if linear is not None:
         finished &= tuner.search(LINEAR, linear, made(linear))
-    return Tuned(job.task, tuner.trials, tuner.baselines(job.task), tuner.labels, finished)
+    controls = baselines(job.task, tuner.rows, share, job.settings.labels.delay)
+    return Tuned(job.task, tuner.trials, controls, tuner.labels, finished)
 
 
 class _Tuner:
@@ -126,7 +107,7 @@ class _Tuner:
     ) -> None:
         self.made, self.records, self.share, self.until, self.most, self.tell = made, records, share, until, most, tell
         self.trials: list[Trial] = []
-        self.rows: list[_Row] = []  # of the first trial
+        self.rows: list[Row] = []  # of the first trial
         self.labels = (0, 0)
 
     def search(self, whose: str, table: dict[str, Any], job: Composition) -> bool:
@@ -153,88 +134,24 @@ class _Tuner:
             if always:
                 raise
             return None
-        rows: list[_Row] = []
-        replay = Replay(job)
-        answer = "class" if job.task == "classification" else "value" if job.composition.targets == 1 else "values"
-
-        def take(output: Output) -> None:
-            if output.sink == "predictions" and output.value is not None:
-                row = msgspec.json.decode(output.value)
-                if row[f"true_{answer}"] is not None:
-                    rows.append(_Row(row["key"], row[f"predicted_{answer}"], row[f"true_{answer}"]))
 
         def in_time(tally: Tally) -> None:
             if not always and time.monotonic() > self.until:
                 raise _TimeIsUp
 
         try:
-            replay.run(self.records, take, in_time)
+            rows, _ = predicted(job, self.records, in_time)
         except _TimeIsUp:
             return None
         if not self.trials:
-            self.rows, self.labels = rows, tuple(map(len, _parts(rows, self.share)))  # type: ignore[assignment]
+            labelled = [row for row in rows if row.label is not None]
+            self.rows, self.labels = rows, tuple(map(len, parts(labelled, self.share)))  # type: ignore[assignment]
             if not all(self.labels):
                 raise ConfigError(f"tune needs labelled rows in both parts; got {self.labels[0]} and {self.labels[1]}.")
-        trial = Trial(whose, changed, table, self.errors(job.task, rows))
+        errors = errors_of(job.task, rows, self.share, job.settings.labels.delay)
+        trial = Trial(whose, changed, table, errors)
         self.trials.append(trial)
         return trial
-
-    def errors(self, task: str, rows: Sequence[_Row]) -> Errors:
-        if task == "regression":
-            rows = [row if row.said is not None else row._replace(said=mean) for row, mean in _with_means(rows)]
-        first, rest = _parts(rows, self.share)
-        return Errors(_error(task, first), _error(task, rest))
-
-    def baselines(self, task: str) -> dict[str, Errors]:
-        """What the simplest rules would have said of the same rows."""
-        last: dict[str, Any] = {}
-        repeated = []
-        for row in self.rows:
-            repeated.append(row._replace(said=last.get(row.key)))
-            last[row.key] = row.label
-        found = {"last label": self.errors(task, repeated)}
-        if task == "regression":
-            found["mean of the labels so far"] = self.errors(task, [row._replace(said=None) for row in self.rows])
-        return found
-
-
-def _with_means(rows: Sequence[_Row]) -> Iterator[tuple[_Row, Any]]:
-    """Each row with the mean of its key's earlier labels, 0 without any."""
-    means: dict[str, tuple[list[float], int]] = {}
-    for row in rows:
-        label = _numbers(row.label)
-        mean, count = means.get(row.key, ([0.0] * len(label), 0))
-        yield row, mean
-        means[row.key] = [old + (new - old) / (count + 1) for old, new in zip(mean, label, strict=True)], count + 1
-
-
-def _parts(rows: Sequence[_Row], share: float) -> tuple[list[_Row], list[_Row]]:
-    """The first rows of each key, and the rest."""
-    count: dict[str, int] = {}
-    for row in rows:
-        count[row.key] = count.get(row.key, 0) + 1
-    at: dict[str, int] = {}
-    first: list[_Row] = []
-    rest: list[_Row] = []
-    for row in rows:
-        number = at[row.key] = at.get(row.key, 0) + 1
-        (first if number <= share * count[row.key] else rest).append(row)
-    return first, rest
-
-
-def _error(task: str, rows: Sequence[_Row]) -> float | None:
-    """A row without a prediction is wrong; of a regression it has the mean of its key's labels by now."""
-    if not rows:
-        return None
-    if task == "classification":
-        return sum(bool(row.said != row.label) for row in rows) / len(rows)
-    pairs = ((_numbers(row.said), _numbers(row.label)) for row in rows)
-    squares = [(one - other) ** 2 for said, label in pairs for one, other in zip(said, label, strict=True)]
-    return math.sqrt(math.fsum(squares) / len(rows))
-
-
-def _numbers(value: Any) -> list[float]:
-    return [0.0 if number is None else number for number in (value if isinstance(value, list) else [value])]
 
 
 def _space(table: Mapping[str, Any], job: Composition) -> Iterator[tuple[tuple[str, ...], list[Any]]]:

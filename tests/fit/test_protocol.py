@@ -1,6 +1,7 @@
 """Leaving one person out: who teaches whom, what the figures are made of, and how it is shown."""
 
 import io
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from algorithms.heads.gated_rls import GatedRls
 from streamjobs.fit.evaluation import accuracy_over_time, by_person, confusion, leave_one_out, table
 from streamjobs.fit.learning import Recipe, Way, features, learned_from
 from streamjobs.fit.progress import Progress
-from streamjobs.fit.recordings import Recordings, shuffled
+from streamjobs.fit.recordings import Recordings, Worth, shuffled
+from streamjobs.fit.report import summary
 
 HEAD = GatedRls(intercept=True)
 RECIPE = Recipe(learner_from("scaling", {"clip": 5.0}), learner_from("ald", {"budget": 20}), HEAD, smooth=0.3)
@@ -119,3 +121,13 @@ def test_any_rule_that_selects_prototypes_gives_a_map_to_all_people(data, name):
     assert len(learned.map.prototypes) <= 20
     scores = recipe.teacher.predict(learned.head, features(learned, recipe, everybody.X))
     assert (scores.argmax(axis=1) == everybody.activity).mean() > 0.9
+
+
+def test_the_closing_line_says_what_the_population_does_without_labels_beside_both_controls():
+    """The first windows of a recording are few; what a person without labels gets is the frozen head over all windows."""
+    names = {"job": 0.9, "frozen": 0.754, "last label seen": 0.6, "majority so far": 0.3}
+    truth = np.zeros(10, int)
+    runs = {name: {(0, 0): (truth, truth, Worth(share, share, share, 0.152, share))} for name, share in names.items()}
+    (line, *_) = summary(runs, [SimpleNamespace(name="job"), SimpleNamespace(name="frozen")])
+    assert "Without any label of the person: 75.4%." in line and "before a label of it: 15.2%." in line
+    assert "the last label seen: 60.0%; the most frequent label so far: 30.0%." in line

@@ -7,40 +7,8 @@ import numpy as np
 import pytest
 
 from streamjobs.replay import tuning
-from tests.commands.jobs import JOB, START, command, job_file, jsonl, rows
-
-RINGS = """\
-# two rings, one in the other
-[job]
-name = "rings"
-[source]
-topic = "in"
-fields = ["x", "y"]
-time = "ts"
-label = "ring"
-
-[learner]  # too wide by far
-name = "knlms"
-task = "classification"
-loss = "hinge"
-budget = 30
-kernel = { bandwidth = 4.0 }
-
-[state]
-ttl = "90d"  # stays
-"""
-
-
-def rings(tmp_path, n: int = 240, keys: int = 2):
-    """Two rings, which a line does not part."""
-    random = np.random.default_rng(0)
-    table = []
-    for at in range(n):
-        outer = random.random() < 0.5
-        angle, far = random.uniform(0, 2 * np.pi), (3.0 if outer else 1.0) + 0.1 * random.standard_normal()
-        x = {"x": far * np.cos(angle), "y": far * np.sin(angle)}
-        table.append({"who": f"p{at % keys}", "ts": START + at, **x, "ring": "outer" if outer else "inner"})
-    return jsonl(tmp_path / "rings.jsonl", table)
+from tests.commands.jobs import JOB, command, job_file, jsonl, rows
+from tests.replay.streams import RINGS, rings
 
 
 def tune(job, recording, *words, key="who"):
@@ -56,7 +24,8 @@ def test_it_finds_a_width_that_the_rest_confirms(tmp_path, capsys):
     assert chosen["rest"] < 0.2 and "learner.kernel.bandwidth" in chosen["changed"]
     assert chosen["first"] == min(trial["first"] for trial in found["trials"] if trial["what"] == "own")
     assert found["labels"] == {"first": 120, "rest": 120} and not found["finished"]
-    assert found["baselines"].keys() == {"last label"} and 0.3 < found["baselines"]["last label"]["rest"] < 0.7
+    assert found["baselines"].keys() == {"last label", "most frequent label so far"}
+    assert 0.3 < found["baselines"]["last label"]["rest"] < 0.7
 
 
 @pytest.mark.slow

@@ -1,0 +1,109 @@
+"""`compare`: several learners side by side on recordings."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streamjobs.commands.console import AsJson, JobFile, draw, note, say, show, table
+
+if TYPE_CHECKING:
+    from streamjobs.replay.comparing import Compared, Comparison
+
+Delay = Annotated[
+    str | None, typer.Option(help="Time until a label is known, such as 20s, in place of [labels] delay of the job file.")
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("compare")(compare)
+
+
+def delayed(contents: dict[str, Any], delay: str | None) -> dict[str, Any]:
+    """A job file's contents with this delay of labels."""
+    return contents if delay is None else {**contents, "labels": {**contents.get("labels", {}), "delay": delay}}
+
+
+def compare(
+    job_file: JobFile,
+    learners: Annotated[str, typer.Option(help="Learners, such as job,rls,krls: 'job' is the job file's own.")],
+    source: Annotated[Path, typer.Option("--input", help="A .jsonl, .csv, .parquet or .npz file with labels.")],
+    key: Annotated[str, typer.Option(help="Column of the file with the key.")],
+    time_column: Annotated[
+        str | None, typer.Option("--time", help="Column of the file with the records' timestamps, as for 'replay'.")
+    ] = None,
+    delay: Delay = None,
+    records: Annotated[
+        int, typer.Option(min=1, help="Most records to read; later records of the file are left out.")
+    ] = 200_000,
+    drawn: Annotated[
+        Path | None, typer.Option("--picture", help="File to draw the errors over time to, .svg or .png; needs matplotlib.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare learners on recordings: errors, controls without a model, processor time and size of the state.
+
+    Every row is predicted before its label is learned. The other learners have their default settings: an extractor has
+    the job's [head], and a learner that would keep every sample has the job's budget, or 100. The recordings choose
+    nothing. To choose settings, use 'tune'.
+    """
+    from streamjobs.commands.recordings.options import how_of, with_rate
+    from streamjobs.job_files import located, read_job, read_table
+    from streamjobs.notebook import pictures
+    from streamjobs.recordings.files import records_of
+    from streamjobs.replay import comparing
+    from streamjobs.replay.tuning import first_records
+    from streamjobs.settings.load import composition_from
+
+    if drawn is not None:
+        pictures.check_name("--picture", drawn)
+    settings = read_job(job_file).settings
+    read = records_of(source, settings.source, key, time_column, settings.side, how=with_rate(how_of(), settings))
+    found, more = first_records(read, records)
+    if more:
+        note(f"warning: only the first {records:,} records are used; raise --records to use more.")
+    done = comparing.compare(
+        delayed(read_table(job_file), delay),
+        lambda given: composition_from(located(given, job_file), os.environ, str(job_file)),
+        found,
+        list(dict.fromkeys(name.strip() for name in learners.split(",") if name.strip())),
+        lambda name: note(f"{name} ..."),
+    )
+    if drawn is not None:
+        curves = {one.name: one.curve for one in [*done.learners, *done.controls] if one.curve}
+        draw(lambda: pictures.error_curves(curves, _measure(done)), drawn, "--picture")
+    if as_json:
+        told = [one._asdict() for one in done.learners], [one._asdict() for one in done.controls]
+        show(
+            {"measure": _measure(done), "delay": done.delay, "labels": done.labels, "learners": told[0], "controls": told[1]}
+        )
+    else:
+        _print(done)
+
+
+def _measure(done: "Comparison") -> str:
+    return "root mean square error" if done.task == "regression" else "error rate"
+
+
+def _print(done: "Comparison") -> None:
+    ran = sorted((one for one in done.learners if not one.refused), key=lambda one: one.half or 0.0)
+    rows = [_row(one, one.model) for one in ran] + [_row(one, "no model") for one in done.controls]
+    table(("learner", "model", "error", "second half", "us a row", "KB a key"), rows, left=("learner", "model"))
+    late = f", {done.delay:g} s before its label is known" if done.delay else ""
+    say(f"{_measure(done)} of {done.labels:,} labels, each row predicted before it was learned{late}")
+    for one in done.learners:
+        if one.refused:
+            note(f"{one.name} was not run: {one.refused}")
+        if one.dead:
+            note(f"{one.name}: {one.dead:,} records became dead letters; 'streamjobs replay' prints why")
+    best = min((one for one in done.controls if one.half is not None), key=lambda one: one.half or 0.0, default=None)
+    if best is not None and ran and (ran[0].half or 0.0) >= (best.half or 0.0):
+        note(f"no learner is better than the {best.name} in the second half")
+
+
+def _row(one: "Compared", model: str) -> tuple[Any, ...]:
+    numbers = one.error, one.half
+    errors = ["-" if number is None else f"{number:.4f}" for number in numbers]
+    cost = "-" if one.micros is None else f"{one.micros:.1f}"
+    return one.name, model, *errors, cost, "-" if one.bytes is None else f"{one.bytes / 1024:.1f}"
