@@ -30,7 +30,7 @@ class Errors(NamedTuple):
 
 
 def require_labels(job: Composition, command: str) -> None:
-    """Raises ConfigError for a job whose predictions have no label to be scored by."""
+    """Raises ConfigError for a job without labels to score its predictions by."""
     if job.settings.population is not None:
         raise ConfigError(f"{command} needs a job without [population]; 'streamjobs fit' learns what its keys share.")
     if not job.predicts or job.settings.source.label is None:
