@@ -1,6 +1,6 @@
 """What the worker needs of the core. Any core with this interface can be run; tests run a tiny one."""
 
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from typing import Any, NamedTuple, Protocol
 
 from streamjobs.core.decoding.with_schema.schemas import Schemas
@@ -29,10 +29,29 @@ class JobLike(Protocol):
     def on_partitions(self, partitions: int) -> "JobLike": ...  # refuses keys inside values on other partitions than theirs
 
 
+class ParkedLike(Collection[bytes], Protocol):
+    """Keys with snapshots that are not stored yet."""
+
+    bytes: int
+
+
+class LogLike(Protocol):
+    """The records that are remembered because snapshots lack them; see `streamjobs.core.live.log`."""
+
+    bytes: int
+
+    def trim(self, offset: int) -> None: ...  # records before this offset are in every snapshot
+
+
 class LiveLike(Protocol):
     """The states of one partition's keys; see `streamjobs.core.live.live`."""
 
-    def snapshots(self) -> list[tuple[bytes, bytes]]: ...
+    def snapshots(self, keys: Iterable[bytes] | None = None) -> list[tuple[bytes, bytes]]: ...
+    def changed(self) -> Iterable[bytes]: ...  # live keys that `snapshots` is still to give
+    @property
+    def parked(self) -> ParkedLike: ...  # states that it is still to give, of keys that are not live any more
+    @property
+    def log(self) -> LogLike: ...
     def owed(self) -> Advanced: ...  # dead letters of keys that `snapshots` has set aside
     @property
     def aside(self) -> Sized: ...  # the keys that are set aside

@@ -34,6 +34,7 @@ MISSING = "missing"  # instead of an id: the broker knows no such topic
 METADATA = "changelog="  # in the metadata of a committed offset, before the changelog's id
 TIME_UNIT = "time-unit="  # the same, before the unit that was decided
 LIFE = "input-life="  # the same, before the input's life
+PROGRESS = "progress="  # the same, before the offset up to which outputs are out
 LIFE_BYTES = 4
 RESTORE = (
     "Stop all workers, then run 'streamjobs state restore JOB --from-local' where their [state] directories are; without "
@@ -81,6 +82,10 @@ class Origin(NamedTuple):
             LIFE + self.life if self.life else "",
         )
         return " ".join(filter(None, known))
+
+    def metadata_of(self, offset: int, progress: int) -> str:
+        """Of a committed offset; with the progress, see `worker.pace`, where it is beyond the offset."""
+        return f"{self.metadata} {PROGRESS}{progress}".lstrip() if progress > offset else self.metadata
 
 
 def topic_ids(admin: Any, topics: Collection[str]) -> dict[str, str]:
@@ -131,6 +136,16 @@ def changelog_of(metadata: str | None) -> str:
 def time_unit_of(metadata: str | None) -> str:
     """The unit of event times in the metadata of a committed offset; "" where none was decided."""
     return _word(metadata, TIME_UNIT)
+
+
+def progress_of(offset: int, metadata: str | None) -> int:
+    """Up to where outputs are out, by a commit; at least its offset, which an older release or a tool leaves alone.
+
+    >>> progress_of(7, "changelog=x progress=9"), progress_of(7, ""), progress_of(7, "progress=5")
+    (9, 7, 7)
+    """
+    word = _word(metadata, PROGRESS)
+    return max(offset, int(word)) if word.isdecimal() else offset
 
 
 def life_of(metadata: Iterable[str | None]) -> str:

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, groups, preflight, timeouts, topics
 from streamjobs.kafka.layout import Commit
-from streamjobs.kafka.topic_id import Origin
+from streamjobs.kafka.topic_id import Origin, progress_of
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import TRANSACTION_TIMEOUT, Changelog
 from streamjobs.worker.failures import FencedError
@@ -86,9 +86,20 @@ def require_no_workers(settings: Settings) -> None:
         )
 
 
-def require_changeable(settings: Settings) -> None:
-    """Raises SetupError while the job has workers, or if its changelog was recreated and not restored."""
+def require_changeable(settings: Settings, *, whole: bool = True) -> None:
+    """Raises SetupError while the job has workers, or if its changelog was recreated and not restored.
+
+    whole: also if records with outputs are in no state yet: a worker would apply them to the changed states.
+    """
     require_no_workers(settings)
+    commits = preflight.commits_of(settings) if whole else {}
+    lacking = sum(progress_of(*commit) - commit.offset for commit in commits.values())
+    if lacking:
+        raise SetupError(
+            f"job {settings.job.name}: states lack up to {lacking:,} records that have outputs, because the worker stopped "
+            "before it had written all states; nothing was changed. Run 'streamjobs run JOB --once' ('--drain' if the input "
+            "has grown), which writes them, then repeat the command."
+        )
     problems = preflight.changelog_problems(settings, preflight.origin_of(settings, admin_of(settings)))
     if problems:
         raise SetupError("\n".join(problems))
@@ -182,12 +193,14 @@ def write(
     *,
     offsets: Mapping[int, int] = NOTHING,
     origins: Mapping[int, Origin] = NOTHING,
+    progress: Mapping[int, int] = NOTHING,
     piece_bytes: int = 0,
 ) -> None:
     """Write the changes, one transaction per partition.
 
     read_at: end offsets of the changelog before the states were read that the changes are made from.
     offsets: next input offsets that the group commits with a partition's changes.
+    progress: of these offsets, up to where outputs are out, if that is beyond.
     origins: the topics that a partition's states belong to from now on; absent: as before.
     piece_bytes: if positive, a transaction for each so many bytes; the offset joins the last one.
     Raises SetupError if a worker runs or has written meanwhile, DeliveryError if the broker refuses, FencedError if a
@@ -195,14 +208,15 @@ def write(
     """
     require_no_workers(settings)
     quiet()
-    asyncio.run(_write(settings, changes, read_at, offsets, origins, piece_bytes))
+    commits = {number: (offset, progress.get(number, offset)) for number, offset in offsets.items()}
+    asyncio.run(_write(settings, changes, read_at, commits, origins, piece_bytes))
 
 
 async def _write(
     settings: Settings,
     changes: Changes,
     read_at: Mapping[int, int],
-    offsets: Mapping[int, int],
+    commits: Mapping[int, tuple[int, int]],
     origins: Mapping[int, Origin],
     piece_bytes: int,
 ) -> None:
@@ -216,7 +230,7 @@ async def _write(
             await writer.open()
         await asyncio.to_thread(_require_unchanged, settings, topic, changes, read_at)
         for number, writer in writers.items():
-            reached[number] = await _write_partition(writer, changes[number], offsets.get(number), piece_bytes)
+            reached[number] = await _write_partition(writer, changes[number], commits.get(number), piece_bytes)
     except FencedError:
         done = f"only partitions {', '.join(map(str, reached))} were written" if reached else "nothing was written"
         raise FencedError(
@@ -228,7 +242,9 @@ async def _write(
     await asyncio.to_thread(_wait_for_markers, settings, topic, reached)
 
 
-async def _write_partition(writer: Changelog, changes: Iterable[Change], offset: int | None, piece_bytes: int) -> int:
+async def _write_partition(
+    writer: Changelog, changes: Iterable[Change], commit: tuple[int, int] | None, piece_bytes: int
+) -> int:
     """The changelog offset of the last commit marker, -1 without one."""
     piece: list[Change] = []
     size, reached = 0, -1
@@ -240,9 +256,9 @@ async def _write_partition(writer: Changelog, changes: Iterable[Change], offset:
             piece, size = [], 0
     if piece:
         reached = await writer.send(piece)
-    if offset is not None:
-        await writer.join(offset)
-    if piece or offset is not None:
+    if commit is not None:
+        await writer.join(*commit)
+    if piece or commit is not None:
         await writer.commit()
     return reached
 

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, layout, timeouts, topics
-from streamjobs.kafka.topic_id import Origin, changelog_of, life_of, time_unit_of
+from streamjobs.kafka.topic_id import Origin, changelog_of, life_of, progress_of, time_unit_of
 from streamjobs.maintenance import changelog_edit
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import Changelog
@@ -69,7 +69,7 @@ def grow(settings: Settings, todo: GrowthPlan) -> None:
 
     Raises SetupError if a worker runs or the broker refuses, DeliveryError if it refuses the marks.
     """
-    changelog_edit.require_changeable(settings)
+    changelog_edit.require_changeable(settings, whole=False)
     if todo.before is not None:
         changelog_edit.quiet()
         asyncio.run(_mark(settings, todo.before, todo.partitions))
@@ -107,7 +107,7 @@ async def commit_marked(settings: Settings, writer: Changelog, commit: layout.Co
     metadata = commit.metadata
     kept = changelog_of(metadata), partitions, time_unit_of(metadata), life_of([metadata])
     writer.origin = Origin(settings.source.topic, "", *kept)
-    await writer.join(commit.offset)
+    await writer.join(commit.offset, progress_of(*commit))
     await writer.commit()
 
 

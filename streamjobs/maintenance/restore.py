@@ -14,7 +14,7 @@ from streamjobs.core.state import snapshot
 from streamjobs.errors import ConfigError, ForeignStateError, SetupError, SnapshotError
 from streamjobs.kafka import preflight, topics
 from streamjobs.kafka.layout import marked
-from streamjobs.kafka.topic_id import Origin, another_input, changelog_of, life_of
+from streamjobs.kafka.topic_id import Origin, another_input, changelog_of, life_of, progress_of
 from streamjobs.maintenance import changelog_edit, scan
 from streamjobs.maintenance.copies import Copy, Entry, Place, printable, short_key
 from streamjobs.settings.sections import Settings
@@ -53,6 +53,7 @@ class _Situation(NamedTuple):
     present: Origin
     read_at: dict[int, int]  # end offsets of the changelog
     committed: dict[int, int]  # the group's next input offsets
+    progress: dict[int, int]  # up to where outputs are out, see `worker.pace`
     laid_out: dict[int, int]  # for how many partitions the commits say that states are laid out, 0: unknown
     settled: list[int]  # partitions with an offset committed with the present changelog
     first: dict[int, int]  # first offsets of the input
@@ -81,6 +82,7 @@ def _situation(settings: Settings) -> _Situation:
         present._replace(life=life_of(one.metadata for one in commits.values())),
         read_at,
         {number: one.offset for number, one in commits.items()},
+        {number: progress_of(*one) for number, one in commits.items()},
         {number: marked(one.metadata) or 0 for number, one in commits.items()},
         [number for number in sorted(read_at) if known.get(number) == present.changelog_id],
         changelog_edit.first_offsets(settings, settings.source.topic),
@@ -101,6 +103,7 @@ def accept(job: Job) -> Restored:
         situation.read_at,
         offsets=offsets,
         origins={number: situation.origin(number) for number in offsets},
+        progress=situation.progress,
     )
     done = {number: Done(keys[number], offset, 0) for number, offset in offsets.items()}
     return Restored(done, situation.settled, [])
@@ -177,7 +180,13 @@ def _written_back(
     offsets = {number: one.next_offset for number, one in done.items()}
     if done:
         changelog_edit.write(
-            job.settings, changes, situation.read_at, offsets=offsets, origins=origins, piece_bytes=PIECE_BYTES
+            job.settings,
+            changes,
+            situation.read_at,
+            offsets=offsets,
+            origins=origins,
+            progress=situation.progress,
+            piece_bytes=PIECE_BYTES,
         )
     return Restored(done, settled, problems)
 
@@ -215,7 +224,7 @@ def _source(job: Job, number: int, copy: LocalCopy, on_state: OnState) -> Source
         on_state("checked", number, keys)
     if others := names - {place[0]}:
         raise ConfigError(another_input(job.settings.job.name, min(others), place[0]))
-    return Source(copy, keys, end, damaged)
+    return Source(copy, keys, min(end, int(copy.marks.get("replay", end))), damaged)
 
 
 def _problem(number: int, source: Source, behind: int, first: int, reread: bool) -> str | None:

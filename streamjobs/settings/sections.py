@@ -316,6 +316,11 @@ class StateSection(Section):
         description="most bytes of changed states of a partition, and of the records that changed them, between two "
         "checkpoints (size, or bytes)",
     )
+    replay: Seconds = Field(
+        default=0.0,
+        description="processor time that a crash may cost in applying records again, without outputs; states are written as "
+        "seldom as it allows (duration, or seconds); 0s: each checkpoint writes all changed states",
+    )
     cache: Bytes = Field(
         default=256 << 20, description="most memory for live states (size, or bytes); all others stay in the store"
     )

@@ -124,8 +124,8 @@ class AppKafka:
         app = self._app
         return Changelog(app.client, self._name, app.changelog, partition, app.delivery.origin)
 
-    async def commit(self, partition: int, offset: int) -> bool:
-        accepted: bool = await self._app.consumer.commit_offset(partition, offset)
+    async def commit(self, partition: int, offset: int, progress: int = 0) -> bool:
+        accepted: bool = await self._app.consumer.commit_offset(partition, offset, progress)
         return accepted
 
 

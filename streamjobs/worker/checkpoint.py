@@ -16,7 +16,7 @@ from streamjobs.worker.store import NO_MARKS, Store
 
 SPREAD = 0.618  # times a partition's number: the golden ratio keeps any number of partitions apart
 
-CommitOffset = Callable[[int, int], Awaitable[bool]]  # partition, next offset -> whether the group accepted it
+CommitOffset = Callable[[int, int, int], Awaitable[bool]]  # partition, R, P of `worker.pace` -> whether the group took them
 ObserveStep = Callable[[str, float], None]  # step, seconds
 
 
@@ -33,7 +33,7 @@ class ChangelogLike(Protocol):
     async def open(self) -> None: ...
     async def write(self, snapshots: Sequence[tuple[bytes, bytes | None]]) -> int: ...
     async def send(self, snapshots: Sequence[tuple[bytes, bytes | None]]) -> int: ...
-    async def join(self, offset: int) -> None: ...
+    async def join(self, offset: int, progress: int = 0) -> None: ...
     async def commit(self) -> None: ...
     async def close(self) -> None: ...
 
@@ -99,6 +99,16 @@ class Checkpoints:
                 self.outbox.release()
             return True
 
+    async def finish(self, within: float) -> bool:
+        """The last checkpoint, and more until all states are written, for so many seconds at most."""
+        partition, began = self.partition, time.monotonic()
+        if partition.pace is not None:
+            partition.pace.all = True
+        taken = await self.take()
+        while taken and partition.replay_from < partition.next and time.monotonic() - began < within:
+            taken = await self.take()
+        return taken
+
     async def _take_at_least_once(self, cut: Cut, commit_offset: CommitOffset) -> bool:
         """The order that makes a job at_least_once; False when the group refused the offset.
 
@@ -108,7 +118,8 @@ class Checkpoints:
         4. commit: the next input offset is committed to the consumer group.
 
         A crash between two steps repeats at most the input since the last checkpoint. Outputs come again with the same
-        bytes. A snapshot knows the last offset it has applied, so records it already holds are skipped.
+        bytes. A snapshot knows the last offset it has applied, so records it already holds are skipped. Where the partition
+        has a pace, the snapshots are those that are due, and the commit has the offsets R and P of `worker.pace`.
         """
         partition, started = self.partition, time.perf_counter()
         await self.outbox.wait_acknowledged(cut.outputs)
@@ -118,7 +129,7 @@ class Checkpoints:
             started = self._end_step("changelog", started)
             started = self._write_store(cut, reached, started)
         partition.mark_stored()
-        if not await commit_offset(partition.number, cut.next_offset):
+        if not await commit_offset(partition.number, cut.replay_from, cut.next_offset):
             return False
         self._end_step("commit", started)
         self._record_commit(cut)
@@ -142,7 +153,7 @@ class Checkpoints:
         if cut.snapshots:
             reached = await self.changelog.send(cut.snapshots)
             started = self._end_step("changelog", started)
-        await self.changelog.join(cut.next_offset)
+        await self.changelog.join(cut.replay_from, cut.next_offset)
         started = self._end_step("offsets", started)
         await self.changelog.commit()
         self.outbox.release()
@@ -153,12 +164,20 @@ class Checkpoints:
         partition.mark_stored()
 
     def _write_store(self, cut: Cut, reached: int, started: float) -> float:
-        self.store.write(self.partition.number, cut.snapshots, reached, marks=self._marks)
+        marks = self._marks
+        if self.partition.pace is not None:
+            marks = {**marks, "replay": str(cut.replay_from)}
+        self.store.write(self.partition.number, cut.snapshots, reached, marks=marks)
         self._on_snapshots(len(cut.snapshots), sum([len(data or b"") for _, data in cut.snapshots]))
         return self._end_step("store", started)
 
     def _record_commit(self, cut: Cut) -> None:
-        self.partition.committed, self.partition.committed_at = cut.next_offset, time.monotonic()
+        partition = self.partition
+        partition.committed, partition.replay_from, partition.committed_at = (
+            cut.next_offset,
+            cut.replay_from,
+            time.monotonic(),
+        )
         self._on_commit()
 
     def _end_step(self, step: str, started: float) -> float:

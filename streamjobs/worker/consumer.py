@@ -27,7 +27,7 @@ from streamjobs.core.state import snapshot
 from streamjobs.errors import SetupError, SnapshotError
 from streamjobs.kafka.layout import Commit, growth, require_laid_out, require_same_count
 from streamjobs.kafka.patches.connections import UnknownTopic
-from streamjobs.kafka.topic_id import Origin, changelog_of, decided_time_unit, require_same_input
+from streamjobs.kafka.topic_id import Origin, changelog_of, decided_time_unit, progress_of, require_same_input
 from streamjobs.worker.backpressure import MAX_RECORDS
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.failures import DeliveryError
@@ -83,12 +83,15 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             )
             self.parent_loop.call_soon_threadsafe(self.app.delivery.fail, error)
 
-    async def commit_exactly(self, offsets: Mapping[TP, int]) -> bool:
-        """Commit these offsets; False when the group is rebalancing, other refusals raise."""
-        metadata = self.app.delivery.origin.metadata
+    async def commit_exactly(self, offsets: Mapping[TP, int], progress: int = 0) -> bool:
+        """Commit these offsets; False when the group is rebalancing, other refusals raise. progress: see `worker.pace`."""
+        origin = self.app.delivery.origin
         try:
             await self._ensure_consumer().commit(
-                {TopicPartition(*tp): OffsetAndMetadata(offset, metadata) for tp, offset in offsets.items()}
+                {
+                    TopicPartition(*tp): OffsetAndMetadata(offset, origin.metadata_of(offset, progress))
+                    for tp, offset in offsets.items()
+                }
             )
         except (CommitFailedError, IllegalStateError):
             return False
@@ -118,6 +121,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self._fetching = asyncio.Lock()  # no fetch is in flight across a seek
         self.fetched_to: dict[int, tuple[int, int]] = {}  # see `Delivery.caught_up`
+        self._progress: dict[int, int] = {}  # of each partition: up to where outputs are out, see `worker.pace`
         self._expected: dict[TP, int] = {}  # the offset that each input partition's next record should have
         super().__init__(*arguments, **named)
 
@@ -172,7 +176,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             for tp, offset in starts.items():
                 self._committed_offset[tp] = offset
                 self._read_offset[tp] = offset or None
-            if not delivery.assign({tp.partition: offset for tp, offset in starts.items()}):
+            if not delivery.assign({tp.partition: offset for tp, offset in starts.items()}, self._progress):
                 return
             delivery.lower_barrier()
         log.info("ready", partitions=sorted(tp.partition for tp in starts))
@@ -205,6 +209,9 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         for tp, partition in zip(partitions, wanted, strict=True):
             require_same_input(self.app.conf.id, self._delivery.origin, self._learned_from(tp.partition))
             committed = commits[tp.partition].offset if tp.partition in commits else None
+            self._progress[tp.partition] = (
+                progress_of(committed, commits[tp.partition].metadata) if committed is not None else 0
+            )
             if committed is None:
                 starts[tp] = uncommitted[tp] = first[partition]
                 if self._delivery.store.reached(tp.partition) is not None:
@@ -216,13 +223,13 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                         hint="if the input topic was recreated, run 'streamjobs state forget-offsets' first",
                     )
                 continue
-            if committed > ends[partition]:
+            if (upto := self._progress[tp.partition]) > ends[partition]:
                 raise SetupError(
-                    f"topic {tp.topic}[{tp.partition}]: this job has read up to offset {committed}, but the topic ends at "
+                    f"topic {tp.topic}[{tp.partition}]: this job has read up to offset {upto}, but the topic ends at "
                     f"{ends[partition]}; it was deleted or recreated. Give the job a new [job] name, or restore the topic."
                 )
             if committed < first[partition]:
-                _log_deleted(tp, first[partition] - committed)
+                self._count_deleted(tp, committed, first[partition])
             if committed > first[partition] and self._delivery.store.reached(tp.partition) is None:
                 stateless[tp.partition] = committed
             starts[tp] = max(committed, first[partition])
@@ -313,11 +320,26 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             consumer = self._thread._ensure_consumer()
             first = (await self._thread.call_thread(consumer.beginning_offsets, [partition]))[partition]
             if first > expected:
-                _log_deleted(tp, min(first, begin) - expected)
+                self._count_deleted(tp, expected, min(first, begin))
         if records:
             if expected is not None and begin < expected:  # aiokafka went back: the topic may have been recreated
                 UnknownTopic.at = time.monotonic()
             self._expected[tp] = max(records[-1].offset + 1, self.position_of(tp.partition) or 0)
+
+    def _count_deleted(self, tp: TP, begin: int, end: int) -> None:
+        """Log records that were deleted. Those before P have outputs, and the states of some keys lack them from now on."""
+        again = min(end, self._progress.get(tp.partition, 0)) - begin
+        if again > 0:
+            self._delivery.metrics.count_replay_lost(again)
+            log.warning(
+                "records were deleted before states had them",
+                topic=tp.topic,
+                partition=tp.partition,
+                records=again,
+                hint="keys that were not written since have not learned them; let the input keep records for longer",
+            )
+        if end - begin > max(again, 0):
+            _log_deleted(tp, end - begin - max(again, 0))
 
     def _as_events(self, tp: TP, records: list[Any], epoch: int) -> list[Any]:
         if tp.topic != self.app.source:
@@ -337,12 +359,12 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Replaces Faust's check of its own acknowledgements, which are not used here; /health checks ours."""
 
-    async def commit_offset(self, partition: int, offset: int) -> bool:
+    async def commit_offset(self, partition: int, offset: int, progress: int = 0) -> bool:
         """Commit the next offset of an input partition; False when the group does not accept it."""
         tp = TP(self.app.source, partition)
         if tp not in self.assignment():
             return False
-        accepted: bool = await self._thread.call_thread(self._thread.commit_exactly, {tp: offset})
+        accepted: bool = await self._thread.call_thread(self._thread.commit_exactly, {tp: offset}, progress)
         if accepted:
             self._committed_offset[tp] = offset
         return accepted

@@ -26,13 +26,16 @@ from streamjobs.worker.idle_keys import Expiry
 from streamjobs.worker.logs import CacheMisses, Notices
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import Outbox
+from streamjobs.worker.pace import Applied, Pace
 from streamjobs.worker.partition import Bounds, FetchedRecords, Partition, Ready
 from streamjobs.worker.store import Store
 
 log = structlog.get_logger("streamjobs")
 
 FAILED_WITHIN = 2.0  # seconds that work in progress may still take after a failure
+FINISH_WITHIN = 2.0  # seconds a released partition writes states: what is left, its next owner computes again
 OPEN_AT_ONCE = 16  # changelog producers that connect at the same time
+NO_PROGRESS: Mapping[int, int] = {}
 
 
 class KafkaPort(Protocol):
@@ -40,7 +43,7 @@ class KafkaPort(Protocol):
 
     def producer(self) -> Any: ...
     def changelog(self, partition: int) -> ChangelogLike: ...
-    async def commit(self, partition: int, offset: int) -> bool: ...
+    async def commit(self, partition: int, offset: int, progress: int = 0) -> bool: ...  # R, P of `worker.pace`
 
 
 class TakenOver(NamedTuple):
@@ -89,7 +92,8 @@ class Delivery:
         self._changelogs: dict[int, ChangelogLike] = {}
         self.prepared: frozenset[int] = frozenset()  # fenced, and their stores restored
         self._revoking = asyncio.Lock()
-        self._turns = Turns()
+        self._turns, self._applied = Turns(), Applied()
+        self.finish_within = FINISH_WITHIN
         self._misses = CacheMisses(state.cache)
 
     @property
@@ -142,9 +146,10 @@ class Delivery:
                 for changelog in fenced.values():
                     changelog.origin = self.origin
 
-    def assign(self, positions: Mapping[int, int]) -> bool:
+    def assign(self, positions: Mapping[int, int], progress: Mapping[int, int] = NO_PROGRESS) -> bool:
         """Start partitions at these input offsets; their changelogs are open and their stores restored.
 
+        progress: up to where the outputs of a partition are out, if that is beyond.
         False when they are not: another rebalance came while the previous assignment was recovering, and the recovery of
         this one follows.
         """
@@ -158,14 +163,19 @@ class Delivery:
         for number, start in positions.items():
             held = self.held.get(number)
             if held is None:
-                self.held[number] = self._start_partition(number, start, share)
+                self.held[number] = self._start_partition(number, start, share, progress.get(number, start))
             elif start != held.partition.next:  # sought again without having been revoked
+                held.partition.held = max(held.partition.held, held.partition.next)
                 log.info("rewound to the committed offset", partition=number, start=start, applied_up_to=held.partition.next)
         self.metrics.set_partitions(self.partitions)
         return True
 
-    def _start_partition(self, number: int, start: int, share: int) -> HeldPartition:
+    def _start_partition(self, number: int, start: int, share: int, held: int) -> HeldPartition:
         metrics, state = self.metrics, self.state
+        if held > start:
+            log.info(
+                "applying records again", partition=number, records=held - start, reason="outputs are out, states lack them"
+            )
         changelog = self._changelogs[number]
         producer = changelog.producer if self.exactly_once else self.kafka.producer
         outbox = Outbox(number, self.topics, producer, self.backpressure, on_sent=metrics.count_outputs)
@@ -183,6 +193,9 @@ class Delivery:
             on_expired=partial(self._count_expired, number),
             turns=self._turns,
             ready=self.ready,
+            held=held,
+            pace=self._pace(start),
+            on_replayed=self._on_replayed(number, held),
         )
         outbox.on_refused = partition.due.set
         checkpoints = Checkpoints(
@@ -194,7 +207,7 @@ class Delivery:
             on_step=metrics.observe_step,
             on_snapshots=metrics.count_snapshots,
             on_commit=lambda: metrics.record_commit(time.time()),
-            marks=self.origin.marks,
+            marks={**self.origin.marks, "replay": None},
         )
         tasks = [self._supervise(partition, work) for work in (partition.pump(), checkpoints.run(state.checkpoint))]
         return HeldPartition(partition, checkpoints, tasks)
@@ -209,6 +222,39 @@ class Delivery:
 
         return on_advance
 
+    def _pace(self, start: int) -> Pace | None:
+        state = self.state
+        if not state.replay:
+            return None
+        at_end = max(1, state.checkpoint_bytes // 4 // self.core.job.state_bytes)
+        return Pace(start, self._applied, replay=state.replay, most_bytes=state.cache // 2, at_end=at_end)
+
+    def _on_replayed(self, number: int, held: int) -> Callable[[Report, float], None]:
+        """For records with outputs that are out: nothing of them is counted twice."""
+        seconds = 0.0
+
+        def on_replayed(report: Report, took: float) -> None:
+            nonlocal seconds
+            seconds += took
+            self.metrics.count_replayed(report.records, took)
+            if report.set_aside:
+                self._on_advance(number)(Report(set_aside=report.set_aside), 0.0)
+            one = self.held.get(number)
+            if one is not None and one.partition.next >= held:
+                log.info("records applied again", partition=number, up_to=held, seconds=round(seconds, 2))
+
+        return on_replayed
+
+    def settle(self) -> bool:
+        """Write all states that partitions still have to write; whether that is done. Call it until it is."""
+        done = True
+        for held in self.held.values():
+            partition = held.partition
+            if partition.pace is not None and partition.replay_from < partition.next:
+                partition.pace.all, done = True, False
+                partition.due.set()
+        return done
+
     def _expiry(self, number: int) -> Expiry | None:
         if self.state.ttl is None:
             return None
@@ -219,8 +265,8 @@ class Delivery:
         log.info("states of idle keys removed", partition=number, keys=keys)
 
     def _commit_offset(self) -> CommitOffset:
-        async def commit_offset(number: int, offset: int) -> bool:
-            accepted = await self.kafka.commit(number, offset)
+        async def commit_offset(number: int, offset: int, progress: int) -> bool:
+            accepted = await self.kafka.commit(number, offset, progress)
             if not accepted:
                 log.info("offset commit refused during a rebalance", partition=number, offset=offset)
             return accepted
@@ -276,7 +322,7 @@ class Delivery:
         await self._ended([task for one in held for task in one.tasks])
         if self.failed is None:
             ours = [one for one in held if one.partition.number not in self.taken_over]
-            results = await self._ended([asyncio.ensure_future(one.checkpoints.take()) for one in ours])
+            results = await self._ended([asyncio.ensure_future(one.checkpoints.finish(self.finish_within)) for one in ours])
             for one, result in zip(ours, results, strict=True):
                 if isinstance(result, FencedError):
                     _log_taken_over(one.partition.number, result)

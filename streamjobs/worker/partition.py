@@ -4,14 +4,16 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple, Protocol
 
 from streamjobs.core.interface import Core
 from streamjobs.core.live.live_stats import LiveStats
-from streamjobs.core.messages import Output, Record, Report
+from streamjobs.core.messages import LETTER_HEADERS, Output, Record, Report
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.worker.backpressure import Backpressure, Turns
 from streamjobs.worker.idle_keys import Expiry, RecentBatches
+from streamjobs.worker.pace import Pace
 
 MAX_AT_ONCE = 5_000  # records taken from the queue together
 SLICE = 500  # most records of one call of `advance`: larger calls cost more per record
@@ -44,9 +46,10 @@ class OutboxLike(Protocol):
 class Cut(NamedTuple):
     """What a checkpoint writes: everything that belongs to the records applied so far, and nothing else."""
 
-    next_offset: int  # of the input
+    next_offset: int  # of the input: P of `worker.pace`
     outputs: "list[asyncio.Future[Any]]"
     snapshots: Snapshots
+    replay_from: int  # R
 
 
 class Bounds(NamedTuple):
@@ -57,7 +60,9 @@ class Bounds(NamedTuple):
 
 
 class Partition:
-    """start: the first input offset to apply; read_many: gives keys' snapshots from the local store.
+    """start: the first input offset to apply; held: before this one outputs are out already, and are held back.
+
+    read_many: gives keys' snapshots from the local store. pace: of writing states; None: every checkpoint writes all.
 
     turns: those of all partitions of the worker, which share its event loop.
     ready: has what records need to be decoded, such as their schemas, and gives them back; it may take its time.
@@ -79,10 +84,17 @@ class Partition:
         on_expired: Callable[[int], None] = lambda keys: None,
         turns: Turns | None = None,
         ready: Ready | None = None,
+        held: int = 0,
+        pace: Pace | None = None,
+        on_replayed: Callable[[Report, float], None] = lambda report, seconds: None,
     ) -> None:
         self.number, self.core, self.outbox = number, core, outbox
         self.backpressure, self.bounds = backpressure, bounds
-        self.next = self.committed = start
+        self.next = self.replay_from = start  # the committed R is `replay_from`, the committed P is `committed`
+        self.held = self.committed = max(start, held)
+        self.pace, self._on_replayed = pace, on_replayed
+        self._write_all = False  # with the next cut, because a key was set aside
+        self._passing = 0  # bytes that were remembered at the last cut
         self.unstored: dict[bytes, bytes | None] = {}  # snapshots of the last cut until they are in the store
         self.newest = float("-inf")  # event time of the newest row, seconds
         self.live = core.make_live(core.job, self._read_snapshots, max_live_bytes)
@@ -196,17 +208,23 @@ class Partition:
                 if self.closing or (at and (self.due.is_set() or time.perf_counter() - began > HOLD)):
                     break
                 part = records[at : at + self._slice]
+                again = part[0].offset < self.held
+                if again:
+                    part = list(takewhile(lambda record: record.offset < self.held, part))
                 started = time.perf_counter()
                 made, report = self.core.advance(self.core.job, self.live, part)
                 ended = time.perf_counter()
-                outputs += made
+                outputs += made if not again else _owed(made, part[0].offset) if report.set_aside else ()
                 at += len(part)
                 self._slice = min(SLICE, max(LEAST_SLICE, int(self.turns.seconds * len(part) / max(ended - started, 1e-9))))
                 self._recent.add(ended, self.live.now)
-                self._on_advance(report, ended - started)
+                if self.pace is not None:
+                    self.pace.applied.add(ended - started, len(part), report.bytes)
+                    self._write_all |= bool(report.set_aside)
                 self.newest = max(self.newest, report.newest_event or self.newest)
                 self.next = max(self.next, part[-1].offset + 1)
-                if self.next - self._cut_at >= self.bounds.records or self.live.dirty_bytes >= self.bounds.bytes:
+                (self._on_replayed if again else self._on_advance)(report, ended - started)
+                if self.next - self._cut_at >= self.bounds.records or self._bytes() >= self.bounds.bytes:
                     self.due.set()
         if outputs:
             await self.outbox.send(outputs)
@@ -216,9 +234,13 @@ class Partition:
     def _overdue(self) -> bool:
         if self._cut_since is not None and time.monotonic() - self._cut_since > OVERDUE_AFTER:
             return True
-        return (
-            self.next - self._cut_at >= OVERDUE * self.bounds.records or self.live.dirty_bytes >= OVERDUE * self.bounds.bytes
-        )
+        return self.next - self._cut_at >= OVERDUE * self.bounds.records or self._bytes() >= OVERDUE * self.bounds.bytes
+
+    def _bytes(self) -> int:
+        """About how many bytes the next cut lets go; with a pace, without the states that it chooses."""
+        if self.pace is None:
+            return self.live.dirty_bytes
+        return self.live.parked.bytes + self.live.log.bytes - self._passing
 
     async def cut(self) -> Cut | None:
         """Everything applied since the last cut; None when there is nothing. Call it while holding `lock`.
@@ -232,20 +254,42 @@ class Partition:
                 f"partition {self.number}: the outputs of the last records were not sent, so no checkpoint may follow"
             )
         self.due.clear()
-        if self.next == self.committed:
+        if self.next == self.committed == self.replay_from:
             return None
-        self._cut_at = self.next
-        self._cut_since = time.monotonic()
         idle = self._forget_idle_keys()
-        snapshots: Snapshots = [*self.live.snapshots(), *((key, None) for key in idle)]
-        self.unstored = dict(snapshots)
+        snapshots: Snapshots = [*self._snapshots(), *((key, None) for key in idle)]
         letters, report = self.live.owed()
         if report.set_aside:
+            if self.pace is not None:
+                snapshots += self._snapshots(whole=True)
+                more = self.live.owed()
+                letters += more.outputs
+                report.add(more.report)
             self._on_advance(report, 0.0)
             self._sending = True
             await self.outbox.send(letters)
             self._sending = False
-        return Cut(self.next, list(self.outbox.unacknowledged), snapshots)
+        replay_from = self.next if self.pace is None else self.pace.replay_from
+        cut = Cut(max(self.next, self.held), list(self.outbox.unacknowledged), snapshots, replay_from)
+        if not snapshots and (replay_from, cut.next_offset) == (self.replay_from, self.committed):
+            return None
+        self.unstored = dict(snapshots)
+        self._cut_at, self._cut_since = self.next, time.monotonic()
+        return cut
+
+    def _snapshots(self, *, whole: bool = False) -> Snapshots:
+        """What is due, with what is parked. whole: all, so that R passes every record so far.
+
+        With the letters of a key that is set aside all states are written: a replay from before would send them again.
+        """
+        if self.pace is None:
+            return [*self.live.snapshots()]
+        keys = self.pace.cut(self.next, list(self.live.changed()), self.live.parked, whole=whole or self._write_all)
+        self._write_all = False
+        snapshots = self.live.snapshots(keys)
+        self.live.log.trim(self.pace.replay_from)
+        self._passing = self.live.log.bytes
+        return [*snapshots]
 
     def _forget_idle_keys(self) -> list[bytes]:
         """Must run before `live.snapshots`, which marks changed keys as unchanged: a changed key is busy, not idle."""
@@ -260,10 +304,17 @@ class Partition:
         return keys
 
     def _has_committed(self, offsets: Offsets) -> bool:
-        return all(offset < self.committed for (_, number), offset in offsets.items() if number == self.number)
+        """R and not P: from there on records come again after a crash."""
+        return all(offset < self.replay_from for (_, number), offset in offsets.items() if number == self.number)
 
     def mark_stored(self) -> None:
         """The last cut's snapshots are in the store."""
         self.unstored = {}
         self._cut_since = None
         self._stored.set()
+
+
+def _owed(outputs: Sequence[Output], first: int) -> list[Output]:
+    """Of the outputs of records that are applied again, the dead letters that are owed for records before them."""
+    letters = [one for one in outputs if one.sink == "dlq"]
+    return [one for one in letters if int(dict(one.headers[: len(LETTER_HEADERS)])["streamjobs-error-offset"]) < first]

@@ -267,6 +267,7 @@ class _Worker:
                 ends is not None
                 and not delivery.barrier
                 and (nothing_here or delivery.caught_up(ends, app.consumer.fetched_to))
+                and delivery.settle()
             ):
                 log.info("caught up")
                 return

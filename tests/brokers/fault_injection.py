@@ -102,9 +102,9 @@ def forgets_offsets(_: int) -> None:
 def forgets_parked(_: int) -> None:
     real = Live.snapshots
 
-    def snapshots(self: Any) -> list[tuple[bytes, bytes]]:
+    def snapshots(self: Any, *keys: Any) -> list[tuple[bytes, bytes]]:
         self.parked.clear()
-        return real(self)
+        return real(self, *keys)
 
     Live.snapshots = snapshots  # type: ignore[method-assign]
 
@@ -121,8 +121,8 @@ def unfenced(_: int) -> None:
 def outside(_: int) -> None:
     real = Delivery._start_partition
 
-    def take_on(self: Any, number: int, start: int, share: int) -> Any:
-        held = real(self, number, start, share)
+    def take_on(self: Any, number: int, *named: Any) -> Any:
+        held = real(self, number, *named)
         held.checkpoints.outbox.producer = self.kafka.producer
         return held
 
@@ -228,13 +228,13 @@ def damages_store(number: int) -> None:
 def spoils(number: int) -> None:
     real, spoiled, left = Live.snapshots, f"person-4711-{number}".encode(), [5]  # cuts with the key changed
 
-    def snapshots(self: Any) -> list[tuple[bytes, bytes]]:
+    def snapshots(self: Any, *keys: Any) -> list[tuple[bytes, bytes]]:
         slot = self.slot_of.get(spoiled)
         if slot in self.dirty:
             left[0] -= 1
             if left[0] == 0:
                 self.work["order"]["newest"][slot] = np.nan
-        return real(self)
+        return real(self, *keys)
 
     Live.snapshots = snapshots  # type: ignore[method-assign]
 

@@ -38,7 +38,7 @@ def main() -> int:
         return 0
     try:
         with cleaning_up_on_sigterm(), started_environment(options.keep) as environment:
-            environment = environment._replace(guarantee=options.guarantee)
+            environment = environment._replace(guarantee=options.guarantee, replay=options.replay)
             if options.planted:
                 return _planted(environment, options)
             if options.soak:
@@ -57,6 +57,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--planted", action="store_true", help="workers with planted bugs instead")
     parser.add_argument("--soak", type=duration, metavar="TIME", help="random faults for so long, such as 2h or 90m")
     parser.add_argument("--guarantee", choices=("at_least_once", "exactly_once"), default="at_least_once")
+    parser.add_argument("--replay", default="", help="[state] replay of every case, such as 10s; absent: the default")
     parser.add_argument("--seed", type=int, default=100)
     parser.add_argument("--each", type=int, default=EACH, help="records of each of the 200 keys")
     parser.add_argument("--keys", type=int, default=KEYS, help="of a soak")

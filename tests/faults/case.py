@@ -78,13 +78,14 @@ class Environment(NamedTuple):
     folder: Path
     fork_server: ForkServer
     guarantee: str = "at_least_once"  # [job] guarantee of every case
+    replay: str = ""  # [state] replay of every case; "": the default
 
 
 class Case:
     """One run of a case. `proofs` say in a few words each that the fault happened; without one the case fails."""
 
     def __init__(self, environment: Environment, name: str, records: Sequence[Sent], seed: int) -> None:
-        self.cluster, self.folder, self.fork_server, self.guarantee = environment
+        self.cluster, self.folder, self.fork_server, self.guarantee, self.replay = environment
         self.name, self.seed = name, seed
         self.records = records
         self.proofs: list[str] = []
@@ -107,6 +108,8 @@ class Case:
         merged = {name: {one: to for one, to in of.items() if to is not None} for name, of in merged.items()}
         if self.exactly_once:
             merged["job"] = {"guarantee": self.guarantee}
+        if self.replay:
+            merged["state"] = {"replay": self.replay, **merged.get("state", {})}
         self.job = retried(
             lambda: ClusterJob(self.cluster.bootstrap, self.folder, self.name, partitions=partitions, **merged)
         )

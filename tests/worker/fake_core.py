@@ -5,12 +5,13 @@ record is b"seq,count,hash". `state_bytes` pads the snapshot. Values that are no
 """
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from streamjobs.core.interface import Core, ReadMany
-from streamjobs.core.live.live import LiveStats
+from streamjobs.core.live.live import LiveStats, Parked
+from streamjobs.core.live.log import Log
 from streamjobs.core.messages import Advanced, Output, Record, Report
 from streamjobs.errors import SnapshotError
 
@@ -46,6 +47,10 @@ class HashLive:
         self.dirty: set[bytes] = set()
         self.now = 0
         self.aside: list[bytes] = []
+        self.parked, self.log = Parked(), Log()  # both stay empty
+
+    def changed(self) -> set[bytes]:
+        return self.dirty
 
     def owed(self) -> Advanced:
         return Advanced([], Report())
@@ -90,11 +95,11 @@ class HashLive:
             for key in [key for key in self.states if key not in self.dirty]:
                 del self.states[key]
 
-    def snapshots(self) -> list[tuple[bytes, bytes]]:
+    def snapshots(self, keys: Iterable[bytes] | None = None) -> list[tuple[bytes, bytes]]:
         pad = bytes(max(0, self.job.state_bytes - STATE.size))
-        taken = [(key, STATE.pack(MAGIC, *self.states[key]) + pad) for key in sorted(self.dirty)]
-        self.dirty.clear()
-        return taken
+        some = sorted(self.dirty if keys is None else self.dirty.intersection(keys))
+        self.dirty.difference_update(some)
+        return [(key, STATE.pack(MAGIC, *self.states[key]) + pad) for key in some]
 
 
 def fold(state: list[int], seq: int) -> bytes:

@@ -44,7 +44,8 @@ class Broker:
     def __init__(self) -> None:
         self.topics: list[Answer] = []
         self.changelog: dict[int, list[tuple[bytes, bytes | None]]] = {}
-        self.committed: dict[int, int] = {}
+        self.committed: dict[int, int] = {}  # R of each partition
+        self.progress: dict[int, int] = {}  # P, as the metadata of the commit
         self.steps: list[str] = []
         self.at: Callable[[str], None] = lambda step: None
 
@@ -140,9 +141,9 @@ class FakeTransactions(FakeChangelog):
         self.broker.step("after changelog")
         return len(self.broker.changelog.get(self.partition, [])) + len(snapshots) - 1
 
-    async def join(self, offset: int) -> None:
+    async def join(self, offset: int, progress: int = 0) -> None:
         self.broker.step("before offset")
-        self.upto = offset
+        self.upto, self.progress = offset, progress
         self.broker.step("after offset")
 
     async def commit(self) -> None:
@@ -153,6 +154,7 @@ class FakeTransactions(FakeChangelog):
         broker.changelog.setdefault(self.partition, []).extend(apart.changelog.pop(0, []))
         assert self.upto is not None
         broker.committed[self.partition], self.upto = self.upto, None
+        broker.progress[self.partition] = self.progress
         apart.topics.clear()
         self.broker.step("after commit")
 
@@ -188,10 +190,10 @@ class FakeKafka:
         self.opened.append(made(self.broker, partition, self.changelog_error))
         return self.opened[-1]
 
-    async def commit(self, partition: int, offset: int) -> bool:
+    async def commit(self, partition: int, offset: int, progress: int = 0) -> bool:
         self.broker.step("before commit")
         if self.takes:
-            self.broker.committed[partition] = offset
+            self.broker.committed[partition], self.broker.progress[partition] = offset, progress
         self.broker.step("after commit")
         return self.takes
 
@@ -235,7 +237,7 @@ class Worker:
             if records[begin:]:
                 MemoryStore.write(self.store, number, dict(records[begin:]).items(), len(records) - 1)  # type: ignore[arg-type]
         delivery.mark_restored(fenced)
-        delivery.assign({number: broker.committed.get(number, 0) for number in partitions})
+        delivery.assign({number: broker.committed.get(number, 0) for number in partitions}, broker.progress)
         delivery.lower_barrier()
         return delivery
 

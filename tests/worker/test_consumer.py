@@ -26,7 +26,7 @@ class Delivery:
     def lower_barrier(self) -> None:
         self.barrier = False
 
-    def assign(self, starts: dict[int, int]) -> bool:
+    def assign(self, starts: dict[int, int], progress: dict[int, int]) -> bool:
         self.started.append(starts)
         return True
 
@@ -45,6 +45,7 @@ class Rebalancing(Consumer):  # type: ignore[misc]
             seek_wait=self._seek_in_thread, _consumer=SimpleNamespace(_subscription=self.subscription)
         )
         self._fetching, self.fetched_to, self.flow_active = asyncio.Lock(), {}, True
+        self._progress: dict[int, int] = {}
         self._committed_offset, self._read_offset = {}, {}
         self.app: Any = SimpleNamespace(delivery=Delivery(), source="in", waiting=frozenset())
 

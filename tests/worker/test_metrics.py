@@ -181,6 +181,7 @@ def test_gauges_of_the_keys_say_how_they_stand_at_the_scrape():
     class One:
         def __init__(self, stats):
             self.live, self.stats, self.number = HashLive(HashJob({}), {}.get), lambda: stats, 0
+            self.pace, self.next, self.held, self.committed, self.replay_from = None, 0, 0, 0, 0
 
     metrics = Metrics("in", "okfeb")
     value = metrics.registry.get_sample_value

@@ -5,7 +5,7 @@ in the arrays until it is the least recently used one and room is needed. A chan
 is kept as bytes (`parked`) until the next call of `snapshots`, so nothing applied is ever forgotten.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -427,15 +427,27 @@ class Live:
             return self.columns.encode(slots, [self.offsets[slot] for slot in slots], [self.names[slot] for slot in slots])
         return [self.job.encode(self.states(slot), self.names[slot], self.offsets[slot]) for slot in slots]
 
-    def snapshots(self) -> list[tuple[bytes, bytes]]:
+    def changed(self) -> Iterable[bytes]:
+        """The live keys with changes that were not in `snapshots`; all others are parked."""
+        return map(self.key_of.__getitem__, self.dirty)
+
+    def snapshots(self, keys: Iterable[bytes] | None = None) -> list[tuple[bytes, bytes]]:
         """(key, snapshot) of every key changed since the last call; after it they count as stored.
 
+        keys: only these, and those that are parked; then `log.trim` says which records need not be remembered.
         A key with a state that cannot be written is set aside; `owed` gives the dead letters of its records.
         """
         changed = list(self.parked.items())
-        slots = self.writable(sorted(self.dirty))
+        if keys is None:
+            slots = sorted(self.dirty)
+        else:
+            slots = [slot for key in keys if (slot := self.slot_of.get(key)) is not None and slot in self.dirty]
+        slots = self.writable(slots)
         changed += zip([self.key_of[slot] for slot in slots], self.encode(slots), strict=True)
         self.parked.clear()
+        if keys is not None:
+            self.dirty.difference_update(slots)
+            return changed
         self.dirty.clear()
         self.log.clear()
         self.model_stored = self.model

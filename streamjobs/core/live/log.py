@@ -1,4 +1,4 @@
-"""The records applied to live states since their last `snapshots`, and the pooled model as it was then."""
+"""The records applied to live states that some snapshot lacks, and the pooled model as it was then."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -12,24 +12,37 @@ Batch = tuple[Sequence[Record], bool]  # records applied together; whether their
 
 
 class Log:
-    """The records applied since the last `snapshots`."""
+    """The records applied since the last `snapshots` of all keys, or since the offset that `trim` got."""
 
-    __slots__ = ("batches", "bytes", "letters")
+    __slots__ = ("_sizes", "batches", "bytes", "letters")
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
+        self._sizes: list[int] = []
         self.bytes = 0  # about
         self.letters: set[int] = set()  # offsets of those that became dead letters
 
     def add(self, records: Sequence[Record], size: int, *, left_out: bool = False) -> None:
         """size: bytes of their values."""
         self.batches.append((records, left_out))
-        self.bytes += size + RECORD_BYTES * len(records)
+        self._sizes.append(size + RECORD_BYTES * len(records))
+        self.bytes += self._sizes[-1]
 
     def clear(self) -> None:
         self.batches.clear()
+        self._sizes.clear()
         self.letters.clear()
         self.bytes = 0
+
+    def trim(self, offset: int) -> None:
+        """Forget the batches that end before this offset: every snapshot has their effects."""
+        passed = next(
+            (at for at, (records, _) in enumerate(self.batches) if records[-1].offset >= offset), len(self.batches)
+        )
+        self.bytes -= sum(self._sizes[:passed])
+        del self.batches[:passed], self._sizes[:passed]
+        if self.letters:
+            self.letters = {letter for letter in self.letters if letter >= offset}
 
     def of_key(self, key: bytes) -> Iterator[Record]:
         """The records of this key that did not become dead letters, in order."""

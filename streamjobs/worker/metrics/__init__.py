@@ -101,6 +101,10 @@ class Metrics:
             ("keys_set_aside", self.keys_set_aside),
             ("state_dirty_keys", lambda: sum(len(p.live.dirty) for p in self.partitions())),
             ("uncommitted_seconds", self.uncommitted),
+            ("replay_seconds", lambda: max((p.pace.seconds for p in self.partitions() if p.pace), default=0.0)),
+            ("replay_used_ratio", lambda: max((p.pace.used for p in self.partitions() if p.pace), default=0.0)),
+            ("replay_records", lambda: sum(max(0, p.committed - p.replay_from) for p in self.partitions())),
+            ("replay_remaining_records", lambda: sum(max(0, p.held - p.next) for p in self.partitions())),
             ("schema_registry_waiting_seconds", self.waiting_for_schemas),
         ):
             self._collectors[name].set_function(value)
@@ -218,6 +222,15 @@ class Metrics:
 
     def count_outputs(self, topic: str, records: int) -> None:
         self._collectors["records_produced_total"].labels(topic).inc(records)
+
+    def count_replayed(self, records: int, seconds: float) -> None:
+        """Count records that were applied again, with outputs held back."""
+        self._collectors["replayed_records_total"].inc(records)
+        self._stages["advance"].observe(seconds)
+
+    def count_replay_lost(self, records: int) -> None:
+        """Count records that were deleted before they could be applied again."""
+        self._collectors["replay_lost_records_total"].inc(records)
 
     def observe_step(self, stage: str, seconds: float) -> None:
         """Observe a step of a checkpoint."""

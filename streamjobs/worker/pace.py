@@ -1,0 +1,102 @@
+"""When changed states are written: every key's at its own pace, because a takeover can compute them again from the input.
+
+P, the progress, is the offset up to which outputs are safe. R, where a takeover begins to apply, is the smallest offset with
+an effect that is in no snapshot. The group's offset is R, and P is in its metadata. [state] replay bounds the time between.
+`tests/worker/two_clocks.py` has the protocol, and what a crash after each of its steps leaves.
+"""
+
+import time
+from collections.abc import Collection
+from itertools import islice, takewhile
+from typing import NamedTuple
+
+from streamjobs.core.live.log import RECORD_BYTES
+
+LONGEST = 300.0  # seconds that a changed state waits at most: the input's retention must be far from it
+
+
+class Applied:
+    """What the partitions of a worker have applied together: the worker that takes them over applies it again."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.bytes = 0  # of the records that the core remembers, see `core.live.log`
+
+    def add(self, seconds: float, records: int, size: int) -> None:
+        self.seconds += seconds
+        self.bytes += size + RECORD_BYTES * records
+
+
+class Since(NamedTuple):
+    """A moment before a key's first change that is in no snapshot."""
+
+    offset: int  # of the input
+    spent: float  # of the clock
+    seconds: float  # of applying
+
+
+class Pace:
+    """The changed keys of a partition, in the order in which their states are due.
+
+    replay: seconds of applying, of all partitions of the worker. most_bytes: of remembered records, of all partitions.
+    at_end: keys that a checkpoint writes at least when all are to be written.
+    """
+
+    def __init__(self, start: int, applied: Applied, *, replay: float, most_bytes: int, at_end: int) -> None:
+        self.applied, self._replay, self._most_bytes = applied, replay, most_bytes
+        self._at_end, self.all = at_end, False  # all: the partition is to be released
+        self._unwritten: dict[bytes, Since] = {}  # in the order of their values
+        self._spent = 0.0  # 1 means that a bound is reached
+        self._owed = 0.0  # keys, less than one
+        self._bytes, self._moment = applied.bytes, time.monotonic()
+        self._since = self._front = Since(start, 0.0, applied.seconds)  # the last cut; the first of `_unwritten`
+
+    def cut(
+        self, position: int, changed: Collection[bytes], parked: Collection[bytes], *, whole: bool = False
+    ) -> list[bytes]:
+        """The keys to write now, besides the parked ones, whose states are written in any case.
+
+        position: the next offset to apply. changed: keys that are live. whole: write all of them.
+        """
+        passed = self._pass_time()
+        unwritten = self._unwritten
+        unwritten.update(dict.fromkeys(set(changed) - unwritten.keys(), self._since))
+        for key in parked:
+            unwritten.pop(key, None)
+        self._since = Since(position, self._spent, self.applied.seconds)
+        self._owed += passed * len(unwritten)
+        late = sum(1 for _ in takewhile(lambda since: self._spent - since.spent >= 1.0, unwritten.values()))
+        count = len(unwritten) if whole else max(int(self._owed), late, self._at_end if self.all else 0)
+        self._owed = max(0.0, self._owed - count)
+        keys = list(islice(unwritten, count))
+        for key in keys:
+            del unwritten[key]
+        self._front = next(iter(unwritten.values()), self._since)
+        return keys
+
+    def _pass_time(self) -> float:
+        """The part of the bounds that was used up since the last cut."""
+        seconds, size, now = self.applied.seconds, self.applied.bytes, time.monotonic()
+        passed = max(
+            (seconds - self._since.seconds) / self._replay,
+            (size - self._bytes) / self._most_bytes,
+            (now - self._moment) / LONGEST,
+        )
+        self._bytes, self._moment = size, now
+        self._spent += passed
+        return passed
+
+    @property
+    def replay_from(self) -> int:
+        """R, after a cut."""
+        return self._front.offset
+
+    @property
+    def used(self) -> float:
+        """The part of the bounds that is used up."""
+        return self._spent - self._front.spent
+
+    @property
+    def seconds(self) -> float:
+        """About how long applying again from R on takes."""
+        return self.applied.seconds - self._front.seconds

@@ -1,0 +1,244 @@
+"""States written at their own pace: what takeovers after crashes anywhere compute again, repeat and leave behind."""
+
+import asyncio
+import random
+from contextlib import suppress
+
+import pytest
+
+from streamjobs.worker import pace as pace_module
+from streamjobs.worker.pace import Applied, Pace
+from streamjobs.worker.partition import Partition
+from streamjobs.worker.store import MemoryStore
+from tests.worker.fake_core import STATE, hash_core
+from tests.worker.fakes import Broker, Crash, Worker, stream
+from tests.worker.outcome import check
+
+RECORDS = stream(400, keys=23)
+
+
+@pytest.fixture(autouse=True)
+def _frozen_clock(monkeypatch):
+    """No key is due because of its age."""
+    monkeypatch.setattr(pace_module, "LONGEST", 1e9)
+
+
+def _pace(applied, **named):
+    return Pace(0, applied, **{"replay": 10.0, "most_bytes": 1 << 40, "at_end": 1_000, **named})
+
+
+def test_each_key_is_written_once_within_the_bound_and_as_many_at_a_time():
+    applied = Applied()
+    pace, keys = _pace(applied), [b"%d" % key for key in range(1_000)]
+    written = []
+    for second in range(1, 31):  # of applying, and all keys change in each
+        applied.add(1.0, 1_000, 0)
+        written.append(pace.cut(1_000 * second, keys, ()))
+        assert pace.seconds <= 11.0 and 1_000 * second - pace.replay_from <= 11_000
+    assert [len(some) for some in written] == [100] * 30
+    assert all(len(set().union(*written[at : at + 10])) == 1_000 for at in range(20))
+
+
+@pytest.mark.parametrize("bound", ["seconds", "bytes", "age"])
+def test_every_bound_makes_keys_due(bound, monkeypatch):
+    applied = Applied()
+    pace = _pace(applied, **({"most_bytes": 10_000} if bound == "bytes" else {}))
+    assert pace.cut(5, [b"a"], ()) == [] and pace.replay_from == 0
+    if bound == "age":
+        monkeypatch.setattr(pace_module, "LONGEST", 1e-9)
+    else:
+        applied.add(10.0 if bound == "seconds" else 0.0, 20 if bound == "bytes" else 0, 0)
+    assert pace.cut(9, [], ()) == [b"a"] and pace.replay_from == 9
+
+
+def test_a_key_that_left_memory_and_came_back_is_due_since_its_first_change():
+    pace = _pace(Applied())
+    pace.cut(5, [b"a", b"b"], ())
+    pace.cut(8, [b"b"], [b"a"])  # the state of a is written with this cut
+    assert pace.replay_from == 0
+    pace.cut(12, [b"a", b"b"], ())
+    pace.cut(13, [b"a"], [b"b"])
+    assert pace.replay_from == 8
+
+
+class _Sim:
+    """A job in several lives, each with a crash at a random step of a random checkpoint."""
+
+    def __init__(self, seed, exactly_once, monkeypatch):
+        self.random, self.exactly_once = random.Random(seed), exactly_once
+        self.broker, self.store, self.replayed = Broker(), None, 0
+        self.twice_from = []  # P at each crash
+        monkeypatch.setattr(Pace, "_pass_time", self._pass_time)
+
+    def _pass_time(self):
+        return self.random.choice([0.0, 0.05, 0.3])
+
+    def worker(self, replay="10s"):
+        core = hash_core("in", most_keys=self.random.choice([5, 1_000]))
+        return Worker(self.broker, store=self.store, core=core, exactly_once=self.exactly_once, replay=replay)
+
+    async def live(self, last, replay="10s"):
+        broker, rng = self.broker, self.random
+        worker = self.worker(replay)
+        self.store = worker.store
+        start, held = broker.committed.get(0, 0), broker.progress.get(0, 0)
+        await worker.begin(0)
+        self.replayed += max(0, held - start)
+        at, steps = start, rng.randrange(8, 40)
+        while at < len(RECORDS) and (last or steps > 0):
+            count = rng.randrange(1, 40)
+            worker.fetch(0, RECORDS[at : at + count])
+            at += count
+            await worker.settle()
+            if not last and steps < 8:
+                self._crash_after(rng.randrange(1, 9))
+            steps -= 8
+            with suppress(Crash):
+                await worker.delivery.held[0].checkpoints.take()
+                continue
+            break
+        broker.at = lambda name: None
+        if last:
+            worker.delivery.raise_barrier()
+            await worker.delivery.revoke("stop")
+            assert worker.delivery.failed is None
+        else:
+            self.twice_from.append(broker.progress.get(0, 0))
+            for task in worker.delivery.held[0].tasks:
+                task.cancel()
+            if rng.random() < 0.5:
+                self.store = MemoryStore()
+
+    def _crash_after(self, steps):
+        def at(name):
+            nonlocal steps
+            steps -= 1
+            if not steps:
+                raise Crash
+
+        self.broker.at = at
+
+    def run(self, lives=5, last_replay="10s"):
+        for _ in range(lives):
+            asyncio.run(self.live(False))
+        asyncio.run(self.live(True, last_replay))
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_crashes_anywhere_lose_nothing_and_repeat_only_what_was_not_committed(seed, exactly_once, monkeypatch):
+    sim = _Sim(seed, exactly_once, monkeypatch)
+    sim.run(last_replay="10s" if seed % 2 else "0s")
+    assert sim.replayed > 20, "no takeover had anything to apply again"
+    broker = sim.broker
+    assert broker.committed == broker.progress == {0: len(RECORDS)}
+    check(broker, RECORDS)
+    if exactly_once:
+        assert len(broker.topics) == len(RECORDS)
+        return
+    seen, repeats = set(), []
+    for answer in broker.topics:
+        offset = int(dict(answer.headers)["streamjobs-id"].rpartition(b"-")[2])
+        repeats += [offset] * (offset in seen)
+        seen.add(offset)
+    assert all(any(offset >= begin for begin in sim.twice_from) for offset in repeats)
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_a_commit_without_metadata_repeats_outputs_and_loses_nothing(exactly_once, monkeypatch):
+    """As where an older release takes over, or a tool sets offsets back."""
+    sim = _Sim(3, exactly_once, monkeypatch)
+    for _ in range(4):
+        asyncio.run(sim.live(False))
+        sim.broker.progress.clear()
+    asyncio.run(sim.live(True, "0s"))
+    check(sim.broker, RECORDS)
+    assert len(sim.broker.topics) > len(RECORDS), "nothing was repeated: this test shows nothing"
+
+
+def test_a_release_in_time_leaves_nothing_to_apply_again_and_one_without_leaves_the_rest():
+    async def body(within):
+        worker = Worker(core=hash_core("in", state_bytes=1 << 20), replay="1h", checkpoint_bytes="20MB")
+        delivery = await worker.begin(0)
+        delivery.finish_within = within
+        worker.fetch(0, stream(100, keys=50))
+        await worker.settle()
+        delivery.raise_barrier()
+        await delivery.revoke("revoked")
+        return worker.broker
+
+    broker = asyncio.run(body(30.0))
+    assert broker.committed == broker.progress == {0: 100}
+    broker = asyncio.run(body(0.0))
+    assert broker.committed == {0: 0} and broker.progress == {0: 100}
+    assert 0 < len(broker.changelog[0]) < 50, "it wrote part of the states"
+
+
+def test_settle_writes_everything_while_the_worker_runs():
+    async def body():
+        worker = Worker(replay="1h")
+        delivery = await worker.begin(0)
+        worker.fetch(0, stream(40))
+        await worker.settle()
+        await delivery.held[0].checkpoints.take()
+        assert worker.broker.committed == {0: 0} and worker.broker.progress == {0: 40}
+        while not delivery.settle():
+            await asyncio.sleep(0)
+        assert worker.broker.committed == {0: 40} and len(worker.broker.topics) == 40
+
+    asyncio.run(body())
+
+
+def test_idle_states_are_removed_only_after_the_committed_offset_has_passed_them():
+    async def body():
+        worker = Worker(replay="1h", ttl="1m", exactly_once=False)
+        delivery = await worker.begin(0)
+        partition = delivery.held[0].partition
+        partition.newest = 1e9
+        worker.fetch(0, stream(20))
+        await worker.settle()
+        partition.pace.all = True
+        await delivery.held[0].checkpoints.take()  # all are written, and R is 20
+        partition.pace.all = False
+        worker.broker.committed[0] = partition.replay_from = 10  # as if that commit had been refused
+        worker.fetch(0, stream(1, first=20, keys=1))
+        await worker.settle()
+        partition._expiry._pass_began = float("-inf")
+        await delivery.held[0].checkpoints.take()
+        assert all(data is not None for _, data in worker.broker.changelog[0])
+
+    asyncio.run(body())
+
+
+def test_the_state_of_a_key_is_the_same_in_any_number_of_lives(monkeypatch):
+    sim = _Sim(5, True, monkeypatch)
+    sim.run()
+    once = _Sim(5, True, monkeypatch)
+    once.run(lives=0)
+    assert _states(sim.broker) == _states(once.broker)
+
+
+def _states(broker):
+    return {key: STATE.unpack_from(data)[1:] for key, data in dict(broker.changelog[0]).items()}
+
+
+def _skips(monkeypatch):
+    """R is where the checkpoint is, whatever is not written."""
+    monkeypatch.setattr(Pace, "replay_from", property(lambda self: self._since.offset))
+
+
+def _repeats(monkeypatch):
+    """Outputs of records that are applied again are sent again."""
+    real = Partition.__init__
+    monkeypatch.setattr(Partition, "__init__", lambda self, *place, **named: real(self, *place, **named | {"held": 0}))
+
+
+@pytest.mark.parametrize("plant", [_skips, _repeats])
+def test_planted_bugs_are_noticed(plant, monkeypatch):
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in range(4):
+            sim = _Sim(seed, True, monkeypatch)
+            sim.run()
+            check(sim.broker, RECORDS)
+            assert len(sim.broker.topics) == len(RECORDS)
