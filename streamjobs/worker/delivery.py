@@ -9,7 +9,7 @@ import gc
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import structlog
 
@@ -26,9 +26,11 @@ from streamjobs.worker.idle_keys import Expiry
 from streamjobs.worker.logs import CacheMisses, Notices
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import Outbox
-from streamjobs.worker.pace import Applied, Pace
 from streamjobs.worker.partition import Bounds, FetchedRecords, Partition, Ready
 from streamjobs.worker.store import Store
+
+if TYPE_CHECKING:
+    from streamjobs.worker.pace import Applied, Pace
 
 log = structlog.get_logger("streamjobs")
 
@@ -92,7 +94,8 @@ class Delivery:
         self._changelogs: dict[int, ChangelogLike] = {}
         self.prepared: frozenset[int] = frozenset()  # fenced, and their stores restored
         self._revoking = asyncio.Lock()
-        self._turns, self._applied = Turns(), Applied()
+        self._turns = Turns()
+        self._applied: Applied | None = None  # by all partitions, where states have a pace
         self.finish_within = FINISH_WITHIN
         self._misses = CacheMisses(state.cache)
 
@@ -222,10 +225,13 @@ class Delivery:
 
         return on_advance
 
-    def _pace(self, start: int) -> Pace | None:
+    def _pace(self, start: int) -> "Pace | None":
         state = self.state
         if not state.replay:
             return None
+        from streamjobs.worker.pace import Applied, Pace
+
+        self._applied = self._applied or Applied()
         at_end = max(1, state.checkpoint_bytes // 4 // self.core.job.state_bytes)
         return Pace(start, self._applied, replay=state.replay, most_bytes=state.cache // 2, at_end=at_end)
 

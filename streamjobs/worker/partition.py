@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from streamjobs.core.interface import Core
 from streamjobs.core.live.live_stats import LiveStats
@@ -13,7 +13,9 @@ from streamjobs.core.messages import LETTER_HEADERS, Output, Record, Report
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.worker.backpressure import Backpressure, Turns
 from streamjobs.worker.idle_keys import Expiry, RecentBatches
-from streamjobs.worker.pace import Pace
+
+if TYPE_CHECKING:
+    from streamjobs.worker.pace import Pace
 
 MAX_AT_ONCE = 5_000  # records taken from the queue together
 SLICE = 500  # most records of one call of `advance`: larger calls cost more per record
@@ -85,7 +87,7 @@ class Partition:
         turns: Turns | None = None,
         ready: Ready | None = None,
         held: int = 0,
-        pace: Pace | None = None,
+        pace: "Pace | None" = None,
         on_replayed: Callable[[Report, float], None] = lambda report, seconds: None,
     ) -> None:
         self.number, self.core, self.outbox = number, core, outbox

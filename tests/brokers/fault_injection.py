@@ -81,7 +81,7 @@ def crashes_after(step: str) -> Injection:
 def commits_first(_: int) -> None:
     async def take(self: Any) -> bool:
         if self.partition.next > self.partition.committed:
-            await self._commit_offset(self.partition.number, self.partition.next)
+            await self._commit_offset(self.partition.number, self.partition.next, self.partition.next)
             crash()
         return True
 
