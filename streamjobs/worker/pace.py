@@ -54,7 +54,7 @@ class Pace:
     def cut(
         self, position: int, changed: Collection[bytes], parked: Collection[bytes], *, whole: bool = False
     ) -> list[bytes]:
-        """The keys to write now, besides the parked ones, whose states are written in any case.
+        """The keys to write now. The states of the parked keys are written in any case.
 
         position: the next offset to apply. changed: keys that are live. whole: write all of them.
         """
