@@ -196,10 +196,8 @@ class Delivery:
             on_expired=partial(self._count_expired, number),
             turns=self._turns,
             ready=self.ready,
-            held=held,
-            pace=self._pace(start),
-            on_replayed=self._on_replayed(number, held),
         )
+        partition.take_over(held, self._pace(start), self._on_replayed(number, held))
         outbox.on_refused = partition.due.set
         checkpoints = Checkpoints(
             partition,

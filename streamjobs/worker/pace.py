@@ -10,8 +10,6 @@ from collections.abc import Collection
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-from streamjobs.core.live.log import RECORD_BYTES
-
 LONGEST = 300.0  # seconds that a changed state waits at most: the input's retention must be far from it
 
 
@@ -21,10 +19,6 @@ class Applied:
     def __init__(self) -> None:
         self.seconds = 0.0
         self.bytes = 0  # of the records that the core remembers, see `core.live.log`
-
-    def add(self, seconds: float, records: int, size: int) -> None:
-        self.seconds += seconds
-        self.bytes += size + RECORD_BYTES * records
 
 
 class Since(NamedTuple):

@@ -62,9 +62,8 @@ class Bounds(NamedTuple):
 
 
 class Partition:
-    """start: the first input offset to apply; held: before this one outputs are out already, and are held back.
+    """start: the first input offset to apply; read_many: gives keys' snapshots from the local store.
 
-    read_many: gives keys' snapshots from the local store. pace: of writing states; None: every checkpoint writes all.
 
     turns: those of all partitions of the worker, which share its event loop.
     ready: has what records need to be decoded, such as their schemas, and gives them back; it may take its time.
@@ -86,15 +85,13 @@ class Partition:
         on_expired: Callable[[int], None] = lambda keys: None,
         turns: Turns | None = None,
         ready: Ready | None = None,
-        held: int = 0,
-        pace: "Pace | None" = None,
-        on_replayed: Callable[[Report, float], None] = lambda report, seconds: None,
     ) -> None:
         self.number, self.core, self.outbox = number, core, outbox
         self.backpressure, self.bounds = backpressure, bounds
         self.next = self.replay_from = start  # the committed R is `replay_from`, the committed P is `committed`
-        self.held = self.committed = max(start, held)
-        self.pace, self._on_replayed = pace, on_replayed
+        self.held = self.committed = start
+        self.pace: Pace | None = None  # of writing states; None: every checkpoint writes all
+        self._on_replayed = on_advance
         self._write_all = False  # with the next cut, because a key was set aside
         self._passing = 0  # bytes that were remembered at the last cut
         self.unstored: dict[bytes, bytes | None] = {}  # snapshots of the last cut until they are in the store
@@ -117,6 +114,11 @@ class Partition:
         self._cut_at = start  # `next` at the last cut
         self._cut_since: float | None = None  # time.monotonic() of a cut that is not stored yet
         self._sending = False
+
+    def take_over(self, held: int, pace: "Pace | None", on_replayed: Callable[[Report, float], None]) -> None:
+        """held: outputs of records before this offset are out, and held back. on_replayed: gets the reports of these."""
+        self.held = self.committed = max(self.next, held)
+        self.pace, self._on_replayed = pace, on_replayed
 
     @property
     def waiting_since(self) -> float:
@@ -213,7 +215,7 @@ class Partition:
                 again = part[0].offset < self.held
                 if again:
                     part = list(takewhile(lambda record: record.offset < self.held, part))
-                started = time.perf_counter()
+                started, remembered = time.perf_counter(), self.live.log.bytes
                 made, report = self.core.advance(self.core.job, self.live, part)
                 ended = time.perf_counter()
                 outputs += made if not again else _owed(made, part[0].offset) if report.set_aside else ()
@@ -221,7 +223,8 @@ class Partition:
                 self._slice = min(SLICE, max(LEAST_SLICE, int(self.turns.seconds * len(part) / max(ended - started, 1e-9))))
                 self._recent.add(ended, self.live.now)
                 if self.pace is not None:
-                    self.pace.applied.add(ended - started, len(part), report.bytes)
+                    self.pace.applied.seconds += ended - started
+                    self.pace.applied.bytes += self.live.log.bytes - remembered
                     self._write_all |= bool(report.set_aside)
                 self.newest = max(self.newest, report.newest_event or self.newest)
                 self.next = max(self.next, part[-1].offset + 1)

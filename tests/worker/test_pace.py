@@ -32,7 +32,7 @@ def test_each_key_is_written_once_within_the_bound_and_as_many_at_a_time():
     pace, keys = _pace(applied), [b"%d" % key for key in range(1_000)]
     written = []
     for second in range(1, 31):  # of applying, and all keys change in each
-        applied.add(1.0, 1_000, 0)
+        applied.seconds += 1.0
         written.append(pace.cut(1_000 * second, keys, ()))
         assert pace.seconds <= 11.0 and 1_000 * second - pace.replay_from <= 11_000
     assert [len(some) for some in written] == [100] * 30
@@ -46,8 +46,10 @@ def test_every_bound_makes_keys_due(bound, monkeypatch):
     assert pace.cut(5, [b"a"], ()) == [] and pace.replay_from == 0
     if bound == "age":
         monkeypatch.setattr(pace_module, "LONGEST", 1e-9)
+    elif bound == "seconds":
+        applied.seconds += 10.0
     else:
-        applied.add(10.0 if bound == "seconds" else 0.0, 20 if bound == "bytes" else 0, 0)
+        applied.bytes += 10_000
     assert pace.cut(9, [], ()) == [b"a"] and pace.replay_from == 9
 
 
@@ -229,8 +231,8 @@ def _skips(monkeypatch):
 
 def _repeats(monkeypatch):
     """Outputs of records that are applied again are sent again."""
-    real = Partition.__init__
-    monkeypatch.setattr(Partition, "__init__", lambda self, *place, **named: real(self, *place, **named | {"held": 0}))
+    real = Partition.take_over
+    monkeypatch.setattr(Partition, "take_over", lambda self, held, *named: real(self, 0, *named))
 
 
 @pytest.mark.parametrize("plant", [_skips, _repeats])
