@@ -252,6 +252,7 @@ class Learner(Stage, abstract=True):
     moves: ClassVar[bool] = False  # the basis of the features turns as it learns
     begins_from_population: ClassVar[bool] = False  # has `from_population(state)`: what other people's head taught
     falls_back: ClassVar[bool] = False  # meant to say the last label while a row has no scores
+    foresees: ClassVar[bool] = False  # its features are errors of forecasts of x, in deviations, then the forecasts
     label_taught: ClassVar[bool] = False  # alone, a row without a label changes `seen` and nothing else; `seen` comes last
 
     @property

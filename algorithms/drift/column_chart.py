@@ -89,6 +89,7 @@ class ColumnChart(Learner):
     reference: int = 300  # most block means that a new one is ranked among
     least: int = 20  # block means before the first verdict
     hold: int = 500  # most rows an alarm stays open, then all is learned again; 0: at once
+    shares: bool = False  # bets count with a share where values wander from block to block, as those of `conformal` do
 
     def __post_init__(self) -> None:
         ranked.check_settings(self, self.rows_between, self.reference, self.least, self.hold)
@@ -123,7 +124,7 @@ class ColumnChart(Learner):
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         numbers = float(self.rows_between), float(self.smoothing), float(self.shrink)
-        _loop(tuple(work), slots, X, learn, out.features, *numbers, self.learn, self.least, self.hold)
+        _loop(tuple(work), slots, X, learn, out.features, *numbers, self.learn, self.least, self.hold, self.shares)
 
 
 class Work(NamedTuple):
@@ -148,7 +149,7 @@ class Work(NamedTuple):
 
 
 @compiled
-def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, learn_rows, least, hold):
+def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, learn_rows, least, hold, shares):
     at = Work(*work)
     means, all_moments, all_smooth, all_moved = at.mean, at.moments, at.smooth, at.moved
     all_reference, all_marks, all_sums, all_scores = at.reference, at.marks, at.sums, at.scores
@@ -157,7 +158,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
     dim = X.shape[1]
     scaled, smoothed, white_row, white_smooth = np.empty(dim), np.empty(dim), np.empty(dim), np.empty(dim)
     values, raised, weighed = np.empty(CHARTS), np.empty((CHARTS, len(ranked.POWERS))), np.empty((CHARTS, ranked.WEIGHED))
-    room, factor, whole = np.empty((dim, dim)), np.empty((dim, dim)), np.ones(len(ranked.POWERS))
+    room, factor, whole = np.empty((dim, dim)), np.empty((dim, dim)), np.ones((CHARTS, len(ranked.POWERS)))
     for n in range(len(X)):
         key, x = slots[n], X[n]
         if missing(x):
@@ -187,7 +188,9 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
         for k in range(CHARTS):
             draw = uniform(seeds[key], ranked.TIES + k, seen[key])
             of_chart = reference[k], marks[k], sums[k], scores[k]
-            ranked.weigh(*of_chart, values[k], least, is_open, draw, whole, raised[k], weighed[k])
+            if shares and marks[k, ranked.ROWS] + 1 >= marks[k, ranked.BLOCK]:
+                ranked.share_out(levels[k], marks[k], watched[key], whole[k])
+            ranked.weigh(*of_chart, values[k], least, is_open, draw, whole[k], raised[k], weighed[k])
             total += weighed[k, ranked.EVIDENCE] / CHARTS
             climbed = max(climbed, weighed[k, ranked.CLIMBED])
             if weighed[k, ranked.EVIDENCE] > top:

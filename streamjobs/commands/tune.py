@@ -133,7 +133,11 @@ def drift_tune(
     found = []
     for way in alarm_rates.ways(own.settings, own.composition.predicts):
         note(f"{way.name} ...")
-        job = job_from(composition_of(alarm_rates.watching(own.settings, way)), str(job_file))
+        try:
+            job = job_from(composition_of(alarm_rates.watching(own.settings, way)), str(job_file))
+        except ConfigError as error:
+            note(f"not tried: {error}")
+            continue
         judge = alarm_rates.Judge(until / 1000.0)
         Replay(job).run(records, judge.take, lambda tally: None)
         found.append(judge.judged(way, alarm_rates.stated_by(job.composition) if way.stated else None))

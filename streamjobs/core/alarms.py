@@ -33,7 +33,7 @@ from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Output, Record, ShownAlarm
 from streamjobs.core.output_records import Alarm, Moved, output_headers
-from streamjobs.stages.alarms import CHANGED, START, VERDICT, WATCHED, Event
+from streamjobs.stages.alarms import CHANGED, START, VERDICT, WARM_UP, WATCHED, Event
 from streamjobs.stages.names import ALARMS
 from streamjobs.stages.rows import Rows, Watched
 
@@ -163,7 +163,8 @@ def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm:
         evidence=float(verdict[STATISTIC]),
         false_alarms=None if verdict[REFERENCE] < 0 else drift.false_alarms,
         reference=_whole(abs(verdict[REFERENCE])),
-        warm_up=int(told[WATCHED]),
+        warm_up=-1 - int(told[WARM_UP]) if told[WARM_UP] < 0 else None,
+        rows_learned=int(told[WATCHED]),
         model=job.model,
     )
 

@@ -12,6 +12,20 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, PREDICT_ONLY, Array, Outputs, unknown
+from algorithms.drift.report import (
+    ALARM,
+    COLUMN,
+    FIRST_COLUMN,
+    NAMED,
+    OF_COLUMN,
+    OPEN,
+    P_VALUE,
+    READY,
+    SHIFT,
+    SPREAD,
+    STATISTIC,
+    USUAL,
+)
 from streamjobs.core.alarms import events_of
 from streamjobs.core.job import Job
 from streamjobs.core.job_stages import WatchSteps
@@ -47,7 +61,8 @@ def watch_drift(
     for part in _parts(job, live, seen):
         of_part = seen if part == slice(0, len(seen.slots)) else seen.part(part)
         standing = _place_in_reference(job, live, of_part)
-        parts.append([_watched(job, live, watch, of_part, standing) for watch in job.steps.watches])
+        foreseen: dict[str, Array] = {}
+        parts.append([_watched(job, live, watch, of_part, standing, foreseen) for watch in job.steps.watches])
         made = events_of(job, live, records, of_part.slots, of_part.rows, parts[-1], ids[part])
         events += [event._replace(row=event.row + part.start) for event in made]
     if len(parts) == 1:
@@ -122,14 +137,19 @@ def _place_in_reference(job: Job, live: Live, seen: Seen) -> _Standing | None:
     return _Standing(phases, features(live, REFERENCE_SCALING, scaling, seen.slots, X, follows).features)
 
 
-def _watched(job: Job, live: Live, steps: WatchSteps, seen: Seen, standing: _Standing | None) -> Watched:
-    """The rows through one watch. Columns are watched unchanged, except for rows that no learner could use either."""
+def _watched(
+    job: Job, live: Live, steps: WatchSteps, seen: Seen, standing: _Standing | None, foreseen: dict[str, Array]
+) -> Watched:
+    """The rows through one watch. Columns are watched unchanged, except for rows that no learner could use either.
+
+    foreseen: what the forecasts of a stage made of these rows, by its name; filled by the first of its watches.
+    """
     slots, rows, watch = seen.slots, seen.rows, steps.watch
     n, learn, nothing = len(slots), rows.learn, np.zeros((len(slots), 0))
     X = seen.X if standing is None else standing.X
     value = seen.out.loss if watch.watch == "loss" else seen.out.ls_error
     idle = None if rows.awake is None or rows.awake.all() else ~rows.awake
-    if steps.follower is not None:
+    if steps.follower is not None and not steps.columns:
         follows = learn if idle is None else np.where(idle, 0, learn)
         if standing is not None:
             follows = np.where(standing.phases == FIRST_HALF, follows, 0)
@@ -144,7 +164,17 @@ def _watched(job: Job, live: Live, steps: WatchSteps, seen: Seen, standing: _Sta
         taken = np.where((usable if idle is None else usable & ~idle).reshape(n, 1), rows.X, np.nan)
         if job.population_reference is not None:
             taken = job.population_reference.rows(taken)
-        return Watched(unknown((n,)), detector.advance(work, slots, taken, nothing, learn).features)
+        if steps.follower is None:
+            return Watched(unknown((n,)), detector.advance(work, slots, taken, nothing, learn).features)
+        stage = watch.learner_stage
+        if stage not in foreseen:
+            foreseen[stage] = steps.follower.advance(live.work[stage], slots, taken, nothing, learn).features
+        errors, expected = np.hsplit(foreseen[stage], 2)
+        verdict = detector.advance(work, slots, np.ascontiguousarray(errors), nothing, learn).features
+        young = np.isfinite(taken).all(axis=1) & np.isnan(errors).all(axis=1)
+        verdict[np.ix_(young, [STATISTIC, ALARM, OPEN, READY, P_VALUE])] = 0.0, 0.0, 0.0, 0.0, 1.0
+        _say_expected(verdict, taken, expected)
+        return Watched(unknown((n,)), verdict)
     return Watched(value, detector.advance(work, slots, value.reshape(n, 1).copy(), nothing, learn).features)
 
 
@@ -156,3 +186,14 @@ def _learn_of_detector(phases: Array, learn: Array, columns: bool) -> Array:
     of_first = LEARN if columns else PREDICT_ONLY
     taught = np.array([of_first, LEARN, LEARN_EXTRACTOR], np.int8)[phases]
     return np.where(learn & LEARN_EXTRACTOR > 0, taught, PREDICT_ONLY).astype(np.int8)
+
+
+def _say_expected(verdict: Array, rows: Array, expected: Array) -> None:
+    """Columns that alarms name get what was expected of the row and what came, in place of errors in deviations."""
+    alarms = np.flatnonzero(verdict[:, ALARM] > 0)
+    for place in range(NAMED):
+        at = FIRST_COLUMN + OF_COLUMN * place
+        which = alarms[np.isfinite(verdict[alarms, at + COLUMN])]
+        column = verdict[which, at + COLUMN].astype(np.int64)
+        verdict[which, at + USUAL] = expected[which, column]
+        verdict[which, at + SPREAD] = (rows[which, column] - expected[which, column]) / verdict[which, at + SHIFT]

@@ -71,7 +71,7 @@ class Drift(msgspec.Struct, omit_defaults=True):
     model: str  # learner and head
     detector: str  # its name
     extractor: str  # the learner of the watched error: the job's own, or a separate extractor
-    watch: str  # what is watched: columns, ls_error or loss
+    watch: str  # what is watched: columns, innovations, rows, ls_error or loss
     value: float | None  # the watched value; null if the row is not watched, such as from an idle sensor
     statistic: float | None  # of the detector
     alarm: bool  # raised by this row
@@ -91,8 +91,8 @@ class Moved(msgspec.Struct):
 
     column: str  # its name
     deviations: float  # change of the mean in standard deviations; below 0: it fell
-    before: float  # its mean while the detector learned, in its own units
-    after: float  # its mean in the newest rows; at most 8 deviations from `before`
+    before: float  # its mean while the detector learned, in its own units; of innovations and rows: its forecast for the row
+    after: float  # its mean in the newest rows, at most 8 deviations from `before`; of innovations and rows: its value
 
 
 class Alarm(msgspec.Struct):
@@ -107,7 +107,7 @@ class Alarm(msgspec.Struct):
     since: float | None  # estimated event time of the change; null where the detector estimates none
     rows: int | None  # number of rows from the change to the alarm
     columns: list[Moved]  # the columns that moved most, at most 3; empty if one number is watched or no mean moved
-    watch: str  # what is watched: columns, ls_error or loss
+    watch: str  # what is watched: columns, innovations, rows, ls_error or loss
     extractor: str  # the learner of the watched error; 'columns' if the columns are watched
     detector: str  # its name
     chart: str | None  # with watch columns, what changed: mean, whitened mean, whitened row; else null
@@ -117,7 +117,8 @@ class Alarm(msgspec.Struct):
     evidence: float  # how sure: an alarm is raised at 1
     false_alarms: str | None  # [drift] false_alarms; null if absent, or if the reference is too short to keep this limit
     reference: int | None  # number of reference rows that the newest rows are compared with
-    warm_up: int  # rows of the key that the detector had learned before the alarm
+    warm_up: int | None  # rows of the key at which the detector could not alarm yet; null if they were not counted
+    rows_learned: int  # rows of the key that the detector had learned before the alarm
     model: str  # learner and head
 
 

@@ -42,7 +42,9 @@ def check_the_error_falls_on_an_easy_stream(case: Case) -> None:
         return
     X, Y = case.stream(600)
     state, out = case.learner.run(case.init(), X, Y)
-    if case.kind == "features" and np.isnan(out.ls_error).all():
+    if case.learner.foresees:
+        _foresees(case)
+    elif case.kind == "features" and np.isnan(out.ls_error).all():
         _settles(case)
     elif case.kind == "features" and out.features.shape[1] == 0:
         _stays_near_where_it_is(case)
@@ -97,6 +99,17 @@ def _stays_near_where_it_is(case: Case) -> None:
     seen, new, last = (float(np.nanmean(out.ls_error[rows])) for rows in (slice(200, 300), slice(300, 302), slice(500, 600)))
     assert seen <= 0.1 * new, f"LS error {seen:.3g} where it is, {new:.3g} where it has never been"
     assert last <= 0.5 * new, f"LS error {new:.3g} on new samples, {last:.3g} when it had 200 of them"
+
+
+def _foresees(case: Case) -> None:
+    """A wave is foreseen better and better, and errors are about one deviation."""
+    X = np.sin(0.3 * np.arange(600)[:, None] + np.arange(case.dim)) + 0.01 * np.random.default_rng(35).normal(
+        size=(600, case.dim)
+    )
+    out = case.learner.run(case.init(), X)[1].features
+    first, last = _ends(np.abs(X - out[:, case.dim :]).mean(axis=1))
+    assert last <= 0.5 * first, f"error of the forecast {first:.3g} at first, {last:.3g} at last"
+    assert 0.5 < np.std(out[300:, : case.dim]) < 2.0, f"errors of {np.std(out[300:, : case.dim]):.3g} deviations"
 
 
 def _settles(case: Case) -> None:

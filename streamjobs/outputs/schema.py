@@ -23,7 +23,7 @@ IDS = {  # what stands behind it, by sink
     "features": "(-[0-9]+)?$",
     "predictions": "(-[0-9]+)?$",
     "drift": "(-[0-9]+)?$",
-    "alarms": "(-[0-9]+)?(-(columns|ls_error|loss))?(-end)?$",
+    "alarms": "(-[0-9]+)?(-(columns|innovations|rows|ls_error|loss))?(-end)?$",
     "dlq": "$",
 }
 _SAID = {

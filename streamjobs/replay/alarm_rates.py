@@ -10,7 +10,7 @@ import msgspec
 
 from streamjobs.core.messages import Output, Record
 from streamjobs.settings.composition import Composition
-from streamjobs.settings.false_alarms import THRESHOLDS
+from streamjobs.settings.false_alarms import FORESEEN, THRESHOLDS
 from streamjobs.settings.sections import DriftSection, Settings, SinksSection
 from streamjobs.settings.types import POPULATION
 from streamjobs.stages.event_time import END_OF_TIME
@@ -18,6 +18,8 @@ from streamjobs.stages.event_time import END_OF_TIME
 HOUR = 3600.0
 STATED = "1 per 10000 rows"  # where the job states nothing
 CONTROLS = (THRESHOLDS, "adwin", "window_ratio")
+TOGETHER = ("columns", *FORESEEN)
+WATCHES = (*TOGETHER, "ls_error", "loss")
 
 
 @dataclass(slots=True)
@@ -59,12 +61,24 @@ class _Raised(msgspec.Struct):
     open: bool
 
 
-class _Row(msgspec.Struct):
+class _Verdict(msgspec.Struct):
+    alarm: bool
+
+
+class DriftRow(msgspec.Struct):
     """Of the drift topic."""
 
     key: str
     ts: float
     alarm: bool
+    warming_up: bool = False
+    columns: dict[str, float] = {}
+    beside: dict[str, _Verdict] = {}
+
+    @property
+    def alarms(self) -> int:
+        """Of all that is watched, without controls."""
+        return self.alarm + sum(one.alarm for name, one in self.beside.items() if name in WATCHES)
 
 
 class Way(NamedTuple):
@@ -98,6 +112,7 @@ def ways(settings: Settings, predicts: bool) -> list[Way]:
     predicts = predicts and labels.wait <= 0 and labels.delay <= 0
     stated, extractor = own.false_alarms or STATED, own.extractor
     found = [Way("the job's own", own, own.false_alarms is not None)] if settings.drift is not None else []
+    found.append(Way(", ".join(TOGETHER), DriftSection(watch=list(TOGETHER), false_alarms=stated, idle=own.idle), True))
     for watch in ("columns", "ls_error", *(("loss",) if predicts else ())):
         follows = {"extractor": extractor} if watch == "ls_error" else {}
         found.append(Way(watch, DriftSection(watch=watch, false_alarms=stated, idle=own.idle, **follows), True))  # type: ignore[arg-type]
@@ -141,16 +156,16 @@ class Judge:
     def take(self, output: Output) -> None:
         if output.sink != "drift" or output.value is None:
             return
-        row = msgspec.json.decode(output.value, type=_Row)
-        self.times += [row.ts] if row.alarm else []
+        row = msgspec.json.decode(output.value, type=DriftRow)
+        self.times += [row.ts] * row.alarms
         if row.ts <= self.quiet_until:
             self.first.setdefault(row.key, row.ts)
             self.quiet_last[row.key] = row.ts
             self.quiet_rows += 1
-            self.false_alarms += row.alarm
+            self.false_alarms += row.alarms
             return
         known = self.after.setdefault(row.key, None)
-        if row.alarm and known is None:
+        if row.alarms and known is None:
             self.after[row.key] = row.ts
 
     def judged(self, way: Way, rows_between: float | None) -> Judged:

@@ -11,7 +11,7 @@ from algorithms import Learner, learner_from
 from algorithms.common.protocol import SettingError
 from algorithms.drift.standing import LEAST_ROWS, LEAST_ROWS_PER_COLUMN
 from streamjobs.errors import ConfigError
-from streamjobs.settings.false_alarms import rows_between, tells_alarms
+from streamjobs.settings.false_alarms import FORESEEN, rows_between, tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, detector_roles, read_learners, with_name
 from streamjobs.settings.rules.whole import check_sections
 from streamjobs.settings.sections import MOST_WAITING, HeadSection, MirrorSection, Settings
@@ -31,6 +31,7 @@ from streamjobs.stages.windows import Windows
 
 CLIP_TARGET = 10.0  # running deviations, where [head] does not say
 EXTRACTOR, DETECTOR, BESIDE = "drift_extractor", "drift", "beside_"  # stages of [drift]; of a control with its name
+INNOVATIONS = "drift_forecasts"  # stage of [drift] that innovations and rows share
 _BY_HAND = Places("settings", {})
 _TAUGHT = ("forgetting", "delta", "intercept")  # settings in which a person's head and the population's must agree
 
@@ -39,7 +40,7 @@ class Watch(NamedTuple):
     """A learner with an error that a detector watches, and the stages of both."""
 
     name: str  # of the learner, as outputs and metrics show it
-    watch: str  # columns, ls_error or loss
+    watch: str  # columns, innovations, rows, ls_error or loss
     learner: Learner | None  # None: the job's own
     detector: Learner
     learner_stage: str
@@ -239,6 +240,8 @@ def _watches(settings: Settings, learners: Mapping[str, Learner], model: str) ->
         stage = f"{DETECTOR}_{watch}" if watches else DETECTOR
         if watch == "columns":
             watches.append(Watch("columns", watch, None, learners[role], "", stage))
+        elif watch in FORESEEN:
+            watches.append(Watch(watch, watch, learner_from("innovations", {}), learners[role], INNOVATIONS, stage))
         elif drift.extractor is None or watch == "loss":
             watches.append(Watch(model, watch, None, learners[role], "", stage))
         else:

@@ -12,6 +12,9 @@ from streamjobs.stages.population.reference import DIRECTIONS
 USUAL, OF_COLUMNS, THRESHOLDS = "conformal", "column_chart", "page_hinkley"
 STANDING, STANDING_OF_COLUMNS = "reference_level", "reference_chart"  # with a reference
 OF_POPULATION = "glr_chart"  # with the population's
+FORESEEN = ("innovations", "rows")  # watches of what a forecast did not foresee
+OF_ROWS = "row_tail"
+SOON = {"name": OF_COLUMNS, "learn": 300, "shares": True}  # the chart of innovations, and of columns next to them
 _PER_ROWS = re.compile(r"^(\d+(?:\.\d+)?) per (\d+) rows$")
 _PER_TIME = re.compile(r"^(\d+(?:\.\d+)?) ?/ ?(min|h|day|week)$")
 
@@ -60,6 +63,10 @@ def _given(drift: DriftSection, watch: str) -> str | dict[str, Any]:
         return OF_POPULATION
     if drift.reference is not None:
         return STANDING_OF_COLUMNS if watch == "columns" else STANDING
+    if watch == "rows":
+        return OF_ROWS
+    if watch == "innovations" or (watch == "columns" and set(FORESEEN) & set(drift.watch_names)):
+        return SOON
     return OF_COLUMNS if watch == "columns" else USUAL if drift.false_alarms is not None else THRESHOLDS
 
 

@@ -207,7 +207,7 @@ class HeadSection(NamedSection):
     )
 
 
-WatchName = Literal["ls_error", "loss", "columns"]
+WatchName = Literal["ls_error", "loss", "columns", "innovations", "rows"]
 
 
 class DriftSection(Section):
@@ -248,7 +248,9 @@ class DriftSection(Section):
     watch: WatchName | list[WatchName] = Field(
         default="ls_error",
         description="what the detector watches in each row; columns: the numbers of the row, unchanged, with "
-        "column_chart; a list: all of these, and false_alarms is the limit for all of them",
+        "column_chart; innovations: their errors of a forecast from the 16 rows before, with column_chart; rows: "
+        "single rows with such an error beyond the usual ones, with row_tail; a list: all of these, and false_alarms "
+        "is the limit for all of them",
     )
     beside: list[str | dict[str, Any]] = Field(
         default=[],

@@ -20,6 +20,7 @@ from algorithms.drift.report import (
     LONG_COLUMNS,
     OF_COLUMN,
     OPEN,
+    P_VALUE,
     READY,
     SINCE,
     STATISTIC,
@@ -29,6 +30,8 @@ from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape
 
 START, CHANGED, WATCHED, VERDICT = 0, 1, 2, 3  # columns of told: time of the alarm, of the change, rows before, the verdict
 TOLD = VERDICT + WIDE_COLUMNS
+# In columns of the verdict that no record of an alarm has, as -1 - rows: below 0, unlike what states of 0.2.0 have there.
+SILENT, WARM_UP = VERDICT + READY, VERDICT + P_VALUE  # rows at which the detector could not alarm, so far and at the alarm
 RECOVERED, LEARNED_ANEW, AT_ONCE = "recovered", "learned anew", "at once"
 LEVELS, KEPT = 13, 4  # times kept: of the last 4 rows, of the last 4 with an even number, a multiple of 4 ..
 
@@ -76,6 +79,7 @@ class Alarms(JobStage):
 
     def begin(self, shape: Shape, seed: int) -> AlarmsState:
         told, none = np.full((self.watches, TOLD), np.nan), np.zeros(self.watches, np.int64)
+        told[:, SILENT] = -1.0
         return AlarmsState(none, told, np.zeros((self.watches, LEVELS, KEPT)), none.copy())
 
     def description(self) -> None:
@@ -144,27 +148,33 @@ class Alarms(JobStage):
         was_open = np.empty(len(alarm), np.bool_)
         was_open[1:] = (stays | alarm)[:-1]
         was_open[seen.first] = opened[seen.slots[seen.first]] > 0
+        silent = of_rows[:, READY] == 0 if verdict.shape[1] >= LONG_COLUMNS else np.zeros(len(alarm), np.bool_)
         for place in np.flatnonzero(alarm | (was_open & ~stays)).tolist():
             row, slot = int(seen.at[place]), seen.slots[place]
+            unsaid = told[slot, SILENT] if told[slot, SILENT] < 0.0 else np.nan
             if opened[slot] and (alarm[place] or not stays[place]):
                 begins = verdict.shape[1] >= LONG_COLUMNS and of_rows[place, READY] == 0  # 'drift relearn' emptied it
                 anew = begins or of_rows[place, STATISTIC] > 0
                 outcome = LEARNED_ANEW if anew else RECOVERED
                 events.append(Event(row, watch, int(opened[slot]), outcome, told[slot].copy()))
-                opened[slot], told[slot] = 0, np.nan
+                opened[slot], told[slot], told[slot, SILENT] = 0, np.nan, unsaid
             if not alarm[place]:
                 continue
             said, mine = np.full(TOLD, np.nan), of_rows[place]
             said[VERDICT : VERDICT + len(mine)] = mine
+            said[WARM_UP] = unsaid - silent[seen.begins[place] : place].sum()
             since = mine[SINCE] if verdict.shape[1] >= LONG_COLUMNS else np.nan
             said[START], said[WATCHED] = seen.times[place], seen.numbers[place] - 1
             said[CHANGED] = seen.time_of(place, int(since), times[slot]) if np.isfinite(since) else np.nan
             raised = Event(row, watch, identify(row, watch), None, said)
             events.append(raised)
             if stays[place]:
-                opened[slot], told[slot] = raised.id, said
+                opened[slot], told[slot], told[slot, SILENT] = raised.id, said, unsaid
             else:
                 events.append(raised._replace(outcome=AT_ONCE))
+        if silent.any():
+            counts = silent & (told[seen.slots, SILENT] < 0.0)
+            np.subtract.at(told, (seen.slots[counts], SILENT), 1.0)
 
 
 class _Seen(NamedTuple):

@@ -93,6 +93,7 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "gauss_quadrature": [Example({"features": 40})],
     "glr_chart": [Example(dim=4), Example({"limit": 0.3, "tested": 2, "newest": 3, "hold": 0}, dim=5)],
+    "innovations": [Example({"memory": 20})],
     "ispeed": [
         Example({"rank": 8, "seed_size": 4, "budget": 16, "order": "lms_first", "step_size": 0.5}, targets=2),
         Example({"rank": 8, "seed_size": 4, "budget": 16, "solver": "rank_one", "head": "rls", "delta": 1.0}),
@@ -170,6 +171,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "reference_chart": [Example({"rows": 110}, dim=4)],
     "reference_level": [Example({"rows": 60})],
     "rls": [Example({"forgetting": 0.98, "intercept": True}, targets=2)],
+    "row_tail": [Example({"rows_between": 1e5, "kept": 100, "least": 30, "ends": 3, "hold": 5}, dim=4)],
     "running_mean": [Example({"decay": 0.98, "kernel": LAPLACIAN}), Example({"kernel": POLYNOMIAL})],
     "scaling": [Example({"unit_norm": True, "clip": 2.0}), Example({"freeze_after": 20})],
     "sieve_streaming": [

@@ -62,7 +62,7 @@ def test_an_alarm_says_which_key_since_when_which_columns_how_sure_and_against_w
     assert 4 < first["after"] - first["before"] < 12, "in the column's own units"
     assert first["deviations"] == pytest.approx((first["after"] - first["before"]) / 2.0, rel=0.3)
     assert raised["evidence"] >= 1
-    assert (raised["false_alarms"], raised["warm_up"]) == ("1 per 1000 rows", at)
+    assert (raised["false_alarms"], raised["rows_learned"], raised["warm_up"]) == ("1 per 1000 rows", at, 228)
     assert 20 <= raised["reference"] <= at - 100
     assert raised["size"] == pytest.approx(raised["after"] / raised["before"])
     assert raised["outcome"] is None
@@ -157,7 +157,7 @@ def test_several_watches_share_the_stated_number_and_have_alarms_of_their_own() 
     ]
     assert [watch.detector.rows_between for watch in one.watches] == [2000.0, 2000.0]  # type: ignore[attr-defined]
     outputs = Worker(one).apply(stream(1600, keys=1, at=1450, back=1600))
-    told = [alarm for alarm in alarms(outputs) if alarm["warm_up"] > 1000]
+    told = [alarm for alarm in alarms(outputs) if alarm["rows_learned"] > 1000]
     assert {alarm["watch"] for alarm in told} == {"columns", "ls_error"}
     headers = [one.headers[0][1] for one in outputs if one.sink == "alarms"]
     assert len(set(headers)) == len(headers)

@@ -35,6 +35,8 @@ LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of stat
     "chain": "Chain",
     "coherence": "Coherence",
     "column_chart": "ColumnChart",
+    "innovations": "Innovations",
+    "row_tail": "RowTail",
     "conformal": "Conformal",
     "exkrls": "Exkrls",
     "exrls": "Exrls",

@@ -13,6 +13,7 @@ from tests.reference import (
     blocks,
     controls,
     drift,
+    foreseen,
     glr,
     heads,
     maps,
@@ -281,3 +282,13 @@ def reference_chart(X: Array, Y: Array, **settings: Any) -> Outputs:
 @slow_reference("column_chart", rows_between=100.0, learn=30, smoothing=0.1, shrink=0.1, reference=50, least=10, hold=20)
 def column_chart(X: Array, Y: Array, **settings: Any) -> Outputs:
     return {"features": ranked.column_chart(X, **settings)}
+
+
+@slow_reference("innovations", memory=20)
+def innovations(X: Array, Y: Array, **settings: Any) -> Outputs:
+    return {"features": foreseen.innovations(X, **settings)}
+
+
+@slow_reference("row_tail", rows_between=50.0, kept=40, least=25, ends=3, hold=5)
+def row_tail(X: Array, Y: Array, **settings: Any) -> Outputs:
+    return {"features": foreseen.row_tail(X, **settings)}

@@ -100,6 +100,7 @@ def test_drift_tune_judges_each_way_before_and_after_the_quiet_time(tmp_path: Pa
     ways = {one["watch"]: one for one in json.loads(capsys.readouterr().out)["ways"]}
     assert list(ways) == [
         "the job's own",
+        "columns, innovations, rows",
         "columns",
         "ls_error",
         "ls_error, page_hinkley",

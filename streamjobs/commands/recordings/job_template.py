@@ -1,6 +1,7 @@
 """The job file that `init` writes: a commented template, filled with what was guessed from a recording."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -82,7 +83,7 @@ kernel = {{ name = "gaussian", bandwidth = {bandwidth} }}  # about the square ro
 {head}
 
 [drift]
-{tried}watch = "{watch}"  # columns | ls_error | loss; the numbers of a row, or an error of the learner
+{tried}watch = {watch}  # columns | innovations | rows | ls_error | loss: numbers of a row, what a forecast missed, errors
 false_alarms = "1 per 10000 rows"  # most that a key may have while nothing changes{per_time}
 # reference = "first 2h"  # normal permanently, such as for a machine; absent: a change that lasts becomes normal{people}"""
 
@@ -117,6 +118,8 @@ def job_file_text(guessed: "Guess | None", file: Path, written: Written, trial: 
     width = 8 * dim if windowed else dim
     labelled = guessed is None or guessed.label is not None
     rank = max(2, min(20, width))
+    watch: str | Sequence[str] = "columns" if windowed or labelled else ["columns", "innovations", "rows"]
+    watch = trial.tried[-1].watch if trial is not None and trial.tried else watch
     taught = guessed if survey.teaches(guessed) else None
     stem = written.name if file.stem == USUAL_NAME else file.stem
     name = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in stem)
@@ -145,7 +148,7 @@ def job_file_text(guessed: "Guess | None", file: Path, written: Written, trial: 
             budget=rank + max(5, rank // 2),
             bandwidth=round(width**0.5, 1),
             tried="".join(f"# {one_line(line)}\n" for line in trial.lines()) if trial is not None else "",
-            watch=trial.tried[-1].watch if trial is not None and trial.tried else "columns",
+            watch=json.dumps(watch),
             head=_head(guessed) if labelled else '# [head]\n# name = "rls"  # learns labels on the features',
         ),
     )

@@ -1,7 +1,8 @@
 """Tries the [drift] that `init` writes on its sample, as `drift tune` does, and chooses what to watch by it."""
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,7 +30,7 @@ TOO_MANY, MORE = 2.0, 3  # alarms are too many beyond so many times the stated n
 class Tried(NamedTuple):
     """What a way to watch did on the sample."""
 
-    watch: str
+    watch: str | Sequence[str]
     keys: int  # with a detector that could alarm
     rows: int  # of these keys, since then
     alarms: Counter[str]  # by key
@@ -46,8 +47,8 @@ class Tried(NamedTuple):
         most = ", ".join(f"{name} {count:,}" for name, count in self.named.most_common(MOST_NAMED)) if not self.fits else ""
         alarms = f"{self.alarms.total():,} alarm{'s' * (self.alarms.total() != 1)}"
         return (
-            f'on the sample, watch = "{self.watch}" raised {alarms} in {len(self.alarms):,} of {self.keys:,} keys and '
-            f"{self.rows:,} rows; false_alarms allows {self.stated:.2g}" + (f"; columns in them: {most}" if most else "")
+            f"on the sample, watch = {json.dumps(self.watch)} raised {alarms} in {len(self.alarms):,} of {self.keys:,} keys "
+            f"and {self.rows:,} rows; false_alarms allows {self.stated:.2g}" + (f"; columns in them: {most}" if most else "")
         )
 
 
@@ -69,15 +70,6 @@ class Trial(NamedTuple):
             )
 
 
-class _Row(msgspec.Struct):
-    """Of the drift topic."""
-
-    key: str
-    alarm: bool
-    warming_up: bool = False
-    columns: dict[str, float] = {}
-
-
 def is_tried(guessed: "Guess", zone: str | None) -> bool:
     """Whether the job that `init` writes can run as it is, and has a [drift]. zone: of its times, where that is known."""
     from streamjobs.recordings.survey import teaches
@@ -87,7 +79,7 @@ def is_tried(guessed: "Guess", zone: str | None) -> bool:
 
 
 def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: int) -> Trial:
-    """Columns first; where they alarm too often, the errors of the learner. file: the job file that was written."""
+    """The file's own [drift] first; where it alarms too often, columns, then errors of the learner."""
     from streamjobs.job_files import job_from, job_of
     from streamjobs.replay import alarm_rates
     from streamjobs.settings.composition import composition_of
@@ -96,18 +88,24 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
         return Trial([], f"the sample has at most {most_rows:,} rows of a key, and a detector needs {LEAST:,} or more")
     try:
         own = job_of(file)
+        assert own.settings.drift is not None
         records = list(_of_first_keys(_records(own.settings, sample, guessed, how)))
     except ConfigError as error:
         return Trial([], str(error))
     found: list[Tried] = []
     note(f"trying [drift] on {len(records):,} records of the sample ...")
     for way in alarm_rates.ways(own.settings, predicts=False):
-        if way.name not in ("columns", "ls_error"):
+        if way.drift.watch not in (own.settings.drift.watch, "columns", "ls_error") or not way.stated or way.drift.reference:
             continue
-        job = job_from(composition_of(alarm_rates.watching(own.settings, way)), str(file))
+        if any(one.watch == way.drift.watch for one in found):
+            continue
+        try:
+            job = job_from(composition_of(alarm_rates.watching(own.settings, way)), str(file))
+        except ConfigError:  # the errors of a learner of one number
+            continue
         found.append(_tried(job, way, records))
         if not found[-1].rows:
-            return Trial([], f"no key of the sample has enough rows for watch = {way.name!r} to learn what is normal")
+            return Trial([], f"no key of the sample has enough rows for watch = {way.drift.watch!r} to learn what is normal")
         if found[-1].fits:
             break
     return Trial(sorted(found, key=lambda one: (one.fits, -one.alarms.total())))
@@ -123,19 +121,19 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
         nonlocal rows
         if output.sink != "drift" or output.value is None:
             return
-        row = msgspec.json.decode(output.value, type=_Row)
+        row = msgspec.json.decode(output.value, type=alarm_rates.DriftRow)
         if not row.warming_up:
             rows += 1
             keys.add(row.key)
-        if row.alarm:
-            alarms[row.key] += 1
+        if row.alarms:
+            alarms[row.key] += row.alarms
             named.update(list(row.columns))
 
     compile_loops(job)
     Replay(job).run(records, take, lambda tally: None)
     between = alarm_rates.stated_by(job.composition)
     assert between is not None
-    return Tried(way.name, len(keys), rows, alarms, rows / between, named)
+    return Tried(way.drift.watch, len(keys), rows, alarms, rows / between, named)
 
 
 def _records(settings: "Settings", sample: Path, guessed: "Guess", how: "How") -> Iterator["Stored"]:

@@ -11,7 +11,7 @@ from algorithms.common.kernels import Kernel
 from algorithms.common.settings import suggestion
 from streamjobs.settings.learners import PREDICTING, TASK
 from streamjobs.settings.rules.broker import access_contradictions
-from streamjobs.settings.rules.drift import drift_contradictions, start_contradictions
+from streamjobs.settings.rules.drift import drift_contradictions, one_number_contradictions, start_contradictions
 from streamjobs.settings.rules.formats import format_contradictions, registry_contradictions
 from streamjobs.settings.rules.sensors import sensor_contradictions
 from streamjobs.settings.rules.sinks import LONGEST_TOPIC, sinks_contradictions
@@ -68,6 +68,8 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         rules.append(_filters("head" if parts.get("head") else "learner", task, parts))
     if drift := parts.get("drift"):
         rules.append(drift_contradictions(drift, parts.get("head"), learners, parts.get("population") is not None))
+        if source and source.width == 1 and parts.get("window") is None:
+            rules.append(one_number_contradictions(drift, learners))
         if state := parts.get("state"):
             rules.append(start_contradictions(drift, state))
     rules.append(_population(parts, learners))

@@ -5,11 +5,13 @@ from collections.abc import Iterator, Mapping
 from algorithms import Learner
 from algorithms.drift.report import watches_columns
 from algorithms.drift.standing import LEAST_ROWS
+from streamjobs.settings.false_alarms import FORESEEN
 from streamjobs.settings.learners import PREDICTING, with_name
 from streamjobs.settings.sections import DriftSection, HeadSection, StateSection
 from streamjobs.settings.types import POPULATION, reference
 
-SECTION = "drift"
+SUBSPACES = ("okfe", "okfeb", "wrkpca")  # learners with a kernel's subspace of `rank` features
+SECTION, OF_COLUMNS = "drift", ("columns", *FORESEEN)
 
 
 def drift_contradictions(
@@ -21,17 +23,24 @@ def drift_contradictions(
         yield (SECTION, "detector"), "detector must be a drift detector, such as 'page_hinkley'."
     elif isinstance(drift.watch, list):
         yield from _several(drift)
-    elif detector is not None and watches_columns(detector) != (drift.watch == "columns"):
-        fits = "is for watch = 'columns'" if watches_columns(detector) else "watches one number a row, not watch = 'columns'"
+    elif detector is not None and watches_columns(detector) != (drift.watch in OF_COLUMNS):
+        fits = f"watches one number a row, not watch = {drift.watch!r}"
+        if watches_columns(detector):
+            fits = "is for watch = 'columns'"
         yield (SECTION, "detector"), f"detector: {type(detector).name} {fits}; change one of the two."
-    if drift.watch == "columns":
+    if drift.watch in OF_COLUMNS:
         for setting, given in (("extractor", drift.extractor), ("beside", drift.beside)):
             if given:
                 yield (
                     (SECTION, setting),
-                    f"watch = 'columns' has no LS error; remove {setting}, or watch 'ls_error'.",
+                    f"watch = {drift.watch!r} has no LS error; remove {setting}, or watch 'ls_error'.",
                 )
-    if drift.reference == POPULATION:
+    if drift.reference is not None and (foreseen := next(iter(set(FORESEEN) & set(drift.watch_names)), None)):
+        yield (
+            (SECTION, "watch"),
+            f"watch {foreseen!r} learns what is normal all the time; remove reference, or watch 'columns'.",
+        )
+    elif drift.reference == POPULATION:
         yield from _of_population(drift, population)
     elif drift.reference is not None:
         yield from _reference(drift)
@@ -65,6 +74,18 @@ def drift_contradictions(
             yield from _without_ls_error("beside", name, control)
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield (SECTION, "beside"), f"the controls in 'beside' must differ; {name!r} is named {names.count(name)} times."
+
+
+def one_number_contradictions(drift: DriftSection, learners: Mapping[str, Learner]) -> Iterator[tuple[tuple[str, str], str]]:
+    """Of rows of one number: a subspace of several features represents it up to rounding, which no stated number fits."""
+    follower = learners.get("learner" if drift.extractor is None else "extractor")
+    rank, name = getattr(follower, "rank", 1), getattr(follower, "name", "")
+    if drift.false_alarms and "ls_error" in drift.watch_names and name in SUBSPACES and rank > 1:
+        yield (
+            (SECTION, "watch"),
+            f"watch = 'ls_error': rows have one number, and {name} with rank = {rank} leaves rounding as its error; "
+            "set rank = 1, or watch ['columns', 'innovations', 'rows'].",
+        )
 
 
 def start_contradictions(drift: DriftSection, state: StateSection) -> Iterator[tuple[tuple[str, str], str]]:

@@ -1,0 +1,73 @@
+"""One column forecast from its own last values: recursive least squares on scaled lags, a row at a time.
+
+Source: `rls.py` for the step; a running mean and deviation (Welford's, of `MEMORY` rows at most) scale lags and forecast.
+A column is four arrays: lags (LAGS,) newest first, level (2,) mean and variance, weights (SIZE, 1) the last of a constant,
+P (TRIANGLE,).
+"""
+
+import numpy as np
+
+from algorithms.common import rls
+from algorithms.common.compiled import compiled
+from algorithms.common.protocol import Array
+
+LAGS, SIZE = 16, 17  # inputs, and one that is constant
+TRIANGLE = SIZE * (SIZE + 1) // 2
+FORGETTING, DELTA = 0.999, 1.0
+MEMORY = 1000.0  # rows of mean and deviation
+FAR_LAG, FAR = 5.0, 8.0  # deviations at which lags are cut, and forecasts and new values
+CLIP_FROM = 30  # rows before new values are cut
+NO_SPREAD, NO_SPREAD_RELATIVE = 1e-12, 1e-10  # smallest deviations, in units of x, and as a share of |mean|
+MEAN, VARIANCE = 0, 1
+
+
+@compiled
+def deviation(level: Array) -> float:
+    """Of a column; 0 where it has been constant."""
+    spread = np.sqrt(level[VARIANCE])
+    return spread if spread > max(NO_SPREAD, NO_SPREAD_RELATIVE * abs(level[MEAN])) else 0.0
+
+
+@compiled
+def forecast(lags: Array, level: Array, weights: Array, z: Array) -> float:
+    """The value to come; z (SIZE,) is filled with the inputs that it is made of."""
+    spread, scaled = deviation(level), weights[LAGS, 0]
+    z[LAGS] = 1.0
+    for i in range(LAGS):
+        z[i] = min(max((lags[i] - level[MEAN]) / spread, -FAR_LAG), FAR_LAG) if spread > 0.0 else 0.0
+        scaled += weights[i, 0] * z[i]
+    return level[MEAN] + spread * min(max(scaled, -FAR), FAR)
+
+
+@compiled
+def learn(x, rows, lags, level, weights, P, z, room):
+    """Learn the value that has come, the column's row number `rows` (from 1); z as `forecast` filled it.
+
+    room (SIZE + 4, SIZE): to work in. Weights learn nothing until all lags are there.
+    """
+    spread = deviation(level)
+    if rows > LAGS and spread > 0.0:
+        whole, work = room[:SIZE], room[SIZE:]
+        wanted, got = work[2, :1], work[3, :1]
+        wanted[0], got[0] = min(max((x - level[MEAN]) / spread, -FAR), FAR), weights[LAGS, 0]
+        for i in range(LAGS):
+            got[0] += weights[i, 0] * z[i]
+        at = 0
+        for i in range(SIZE):
+            for j in range(i + 1):
+                whole[i, j] = whole[j, i] = P[at]
+                at += 1
+        rls.learn(weights, weights[LAGS], whole, z[:LAGS], wanted, got, z, work[0], work[1], work[2, 1:2], FORGETTING, DELTA)
+        at = 0
+        for i in range(SIZE):
+            for j in range(i + 1):
+                P[at] = whole[i, j]
+                at += 1
+    rate, gap = max(1.0 / rows, 1.0 / MEMORY), x - level[MEAN]
+    if rows > CLIP_FROM and spread > 0.0:
+        gap = min(max(gap, -FAR * spread), FAR * spread)
+    level[MEAN] += rate * gap
+    level[VARIANCE] = (1.0 - rate) * (level[VARIANCE] + rate * gap * gap)
+    for i in range(LAGS - 1, 0, -1):
+        lags[i] = lags[i - 1]
+    lags[0] = x

@@ -1,0 +1,95 @@
+"""What was not foreseen: each column's error of a forecast of one row, in deviations of its latest errors.
+
+Source: ours; the forecast is `common/lagged_rls.py`'s, of the column alone.
+Symbols: s = scale, the mean of |error| over about `memory` rows; z = error / (1.2533 s), of deviation 1 where it is normal.
+Cost of a row: O(d lags^2).  State: d (190 + lags) numbers.
+Readings: features are z of every column, then its forecast. They are NaN until WARM rows have taught the forecast.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.common import lagged_rls
+from algorithms.common.compiled import compiled
+from algorithms.common.lagged_rls import DELTA, LAGS, NO_SPREAD, NO_SPREAD_RELATIVE, SIZE
+from algorithms.common.linalg import missing
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.triangle import packed
+
+WARM = 2 * LAGS  # rows before the first z
+NORMAL = 1.2533141373155003  # deviation of a normal value over its mean size
+CUT, CUT_FROM = 8.0, 30  # means of |error| at which one is cut, and errors before that
+FARTHEST, MOST = 1e70, 1e6  # largest |x| and |z|
+
+
+class InnovationsState(NamedTuple):
+    lags: Array  # (dim, LAGS) newest first
+    level: Array  # (dim, 2) mean and variance
+    taps: Array  # (dim, SIZE, 1) weights of each column's forecast
+    P: Array  # (dim, TRIANGLE)
+    scale: Array  # (dim,) mean |error|
+    seen: int  # rows so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Innovations(Learner):
+    """Features: errors of forecasts in deviations, then the forecasts.
+
+    >>> learner, rows = Innovations(), np.sin(np.arange(600.0))[:, None]
+    >>> rows[500] += 1.0
+    >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), rows)
+    >>> np.nanargmax(np.abs(out.features[:, 0])).item(), (rows - out.features[:, 1:])[500].round(2)
+    (500, array([1.]))
+    """
+
+    name: ClassVar[str] = "innovations"
+    persisted_name: ClassVar[str] = "Innovations"
+    foresees: ClassVar[bool] = True
+
+    memory: int = 100  # rows of the scale of errors
+
+    def __post_init__(self) -> None:
+        require(self, "memory", self.memory >= 1, "1 or more")
+
+    def width_for(self, dim: int) -> int:
+        return 2 * dim
+
+    def init(self, *, dim: int, targets: int, seed: int) -> InnovationsState:
+        P = np.tile(packed(DELTA * np.eye(SIZE)), (dim, 1))
+        start = np.zeros((dim, LAGS)), np.zeros((dim, 2)), np.zeros((dim, SIZE, 1))
+        return InnovationsState(*start, P, np.zeros(dim), 0)
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        _loop(tuple(work), slots, X, learn, out.features, float(self.memory))
+
+
+@compiled
+def _loop(work, slots, X, learn, features, memory):
+    all_lags, all_level, all_weights, all_P, all_scale, seen, _ = work
+    z, room = np.empty(SIZE), np.empty((SIZE + 4, SIZE))
+    dim = X.shape[1]
+    for n in range(len(X)):
+        key, x = slots[n], X[n]
+        if missing(x):
+            continue
+        rows, learns = seen[key], learn[n] & 1
+        for i in range(dim):
+            lags, level, weights, P = all_lags[key, i], all_level[key, i], all_weights[key, i], all_P[key, i]
+            value, scale = min(max(x[i], -FARTHEST), FARTHEST), all_scale[key, i]
+            expected = lagged_rls.forecast(lags, level, weights, z)
+            error = value - expected
+            if rows >= WARM:
+                unit = max(NORMAL * scale, NO_SPREAD, NO_SPREAD_RELATIVE * abs(level[lagged_rls.MEAN]))
+                features[n, i] = min(max(error / unit, -MOST), MOST)
+                features[n, dim + i] = expected
+            if learns:
+                lagged_rls.learn(value, rows + 1, lags, level, weights, P, z, room)
+                if rows >= LAGS:
+                    errors, size = rows - LAGS + 1, abs(error)
+                    if errors > CUT_FROM and scale > 0.0:
+                        size = min(size, CUT * scale)
+                    all_scale[key, i] += max(1.0 / errors, 1.0 / memory) * (size - scale)
+        if learns:
+            seen[key] += 1

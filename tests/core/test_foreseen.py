@@ -1,0 +1,171 @@
+"""What a forecast did not foresee: the watches `innovations` and `rows`, through the core and far beyond usual streams."""
+
+import numpy as np
+import pytest
+
+from algorithms import learner_from
+from algorithms.common.protocol import Array
+from algorithms.drift.report import ALARM, OPEN, STATISTIC
+from streamjobs.core.job import Job
+from streamjobs.errors import ConfigError
+from streamjobs.settings.composition import composition_of
+from tests.core.streams import START, Worker, record, settings
+from tests.core.test_alarms import alarms, rows_of
+
+THREE = {"watch": ["columns", "innovations", "rows"], "false_alarms": "1 per 10000 rows"}
+PLAIN = {"window": None, "head": None, "learner": {"name": "okfeb", "rank": 1, "budget": 5}}
+
+
+def job(columns: int = 2, **drift) -> Job:
+    source = {"topic": "imu", "fields": [f"c{i}" for i in range(columns)], "time": "ts", "missing": "skip"}
+    return Job.from_settings(settings(source=source, drift=THREE | drift, **PLAIN))
+
+
+def records_of(X: Array, keys: int = 1) -> list:
+    bodies = [
+        {f"c{i}": None if np.isnan(v) else v for i, v in enumerate(x)} | {"ts": START + n} for n, x in enumerate(X.tolist())
+    ]
+    return [record(n * keys + k, b"p%d" % k, body) for n, body in enumerate(bodies) for k in range(keys)]
+
+
+def told_of(X: Array, **how) -> list[dict]:
+    return alarms(Worker(job(X.shape[1], **how)).apply(records_of(X)))
+
+
+def wandering(n: int, columns: int = 2, seed: int = 0) -> Array:
+    X = np.random.default_rng(seed).normal(size=(n, columns))
+    for t in range(1, n):
+        X[t] += 0.9 * X[t - 1]
+    return X
+
+
+def test_a_wild_row_is_one_alarm_with_its_column_and_what_was_expected() -> None:
+    X = wandering(1200)
+    X[900, 1] += 15.0
+    raised, ended = told_of(X)
+    assert (raised["watch"], raised["detector"], raised["start"], raised["rows"]) == ("rows", "row_tail", START + 900, 1)
+    (named,) = raised["columns"]
+    assert (named["column"], named["after"]) == ("c1", X[900, 1])
+    assert named["before"] == pytest.approx(0.9 * X[899, 1], abs=0.6)
+    assert named["deviations"] == pytest.approx(15.0, rel=0.3)
+    assert (raised["warm_up"], raised["rows_learned"], raised["reference"]) == (332, 900, 868)
+    assert (ended["id"], ended["outcome"], ended["end"]) == (raised["id"], "recovered", START + 921)
+
+
+def test_a_change_that_the_columns_do_not_show_is_found_and_names_what_was_expected() -> None:
+    """Neighbours resemble one another at first, and are opposite later; their mean and spread stay."""
+    X = wandering(4000, 1)
+    X[3000:] *= np.where(np.arange(1000) % 2, -1.0, 1.0)[:, None]
+    found = [one for one in told_of(X) if one["open"]]
+    assert found
+    assert 3000 <= found[0]["start"] - START < 3100
+    assert found[0]["watch"] in ("innovations", "rows")
+    for one in found:
+        for named in one["columns"]:
+            assert named["after"] == pytest.approx(X[int(one["start"] - START), 0])
+
+
+@pytest.mark.parametrize("size", [7, 333])
+def test_batches_and_checkpoints_change_no_byte(size: int) -> None:
+    X = wandering(1200)
+    X[500, 0] += 20
+    X[800:, 1] += 30
+    one, records = job(), records_of(X, keys=2)
+    expected = rows_of(Worker(one).apply(records))
+    assert len(expected) >= 4
+    worker, got = Worker(one), []
+    for begin in range(0, len(records), size):
+        got += worker.apply(records[begin : begin + size])
+        if begin // size % 5 == 0:
+            worker.checkpoint()
+            worker = Worker(one, worker.store)
+    assert rows_of(got) == expected
+
+
+ODD = {
+    "constant": lambda n: np.full((n, 2), 7.0),
+    "one constant": lambda n: np.c_[np.full(n, -3.0), wandering(n, 1)],
+    "not scaled": lambda n: wandering(n) * [1e-9, 1e6] + [0.0, 1e8],
+    "counts": lambda n: np.random.default_rng(0).poisson(3.0, (n, 2)).astype(float),
+    "one column": lambda n: wandering(n, 1),
+    "missing": lambda n: np.where(np.random.default_rng(1).random((n, 2)) < 0.1, np.nan, wandering(n)),
+    "a falling battery": lambda n: np.c_[100.0 - np.arange(n) * 0.002, wandering(n, 1)],
+    "huge": lambda n: wandering(n) * 1e8,
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_streams_raise_few_alarms_and_their_states_are_read_back(kind: str) -> None:
+    one, X = job(2 if kind != "one column" else 1), ODD[kind](6000)
+    worker = Worker(one)
+    outputs = worker.apply(records_of(X))
+    raised = [alarm for alarm in alarms(outputs) if alarm["open"]]
+    assert len(raised) <= 2, [(alarm["watch"], alarm["start"] - START) for alarm in raised]
+    worker.checkpoint()
+    again = Worker(one, worker.store)
+    again.apply(records_of(X)[-1:])
+    assert list(worker.store) == [b"p0"]
+    assert not again.live.snapshots(), "the key has had this record"
+
+
+def test_levels_that_never_return_and_a_dead_sensor_that_wakes_up_end_their_alarms() -> None:
+    X = wandering(16_000)
+    X[3000:] += 40.0
+    X[6000:] *= 1000.0
+    told = told_of(X)
+    raised = [one for one in told if one["open"]]
+    assert len(told) == 2 * len(raised), "every alarm ends"
+    for at in (3000, 6000):
+        assert any(at <= one["start"] - START < at + 50 for one in raised)
+    assert sum(one["start"] - START > 9000 for one in raised) <= 3
+
+
+def test_ten_thousand_wild_rows_are_few_alarms() -> None:
+    """Every second row is far out, at sizes that grow."""
+    X = np.random.default_rng(0).normal(size=(11_000, 2))
+    X[1000::2] *= np.linspace(20, 2000, 5000)[:, None]
+    detector = learner_from("row_tail", {"rows_between": 30_000.0})
+    told = detector.run(detector.init(dim=2, targets=0, seed=0), X)[1].features
+    assert told[1000:1020, ALARM].sum() == 1
+    assert told[:, ALARM].sum() <= 20
+    lasts = np.diff(np.flatnonzero(np.diff(np.r_[0, told[:, OPEN], 0])))[::2]
+    assert lasts.max() <= 501
+    assert np.isfinite(told[:, STATISTIC]).all()
+
+
+@pytest.mark.parametrize(
+    ("drift", "sentence"),
+    [
+        (
+            {"watch": "rows", "detector": "column_chart", "reference": "first 400 rows"},
+            "watch 'rows' learns what is normal",
+        ),
+        ({"watch": "innovations", "detector": "conformal"}, "conformal watches one number a row, not watch = 'innovations'"),
+        ({"watch": "innovations", "extractor": {"name": "last_points"}}, "watch = 'innovations' has no LS error"),
+        (
+            {"watch": ["innovations", "columns"], "reference": "first 400 rows"},
+            "watch 'innovations' learns what is normal",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_one_sentence(drift: dict, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        job(**drift)
+
+
+def test_the_error_of_a_subspace_of_one_number_is_refused() -> None:
+    drift = {"watch": "ls_error", "false_alarms": "1 per 10000 rows"}
+    source = {"topic": "imu", "fields": ["ax"]}
+    parts = {"window": None, "head": None, "source": source, "drift": drift}
+    composition_of(settings(**parts, learner={"name": "okfeb", "rank": 1, "budget": 5}))
+    with pytest.raises(ConfigError, match="okfeb with rank = 3 leaves rounding as its error; set rank = 1"):
+        composition_of(settings(**parts, learner={"name": "okfeb", "rank": 3, "budget": 5}))
+
+
+def test_the_watches_share_the_number_and_the_forecasts() -> None:
+    columns, innovations, rows = composition_of(settings(drift=THREE, **PLAIN)).watches
+    assert {one.detector.rows_between for one in (columns, innovations, rows)} == {30_000.0}
+    assert (columns.detector.learn, columns.detector.shares) == (300, True)
+    assert innovations.learner_stage == rows.learner_stage != ""
+    (alone,) = composition_of(settings(drift={"watch": "columns", "false_alarms": "1 per 10000 rows"}, **PLAIN)).watches
+    assert (alone.detector.learn, alone.detector.shares) == (1000, False)

@@ -1,0 +1,97 @@
+"""Innovations and the tail of rows, with every row kept and everything computed again for each."""
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+
+
+class Column:
+    """A column's forecast: ridge regression, weighted by age, of scaled values on the sixteen before them."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+        self.mean, self.variance, self.scale = 0.0, 0.0, 0.0
+        self.Z: list[Array] = []
+        self.y: list[float] = []
+
+    def forecast(self) -> tuple[float, Array]:
+        before = np.array([0.0] * 16 + self.values)[-16:][::-1]
+        spread = np.sqrt(self.variance)
+        z = np.r_[np.clip((before - self.mean) / spread if spread > 0 else np.zeros(16), -5, 5), 1.0]
+        weights = np.zeros(17)
+        if self.Z:
+            Z, y, age = np.array(self.Z), np.array(self.y), np.arange(len(self.Z))[::-1]
+            kept = 0.999**age
+            ridge = 0.999 ** len(y) * np.eye(17)
+            weights = np.linalg.solve(Z.T @ (Z * kept[:, None]) + ridge, Z.T @ (y * kept))
+        return self.mean + spread * float(np.clip(weights @ z, -8, 8)), z
+
+    def learn(self, x: float, error: float, z: Array, memory: int) -> None:
+        spread, rows = np.sqrt(self.variance), len(self.values) + 1
+        if rows > 16:
+            self.Z.append(z)
+            self.y.append(float(np.clip((x - self.mean) / spread, -8, 8)))
+            errors = rows - 16
+            size = min(abs(error), 8 * self.scale) if errors > 30 and self.scale > 0 else abs(error)
+            self.scale += max(1 / errors, 1 / memory) * (size - self.scale)
+        gap = np.clip(x - self.mean, -8 * spread, 8 * spread) if rows > 30 else x - self.mean
+        rate = max(1 / rows, 1 / 1000)
+        self.mean += rate * gap
+        self.variance = (1 - rate) * (self.variance + rate * gap * gap)
+        self.values.append(x)
+
+
+def innovations(X: Array, *, memory: int) -> Array:
+    """(n, 2 dim): errors in deviations, then forecasts; NaN for 32 rows."""
+    columns, features = [Column() for _ in range(X.shape[1])], np.full((len(X), 2 * X.shape[1]), np.nan)
+    for n, x in enumerate(X):
+        for i, column in enumerate(columns):
+            expected, z = column.forecast()
+            if n >= 32:
+                features[n, i] = (x[i] - expected) / (np.sqrt(np.pi / 2) * column.scale)
+                features[n, X.shape[1] + i] = expected
+            column.learn(float(x[i]), float(x[i] - expected), z, memory)
+    return features
+
+
+def row_tail(X: Array, *, rows_between: float, kept: int, least: int, ends: int, hold: int) -> Array:
+    """(n, 22) as of `column_chart`."""
+    told = np.full((len(X), 22), np.nan)
+    latest: list[float] = []
+    level = size = shape = share = 0.0
+    usual, opened, quiet = np.tile([1.96, 2.58], (X.shape[1], 1)), 0, 0
+    for n, x in enumerate(X):
+        ratio = np.abs(x) / usual[:, 1]
+        power = np.minimum(1, 0.33 / np.maximum(np.log(usual[:, 1] / usual[:, 0]), 0.05))
+        value = float(np.where(ratio > 1, ratio**power, ratio).max())
+        ready, limit, p = len(latest) >= least, np.inf, 1.0
+        if ready:
+            limit = level + size / shape * max(0.0, (share * rows_between) ** shape - 1)
+            p = 0.5 if value <= level else share * (1 + shape * (value - level) / size) ** (-1 / shape)
+        wild, is_open = value > limit, opened > 0
+        alarm = wild and not is_open
+        stays = alarm or (is_open and opened < hold and (wild or quiet > 1))
+        statistic = (1.0 if wild else (quiet - 1) / ends) if is_open else 1 / (p * rows_between) if ready else 0.0
+        of_alarm = (float(np.mean(latest)), value, 1.0) if alarm else (np.nan, np.nan, np.nan)
+        told[n, :9] = statistic, alarm, *of_alarm, stays, ready, p, len(latest) if alarm else np.nan
+        if alarm:
+            order = np.argsort(-np.abs(x), kind="stable")[:3]
+            for place, i in enumerate(i for i in order if abs(x[i]) >= 0.84 * abs(x[order[0]])):
+                told[n, 10 + 4 * place : 14 + 4 * place] = i, x[i], 0.0, 1.0
+        for i in range(len(x)):
+            steps = (np.abs(x[i]) > usual[i]) - np.array([0.05, 0.01])
+            usual[i] = np.maximum(usual[i] * (1 + np.array([0.01, 0.02]) * steps), 1.0)
+        if is_open and opened >= hold:
+            latest = []
+        latest = [*latest, np.float32(min(value, limit))][-kept:]
+        if len(latest) >= least and (wild or (n + 1) % 50 == 0 or len(latest) == least):
+            many = max(int(0.05 * len(latest)), 15)
+            top = np.sort(np.array(latest, np.float64))[::-1]
+            over, level, share = top[:many] - top[many], float(top[many]), many / len(latest)
+            weighted = float(np.mean(over * (np.arange(many) + 0.35) / many))
+            mean = float(over.mean())
+            shape = float(np.clip(2 - mean / (mean - 2 * weighted), 0.2, 0.5)) if mean > 2 * weighted else 0.2
+            size = mean * (1 - shape)
+        quiet = (ends if wild else quiet - 1) if stays else 0
+        opened = opened + 1 if stays else 0
+    return told
