@@ -1,5 +1,7 @@
 """What a forecast did not foresee: the watches `innovations` and `rows`, through the core and far beyond usual streams."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -9,11 +11,18 @@ from algorithms.drift.report import ALARM, OPEN, STATISTIC
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
 from streamjobs.settings.composition import composition_of
-from tests.core.streams import START, Worker, record, settings
-from tests.core.test_alarms import alarms, rows_of
+from tests.core.streams import START, Worker, record, settings, values
 
 THREE = {"watch": ["columns", "innovations", "rows"], "false_alarms": "1 per 10000 rows"}
 PLAIN = {"window": None, "head": None, "learner": {"name": "okfeb", "rank": 1, "budget": 5}}
+
+
+def alarms(outputs: list) -> list[dict]:
+    return [json.loads(one.value) for one in outputs if one.sink == "alarms"]
+
+
+def rows_of(outputs: list) -> list[tuple]:
+    return [one for one in values(outputs) if one[0] == "alarms"]
 
 
 def job(columns: int = 2, **drift) -> Job:
