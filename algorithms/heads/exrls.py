@@ -18,7 +18,7 @@ import numpy as np
 from algorithms.common import rls
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import Array, Basis, Outputs, require
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs, require
 from algorithms.common.triangle import packed
 from algorithms.heads.covariance_head import CovarianceHead
 from algorithms.heads.linear import carry, score, squared_loss
@@ -85,7 +85,7 @@ def _loop(work, slots, X, Y, learn, out, basis, model):
                 out.loss[n] = squared_loss(prediction, y)
 
             # Learn, then one step on in time.
-            if learn[n] & 2:
+            if learn[n] & LEARN_HEAD:
                 seen[key] += 1
                 known = not missing(y) and not missing(prediction)
                 if known and rls.learn(weights, bias, P, x, y, prediction, z, u, gain, along, forgetting, delta):

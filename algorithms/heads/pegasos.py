@@ -8,15 +8,12 @@ are binary problems side by side (one against the rest) that share t; a target o
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.common.compiled import compiled
-from algorithms.common.linalg import missing
-from algorithms.common.losses import hinge_loss, side
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
-from algorithms.heads.linear import carry, score, step
+from algorithms.common.protocol import Array, require
+from algorithms.heads.linear import PEGASOS, LinearHead, Rule
 
 
 class PegasosState(NamedTuple):
@@ -27,7 +24,7 @@ class PegasosState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pegasos(Learner):
+class Pegasos(LinearHead):
     """Linear classification with a hinge loss; the prediction is a score per target, the class its largest (or its sign).
 
     >>> learner = Pegasos(ridge=1.0)
@@ -39,8 +36,6 @@ class Pegasos(Learner):
     name: ClassVar[str] = "pegasos"
     persisted_name: ClassVar[str] = "Pegasos"
     kind: ClassVar[str] = "classification"
-    carries: ClassVar[bool] = True  # its weights follow a turning basis
-    label_taught: ClassVar[bool] = True
     binary_targets: ClassVar[bool] = True  # several targets are binary problems side by side
 
     ridge: float = 0.03  # above 0; 1/C
@@ -52,32 +47,6 @@ class Pegasos(Learner):
     def init(self, *, dim: int, targets: int, seed: int) -> PegasosState:
         return PegasosState(np.zeros((dim, targets)), np.zeros(targets), 0, 0)
 
-    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        _loop(tuple(work), slots, X, Y, learn, out, basis, self.ridge, self.intercept)
-
-
-@compiled
-def _loop(work, slots, X, Y, learn, out, basis, ridge, intercept):
-    all_weights, all_bias, steps, seen, _ = work
-    along = np.empty(Y.shape[1])
-    for n in range(len(X)):
-        key, x, y = slots[n], X[n], Y[n]
-        weights, bias, prediction = all_weights[key], all_bias[key], out.prediction[n]
-
-        # Predict with what earlier rows taught.
-        if not missing(x):
-            score(weights, bias, x, prediction)
-            if not missing(y):
-                out.loss[n] = hinge_loss(prediction, y)
-
-            # Learn.
-            if learn[n] & 2:
-                seen[key] += 1
-                if not missing(y) and not missing(prediction):
-                    steps[key] += 1
-                    rate = 1.0 / steps[key]
-                    for t in range(y.size):
-                        label = side(y[t])
-                        along[t] = label * rate / ridge if label * (1.0 - rate) * prediction[t] < 1.0 else 0.0
-                    step(weights, bias, x, 1.0 - rate, along, intercept)
-        carry(basis, n, weights)
+    @property
+    def rule(self) -> Rule:
+        return Rule(PEGASOS, 0.0, float(self.ridge), self.intercept)
