@@ -38,7 +38,7 @@ from algorithms.common.gram_factor import (
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, put, remove_row
 from algorithms.common.losses import evaluate
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
 
 JITTER = 1e-8  # on the diagonal of the gram matrix where its inverse decides which sample leaves
@@ -134,7 +134,7 @@ def _loop(work, slots, X, Y, learn, out, code, model, budget):
         within = evaluate(k, weights, count, prediction)
         if not missing(y):
             out.loss[n] = distance2(y, prediction)
-        if not learn[n] & 2:
+        if not learn[n] & LEARN_HEAD:
             continue
         seen[key] += 1
         if missing(y) or not within:

@@ -1,11 +1,40 @@
 """What the kernel filters share: an expansion f(x) = sum_i weights[i] kappa(dictionary[i], x)."""
 
+from typing import ClassVar, NamedTuple
+
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Code, fill_row, value
 from algorithms.common.linalg import put, remove_row
-from algorithms.common.protocol import Array, Learner
+from algorithms.common.protocol import Array, Learner, State
+from algorithms.common.workspace import Slot
+
+
+class ExpansionState(NamedTuple):
+    dictionary: Array  # (m, dim) stored samples, oldest first
+    weights: Array  # (m, targets)
+    seen: int  # rows so far
+
+
+class KernelFilter(Learner, abstract=True):
+    """A base, not a learner: samples and their weights, within a budget where there is one."""
+
+    __slots__ = ()
+    kind: ClassVar[str] = "regression"
+    stored: ClassVar[tuple[str, ...]] = ("dictionary", "weights")
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"),)
+
+    budget: int
+
+    def room(self, field: str) -> int | None:
+        return self.budget + 1 if self.budget else None  # a new sample enters before one leaves
+
+    def init(self, *, dim: int, targets: int, seed: int) -> State:
+        return ExpansionState(np.empty((0, dim)), np.empty((0, targets)), 0)
+
+    def derive(self, own: Slot) -> None:
+        check_budget(self, own.rows("dictionary"), self.budget)
 
 
 def check_budget(owner: Learner, held: int, budget: int) -> None:

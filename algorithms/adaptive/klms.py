@@ -10,25 +10,18 @@ which is the same function. Without a budget (0) nothing leaves and the state gr
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from algorithms.adaptive.expansion import check_budget
+from algorithms.adaptive.expansion import KernelFilter
 from algorithms.adaptive.klms_loop import klms_loop
 from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
-from algorithms.common.workspace import Slot
-
-
-class KlmsState(NamedTuple):
-    dictionary: Array  # (m, dim) stored samples, oldest first
-    weights: Array  # (m, targets)
-    seen: int  # rows so far
+from algorithms.common.protocol import Array, Basis, Outputs, require
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Klms(Learner):
+class Klms(KernelFilter):
     """Regression by stochastic gradient steps in the kernel's space; stable while step_size kappa(x, x) < 2.
 
     >>> learner = Klms(step_size=0.5, kernel=Kernel(bandwidth=1.0))
@@ -39,9 +32,6 @@ class Klms(Learner):
 
     name: ClassVar[str] = "klms"
     persisted_name: ClassVar[str] = "Klms"
-    kind: ClassVar[str] = "regression"
-    stored: ClassVar[tuple[str, ...]] = ("dictionary", "weights")
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"),)
 
     kernel: Kernel = field(default_factory=Kernel)
     step_size: float = 0.2  # above 0; share of the error that a step closes at x itself, where kappa(x, x) = 1
@@ -50,15 +40,6 @@ class Klms(Learner):
     def __post_init__(self) -> None:
         require(self, "step_size", 0 < self.step_size < np.inf, "above 0")
         require(self, "budget", self.budget >= 0, "0 or more")
-
-    def room(self, field: str) -> int | None:
-        return self.budget + 1 if self.budget else None  # a new sample enters before one leaves
-
-    def init(self, *, dim: int, targets: int, seed: int) -> KlmsState:
-        return KlmsState(np.empty((0, dim)), np.empty((0, targets)), 0)
-
-    def derive(self, own: Slot) -> None:
-        check_budget(self, own.rows("dictionary"), self.budget)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         quantum = 0.0 if self.budget else -1.0

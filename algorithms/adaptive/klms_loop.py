@@ -9,7 +9,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Code, fill_row_and_distances
 from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing
 from algorithms.common.losses import evaluate
-from algorithms.common.protocol import Array
+from algorithms.common.protocol import LEARN_HEAD, Array
 
 
 @compiled
@@ -42,7 +42,7 @@ def klms_loop(
             out.loss[n] = distance2(y, prediction)
 
         # The error, in the direction of x.
-        if not learn[n] & 2:
+        if not learn[n] & LEARN_HEAD:
             continue
         seen[key] += 1
         if missing(y) or not within:

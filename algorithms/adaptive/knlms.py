@@ -12,27 +12,20 @@ the dictionary finite, so jobs refuse it.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from algorithms.adaptive.expansion import check_budget, enter
+from algorithms.adaptive.expansion import KernelFilter, enter
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing, norm2
 from algorithms.common.losses import evaluate
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
-from algorithms.common.workspace import Slot
-
-
-class KnlmsState(NamedTuple):
-    dictionary: Array  # (m, dim) stored samples, oldest first
-    weights: Array  # (m, targets)
-    seen: int  # rows so far
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs, require
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Knlms(Learner):
+class Knlms(KernelFilter):
     """Regression, or with loss = "hinge" classification, by normalised steps along the whole kernel row.
 
     >>> learner = Knlms(step_size=0.5, ridge=0.0, coherence_below=0.5, kernel=Kernel(bandwidth=1.0))
@@ -43,8 +36,6 @@ class Knlms(Learner):
 
     name: ClassVar[str] = "knlms"
     persisted_name: ClassVar[str] = "Knlms"
-    stored: ClassVar[tuple[str, ...]] = ("dictionary", "weights")
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"),)
     binary_targets: ClassVar[bool] = True  # with loss = "hinge", several targets are binary problems on one dictionary
 
     kernel: Kernel = field(default_factory=Kernel)
@@ -64,15 +55,6 @@ class Knlms(Learner):
     @property
     def kind(self) -> str:  # type: ignore[override]
         return "classification" if self.loss == "hinge" else "regression"
-
-    def room(self, field: str) -> int | None:
-        return self.budget + 1 if self.budget else None  # a new sample enters before one leaves
-
-    def init(self, *, dim: int, targets: int, seed: int) -> KnlmsState:
-        return KnlmsState(np.empty((0, dim)), np.empty((0, targets)), 0)
-
-    def derive(self, own: Slot) -> None:
-        check_budget(self, own.rows("dictionary"), self.budget)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         step_size, below, ridge = float(self.step_size), float(self.coherence_below), float(self.ridge)
@@ -98,7 +80,7 @@ def _loop(work, slots, X, Y, learn, out, code, step_size, below, ridge, hinge, b
             out.loss[n] = _errors(y, prediction, hinge, error)
 
         # The coherence rule: what the dictionary does not resemble enters, with weight 0 before the step.
-        if not learn[n] & 2:
+        if not learn[n] & LEARN_HEAD:
             continue
         seen[key] += 1
         if missing(y) or not within:

@@ -33,7 +33,7 @@ from algorithms.common.gram_factor import (
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, norm2, put, remove_row
 from algorithms.common.losses import evaluate
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
 
 WIND_UP = 1e4  # most growth of P's trace, in units of its size
@@ -119,7 +119,7 @@ def _loop(work, slots, X, Y, learn, out, code, above, forgetting, budget):
         out.ls_error[n] = delta if np.isfinite(delta) else np.nan
         if not missing(y):
             out.loss[n] = distance2(y, prediction)
-        if not learn[n] & 2:
+        if not learn[n] & LEARN_HEAD:
             continue
         seen[key] += 1
         if missing(y) or not within or not np.isfinite(delta):

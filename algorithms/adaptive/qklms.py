@@ -9,25 +9,18 @@ Without a budget (0) nothing leaves: inputs that keep moving on grow the state, 
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from algorithms.adaptive.expansion import check_budget
+from algorithms.adaptive.expansion import KernelFilter
 from algorithms.adaptive.klms_loop import klms_loop
 from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
-from algorithms.common.workspace import Slot
-
-
-class QklmsState(NamedTuple):
-    dictionary: Array  # (m, dim) stored samples, oldest first
-    weights: Array  # (m, targets)
-    seen: int  # rows so far
+from algorithms.common.protocol import Array, Basis, Outputs, require
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Qklms(Learner):
+class Qklms(KernelFilter):
     """Kernel LMS regression on a dictionary that grows only where the input is new.
 
     >>> learner = Qklms(step_size=0.5, quantum=0.01, budget=50, kernel=Kernel(bandwidth=1.0))
@@ -39,9 +32,6 @@ class Qklms(Learner):
 
     name: ClassVar[str] = "qklms"
     persisted_name: ClassVar[str] = "Qklms"
-    kind: ClassVar[str] = "regression"
-    stored: ClassVar[tuple[str, ...]] = ("dictionary", "weights")
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"),)
 
     kernel: Kernel = field(default_factory=Kernel)
     step_size: float = 0.2  # above 0; share of the error that a step closes at x itself, where kappa(x, x) = 1
@@ -52,15 +42,6 @@ class Qklms(Learner):
         require(self, "step_size", 0 < self.step_size < np.inf, "above 0")
         require(self, "quantum", 0 <= self.quantum < np.inf, "0 or more")
         require(self, "budget", self.budget >= 0, "0 or more")
-
-    def room(self, field: str) -> int | None:
-        return self.budget + 1 if self.budget else None  # a new sample enters before one leaves
-
-    def init(self, *, dim: int, targets: int, seed: int) -> QklmsState:
-        return QklmsState(np.empty((0, dim)), np.empty((0, targets)), 0)
-
-    def derive(self, own: Slot) -> None:
-        check_budget(self, own.rows("dictionary"), self.budget)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         step_size, quantum = float(self.step_size), float(self.quantum)
