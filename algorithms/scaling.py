@@ -14,7 +14,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
 
 NO_SPREAD = 1e-12  # standard deviations up to this, in units of x, ...
 NO_SPREAD_RELATIVE = 1e-10  # ... or up to this share of |mean|, count as a constant column
@@ -81,7 +81,11 @@ def _loop(work, slots, X, learn, out, standard, unit_norm, freeze_after, clip):
                 scaled[i] = np.nan
 
         # Learn, unless the scale is frozen or would leave the finite numbers.
-        if learn[n] & 1 and (freeze_after == 0 or seen[key] < freeze_after) and _finite_after(x, mean, squares):
+        if (
+            learn[n] & LEARN_EXTRACTOR
+            and (freeze_after == 0 or seen[key] < freeze_after)
+            and _finite_after(x, mean, squares)
+        ):
             seen[key] += 1
             for i in range(x.size):
                 gap = x[i] - mean[i]

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from algorithms.budgeted.family import SupportLearner, state_arrays
-from algorithms.budgeted.gradient_loop import ANY, Rule, gradient_loop
+from algorithms.budgeted.gradient_learner import ANY, Rule, gradient_loop
 from algorithms.common.kernels import Kernel
 from algorithms.common.losses import LOSSES, check_steps, kind_of
 from algorithms.common.protocol import Array, Basis, Outputs, require

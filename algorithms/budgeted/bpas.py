@@ -19,7 +19,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, own_value
 from algorithms.common.linalg import LARGEST_STEP, largest, missing, put
 from algorithms.common.losses import evaluate, side
-from algorithms.common.protocol import Array, Basis, Outputs, require
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs, require
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def _loop(work, slots, X, Y, learn, out, code, budget, aggressiveness):
         fill_row(code, support, count, x, k)
         within = evaluate(k, weights, count, prediction)
         out.loss[n] = hinge_losses(prediction, y)
-        if not learn[n] & 2:
+        if not learn[n] & LEARN_HEAD:
             continue
         seen[key] += 1
         if missing(y) or not within or not kxx > 0.0:

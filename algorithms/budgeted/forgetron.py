@@ -23,7 +23,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, own_value
 from algorithms.common.linalg import missing, put
 from algorithms.common.losses import evaluate, side
-from algorithms.common.protocol import Array, Basis, Outputs, require
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs, require
 
 SHARE = 15.0 / 32.0  # of a mistake's worth that removals may cost
 
@@ -78,7 +78,7 @@ def _loop(work, slots, X, Y, learn, out, code, budget):
         fill_row(code, support, count, x, k)
         within = evaluate(k, weights, count, prediction)
         out.loss[n] = hinge_losses(prediction, y)
-        if not learn[n] & 2:
+        if not learn[n] & LEARN_HEAD:
             continue
         seen[key] += 1
         if missing(y) or not within:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from algorithms.budgeted.family import SupportLearner
-from algorithms.budgeted.gradient_loop import OLDEST, Rule, gradient_loop
+from algorithms.budgeted.gradient_learner import OLDEST, Rule, gradient_loop
 from algorithms.common.kernels import Kernel
 from algorithms.common.losses import MISTAKES
 from algorithms.common.protocol import Array, Basis, Outputs, require

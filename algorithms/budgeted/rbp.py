@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from algorithms.budgeted.family import SupportLearner, state_arrays
-from algorithms.budgeted.gradient_loop import ANY, Rule, gradient_loop
+from algorithms.budgeted.gradient_learner import ANY, Rule, gradient_loop
 from algorithms.common.kernels import Kernel
 from algorithms.common.losses import MISTAKES
 from algorithms.common.protocol import Array, Basis, Outputs, require

@@ -15,7 +15,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand, insist, met
-from algorithms.common.protocol import Array, Basis, Learner, Outputs
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs
 from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import ranked
@@ -119,7 +119,7 @@ def _loop(work, slots, X, learn, features, rows_between, least, hold):
         still_open = alarm or (is_open and weighed[ranked.CLIMBED] > 0.0 and opened[key] < most_open)
         report_more(features[n], since, still_open, ranked.ready(marks, least), weighed[ranked.P], ranked_among)
 
-        if not learn[n] & 1:
+        if not learn[n] & LEARN_EXTRACTOR:
             continue
         seen[key] += 1
         if not (is_open or alarm):

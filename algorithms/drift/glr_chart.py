@@ -19,7 +19,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand, every, insist, met
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import standing
 from algorithms.drift.report import (
@@ -162,7 +162,7 @@ def _loop(work, slots, X, learn, features, limit, smoothing, hold, tested):
         report(features[n], statistic, alarm, 0.0 if alarm else np.nan, after)
         report_more(features[n], since, still_open, ready, 1.0, known)
 
-        if not learn[n] & 1:
+        if not learn[n] & LEARN_EXTRACTOR:
             continue
         if alarm:  # the rows before the change give the deviations
             for j in range(held + 1 - best):

@@ -17,7 +17,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand, insist, met
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import standardised
 from algorithms.drift.report import COLUMNS, report, watches_one
@@ -139,7 +139,7 @@ def _loop(work, slots, X, learn, features, delta, threshold, forget, min_between
         alarm = statistic > threshold and since >= min_between
         report(features[n], statistic, alarm, before, after if after_rows > 0 else np.nan)
 
-        if learn[n] & 1:
+        if learn[n] & LEARN_EXTRACTOR:
             seen[key] += 1
             if alarm:  # start again
                 since, mean, statistic, before, after, after_rows = 0, 0.0, 0.0, 0.0, 0.0, 0

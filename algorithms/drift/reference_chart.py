@@ -20,7 +20,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand, every, insist
 from algorithms.common.linalg import cholesky, invert_lower, missing
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import standing
 from algorithms.drift.report import (
@@ -196,7 +196,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, ends
         mean, moments, smooth, limits = means[key], all_moments[key], all_smooth[key], all_limits[key]
         usual, blocks, since, used = all_usual[key], all_blocks[key], all_since[key], all_used[key]
         teaches = learned[key] < rows if rows > 0 else learn[n] & standing.TEACHES > 0
-        if limits[MEANS] == 0.0 and learn[n] & 1 and not teaches and standing.enough(learned[key], dim, first):
+        if limits[MEANS] == 0.0 and learn[n] & LEARN_EXTRACTOR and not teaches and standing.enough(learned[key], dim, first):
             kept, held, memory = all_kept[key], counts[key, 0], 1.0 / smoothing
             numbers = min(float(step[key]), memory), memory, rows_between
             _choose(kept, held, mean, moments, learned[key], used)
@@ -209,7 +209,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, ends
         if limits[MEANS] == 0.0:
             report(features[n], 0.0, False, np.nan, np.nan)
             report_more(features[n], np.nan, False, False, 1.0, np.nan)
-            if not learn[n] & 1:
+            if not learn[n] & LEARN_EXTRACTOR:
                 continue
             count, before = learned[key] + 1, whitened[key]
             if before > 0:
@@ -261,7 +261,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, ends
             _name(now, furthest, smoothing, changed, mean, moments, learned[key], features[n])
         report(features[n], 0.0 if is_open and not still_open else statistic, alarm, before_mean, after)
         report_more(features[n], changed, still_open, True, 1.0, of_reference)
-        if learn[n] & 1:
+        if learn[n] & LEARN_EXTRACTOR:
             lengths[key], opened[key] = length, opened[key] + 1 if still_open else 0
             for k in range(CHARTS):
                 since[k] = lasts[k]

@@ -15,7 +15,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand, insist, met
-from algorithms.common.protocol import Array, Basis, Learner, Outputs
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs
 from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import standing
 from algorithms.drift.report import LONG_COLUMNS, report, report_more, watches_one
@@ -108,7 +108,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, ends, rows):
             continue
         x, kept = standing.near(X[n, 0]), all_kept[key]
         teaches = learned[key] < rows if rows > 0 else learn[n] & standing.TEACHES > 0
-        if limits[key, 0] == 0.0 and learn[n] & 1 and not teaches and standing.enough(learned[key], 1, first):
+        if limits[key, 0] == 0.0 and learn[n] & LEARN_EXTRACTOR and not teaches and standing.enough(learned[key], 1, first):
             spread, held = standing.deviation(mean[key], square[key], learned[key]), counts[key, 0]
             for i in range(held):
                 series[i] = (kept[i, 0] - mean[key]) / spread
@@ -124,7 +124,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, ends, rows):
         if limits[key, 0] == 0.0:
             report(features[n], 0.0, False, np.nan, np.nan)
             report_more(features[n], np.nan, False, False, 1.0, np.nan)
-            if not learn[n] & 1:
+            if not learn[n] & LEARN_EXTRACTOR:
                 continue
             count = learned[key] + 1
             gap = standing.cut_gap(x, mean[key], square[key], count)
@@ -155,6 +155,6 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, ends, rows):
             of_rows = float(learned[key]) if blocks[key, 0] > 0 else -float(learned[key])
         report(features[n], 0.0 if is_open and not still_open else statistic, alarm, before, after)
         report_more(features[n], changed, still_open, True, 1.0, of_rows)
-        if learn[n] & 1:
+        if learn[n] & LEARN_EXTRACTOR:
             smooth[key], since[key] = now, back if still_open else lasts
             opened[key] = opened[key] + 1 if still_open else 0

@@ -11,7 +11,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand
-from algorithms.common.protocol import Array, unknown
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, unknown
 from algorithms.common.workspace import Workspace
 from algorithms.drift.report import AFTER, BEFORE
 
@@ -82,7 +82,7 @@ def _standardise(scales, slots, X, learn, deviations, centred, scaled, back):
         stands_still = not deviation > max(NO_SPREAD, NO_SPREAD_RELATIVE * abs(mean))
         scaled[n, 0] = 0.0 if stands_still else (x - zero) / (deviations * deviation)
         back[n, 0], back[n, 1] = zero, deviations * deviation
-        if learn[n] & 1:
+        if learn[n] & LEARN_EXTRACTOR:
             scale[ROWS] += 1.0
             rate = max(1.0 / scale[ROWS], 1.0 / MEMORY)
             gap = x - mean

@@ -18,7 +18,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand, at_most, insist, met
 from algorithms.common.linalg import remove_row
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import standardised
 from algorithms.drift.report import COLUMNS, report, watches_one
@@ -132,7 +132,7 @@ def _loop(work, slots, X, learn, features, short, long, ratio, floor, min_rows):
         report(features[n], statistic, alarm, before, after)
 
         # Keep what the windows need; after an alarm the short one.
-        if learn[n] & 1:
+        if learn[n] & LEARN_EXTRACTOR:
             seen[key] += 1
             kept = short if alarm else short + long
             while count > kept:

@@ -19,8 +19,7 @@ from numpy.polynomial.hermite_e import hermegauss
 
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Basis, Outputs, reject, require
-from algorithms.maps.fixed_map import LARGEST_WIDTH, FixedMap
-from algorithms.maps.waves import waves_loop
+from algorithms.maps.fixed_map import LARGEST_WIDTH, FixedMap, waves_loop
 
 HALTON_UP_TO = 12  # coordinates; further primes fill their interval too slowly
 

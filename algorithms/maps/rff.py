@@ -19,8 +19,7 @@ import numpy as np
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Basis, Outputs, reject, require
 from algorithms.common.randomness import normal, uniform
-from algorithms.maps.fixed_map import LARGEST_WIDTH, FixedMap
-from algorithms.maps.waves import waves_loop
+from algorithms.maps.fixed_map import LARGEST_WIDTH, FixedMap, waves_loop
 
 FREQUENCY, PHASE, SPREAD = 1, 2, 3  # purposes of the draws
 

@@ -18,7 +18,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel
 from algorithms.common.linalg import missing, norm2
-from algorithms.common.protocol import Array, Basis, Outputs, reject, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs, reject, require
 from algorithms.maps.fixed_map import LARGEST_WIDTH, FixedMap, MapState
 
 
@@ -86,7 +86,7 @@ def _loop(work, slots, X, learn, out, parents, factors, scales, bandwidth):
         x, features = X[n], out.features[n]
         if missing(x):
             continue
-        seen[slots[n]] += learn[n] & 1
+        seen[slots[n]] += learn[n] & LEARN_EXTRACTOR
         for i in range(x.size):
             scaled[i] = x[i] / bandwidth
         features[0] = np.exp(-0.5 * norm2(scaled))

@@ -17,7 +17,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import LOST
 from algorithms.common.kernels import Kernel, value
 from algorithms.common.linalg import missing, put
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
 from algorithms.prototypes import whitened_map as maps
 
@@ -91,7 +91,7 @@ def _loop(work, slots, X, learn, out, code, above, ridge):
         # Project on the prototypes so far.
         residual = maps.locate(code, prototypes, count, x, kxx, U, k, features)
         out.ls_error[n] = residual
-        if not learn[n] & 1:
+        if not learn[n] & LEARN_EXTRACTOR:
             continue
         seen[key] += 1
 

@@ -6,6 +6,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import whiten
 from algorithms.common.kernels import fill_row, own_value, value
 from algorithms.common.linalg import cholesky, missing, put, solve_lower, solve_lower_transposed
+from algorithms.common.protocol import LEARN_EXTRACTOR
 from algorithms.prototypes import blocks, inverse, regression, turning_map
 from algorithms.prototypes.family import FAR, exchange, rebuild
 from algorithms.prototypes.regression import FEATURES, LABELS, NONE, NYSTROM
@@ -66,7 +67,7 @@ def rows(work, slots, X, Y, learn, out, basis, code, ridge, min_gain, relative, 
 
         # Alg. 3: g1 within the nearest block, g2 with the least useful prototype of another one.
         slot, gained = -1, 0.0
-        if learn[n] & 1:
+        if learn[n] & LEARN_EXTRACTOR:
             seen[key] += 1
             if form != LABELS or teaches:
                 if count < budget:

@@ -18,7 +18,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import missing, put
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
 from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot
 from algorithms.prototypes import whitened_map as maps
@@ -97,7 +97,7 @@ def _loop(work, slots, X, learn, out, basis, code, ridge):
         # Project on the prototypes so far.
         residual = maps.locate(code, prototypes, count, x, kxx, U, k, out.features[n])
         out.ls_error[n] = residual
-        if not learn[n] & 1 or not np.isfinite(residual):
+        if not learn[n] & LEARN_EXTRACTOR or not np.isfinite(residual):
             continue
         seen[key] += 1
 

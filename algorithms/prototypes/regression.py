@@ -13,7 +13,7 @@ from algorithms.common import rls
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Code, own_value
 from algorithms.common.linalg import distance2, dot, missing, norm2, put
-from algorithms.common.protocol import Array
+from algorithms.common.protocol import LEARN_HEAD, Array
 from algorithms.prototypes import inverse
 from algorithms.prototypes.turning_map import turn_rows, turn_vector
 
@@ -38,7 +38,7 @@ def predict(form: int, weights: Array, z: Array, k: Array, count: int, y: Array,
 @compiled
 def labelled(form: int, learn: int, y: Array) -> bool:
     """The row teaches a regression."""
-    if form == NONE or not learn & 2 or missing(y):
+    if form == NONE or not learn & LEARN_HEAD or missing(y):
         return False
     for t in range(y.size):
         if not abs(y[t]) < LARGEST_LABEL:

@@ -9,6 +9,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import whiten
 from algorithms.common.kernels import fill_row, own_value
 from algorithms.common.linalg import dot, missing, norm2, put
+from algorithms.common.protocol import LEARN_EXTRACTOR
 from algorithms.prototypes import inverse, regression, turning_map
 from algorithms.prototypes.family import FAR, exchange, rebuild
 from algorithms.prototypes.regression import FEATURES, LABELS, NONE
@@ -52,7 +53,7 @@ def rows(work, slots, X, Y, learn, out, basis, code, rule, ridge, limit, relativ
 
         # The slot that x takes: a free one, that of a prototype without which the set is better, or none (-1).
         slot, gained = -1, 0.0
-        if learn[n] & 1:
+        if learn[n] & LEARN_EXTRACTOR:
             seen[key] += 1
             if form != LABELS or teaches:
                 if count < budget and (rule == GREEDY or coherence(code, prototypes, count, k, kxx) <= limit):

@@ -21,7 +21,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import extend, factor, whiten
 from algorithms.common.kernels import Kernel, fill_row, own_value, value
 from algorithms.common.linalg import missing, norm2, put, remove_at, remove_row
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
 from algorithms.prototypes.family import FAR
 from algorithms.prototypes.turning_map import RIDGE
@@ -152,7 +152,7 @@ def _loop(work, slots, X, learn, out, basis, code, ridge, step):
         out.ls_error[n] = max(residual, 0.0)
         put(features, z[:count])
         features[count:] = 0.0
-        if not learn[n] & 1:
+        if not learn[n] & LEARN_EXTRACTOR:
             continue
         seen[key] += 1
 

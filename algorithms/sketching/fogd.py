@@ -20,7 +20,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel
 from algorithms.common.linalg import missing
 from algorithms.common.losses import LOSSES, check_steps, evaluate, kind_of, steps
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, reject, require
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, reject, require
 from algorithms.common.randomness import normal
 from algorithms.sketching.expansion import LARGEST_RATE, learn_step
 
@@ -116,6 +116,6 @@ def _loop(work, slots, X, Y, learn, out, frequencies, loss, rates, ridge):
         out.loss[n] = steps(loss, prediction, y, 1.0, along)
 
         # Learn.
-        if learn[n] & 2:
+        if learn[n] & LEARN_HEAD:
             seen[key] += 1
             learn_step(loss, features, prediction, y, rates, ridge, w)

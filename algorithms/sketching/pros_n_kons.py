@@ -24,7 +24,7 @@ from algorithms.common.eigen import leading, symmetric
 from algorithms.common.kernels import Kernel, fill_row, gram, own_value
 from algorithms.common.linalg import dot, largest, missing, put
 from algorithms.common.losses import LOSSES, evaluate, kind_of, slope, steps
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, require
 from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot
 from algorithms.sketching.expansion import FAR
@@ -198,7 +198,7 @@ def rows_until(begin, again, work, slots, X, Y, learn, out, code, rule):
             if missing(y):
                 continue
             out.loss[n] = steps(rule.loss, prediction, y, 1.0, along)
-            if not learn[n] & 2:
+            if not learn[n] & LEARN_HEAD:
                 continue
             seen[key] += 1
             if joins:

@@ -11,7 +11,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.kernels import fill_row, own_value
 from algorithms.common.linalg import LARGEST_STEP, largest, missing, put
 from algorithms.common.losses import evaluate, side, steps
-from algorithms.common.protocol import Array
+from algorithms.common.protocol import LEARN_HEAD, Array
 from algorithms.sketching.expansion import FAR, buffer_step, learn_step
 
 DISCOUNT = 0.99  # of the experts' hinge losses, a round
@@ -78,7 +78,7 @@ def rows_until(begin, again, rounds, slots, X, Y, learn, out, code, rule, rates)
                 put(prediction, along)
             if within and not missing(y):
                 out.loss[n] = steps(rule.loss, prediction, y, rule.first_step, along)
-            if not learn[n] & 2 or missing(y) or not within or not kxx < FAR:
+            if not learn[n] & LEARN_HEAD or missing(y) or not within or not kxx < FAR:
                 continue
             seen[key] += 1
 

@@ -11,6 +11,7 @@ from algorithms.common import rls
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import fill_row_and_distances, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, distances2, largest, missing, put
+from algorithms.common.protocol import LEARN_EXTRACTOR, LEARN_HEAD
 
 HEADS = ("none", "lms", "rls", "exrls")
 FAR = 1e150  # kernel values beyond are left alone: their squares would leave the floating-point range
@@ -68,12 +69,12 @@ def rows_until(
         kxx = value(code, x, x)
         if missing(x) or not kxx < FAR:
             continue
-        labelled = learn[n] & 2 != 0 and rules.head > 0 and not missing(y)
+        labelled = learn[n] & LEARN_HEAD != 0 and rules.head > 0 and not missing(y)
         m, novelty, least, nearest = counts[key, 0], novelties[key], np.inf, 0
 
         # The first rows wait for the map; those that repeat none before them will be the dictionary.
         if m == 0:
-            if not learn[n] & 1:
+            if not learn[n] & LEARN_EXTRACTOR:
                 continue
             seen[key] += 1
             waiting, marks, count, kept = all_waiting[key], all_marks[key], counts[key, 3], 0
@@ -123,7 +124,7 @@ def rows_until(
 
         # Alg. 5: a sample far enough from those stored asks for a new map.
         novel = False
-        if learn[n] & 1:
+        if learn[n] & LEARN_EXTRACTOR:
             seen[key] += 1
             if rules.grows:
                 for i in range(m):

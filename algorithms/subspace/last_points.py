@@ -16,7 +16,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import missing, put, remove_row, remove_row_and_column
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
 from algorithms.subspace import projection as sub
 
@@ -93,7 +93,7 @@ def _loop(work, slots, X, learn, out, basis, code, ridge):
         if full:
             out.ls_error[n] = sub.project(factor, rank, gram, solver, k, kxx, b, q)
             sub.coordinates(rotation, q, out.features[n])
-        if not learn[n] & 1:
+        if not learn[n] & LEARN_EXTRACTOR:
             continue
         seen[key] += 1
 

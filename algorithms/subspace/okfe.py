@@ -19,7 +19,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import dots, missing, norm2, put
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
 from algorithms.subspace import budget_steps as bud
 from algorithms.subspace import projection as sub
@@ -149,7 +149,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
         support, factor, image, age, count = supports[key], factors[key], images[key], ages[key], counts[key, 0]
         gram, inner, solver, rotation = grams[key], inners[key], solvers[key], rotations[key]
         fill_row(code, support, count, x, k)
-        learns = learn[n] & 1
+        learns = learn[n] & LEARN_EXTRACTOR
 
         # Seed: the first rows that are not copies wait, then plant the factor.
         if counts[key, 1] != count or count == 0:

@@ -22,10 +22,10 @@ from algorithms.common.compiled import compiled
 from algorithms.common.eigen import square_root
 from algorithms.common.kernels import Kernel, fill_row, own_value
 from algorithms.common.linalg import missing, put, remove_at, remove_row, remove_row_and_column, transposed_product
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
 from algorithms.subspace import budget_steps as bud
-from algorithms.subspace import okfeb_steps as steps
+from algorithms.subspace import budget_steps as steps
 from algorithms.subspace import projection as sub
 from algorithms.subspace.budget_steps import EVICTIONS, NEWEST, STEP_RULES, Rules
 
@@ -245,7 +245,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
         support, factor, age, count = supports[key], factors[key], ages[key], counts[key, 0]
         inner, solver, rotation = inners[key], solvers[key], rotations[key]
         fill_row(code, support, count, x, k)
-        learns = learn[n] & 1
+        learns = learn[n] & LEARN_EXTRACTOR
 
         # Seed: the first rows that are not copies wait, then plant the factor.
         if counts[key, 1] != count or count == 0:

@@ -15,7 +15,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, value
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
 
 
 class RunningMeanState(NamedTuple):
@@ -64,7 +64,7 @@ def _loop(work, slots, X, learn, ls_error, code, decay):
             if not np.isfinite(distance):
                 continue
             ls_error[n] = max(0.0, distance)  # below 0 by rounding only
-        if learn[n] & 1:
+        if learn[n] & LEARN_EXTRACTOR:
             seen[key] += 1
             weights[key] = decay * weight + 1.0
             for i in range(x.size):

@@ -17,14 +17,129 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.eigen import symmetric
 from algorithms.common.kernels import Kernel, fill_row, value
-from algorithms.common.linalg import missing, put, remove_at, remove_row, remove_row_and_column
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.linalg import (
+    cholesky,
+    invert_lower,
+    missing,
+    put,
+    remove_at,
+    remove_row,
+    remove_row_and_column,
+    solve_lower_transposed,
+    transposed_product,
+)
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
 from algorithms.subspace import budget_steps as bud
 from algorithms.subspace import projection as sub
-from algorithms.subspace import wrkpca_steps as wr
-from algorithms.subspace.wrkpca_steps import LARGEST, WrRules
+from algorithms.subspace.budget_steps import JITTER
+
+LARGEST = 1e100  # a larger kappa(x, x) is not stored: its products leave the floating-point range
+
+
+class WrRules(NamedTuple):
+    """Settings as compiled code reads them."""
+
+    budget: int
+    ridge: float
+    decay: float
+    fade: float
+    boost: float  # weight of the newest row's own part, in units of the carried one: (1 - floor) / floor
+    averaged: bool  # censor by the moving average
+    below: float  # censoring threshold otherwise; negative = off
+    window: int
+
+
+@compiled
+def directions(rules, gram, spread, age, m, factor):
+    """A = L'^-1 V, with K = L L' and V the leading eigenvectors of L'M L: those of C = Phi_S M Phi_S' in coordinates."""
+    rank = factor.shape[1]
+    M, lower, half, C = np.empty((m, m)), np.zeros((m, m)), np.empty((m, m)), np.empty((m, m))
+    at = 0
+    for i in range(m):
+        for j in range(i + 1):
+            M[i, j] = spread[at]
+            M[j, i] = spread[at]
+            at += 1
+        M[i, i] += rules.boost * bud.power(rules.fade, age[i])
+    cholesky(gram, m, 0.0, JITTER, sub.LOST, lower)
+    transposed_product(M, lower, m, m, half)
+    transposed_product(lower, half, m, m, C)
+    vectors = symmetric(C, m)[1]
+    for c in range(rank):
+        for i in range(m):
+            half[0, i] = vectors[i, c]
+        solve_lower_transposed(lower, m, half[0])
+        for i in range(m):
+            factor[i, c] = half[0, i]
+
+
+@compiled
+def faded(rules, spread, count, M):
+    """M of the stored samples, one row of decay older, with a last row for the newcomer."""
+    at = 0
+    for i in range(count):
+        for j in range(i + 1):
+            M[i, j] = rules.decay * spread[at]
+            M[j, i] = M[i, j]
+            at += 1
+    for i in range(count):
+        M[count, i] = 0.0
+        M[i, count] = 0.0
+    M[count, count] = 1.0
+
+
+@compiled
+def size(M, m):
+    total = 0.0
+    for i in range(m):
+        for j in range(i + 1):
+            total += abs(M[i, j])
+    return total
+
+
+@compiled
+def pack(M, m, spread):
+    at = 0
+    for i in range(m):
+        for j in range(i + 1):
+            spread[at] = M[i, j]
+            at += 1
+
+
+@compiled
+def hand_over(rules, gram, M, age, m, lower, inverse, share):
+    """The sample to evict of m, argmin C_ii / [K^-1]_ii; the others take over its part of M, by its projection on them."""
+    if cholesky(gram, m, 0.0, JITTER, 0.0, lower) < m:  # rounding: no inverse, so the oldest leaves and takes its part along
+        return 0
+    invert_lower(lower, m, inverse)  # W, K^-1 = W W'
+    leaver, least = 0, np.inf
+    for i in range(m):
+        spread = 0.0  # [K^-1]_ii
+        for t in range(i, m):
+            spread += inverse[i, t] * inverse[i, t]
+        cost = (M[i, i] + rules.boost * bud.power(rules.fade, age[i] + 1 if i < m - 1 else 0)) / spread
+        if cost < least:
+            leaver, least = i, cost
+    spread = 0.0
+    for t in range(leaver, m):
+        spread += inverse[leaver, t] * inverse[leaver, t]
+    for j in range(m):
+        share[j] = 0.0
+        if j != leaver:
+            for t in range(max(j, leaver), m):
+                share[j] -= inverse[j, t] * inverse[leaver, t]
+            share[j] /= spread
+    own = M[leaver, leaver]
+    for i in range(m):
+        if i == leaver:  # its row and column are read here, and go
+            continue
+        for j in range(i + 1):
+            if j != leaver:
+                M[i, j] += share[i] * M[leaver, j] + M[i, leaver] * share[j] + share[i] * share[j] * own
+    return leaver
 
 
 class WrkpcaState(NamedTuple):
@@ -124,7 +239,7 @@ class Wrkpca(Learner):
             own.set_rows("age", held)
         sub.fill_gram(self.kernel.code, own["support"], held, gram)
         if held >= self.rank:
-            wr.directions(self.rules, gram, spread, age, held, own["factor"])
+            directions(self.rules, gram, spread, age, held, own["factor"])
             caches = own["image"], own["inner"], own["solver"], own["rotation"]
             sub.refresh(gram, own["factor"], held, float(self.ridge), *caches)
 
@@ -154,11 +269,11 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
             ls_error = sub.project(factor, count, inner, solver, k, kxx, b, q)
             out.ls_error[n] = ls_error
             sub.coordinates(rotation, q, out.features[n])
-            if learn[n] & 1:
+            if learn[n] & LEARN_EXTRACTOR:
                 captured = count == rules.budget and bud.censored(rules, ls_error, recents[key], counts[key, 3])
                 if np.isfinite(ls_error):
                     counts[key, 3] = bud.remember(recents[key], counts[key, 3], rules.window, ls_error)
-        if not learn[n] & 1:
+        if not learn[n] & LEARN_EXTRACTOR:
             continue
         seen[key] += 1
         if captured or not kxx < LARGEST or sub.is_repeat(gram, count, k, kxx):
@@ -166,11 +281,11 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
 
         # Store x, on trial: M fades and gets a row for it; over budget the part of C lost least is handed over.
         sub.extend_gram(gram, count, k, kxx)
-        wr.faded(rules, spread, count, M)
+        faded(rules, spread, count, M)
         m, leaver = count + 1, -1
         if m > rules.budget:
-            leaver = wr.hand_over(rules, gram, M, age, m, lower, inverse, share)
-        if not wr.size(M, m) < LARGEST:
+            leaver = hand_over(rules, gram, M, age, m, lower, inverse, share)
+        if not size(M, m) < LARGEST:
             continue
         listens = ready and basis.moved.size > 0
         put(support[count], x)
@@ -187,7 +302,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
             remove_row(image, leaver, m)
             m -= 1
             out.evicted[n] = 1
-        wr.pack(M, m, spread)
+        pack(M, m, spread)
         counts[key, 0] = m
         counts[key, 1] = m * (m + 1) // 2
         counts[key, 2] = m
@@ -196,7 +311,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
             continue
 
         # The leading directions of C, and for a head the way from the old basis: image holds K(S', S) A.
-        wr.directions(rules, gram, spread, age, m, factor)
+        directions(rules, gram, spread, age, m, factor)
         if listens:
             sub.cross(factor, image, m, turned)
             sub.leave_basis(rotation, turned)
