@@ -5,8 +5,8 @@ librdkafka is not used: its admin requests to a coordinator abort the process wh
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
@@ -17,6 +17,7 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from streamjobs.kafka import timeouts
 
+T = TypeVar("T")
 UNKNOWN_OPERATIONS = -(2**31)  # where the broker does not report authorized operations
 
 DescribeGroupsRequest_v3.RESPONSE_TYPE = DescribeGroupsResponse_v3  # aiokafka 0.14.0 has version 2's here
@@ -28,70 +29,60 @@ class Group(NamedTuple):
     names: list[dict[str, str]]  # each member's id, client and host
 
 
+def _asked(client: Mapping[str, Any], question: Callable[[Any], Awaitable[T]]) -> T:
+    """What an admin client of aiokafka answers. client: its settings. Raises KafkaError. Never call it in an event loop."""
+
+    async def ask() -> T:
+        admin = AIOKafkaAdminClient(**{**client, "request_timeout_ms": round(1000 * timeouts.ADMIN)})
+        try:
+            await admin.start()
+            return await question(admin)
+        finally:
+            await admin.close()
+
+    return asyncio.run(ask())
+
+
 def described(client: Mapping[str, Any], group: str) -> Group:
     """client: settings of aiokafka's clients. Raises aiokafka's KafkaError. Never call it inside an event loop."""
-    return asyncio.run(_described(_impatient(client), group))
 
-
-async def _described(client: Mapping[str, Any], group: str) -> Group:
-    admin = AIOKafkaAdminClient(**client)
-    try:
-        await admin.start()
+    async def question(admin: Any) -> Group:
         (answer,) = await admin.describe_consumer_groups([group], include_authorized_operations=True)
-    finally:
-        await admin.close()
-    error, _, _, _, _, members, operations = answer.groups[0]
-    if error:
-        raise for_code(error)(f"group {group}")
-    names = [{"member": one[0], "client": one[1], "host": one[2].removeprefix("/")} for one in members]
-    return Group([_assigned(assignment) for *_, assignment in members], operations, names)
+        error, _, _, _, _, members, operations = answer.groups[0]
+        if error:
+            raise for_code(error)(f"group {group}")
+        names = [{"member": one[0], "client": one[1], "host": one[2].removeprefix("/")} for one in members]
+        return Group([_assigned(assignment) for *_, assignment in members], operations, names)
+
+    return _asked(client, question)
 
 
 def committed(client: Mapping[str, Any], group: str, partitions: Sequence[Any]) -> dict[int, int]:
     """The group's next offset of each (topic, partition), by partition; 0 where none is committed. Raises as `described`."""
-    return asyncio.run(_committed(_impatient(client), group, partitions))
+    wanted = [TopicPartition(one.topic, one.partition) for one in partitions]
 
-
-async def _committed(client: Mapping[str, Any], group: str, partitions: Sequence[Any]) -> dict[int, int]:
-    admin = AIOKafkaAdminClient(**client)
-    try:
-        await admin.start()
-        wanted = [TopicPartition(one.topic, one.partition) for one in partitions]
+    async def question(admin: Any) -> dict[int, int]:
         offsets = await admin.list_consumer_group_offsets(group, partitions=wanted) if wanted else {}
-    finally:
-        await admin.close()
-    if len(offsets) < len(wanted):  # aiokafka ignores an error of the whole answer
-        raise CoordinatorNotAvailableError(f"group {group}")
-    return {place.partition: max(0, committed.offset) for place, committed in offsets.items()}
+        if len(offsets) < len(wanted):  # aiokafka ignores an error of the whole answer
+            raise CoordinatorNotAvailableError(f"group {group}")
+        return {place.partition: max(0, committed.offset) for place, committed in offsets.items()}
+
+    return _asked(client, question)
 
 
 def commits(client: Mapping[str, Any], group: str) -> dict[TopicPartition, OffsetAndMetadata]:
     """Everything that the group has committed, of any topic. Raises as `described`."""
-    return asyncio.run(_commits(_impatient(client), group))
-
-
-async def _commits(client: Mapping[str, Any], group: str) -> dict[TopicPartition, OffsetAndMetadata]:
-    admin = AIOKafkaAdminClient(**client)
-    try:
-        await admin.start()
-        return await _all_of(admin, group)
-    finally:
-        await admin.close()
+    return _asked(client, lambda admin: _all_of(admin, group))
 
 
 def readers_of(client: Mapping[str, Any], topic: str) -> list[str]:
     """The groups with offsets in a topic, of those that this client may see. Raises as `described`."""
-    return asyncio.run(_readers_of(_impatient(client), topic))
 
-
-async def _readers_of(client: Mapping[str, Any], topic: str) -> list[str]:
-    admin = AIOKafkaAdminClient(**client)
-    try:
-        await admin.start()
+    async def question(admin: Any) -> list[str]:
         names = sorted({name for name, _ in await admin.list_consumer_groups()})
         return [name for name in names if any(place.topic == topic for place in await _all_of(admin, name))]
-    finally:
-        await admin.close()
+
+    return _asked(client, question)
 
 
 async def _all_of(admin: Any, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -106,10 +97,6 @@ async def _all_of(admin: Any, group: str) -> dict[TopicPartition, OffsetAndMetad
                 raise for_code(error)(f"group {group}, {topic}[{partition}]")
             found[TopicPartition(topic, partition)] = OffsetAndMetadata(offset, metadata)
     return found
-
-
-def _impatient(client: Mapping[str, Any]) -> dict[str, Any]:
-    return {**client, "request_timeout_ms": round(1000 * timeouts.ADMIN)}
 
 
 def _assigned(assignment: bytes) -> list[TopicPartition]:

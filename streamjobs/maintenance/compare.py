@@ -50,11 +50,9 @@ def changes(job: Job, old: Entry, new: Entry) -> list[Change]:
 
 
 def _change(stage: str, name: str, a: Any, b: Any) -> Change:
-    if a.shape != b.shape:
+    if a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
         return Change(stage, name, a.shape, b.shape, None, None)
-    apart = (b.astype(float) - a.astype(float)).ravel() if np.isfinite(a).all() and np.isfinite(b).all() else None
-    if apart is None:
-        return Change(stage, name, a.shape, b.shape, None, None)
+    apart = (b.astype(float) - a.astype(float)).ravel()
     whole = float(np.sqrt((a.astype(float) ** 2).sum()))
     share = float(np.sqrt((apart * apart).sum())) / whole if whole else None
     return Change(stage, name, a.shape, b.shape, float(np.abs(apart).max()), share)

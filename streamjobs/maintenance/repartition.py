@@ -43,6 +43,7 @@ from streamjobs.kafka.topic_id import Origin, newest_input, require_same_input
 from streamjobs.maintenance import changelog_edit
 from streamjobs.maintenance.changelog_edit import Change
 from streamjobs.maintenance.grow import await_marks, commit_marked
+from streamjobs.maintenance.scan import newest_by_key
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.failures import FencedError
@@ -184,16 +185,17 @@ class _Work:
 
         Raises SetupError, and SnapshotError for a record that no one can read.
         """
-        newest: dict[bytes, Any] = {}
         learned_from: Origin | None = None
-        for record in map(reader.readable, reader.read(self.settings.broker, self.changelog, {number: (0, None)})):
-            learned_from = newest_input([record.headers], learned_from)
-            if record.value:
-                newest[record.key] = keep(record)
-            else:
-                newest.pop(record.key, None)
+
+        def noted() -> Iterator[Stored]:
+            nonlocal learned_from
+            for record in map(reader.readable, reader.read(self.settings.broker, self.changelog, {number: (0, None)})):
+                learned_from = newest_input([record.headers], learned_from)
+                yield record
+
+        newest = newest_by_key(noted(), keep)
         require_same_input(self.settings.job.name, self.origin, learned_from or Origin())
-        return newest
+        return {key: kept for (_, key), kept in newest.items()}
 
     def _chosen(self, keys: Mapping[int, Sequence[bytes]], total: int) -> tuple[str, int]:
         """The partitioner that explains where the keys are, and how many keys it does not explain."""

@@ -64,30 +64,20 @@ def holding(topic: str, role: str, records: int | None, newest: int, config: dic
 
     Kafka deletes whole segments, retention.ms after their newest record, and a segment may grow for segment.ms.
     """
-    policy = config.get("cleanup.policy", "delete")
-    segment = _duration(config, "segment.ms")
+    policy, until = config.get("cleanup.policy", "delete"), None
+    segment, keeps, lag = (_duration(config, name) for name in ("segment.ms", "retention.ms", "max.compaction.lag.ms"))
     if "delete" in policy:
-        keeps = _duration(config, "retention.ms")
+        why = "retention.ms is unlimited: delete records or the topic"
         if keeps is not None and segment is not None:
             why = f"retention.ms {_as_text(keeps)} after its segment, which may grow for segment.ms {_as_text(segment)}"
-            return Holding(topic, role, records, policy, newest + segment + keeps, why)
-        return Holding(topic, role, records, policy, None, "retention.ms is unlimited: delete records or the topic")
-    if role == "state":
-        lag = _duration(config, "max.compaction.lag.ms")
-        if lag is not None:
-            why = f"max.compaction.lag.ms {_as_text(lag)} after the tombstone"
-            return Holding(topic, role, records, policy, round(time.time() * 1000) + lag, why)
-        return Holding(
-            topic,
-            role,
-            records,
-            policy,
-            None,
-            "compaction removes them at an unknown time: set max.compaction.lag.ms for a bound",
-        )
-    return Holding(
-        topic, role, records, policy, None, "compacted: it keeps the key's newest record until a tombstone of the key"
-    )
+            until = newest + segment + keeps
+    elif role != "state":
+        why = "compacted: it keeps the key's newest record until a tombstone of the key"
+    elif lag is None:
+        why = "compaction removes them at an unknown time: set max.compaction.lag.ms for a bound"
+    else:
+        why, until = f"max.compaction.lag.ms {_as_text(lag)} after the tombstone", round(time.time() * 1000) + lag
+    return Holding(topic, role, records, policy, until, why)
 
 
 def _duration(config: dict[str, str], name: str) -> int | None:
