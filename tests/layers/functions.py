@@ -34,7 +34,6 @@ COMPILED = {
     "algorithms.drift.window_ratio._loop": (30, 10),
     "algorithms.heads.gated_rls._loop": (50, 13),
     "algorithms.heads.linear.linear_loop": (40, 11),
-    "algorithms.heads.rls._loop": (30, 9),
     "algorithms.maps.taylor._loop": (20, 9),
     "algorithms.prototypes.block_loop.hand_over": (30, 9),
     "algorithms.prototypes.block_loop.restore_blocks": (10, 11),
