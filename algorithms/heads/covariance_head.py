@@ -50,12 +50,14 @@ class LeastSquares(CovarianceHead, abstract=True):
     carries: ClassVar[bool] = True  # its weights follow a turning basis
     label_taught: ClassVar[bool] = True
 
+    delta: float  # start of P, on its diagonal
+
     @property
     def model(self) -> Model:
         raise NotImplementedError
 
     def init(self, *, dim: int, targets: int, seed: int) -> CovarianceState:
-        P = self.model.delta * np.eye(dim + self.intercept)
+        P = self.delta * np.eye(dim + self.intercept)
         return CovarianceState(np.zeros((dim, targets)), np.zeros(targets), packed(P), 0)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:

@@ -45,5 +45,9 @@ class Exrls(LeastSquares):
         require(self, "ridge", 1e-12 <= self.ridge < np.inf, "1e-12 or more")
 
     @property
+    def delta(self) -> float:  # type: ignore[override]
+        return 1.0 / self.ridge
+
+    @property
     def model(self) -> Model:
-        return Model(float(self.transition), float(self.forgetting), float(self.state_noise), 1.0 / self.ridge)
+        return Model(float(self.transition), float(self.forgetting), float(self.state_noise), self.delta)
