@@ -77,7 +77,7 @@ def sketched_kernel(
     own = gram(kernel, chosen, chosen)
     pp, pm = sketches(kernel, entered[:budget], S, chosen)
     for i in range(budget, len(entered)):
-        modify(kernel, entered[i], (columns[i], signs[i]), entered[:i], columns[:i], signs[:i], chosen, pp, pm)
+        modify(kernel.code, entered[i], (columns[i], signs[i]), entered[:i], columns[:i], signs[:i], chosen, pp, pm, 1.0)
     Q = printed_map(pp, pm, rank) if map == "printed" else augmented_map(pp, pm, own, rank)
     if Q is None:
         raise ArithmeticError("sketched_kernel: the kernel values of these rows are out of range; scale the rows.")

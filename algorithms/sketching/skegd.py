@@ -294,7 +294,7 @@ class Skegd(Learner):
         at = int(fields.counts[slot, ENTERED][0])
         entered[at] = x
         columns[at], signs[at] = drawn_row(int(fields.seed[slot]), int(fields.seen[slot]), size, self.sketch_blocks)
-        modify(self.kernel, x, (columns[at], signs[at]), entered[:at], columns[:at], signs[:at], landmarks, pp, pm)
+        modify(self.kernel.code, x, (columns[at], signs[at]), entered[:at], columns[:at], signs[:at], landmarks, pp, pm, 1.0)
         out.admitted[n] = 1
         if at == self.most_rows:  # the oldest update row leaves
             leaver = self.budget
@@ -304,7 +304,7 @@ class Skegd(Learner):
             if self.kernel.name in ("polynomial", "linear"):  # what a large value hid would not come back
                 pp[:], pm[:] = sketches(self.kernel, entered[:at], s_p(columns[:at], signs[:at], size), landmarks)
             else:
-                modify(self.kernel, oldest, own_row, entered[:at], columns[:at], signs[:at], landmarks, pp, pm, -1.0)
+                modify(self.kernel.code, oldest, own_row, entered[:at], columns[:at], signs[:at], landmarks, pp, pm, -1.0)
             at -= 1
             out.evicted[n] = 1
         fields.counts[slot, ENTERED] = at + 1

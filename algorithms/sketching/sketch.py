@@ -55,27 +55,13 @@ def sketches(kernel: Kernel, entered: Array, S: Array, landmarks: Array) -> tupl
         return S.T @ gram(kernel, entered, entered) @ S, S.T @ gram(kernel, entered, landmarks)
 
 
-def modify(
-    kernel: Kernel,
-    x: Array,
-    own: tuple[Array, Array],
-    others: Array,
-    columns: Array,
-    signs: Array,
-    landmarks: Array,
-    pp: Array,
-    pm: Array,
-    sign: float = 1.0,
-) -> None:
-    """x, with these columns and signs in its row of S_p, enters (sign 1) or leaves (-1) the sketches of the other rows.
+@compiled
+def modify(code, x, own_row, others, columns, signs, landmarks, pp, pm, sign):
+    """x, with own_row (columns, signs) of S_p, enters (sign 1.0) or leaves (-1.0) the sketches of the other rows.
 
     The landmarks stay, so that of Phi_pm's three modifications one is left. columns int32, signs int8.
     """
-    _modify(kernel.code, x, *own, others, columns, signs, landmarks, pp, pm, sign)
-
-
-@compiled
-def _modify(code, x, own_columns, own_signs, others, columns, signs, landmarks, pp, pm, sign):
+    own_columns, own_signs = own_row
     size, scale = len(pp), 1.0 / np.sqrt(own_columns.size)
     psi = np.empty(max(len(others), len(landmarks)))
     along, own = np.zeros(size), np.zeros(size)  # psi' S_p, and x's row of S_p

@@ -236,7 +236,7 @@ class SpectralFilter(Learner, abstract=True):
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         fields, now, code = Fields(*work), self._rules(), self.kernel.code
         listens, n = self.head == "none" and basis.moved.size > 0, -1
-        while (n := _rows(n + 1, fields, slots, X, Y, learn, out, code, now)) < len(X):
+        while (n := rows_until(n + 1, fields, slots, X, Y, learn, out, code, now)) < len(X):
             slot = int(slots[n])
             held = int(fields.counts[slot, 0])
             if held == 0:
@@ -277,16 +277,7 @@ class SpectralFilter(Learner, abstract=True):
         out = self.outputs(len(X), X.shape[1], Y.shape[1])
         slots = np.full(len(X), slot, np.int64)
         Y = np.ascontiguousarray(Y)
-        _rows(0, fields, slots, X, Y, learn, out, self.kernel.code, now)
-
-
-def _rows(
-    begin: int, fields: Fields, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, code: Any, now: Rules
-) -> int:
-    """`rows_until` with the arrays it takes of a workspace."""
-    samples, waiting = (fields.dictionary, fields.used), (fields.waiting, fields.wanted, fields.marks)
-    rest = fields.weights, fields.P, fields.novelty, fields.seen, fields.counts, fields.map
-    return int(rows_until(begin, *samples, *waiting, *rest, slots, X, Y, learn, out, code, now))
+        rows_until(0, fields, slots, X, Y, learn, out, self.kernel.code, now)
 
 
 def _check_waiting(own: Slot, name: str, waits: int, most: int | None) -> None:

@@ -36,31 +36,13 @@ class Rules(NamedTuple):
 
 
 @compiled
-def rows_until(
-    begin,
-    dictionaries,
-    all_used,
-    all_waiting,
-    all_wanted,
-    all_marks,
-    all_weights,
-    all_P,
-    novelties,
-    seen,
-    counts,
-    maps,
-    slots,
-    X,
-    Y,
-    learn,
-    out,
-    code,
-    rules,
-):
+def rows_until(begin, fields, slots, X, Y, learn, out, code, rules):
     """Rows from `begin` on; gives the row of a key that needs its first map or a new one, or else the number of rows.
 
-    maps: Psi' (19), a row per stored sample. Of the row that stops, the head learns nothing where the map comes first.
+    fields: of `map.Fields`. Of the row that stops, the head learns nothing where the map comes first.
     """
+    dictionaries, all_used, all_waiting, all_marks = fields.dictionary, fields.used, fields.waiting, fields.marks
+    all_weights, all_P, seen, counts, maps = fields.weights, fields.P, fields.seen, fields.counts, fields.map
     rank, targets, room = rules.rank, all_weights.shape[2], max(dictionaries.shape[1], all_waiting.shape[1])
     k, gaps2, z, prediction, along = np.empty(room), np.empty(room), np.empty(rank), np.empty(targets), np.empty(targets)
     buffer, u, gain, no_bias = np.empty(rank), np.empty(rank), np.empty(rank), np.zeros(targets)
@@ -70,7 +52,7 @@ def rows_until(
         if missing(x) or not kxx < FAR:
             continue
         labelled = learn[n] & LEARN_HEAD != 0 and rules.head > 0 and not missing(y)
-        m, novelty, least, nearest = counts[key, 0], novelties[key], np.inf, 0
+        m, novelty, least, nearest = counts[key, 0], fields.novelty[key], np.inf, 0
 
         # The first rows wait for the map; those that repeat none before them will be the dictionary.
         if m == 0:
@@ -87,7 +69,7 @@ def rows_until(
             novel = kept == 0 or (least > 0.0 and least >= novelty and not full)
             put(waiting[count], x)
             for t in range(targets):
-                all_wanted[key, count, t] = y[t] if labelled else 0.0
+                fields.wanted[key, count, t] = y[t] if labelled else 0.0
             marks[count] = NOVEL * novel + LABELLED * labelled
             out.admitted[n] = novel
             for field in range(3, 6):

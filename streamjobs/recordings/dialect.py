@@ -12,6 +12,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from streamjobs.errors import ConfigError
+from streamjobs.recordings.columns import reads_as_number
 
 HEAD = 64 << 10  # bytes that are looked at
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -134,15 +135,7 @@ def _separator(text: str, where: str) -> str:
 
 def _share_of_numbers(rows: Sequence[Sequence[str]]) -> float:
     cells = [cell.strip() for row in rows[1:] for cell in row]
-    return sum(_is_number(cell) or bool(_COMMA.fullmatch(cell)) for cell in cells) / max(1, len(cells))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return sum(reads_as_number(cell) or bool(_COMMA.fullmatch(cell)) for cell in cells) / max(1, len(cells))
 
 
 def _decimal(names: Sequence[str], rows: Sequence[Sequence[str]], separator: str, where: str) -> str:
@@ -194,4 +187,4 @@ def _columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[tu
 
 
 def _reads(text: str, decimal: str) -> bool:
-    return _is_number(text.replace(",", ".") if decimal == "," and _COMMA.fullmatch(text) else text)
+    return reads_as_number(text.replace(",", ".") if decimal == "," and _COMMA.fullmatch(text) else text)

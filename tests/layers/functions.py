@@ -52,8 +52,8 @@ COMPILED = {
     "algorithms.sketching.fogd._loop": (30, 10),
     "algorithms.sketching.pros_n_kons.rows_until": (70, 10),
     "algorithms.sketching.rounds.rows_until": (70, 11),
-    "algorithms.sketching.sketch._modify": (20, 11),
-    "algorithms.spectral.loop.rows_until": (120, 19),
+    "algorithms.sketching.sketch.modify": (20, 10),
+    "algorithms.spectral.loop.rows_until": (110, 9),
     "algorithms.subspace.budget_steps.updated": (30, 11),
     "algorithms.subspace.okfe._follow": (20, 11),
     "algorithms.subspace.okfe._loop": (80, 8),
@@ -71,8 +71,6 @@ COMPILED = {
 # Commands, where an argument is an option of the command line, and what is still to be divided.
 OTHERS = {
     "algorithms.sketching.nystrom.sketched_kernel": (50, 10),
-    "algorithms.sketching.sketch.modify": (20, 10),
-    "algorithms.spectral.family._rows": (10, 9),
     "streamjobs.commands.check.check": (60, 13),
     "streamjobs.commands.fit.fit": (80, 17),
     "streamjobs.commands.init.init": (70, 17),
