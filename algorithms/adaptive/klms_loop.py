@@ -1,30 +1,17 @@
 """The loop of kernel least mean squares, shared by `klms` and `qklms`, which differ in `quantum` alone."""
 
-from typing import Any
-
 import numpy as np
 
 from algorithms.adaptive.expansion import enter
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Code, fill_row_and_distances
+from algorithms.common.kernels import fill_row_and_distances
 from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing
 from algorithms.common.losses import evaluate
-from algorithms.common.protocol import LEARN_HEAD, Array
+from algorithms.common.protocol import LEARN_HEAD
 
 
 @compiled
-def klms_loop(
-    work: Any,
-    slots: Array,
-    X: Array,
-    Y: Array,
-    learn: Array,
-    out: Any,
-    code: Code,
-    step_size: Any,
-    quantum: Any,
-    budget: Any,
-) -> None:
+def klms_loop(work, slots, X, Y, learn, out, code, step_size, quantum, budget):
     """A sample within the squared distance `quantum` of a stored one only moves that one's weight (below 0: never)."""
     dictionaries, all_weights, seen, counts = work
     room = dictionaries.shape[1]

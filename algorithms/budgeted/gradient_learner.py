@@ -10,7 +10,7 @@ import numpy as np
 
 from algorithms.budgeted.family import SupportLearner, drop, scale
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Code, Kernel, fill_row, own_value
+from algorithms.common.kernels import Kernel, fill_row, own_value
 from algorithms.common.linalg import LARGEST_STEP, largest, missing, put
 from algorithms.common.losses import LOSSES, check_steps, evaluate, kind_of, steps
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs, require
@@ -33,20 +33,7 @@ class Rule(NamedTuple):
 
 
 @compiled
-def gradient_loop(
-    support_of: Array,
-    weights_of: Array,
-    seen: Array,
-    seeds: Array,
-    counts: Array,
-    slots: Array,
-    X: Array,
-    Y: Array,
-    learn: Array,
-    out: Any,
-    code: Code,
-    rule: Rule,
-) -> None:
+def gradient_loop(support_of, weights_of, seen, seeds, counts, slots, X, Y, learn, out, code, rule):
     k, along = np.empty(support_of.shape[1]), np.empty(Y.shape[1])
     for n in range(len(X)):
         key, x, y, prediction = slots[n], X[n], Y[n], out.prediction[n]

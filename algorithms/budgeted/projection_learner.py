@@ -13,7 +13,7 @@ import numpy as np
 from algorithms.budgeted.family import SupportLearner, hinge_losses
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import LOST, extend, factor, unwhiten, whiten
-from algorithms.common.kernels import Code, Kernel, fill_row, own_value
+from algorithms.common.kernels import Kernel, fill_row, own_value
 from algorithms.common.linalg import LARGEST_STEP, largest, missing, norm2, put
 from algorithms.common.losses import evaluate, side
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs, State, require
@@ -21,17 +21,7 @@ from algorithms.common.workspace import Slot
 
 
 @compiled
-def projection_loop(
-    work: Any,
-    slots: Array,
-    X: Array,
-    Y: Array,
-    learn: Array,
-    out: Any,
-    code: Code,
-    budget: Any,
-    caution: Any,
-) -> None:
+def projection_loop(work, slots, X, Y, learn, out, code, budget, caution):
     """`caution` is the U of the margin rule; negative: mistakes alone teach."""
     support_of, weights_of, seen, counts, factors = work
     room = support_of.shape[1]

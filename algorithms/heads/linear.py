@@ -51,19 +51,7 @@ class LinearHead(Learner, abstract=True):
 
 
 @compiled
-def linear_loop(
-    all_weights: Array,
-    all_bias: Array,
-    steps: Array,
-    seen: Array,
-    slots: Array,
-    X: Array,
-    Y: Array,
-    learn: Array,
-    out: Outputs,
-    basis: Basis,
-    rule: Rule,
-) -> None:
+def linear_loop(all_weights, all_bias, steps, seen, slots, X, Y, learn, out, basis, rule):
     """steps: rows that each key has learned from, which PEGASOS counts."""
     along = np.empty(Y.shape[1])
     for n in range(len(X)):

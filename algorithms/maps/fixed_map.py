@@ -1,18 +1,16 @@
 """What fixed maps share: their features follow from the settings, and a key's state only counts."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Learner
+from algorithms.common.protocol import LEARN_EXTRACTOR, Learner
 
 
 @compiled
-def waves_loop(
-    work: Any, slots: Array, X: Array, learn: Array, out: Any, frequencies: Array, phases: Array, amplitude: Any
-) -> None:
+def waves_loop(work, slots, X, learn, out, frequencies, phases, amplitude):
     """Features amplitude cos(w'x + b) for each row w of `frequencies`; without phases cos(w'x), and behind them sin(w'x)."""
     _, seen, _ = work
     for n in range(len(X)):
