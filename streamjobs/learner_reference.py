@@ -52,7 +52,8 @@ def rows() -> list[tuple[str, str, str, str]]:
     found = []
     for name, cls in sorted(LEARNERS.items()):
         own = [f"`{one.name}` {one.type.replace(' | ', '/')}{_default_in_words(one)}" for one in settings(name)]
-        found.append((f"`{name}`", kind(cls), _first_sentence(meaning(name)), "; ".join(own) or "none"))
+        sentence = meaning(name).partition(". ")[0].removesuffix(".") + "."
+        found.append((f"`{name}`", kind(cls), sentence, "; ".join(own) or "none"))
     return found
 
 
@@ -146,10 +147,6 @@ def size(learner: Learner, dim: int, targets: int) -> dict[str, Any]:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _first_sentence(text: str) -> str:
-    return text.partition(". ")[0].removesuffix(".") + "."
 
 
 def _default_in_words(setting: Setting) -> str:

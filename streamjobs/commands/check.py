@@ -227,7 +227,6 @@ def _as_table(first: "FirstRows") -> dict[str, Any]:
 
 
 def _print_rows(first: dict[str, Any]) -> None:
-    """A line for each number of a row, as it is and as the learner gets it."""
     rows, scaled = first["rows"], first["scaled"]
     say("\nthe first rows, in the units of the records" + (", and scaled as the learner gets them:" if scaled else ":"))
     names = [f"{row['key']} {moment(1000 * row['time'])[11:]}" for row in rows]
@@ -409,7 +408,6 @@ def masked(settings: "Settings") -> dict[str, Any]:
 
 
 def without_secrets(section: BaseModel) -> dict[str, Any]:
-    """A section's settings, with secrets replaced by asterisks."""
     from streamjobs.settings.sentences import MASK, is_secret
 
     values = section.model_dump(exclude_none=True)

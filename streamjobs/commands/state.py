@@ -234,7 +234,6 @@ def restore(
 
 
 def _progress() -> "Callable[[str, int, int], None]":
-    """Print a line every few seconds."""
     pace = Pace(PROGRESS_EVERY)
 
     def tell(done: str, partition: int, states: int) -> None:

@@ -296,7 +296,6 @@ def _import_all(job_file: Path, file: Path, partitioner: str | None) -> None:
 
 
 def _given(file: Path, key: str) -> "bytes | Entry":
-    """An exported model, or a key's entry of a copy."""
     from streamjobs.maintenance.copies import is_copy
 
     data = read_file(file)
@@ -304,7 +303,6 @@ def _given(file: Path, key: str) -> "bytes | Entry":
 
 
 def _place(job: "Job", key: str, partition: int | None, partitions: Any) -> "tuple[int, bytes, Entry | None]":
-    """Partition, bytes and present state of the key to change."""
     entries = read_copy(job, None, key).of(key)
     if entries:
         present = _one(entries, key, partition)

@@ -78,8 +78,6 @@ class Person:
 
 @dataclass(slots=True)
 class Board:
-    """All people, and figures over all of them."""
-
     controls: Mapping[str, Control]
     people: dict[str, Person] = field(default_factory=dict)
     played: int = 0  # samples sent
@@ -99,7 +97,6 @@ class Board:
 
     @property
     def expected(self) -> int:
-        """The number of windows that the recordings give."""
         return sum(len(control.frozen) for control in self.controls.values())
 
     @property

@@ -97,7 +97,6 @@ class Counter(Background):
 
 
 def _frames(person: int) -> Iterator[Frame]:
-    """Whole seconds of a person's recordings."""
     for one in sets()[person]:
         for begin in range(0, len(one.X) - FRAME + 1, FRAME):
             yield Frame(one.X[begin : begin + FRAME], one.exercise, one.arm)

@@ -25,12 +25,10 @@ class Player(Background):
 
     @property
     def speed(self) -> float:
-        """How many times faster than real time."""
         return self.length / self.seconds
 
     @property
     def records(self) -> list[Stored]:
-        """All samples as records."""
         now = round(time.time() * 1000)
         return [Stored(self.topic, part, n, now, key, value) for n, (_, part, key, value) in enumerate(self.ready)]
 

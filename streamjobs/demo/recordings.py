@@ -41,7 +41,6 @@ class Set(NamedTuple):
 
 
 def sets(seed: int = 1) -> dict[int, list[Set]]:
-    """Every new person's sets, in the order they are played."""
     with np.load(FILE, allow_pickle=False) as archive:
         data = {name: archive[name] for name in archive.files}
     X = np.cumsum(data["changes"], axis=1, dtype=np.int64).T * UNIT
@@ -71,7 +70,6 @@ class Sample(NamedTuple):
 
 
 def samples(seed: int = 1) -> Iterator[Sample]:
-    """All people's samples, merged in order of time."""
     streams = []
     for person, circuit in sets(seed).items():
         begin = person * 0.35  # people start one after the other

@@ -35,7 +35,6 @@ class Screen:
         self.stepped = ""
 
     def step(self, text: str) -> None:
-        """Print a step of the start once."""
         if text != self.stepped:
             self.console.print(text)
             self.stepped = text
@@ -48,7 +47,6 @@ class Screen:
 
 
 def line(board: Board, elapsed: float) -> str:
-    """The figures in one line."""
     everything = board.total("all")
     shares = "".join(f"  {name} {percent(everything, who):>5}" for name, who, _ in COLUMNS)
     return (
@@ -58,7 +56,6 @@ def line(board: Board, elapsed: float) -> str:
 
 
 def summary(board: Board, facts: dict[str, Any]) -> Group:
-    """The final figures by person, with the controls, and where to go next."""
     grid = Table(box=None, padding=(0, 1), header_style="bold", title="Windows predicted right", title_justify="left")
     heads = ("person", "windows", *(name for name, _, _ in COLUMNS))
     for title in heads:
@@ -110,7 +107,6 @@ def _drift(board: Board) -> str:
 
 
 def _learned(board: Board) -> str:
-    """How much the labels of these people gained."""
     half, first, everything = board.total("half"), board.total("first"), board.total("all")
     return (
         f"Before a person's first label {percent(first)} were right; in the second half of each person's windows "

@@ -58,7 +58,8 @@ def run(*, kafka: bool, seconds: float, browser: bool = False) -> None:
         board, facts = _played(stage, seconds, browser=browser)
     job = stage.job
     assert job.population is not None
-    facts |= {"place": _place(kafka), "job": str(FILE), "state": readable(job.state_bytes)}
+    place = "Apache Kafka, one node on this machine" if kafka else "librdkafka's mock broker on this machine"
+    facts |= {"place": place, "job": str(FILE), "state": readable(job.state_bytes)}
     facts["shared"] = readable(job.population.nbytes)
     stage.screen.console.print(summary(board, facts))
     if board.windows != board.expected:
@@ -151,10 +152,6 @@ def _environment(url: str, folder: Path) -> dict[str, str]:
     }
 
 
-def _place(kafka: bool) -> str:
-    return "Apache Kafka, one node on this machine" if kafka else "librdkafka's mock broker on this machine"
-
-
 @contextmanager
 def _broker(kafka: bool, screen: Screen) -> Iterator[tuple[str, Any]]:
     """The broker's url, and a function that creates a job's topics."""
@@ -203,7 +200,6 @@ def _played(stage: Stage, seconds: float, *, browser: bool) -> tuple[Board, dict
 
 @contextmanager
 def _worker(env: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The real worker, started by `streamjobs run`."""
     with log.open("wb") as output:
         worker = subprocess.Popen(
             [sys.executable, "-m", "streamjobs", "run", str(FILE)],
@@ -227,7 +223,6 @@ def _without_settings() -> dict[str, str]:
 
 
 def _until_ready(worker: subprocess.Popen[bytes], log: Path, screen: Screen) -> None:
-    """Wait until the worker has its partitions."""
     started = time.monotonic()
     while b'"event": "ready"' not in log.read_bytes():
         _alive(worker, log)

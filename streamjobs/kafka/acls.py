@@ -68,7 +68,6 @@ def line(right: Right, bootstrap: str) -> str:
 
 
 def bindings(needed: Sequence[Right]) -> list[AclBinding]:
-    """The rights as the admin API takes them."""
     return [
         AclBinding(
             ResourceType[right.resource.upper().replace("-", "_")],

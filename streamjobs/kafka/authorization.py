@@ -84,7 +84,8 @@ def _of_group(asking: Mapping[str, Any], group: str, principal: str) -> list[str
             if not error.retriable or time.monotonic() - started > timeouts.ADMIN:
                 raise
         else:
-            if not _allows_reading(described.operations):
+            operations = described.operations
+            if operations != groups.UNKNOWN_OPERATIONS and not operations >> AclOperation.READ.value & 1:
                 break
             return []
         time.sleep(RETRY_EVERY)
@@ -92,10 +93,6 @@ def _of_group(asking: Mapping[str, Any], group: str, principal: str) -> list[str
         f"group {group}: expected the right to Read, not granted to {principal}; without it no partition is ever assigned. "
         f"{ADD_RIGHT[0].upper()}{ADD_RIGHT[1:]}"
     ]
-
-
-def _allows_reading(operations: int) -> bool:
-    return operations == groups.UNKNOWN_OPERATIONS or bool(operations >> AclOperation.READ.value & 1)
 
 
 def _of_writers(asking: Mapping[str, Any], ids: Sequence[str], principal: str) -> list[str]:

@@ -148,7 +148,7 @@ def _refused_credentials(broker: BrokerSection, error: KafkaError) -> str:
             "username or its password."
         )
     origin = "token_url" if broker.token_url is not None else "token_file" if broker.token_file is not None else "token"
-    text = _text_of(error)
+    text = str(error.args[0]).rstrip(".") if error.args else type(error).__name__
     if text.startswith("[broker]"):
         return text  # without a token to send
     tokens = tokens_of(broker)
@@ -158,7 +158,3 @@ def _refused_credentials(broker: BrokerSection, error: KafkaError) -> str:
         ago = f"expired {time.time() - ends:.0f} s ago"
         return f"refused the token of {origin}, which {ago}; renew it before it expires."
     return f"refused the token of {origin} ({text}); check that the broker accepts its issuer, audience and signature."
-
-
-def _text_of(error: KafkaError) -> str:
-    return str(error.args[0]).rstrip(".") if error.args else type(error).__name__

@@ -135,7 +135,6 @@ def _growth(settings: Settings, commits: Commits, partitions: int) -> layout.Gro
 
 
 def _obstacles(settings: Settings, job: JobLike, admin: Any, counts: dict[str, int]) -> list[str]:
-    """Of topics, partitions and rights."""
     broker = settings.broker
     principal = client.principal(broker)
     if problems := topics.problems_of(settings, job.sinks, admin, counts, principal):

@@ -78,7 +78,7 @@ class Sender:
                     break
                 progress(self.sent, self.acknowledged)
         finally:
-            left = self._flush()
+            left = int(self.producer.flush(ANSWER_WITHIN))
         if left or self.problem is not None:
             why = self.problem or f"no answer within {ANSWER_WITHIN:.0f} s"
             raise SendError(
@@ -120,9 +120,6 @@ class Sender:
                 self.problem = f"row {row + 1}: {error.str()}"
 
         return take
-
-    def _flush(self) -> int:
-        return int(self.producer.flush(ANSWER_WITHIN))
 
 
 def _retention(broker: BrokerSection, settings: dict[str, Any], topic: str) -> Retention:

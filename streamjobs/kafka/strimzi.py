@@ -14,6 +14,7 @@ from streamjobs.kafka.topics import TopicPlan
 
 API = "kafka.strimzi.io/v1"
 _TYPES = {"topic": "topic", "group": "group", "transactional-id": "transactionalId"}
+_PATTERNS = {"literal": "literal", "prefixed": "prefix"}
 LONGEST = 253  # letters of a resource's name
 
 
@@ -40,7 +41,7 @@ def resources(cluster: str, plans: Sequence[TopicPlan], needed: Sequence[Right],
     ]
     acls = [
         {
-            "resource": {"type": _TYPES[right.resource], "name": right.name, "patternType": _pattern(right)},
+            "resource": {"type": _TYPES[right.resource], "name": right.name, "patternType": _PATTERNS[right.pattern]},
             "operations": list(right.operations),
             "host": "*",
         }
@@ -49,10 +50,6 @@ def resources(cluster: str, plans: Sequence[TopicPlan], needed: Sequence[Right],
     spec = {"authentication": {"type": "scram-sha-512"}, "authorization": {"type": "simple", "acls": acls}}
     items.append({"apiVersion": API, "kind": "KafkaUser", "metadata": {"name": user, "labels": labels}, "spec": spec})
     return {"apiVersion": "v1", "kind": "List", "items": items}
-
-
-def _pattern(right: Right) -> str:
-    return {"prefixed": "prefix"}.get(right.pattern, right.pattern)
 
 
 def resource_name(topic: str) -> str:

@@ -23,8 +23,6 @@ ASK_EVERY = 1.0  # seconds between two looks at an input without such a record
 
 
 class Decided(NamedTuple):
-    """A unit of `TIME_UNITS`, and the record that decided it."""
-
     unit: str
     partition: int
     offset: int

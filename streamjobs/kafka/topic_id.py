@@ -191,7 +191,6 @@ def require_same_input(job: str, present: Origin, known: Origin) -> None:
 
 
 def deleted_input(topic: str) -> str:
-    """The sentence for an input that was deleted under a worker."""
     return (
         f"topic {topic} (input): it was deleted while this worker read it. The states and the outputs are kept. "
         "Restore the topic, or create it with 'streamjobs topics create JOB' and run 'streamjobs state forget-offsets JOB'; "
@@ -209,7 +208,6 @@ def deleted_output(topic: str, role: str) -> str:
 
 
 def another_input(job: str, known: str, present: str) -> str:
-    """The sentence for a job name with states of another topic."""
     return (
         f"job {job}: its states have learned from topic {known}, but [source] topic is {present}, and states must not mix "
         f"two topics. Give this job another [job] name, or set [source] topic back to {known}."
@@ -225,7 +223,6 @@ def require_same_changelog(topic: str, known: str, present: str) -> None:
 
 
 def recreated_changelog(topic: str, known: str, present: str) -> str:
-    """The sentence for a changelog that was deleted and recreated."""
     return (
         f"topic {topic}: it was deleted and recreated since this job's states were written to it (expected id {known}, got "
         f"{present}); keys without a state in it would start over. {RESTORE}"

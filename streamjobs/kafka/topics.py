@@ -30,8 +30,6 @@ ADD_RIGHT = "add it ('streamjobs topics plan JOB --acl' prints all that are need
 
 
 class TopicPlan(NamedTuple):
-    """A topic as the job needs it."""
-
     name: str
     role: str  # input | state | the sink's name
     partitions: int
@@ -165,7 +163,6 @@ def behind_input(settings: Settings, job_sinks: Mapping[str, str], counts: Mappi
 
 
 def lacking_right(name: str, role: str, lacking: str, principal: str) -> str:
-    """The sentence of a missing right on a topic."""
     return f"topic {name} ({role}): expected the right to {lacking}, not granted to {principal}; {ADD_RIGHT}"
 
 

@@ -87,7 +87,6 @@ def made(case: Case, changes: Mapping[str, Any]) -> Learner:
 
 
 def refusal(case: Case, changes: Mapping[str, Any]) -> str:
-    """The sentence that refuses the changed settings."""
     try:
         made(case, changes)
     except SettingError as problem:

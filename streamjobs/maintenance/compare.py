@@ -16,8 +16,6 @@ EXAMPLES = 3  # keys named for each problem
 
 
 class Change(NamedTuple):
-    """A field that differs between two states of a key."""
-
     stage: str
     name: str
     before: tuple[int, ...]  # shapes

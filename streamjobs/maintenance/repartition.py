@@ -328,8 +328,6 @@ class _Work:
         return moved
 
     def _moving(self, number: int) -> dict[bytes, bytes]:
-        """The states that leave an old partition."""
-
         def value(record: Stored) -> bytes | None:
             return record.value if self._target(record.key or b"", number) != number else None
 

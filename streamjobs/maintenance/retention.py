@@ -15,8 +15,6 @@ LONGEST = 100 * 365 * DAY  # a longer duration is not a bound (such as Kafka's l
 
 
 class Holding(NamedTuple):
-    """A topic that may hold records of the key."""
-
     topic: str
     role: str  # input | rekeyed | state | a sink's name
     records: int | None  # of this key; None: not counted

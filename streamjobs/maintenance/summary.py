@@ -36,8 +36,6 @@ class Summary(NamedTuple):
 
 
 class Field(NamedTuple):
-    """An array of a stage's state."""
-
     stage: str
     name: str
     shape: tuple[int, ...]
@@ -69,7 +67,6 @@ def with_remedy(error: SnapshotError) -> str:
 
 
 def summary(job: Job, entry: Entry) -> Summary:
-    """One line about a key."""
     try:
         states, _, offsets = decode_entry(job, entry)
     except SnapshotError as error:

@@ -78,7 +78,6 @@ _KEY = {"type": "string", "description": "the key of the record it is of, unchan
 
 
 def headers(sink: str) -> JsonSchema:
-    """The headers of a sink's records; each is UTF-8 text."""
     known: JsonSchema = {
         ID: {
             "type": "string",

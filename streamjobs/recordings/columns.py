@@ -241,11 +241,7 @@ def plain_name(name: str) -> str:
     >>> plain_name("Time (s)"), plain_name("value.Device-ID"), plain_name("userId")
     ('time', 'device_id', 'user_id')
     """
-    return "_".join(_words(_IN_BRACKETS.sub("", name).rstrip('"').rpartition(".")[2]))
-
-
-def _words(name: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(name)]
+    return "_".join(_WORD.findall(_IN_BRACKETS.sub("", name).rstrip('"').rpartition(".")[2])).lower()
 
 
 def says_time(name: str) -> bool:
@@ -290,7 +286,6 @@ def why_no_number(column: Column) -> str | None:
 
 
 def reads_as_number(text: str) -> bool:
-    """Whether `float` takes it."""
     try:
         float(text)
     except ValueError:

@@ -26,8 +26,6 @@ _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
 
 
 class Dialect(NamedTuple):
-    """How a file is written."""
-
     encoding: str = "utf-8-sig"
     separator: str = ","
     decimal: str = "."

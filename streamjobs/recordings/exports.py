@@ -66,7 +66,6 @@ def exported_file(place: Place) -> Exported | None:
 
 
 def _parts(one: Exported, how: How) -> list[Part]:
-    """Everything in an export that has rows."""
     if one.together:
         return parts_of_file(one.files[0])
     return [_part(place, "/".join(place.parts[len(one.folder) :]), how) for place in one.files if place.kind in TABLES]

@@ -84,7 +84,6 @@ def _by_sensor(place: Place) -> Mapping[str, list[Row]]:
 
 
 def _plain(value: Any) -> Any:
-    """A number, a text or None."""
     if isinstance(value, str):
         return cell_value(value)
     return value if value is None or isinstance(value, (int, float)) else str(value)

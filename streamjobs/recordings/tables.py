@@ -71,7 +71,6 @@ def lines_of_file(place: Place) -> Iterator[tuple[bytes, Row]]:
 
 
 def dialect_of_file(place: Place, how: How = HOW) -> Dialect:
-    """How a CSV file is written."""
     with place.open() as file:
         head = file.read(HEAD)
     return dialect_of(head, str(place), how.separator, how.decimal)

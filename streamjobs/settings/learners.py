@@ -42,7 +42,6 @@ def read_learners(sections: Mapping[str, Any], places: Places) -> tuple[dict[str
 
 
 def own_settings(section: NamedSection) -> dict[str, Any]:
-    """The learner's own settings, which stand next to its name."""
     return section.model_extra or {}
 
 
@@ -65,7 +64,6 @@ def head_named(name: str, own: Mapping[str, Any], population: bool, fallback: st
 
 
 def _fields(name: str) -> set[str]:
-    """Settings of a registered learner."""
     return {field.name for field in dataclasses.fields(LEARNERS[name])}  # type: ignore[arg-type]
 
 

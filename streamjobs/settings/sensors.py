@@ -64,8 +64,6 @@ class SensorsSection(Section):
 
 
 class SensorColumns(NamedTuple):
-    """A sensor's place among the columns of x."""
-
     name: str
     first: int
     columns: list[str]  # names, such as accelerometer.x

@@ -109,7 +109,6 @@ def shortened(text: str, most: int = 100) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Checks that a value may stand in a field of a record."""
     if not isinstance(value, (str, int, float)):
         raise ValueError("a text, a number, true or false")
     return value
@@ -119,13 +118,11 @@ MISSING = ("dlq", "skip", "hold", "mean")  # what may be done about a missing nu
 
 
 def zone(value: str) -> str:
-    """Checks that a text names a time zone."""
     zone_of(value)
     return value
 
 
 def time_format(value: str) -> str:
-    """Checks that a text is a format of times."""
     example_of(value)
     return value
 

@@ -25,8 +25,6 @@ from streamjobs.core.messages import Stored
 
 
 class Played(NamedTuple):
-    """A record, and when it plays."""
-
     seconds: float  # after the start of all
     record: Stored
 

@@ -17,8 +17,6 @@ LARGEST = 1 << 20  # bytes of a value, as [source] max_bytes has it unless set
 
 
 class TopicSample(NamedTuple):
-    """What was read of a topic."""
-
     rows: list[dict[str, Any]]
     format: str  # json | msgpack
     owners: list[bytes | None]  # the keys of the rows' records

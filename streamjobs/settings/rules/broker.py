@@ -36,7 +36,6 @@ def written_secrets(table: Mapping[str, Any], origin: str) -> Iterator[str]:
 
 
 def access_contradictions(broker: BrokerSection) -> Problems:
-    """Each contradiction in [broker] with its setting."""
     if "@" in broker.url:
         yield (
             ("broker", "url"),

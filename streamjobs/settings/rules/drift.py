@@ -98,7 +98,6 @@ def start_contradictions(drift: DriftSection, state: StateSection) -> Iterator[t
 
 
 def _several(drift: DriftSection) -> Iterator[tuple[tuple[str, str], str]]:
-    """A list of watches."""
     names = drift.watch_names
     if not names or len(set(names)) < len(names):
         yield (SECTION, "watch"), f"watch must name one or more different watches; got {names!r}."

@@ -14,7 +14,6 @@ Problems = Iterator[tuple[tuple[str, str], str]]
 
 
 def sensor_contradictions(source: SourceSection, sensors: SensorsSection, window: WindowSection | None) -> Problems:
-    """Each contradiction with its setting."""
     place = ("source", "sensors")
     if source.format not in FORMATS:
         yield ("source", "format"), f"format must be one of {', '.join(FORMATS)} with sensors; got {source.format!r}."
