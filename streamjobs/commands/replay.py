@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.core.messages import Output, Stored
     from streamjobs.recordings.tables import How
+    from streamjobs.replay.minutes import MinutesOfDays
 
 
 MOST_ALARMED = 5  # keys with alarms that are printed
+MOST_DAYS = 10  # of keys, with minutes that are printed
 SHORTEST = 0.05  # shortest hours of alarms that are printed as hours
 
 
@@ -107,6 +109,7 @@ def replay(
         expected = from_topics(job.settings.broker, job.sinks) if is_topics else from_files(Path(expect), list(job.sinks))
     compile_loops(job)
     run, progress, rates = Replay(job, pooled=pool), Progress(job.task), Rates()
+    minutes = minutes_of_days(job, pool)
     errors: list[str] = []  # message of the first dead letter
     started = time.monotonic()
     with Writer(output_dir, list(job.sinks)) as writer, contextlib.closing(records):
@@ -114,6 +117,8 @@ def replay(
         def take(output: "Output") -> None:
             writer.take(output)
             rates.take(output)
+            if minutes is not None:
+                minutes.take(output)
             if output.sink == "dlq" and not errors:
                 errors.append(dict(output.headers)["streamjobs-error-message"].decode())
             if expected is not None:
@@ -126,6 +131,8 @@ def replay(
     summary["first_error"] = errors[0] if errors else None
     if "alarms" in job.sinks:
         summary["alarms"] = rates.summary() | {"keys_warming_up": run.warming_up, "rows_to_alarm": rows_to_alarm(job)}
+    if minutes is not None:
+        summary["minutes"] = minutes.summary(job, run)
     if expected is not None:
         summary["compared"] = expected.finish()
     nothing = nothing_learned(job, tally, errors)
@@ -139,6 +146,15 @@ def replay(
             note(f"warning: {text}")
     if nothing is not None and expected is None:  # recorded outputs say what is right
         raise NothingLearned(nothing)
+
+
+def minutes_of_days(job: "Job", pool: bool) -> "MinutesOfDays | None":
+    """What adds up the job's bouts; None without any, or of a pooled model, which has no states of its keys."""
+    if "bouts" not in job.sinks or pool:
+        return None
+    from streamjobs.replay.minutes import MinutesOfDays
+
+    return MinutesOfDays()
 
 
 def as_workers_have_it(job: "Job", source: str) -> "Job":
@@ -225,6 +241,12 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
             )
         if most:
             say(f"most alarms: {most}")
+    days = [(key, day, of) for key, days in summary.get("minutes", {}).items() for day, of in days.items()]
+    for key, day, of_day in days[:MOST_DAYS]:
+        spent = ", ".join(f"{name} {minutes:.1f}" for name, minutes in sorted(of_day.items(), key=lambda one: -one[1]))
+        say(f"minutes of {key} on {day}: {spent}")
+    if len(days) > MOST_DAYS:
+        note(f"{len(days) - MOST_DAYS:,} more days of keys: --json prints all of them")
     if output_dir is not None:
         say(f"outputs in {output_dir}")
     if "compared" in summary:

@@ -6,6 +6,7 @@ of a key depends on a later one; a batch and its records one by one give the sam
 
 from collections.abc import Sequence
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,11 +25,14 @@ from streamjobs.errors import RecordError
 from streamjobs.stages.fill import SKIPPED, TAKEN, UNFILLED, Fill
 from streamjobs.stages.idle import AWAKE
 from streamjobs.stages.late_labels import LateLabels, Matched
-from streamjobs.stages.names import CLASS_COUNTS, CLIP, FILL, IDLE, ORDER, SENSORS, WAITING, WINDOWS
+from streamjobs.stages.names import BOUTS, CLASS_COUNTS, CLIP, FILL, IDLE, ORDER, SENSORS, WAITING, WINDOWS
 from streamjobs.stages.order import DUPLICATE, LATE
-from streamjobs.stages.rows import Modelled, Rows, picked
+from streamjobs.stages.rows import Choice, Modelled, Rows, picked
 from streamjobs.stages.sensors import LATE as TOO_LATE
 from streamjobs.stages.sensors import Sensors
+
+if TYPE_CHECKING:
+    from streamjobs.stages.events.bouts import Bout
 
 
 def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
@@ -102,7 +106,7 @@ def _run(
             now = met.rows
         if left_out:
             now = now._replace(X=unknown(now.X.shape))
-        made = _run_model(job, live, records, came, now, met, report) if len(now.slots) else None
+        made = _run_model(job, live, records, came, now, met, report, left_out) if len(now.slots) else None
         if made is None or not len(came.slots) or left_out:
             continue
         if steps.fill is not None and total is not None:
@@ -238,7 +242,14 @@ def _unmatched(record: Record, waiting: LateLabels) -> str:
 
 
 def _run_model(
-    job: Job, live: Live, records: Sequence[Record], came: Rows, now: Rows, met: Matched | None, report: Report
+    job: Job,
+    live: Live,
+    records: Sequence[Record],
+    came: Rows,
+    now: Rows,
+    met: Matched | None,
+    report: Report,
+    left_out: bool,
 ) -> Modelled:
     """Scaling, learner, drift, alarms and class counts over the rows `now`; gives what was made of those that `came`."""
     slots = np.zeros(len(now.slots), np.int64) if live.pooled else now.slots
@@ -249,6 +260,7 @@ def _run_model(
         report.targets_clipped += clipped
     scaled, out, share = run_learners(job, live, slots, now)
     choice = choose(job, live, slots, now, scaled, out.prediction) if job.task == "classification" else None
+    bouts = _run_bouts(job, live, now, met, choice, out) if steps.bouts is not None and not left_out else ()
     if steps.waiting is not None and met is not None:
         remember_choices(steps.waiting, live, now, met, choice, report)
         own = met.source >= 0
@@ -257,4 +269,23 @@ def _run_model(
     ids = identities(records, came.owner, job.life)
     drift, events = watch_drift(job, live, records, Seen(slots, scaled, came, out), ids) if steps.watches else ([], [])
     seq, seen = steps.class_counts.number(live.work[CLASS_COUNTS], slots)
-    return Modelled(out, drift, share, choice, seq, seen, ids, events)
+    return Modelled(out, drift, share, choice, seq, seen, ids, events, bouts)
+
+
+def _run_bouts(
+    job: Job, live: Live, now: Rows, met: Matched | None, choice: Choice | None, out: Outputs
+) -> "Sequence[Bout]":
+    """The bouts that the rows end: of each row the label, or else the class chosen for it."""
+    stage, decides = job.steps.bouts, job.steps.smoothing
+    assert stage is not None and choice is not None, "only a classification has bouts"
+    codes, at = now.L[:, 0], np.arange(len(now.slots))
+    labelled = np.isfinite(codes)
+    scores = out.prediction
+    if decides is not None and decides.probabilities:
+        assert choice.smoothed is not None
+        scores = choice.smoothed
+    of_chosen = np.where(choice.chosen >= 0, scores[at, choice.chosen], np.nan)
+    source = at if met is None else met.source
+    activity = np.where(labelled, np.nan_to_num(codes), choice.chosen).astype(np.int64)
+    made = stage.advance(live.work[BOUTS], now.slots, now.times, activity, of_chosen, labelled, source >= 0)
+    return [one._replace(row=int(source[one.row])) for one in made]

@@ -34,7 +34,7 @@ from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import MOST_SHOWN, BatchRows, Output, Record, Report, ShownAlarm, Worst
 from streamjobs.core.output_records import Beside, Drift, Features, encoded, output_headers
-from streamjobs.core.predictions import encoded_predictions
+from streamjobs.core.predictions import encoded_bouts, encoded_predictions
 from streamjobs.settings.composition import Watch
 from streamjobs.stages.rows import Modelled, Rows, Watched
 
@@ -70,6 +70,8 @@ class Encoder:
             outputs += map(_made, zip(repeat(sink), keys, values, stamps, headers, strict=False))
         if made.events:
             outputs += alarms.encoded(self.job, self.live, self.records, rows, made.ids, made.events)
+        if made.bouts:
+            outputs += encoded_bouts(self.job, self.live, self.records, rows, made.ids, made.bouts)
         self._count(rows, made, report)
         if self.job.steps.alarms is not None:
             report.alarms += alarms.shown(self.job, texts, rows, made.drift, made.events, MOST_SHOWN)

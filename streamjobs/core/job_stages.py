@@ -1,6 +1,6 @@
 """The stages of a job, in the order rows pass them, and the description its snapshots belong to."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from algorithms import Learner
 from algorithms.drift.report import watches_columns
@@ -22,6 +22,9 @@ from streamjobs.stages.sensors import Sensors
 from streamjobs.stages.smoothing import Smoothing, Transitions
 from streamjobs.stages.stage import JobStage
 from streamjobs.stages.windows import Windows
+
+if TYPE_CHECKING:
+    from streamjobs.stages.events.bouts import Bouts
 
 
 class WatchSteps(NamedTuple):
@@ -56,6 +59,7 @@ class Steps(NamedTuple):
     smoothing: Smoothing | Transitions | None
     fallback: Fallback | None
     class_counts: ClassCounts
+    bouts: "Bouts | None"
 
     def by_name(self) -> dict[str, JobStage]:
         """The stages in their order by the names that stored states know."""
@@ -96,6 +100,7 @@ def steps_of(composition: Composition, population: Population | None, targets: i
         smoothing=composition.smoothing and composition.smoothing.taught(population and population.transitions),
         fallback=Fallback() if composition.falls_back else None,
         class_counts=ClassCounts(classes=targets if composition.task == "classification" else 0, given=known),
+        bouts=composition.bouts,
     )
 
 

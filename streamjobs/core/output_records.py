@@ -122,12 +122,35 @@ class Alarm(msgspec.Struct):
     model: str  # learner and head
 
 
+class Minutes(msgspec.Struct):
+    """How long a key did something on a day."""
+
+    day: str  # such as 2026-11-21, in [source] time_zone, or UTC
+    minutes: float  # of the bout's activity on this day, in all bouts of the key up to this one's end
+
+
+class Bout(msgspec.Struct):
+    """A record of the bouts topic: one when a bout is over and no late label can change it."""
+
+    key: str  # the record's, as text
+    number: int  # of the bout within its key, from 0
+    activity: str  # class of its rows: their labels, or else predictions
+    start: float  # event time, seconds since 1970
+    end: float  # event time, seconds since 1970
+    score: float | None  # mean score of its predicted rows; with [head] filter a probability; null if all have labels
+    rows: int  # number of rows, with shorter activities that joined it
+    labelled: int  # rows with a label
+    days: list[Minutes]  # the days from start to end
+    model: str  # learner and head
+
+
 ID, SCHEMA = "streamjobs-id", "streamjobs-schema"  # headers
 RECORDS: dict[str, type[msgspec.Struct]] = {  # by sink; dead letters have none
     "features": Features,
     "predictions": Prediction,
     "drift": Drift,
     "alarms": Alarm,
+    "bouts": Bout,
 }
 _lines = msgspec.json.Encoder().encode_lines
 

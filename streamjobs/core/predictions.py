@@ -1,20 +1,24 @@
-"""Predictions as records."""
+"""Predictions and bouts as records."""
 
 import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import compress, repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from msgspec import UNSET
 
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
-from streamjobs.core.messages import Record, Report
-from streamjobs.core.output_records import Prediction, encoded
+from streamjobs.core.messages import Output, Record, Report
+from streamjobs.core.output_records import Bout, Minutes, Prediction, encoded, output_headers
 from streamjobs.stages.rows import Choice, Modelled, Rows
+
+if TYPE_CHECKING:
+    from streamjobs.stages.events import bouts as stage
 
 Column = Iterable[Any]  # a field's value of each row
 _NOTHING: Column = repeat(None)
@@ -50,6 +54,28 @@ def encoded_predictions(
     else:
         answer = [*absent * 10, _whole_lists(y_hats), _whole_lists(ys)]
     return encoded(Prediction, *place, seen, errors, alarmed, *answer, *more)
+
+
+def bout_of(job: Job, key: str, names: Sequence[str], one: "stage.Bout") -> Bout:
+    """names: of the key's classes."""
+    days = [Minutes(day, seconds / 60.0) for day, seconds in one.days]
+    score = one.score if math.isfinite(one.score) else None
+    place = key, one.number, names[one.code], one.start, one.end
+    return Bout(*place, score, one.rows, one.labelled, days, job.model)
+
+
+def encoded_bouts(
+    job: Job, live: Live, records: Sequence[Record], rows: Rows, ids: Sequence[bytes], bouts: "Sequence[stage.Bout]"
+) -> list[Output]:
+    """A record for each bout that the rows of these ids end."""
+    outputs = []
+    for one in bouts:
+        names = live.names[0 if live.pooled else one.slot]
+        value = msgspec.json.encode(bout_of(job, live.text_of[one.slot], names, one))
+        (headers,) = output_headers("bouts", [b"%s-bout-%d" % (ids[one.row], one.number)])
+        key = records[int(rows.owner[one.row])].key
+        outputs.append(Output("bouts", key, value, int(np.rint(one.end * 1000.0)), headers))
+    return outputs
 
 
 def _count_labels(records: Sequence[Record], rows: Rows, report: Report) -> None:

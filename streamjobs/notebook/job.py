@@ -22,13 +22,12 @@ from streamjobs.replay.summary import cautions, nothing_learned, summary_of
 from streamjobs.replay.writing import line_of
 from streamjobs.settings.composition import Composition, composition_of
 from streamjobs.settings.load import composition_from
-from streamjobs.settings.sections import Settings
+from streamjobs.settings.sections import SINKS, Settings
 
 if TYPE_CHECKING:
     import pandas
 
 _States = Callable[[str, bytes], list[Prototypes]]
-SINKS = ("features", "predictions", "drift", "alarms", "dlq")
 
 
 class ReplayWarning(UserWarning):
@@ -57,7 +56,7 @@ class Replayed:
     def lines(self, sink: str) -> list[bytes]:
         """Outputs as `streamjobs replay --output-dir` writes them, a JSON line each.
 
-        sink: features, predictions, drift, alarms or dlq. Raises ConfigError for another one, or one the job has not.
+        sink: a name of [sinks], such as predictions. Raises ConfigError for another one, or one the job has not.
         """
         if sink not in self._lines:
             raise ConfigError(f"this job has no {sink!r} to show; it has {', '.join(self._lines)}.")
@@ -92,6 +91,11 @@ class Replayed:
     def alarms(self) -> "pandas.DataFrame":
         """Alarms, with [drift] false_alarms: a row when one is raised, and one when it ends; needs pandas."""
         return self._table("alarms")
+
+    @property
+    def bouts(self) -> "pandas.DataFrame":
+        """With [bouts]: an activity of a key from its start to its end, in each row; needs pandas."""
+        return self._table("bouts")
 
     @property
     def dead_letters(self) -> "pandas.DataFrame":

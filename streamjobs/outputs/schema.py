@@ -24,6 +24,7 @@ IDS = {  # what stands behind it, by sink
     "predictions": "(-[0-9]+)?$",
     "drift": "(-[0-9]+)?$",
     "alarms": "(-[0-9]+)?(-(columns|innovations|rows|ls_error|loss))?(-end)?$",
+    "bouts": "(-[0-9]+)?-bout-[0-9]+$",
     "dlq": "$",
 }
 _SAID = {
@@ -31,6 +32,7 @@ _SAID = {
     "predictions": "Prediction of every row, and the label where it is known.",
     "drift": "What the detector says of every row.",
     "alarms": "An alarm when it is raised, and when it ends.",
+    "bouts": "An activity that is over, and the minutes of its days.",
     "dlq": "A record that could not be used, as it came: any bytes, or none.",
 }
 _OF_TASK = {  # fields of a prediction

@@ -5,7 +5,7 @@ With [population] the scale and the map are shared by all keys and stand still, 
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from algorithms import Learner, learner_from
 from algorithms.common.protocol import SettingError
@@ -14,7 +14,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.settings.false_alarms import FORESEEN, rows_between, tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, detector_roles, read_learners, with_name
 from streamjobs.settings.rules.whole import check_sections
-from streamjobs.settings.sections import MOST_WAITING, HeadSection, MirrorSection, Settings
+from streamjobs.settings.sections import MOST_WAITING, SINKS, HeadSection, MirrorSection, Settings
 from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.sentences import Places
 from streamjobs.settings.types import POPULATION, reference, rows_or_time
@@ -28,6 +28,9 @@ from streamjobs.stages.smoothing import Smoothing, Transitions
 from streamjobs.stages.stage import describe
 from streamjobs.stages.statistics import names as statistic_names
 from streamjobs.stages.windows import Windows
+
+if TYPE_CHECKING:
+    from streamjobs.stages.events.bouts import Bouts
 
 CLIP_TARGET = 10.0  # running deviations, where [head] does not say
 EXTRACTOR, DETECTOR, BESIDE = "drift_extractor", "drift", "beside_"  # stages of [drift]; of a control with its name
@@ -77,6 +80,7 @@ class Composition(NamedTuple):
     targets: int  # of a regression
     reject: float | None  # with [population]: most of the rows of known classes that may be unknown
     falls_back: bool  # on the last label, where a row has no scores
+    bouts: "Bouts | None"  # of a classification
     facts: dict[str, str]  # what a population of this job belongs to
     model: str  # how outputs and metrics name learner and head
     sinks: dict[str, str]  # sink -> topic, those that are on
@@ -166,6 +170,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         targets=head.targets,
         reject=head.reject if classifies and population else None,
         falls_back=classifies and (head.fallback == "last_label" or (learner.falls_back and head.fallback is None)),
+        bouts=_bouts(settings, windows) if classifies else None,
         facts=_facts(settings, windows),
         model=model,
         sinks=_sinks(settings, gives_features=kind == "features" or settings.head is not None, predicts=task != "none"),
@@ -223,10 +228,11 @@ def _sinks(settings: Settings, *, gives_features: bool, predicts: bool) -> dict[
     every_row = settings.drift is not None and (chosen.drift is not None or not alarms)
     features = gives_features and chosen.features is not None
     wanted = {"features": features, "predictions": predicts, "drift": every_row, "alarms": alarms, "dlq": True}
+    wanted["bouts"] = settings.bouts is not None and predicts
     sinks = {}
-    for sink, on in wanted.items():
+    for sink in SINKS:
         topic = getattr(chosen, sink)
-        if on and (topic != "" or sink == "dlq"):
+        if wanted[sink] and (topic != "" or sink == "dlq"):
             sinks[sink] = topic or f"{base}.{sink}"
     return sinks
 
@@ -338,6 +344,22 @@ def _waiting(settings: Settings) -> LateLabels | None:
     if most is None:
         most = math.ceil(min(max(labels.wait, labels.delay) / hop, MOST_WAITING - 1)) + 1 if hop else 1000
     return LateLabels(wait=labels.wait, delay=labels.delay, within=within, most=most)
+
+
+def _bouts(settings: Settings, windows: Windows | None) -> "Bouts | None":
+    if settings.bouts is None or settings.sinks.bouts == "":
+        return None
+    from streamjobs.stages.events.bouts import Bouts
+
+    waiting, zone = _waiting(settings), settings.source.time_zone or "UTC"
+    return Bouts(
+        shortest=settings.bouts.shortest,
+        hop=0.0 if windows is None else windows.hop,
+        length=0.0 if windows is None else windows.length,
+        wait=0.0 if waiting is None else max(waiting.wait, waiting.delay),
+        most=0 if waiting is None else waiting.most + 2,
+        zone=zone,
+    )
 
 
 def _facts(settings: Settings, windows: Windows | None) -> dict[str, str]:

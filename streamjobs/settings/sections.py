@@ -271,6 +271,13 @@ class DriftSection(Section):
         return [self.watch] if isinstance(self.watch, str) else list(self.watch)
 
 
+class BoutsSection(Section):
+    shortest: Seconds = Field(
+        default=10.0,
+        description="a shorter activity, or pause, is flicker: it joins the bout before it (duration, or seconds)",
+    )
+
+
 class SinksSection(Section):
     @model_validator(mode="before")
     @classmethod
@@ -300,10 +307,13 @@ class SinksSection(Section):
         description="topic of alarms, a record when one is raised and one when it ends; '': off; absent: <source>.alarms "
         "with [drift] false_alarms, else off",
     )
+    bouts: Topic | None = Field(
+        default=None, description="topic of bouts; '': off; absent: <source>.bouts with [bouts], else off"
+    )
     dlq: Topic | None = Field(default=None, description="topic of dead letters; cannot be off; absent: <source>.dlq")
 
 
-SINKS = ("features", "predictions", "drift", "alarms", "dlq")  # settings of [sinks] that name a topic
+SINKS = ("features", "predictions", "drift", "alarms", "bouts", "dlq")  # settings of [sinks] that name a topic
 
 
 class StateSection(Section):
@@ -357,6 +367,7 @@ class Settings(Section):
     learner: LearnerSection
     head: HeadSection | None = None
     drift: DriftSection | None = None
+    bouts: BoutsSection | None = None
     sinks: SinksSection = SinksSection()
     state: StateSection = StateSection()
     metrics: MetricsSection = MetricsSection()

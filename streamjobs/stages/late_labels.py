@@ -19,10 +19,10 @@ from algorithms.common.compiled import compiled
 from algorithms.common.linalg import put
 from algorithms.common.protocol import LEARN, LEARN_HEAD, Array, plain, require, unknown
 from algorithms.common.workspace import Slot
+from streamjobs.stages.event_time import CLOSE
 from streamjobs.stages.rows import Rows
 from streamjobs.stages.stage import JobStage, Shape
 
-CLOSE = 1e-6  # seconds; times nearer than this are the same
 REASONS = ("unlabelled", "waiting_full")
 
 

@@ -1,9 +1,13 @@
 """Rows on their way through the stages, and what the stages made of them."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from algorithms.common.protocol import Array, Outputs
 from streamjobs.stages.alarms import Event
+
+if TYPE_CHECKING:
+    from streamjobs.stages.events.bouts import Bout
 
 
 class Rows(NamedTuple):
@@ -57,4 +61,5 @@ class Modelled(NamedTuple):
     seen: Array  # (n,)
     ids: list[bytes]  # n, of the rows: `core.identities`
     events: list[Event]  # alarms that are raised, or end
+    bouts: "Sequence[Bout]" = ()  # that the rows end
     filled: Array | None = None  # (n,) missing numbers filled since the key's row before; None where none may be

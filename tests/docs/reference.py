@@ -126,6 +126,7 @@ def default_topics() -> dict[str, str]:
                 "learner": {"name": "okfeb"},
                 "head": {"name": "rls"},
                 "drift": {},
+                "bouts": {},
                 "sinks": {"features": "imu.features", "alarms": "imu.alarms", "drift": "imu.drift"},
             }
         )
@@ -140,6 +141,7 @@ def topics() -> str:
         "predictions": "prediction, and the label where it is known",
         "drift": "the detector's report on every row, and on the controls",
         "alarms": "with `[drift] false_alarms`: a record when an alarm is raised, and one when it ends",
+        "bouts": "with `[bouts]`: an activity from its start to its end, when no label can change it any more",
         "dlq": "records that could not be used, untouched, with headers that say why",
         "state": "compacted: every key's newest snapshot",
     }

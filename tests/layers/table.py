@@ -62,7 +62,7 @@ LAYERS = (
         "package", ("=streamjobs",), {"importlib", "json", "urllib", "?"}, pure=True
     ),  # late attributes: who imports it loads nothing
     _layer("base", ("streamjobs.errors",), set(), pure=True),
-    _layer("stages", ("streamjobs.stages",), {*NUMERIC, "algorithms", *BASE}, pure=True),
+    _layer("stages", ("streamjobs.stages",), {*NUMERIC, *_TIMES, "algorithms", *BASE}, pure=True),
     _layer(
         "settings",
         ("streamjobs.settings",),

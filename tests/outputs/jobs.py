@@ -29,6 +29,7 @@ def _declared(sinks: dict) -> Job:
             source={**AXES, "label": "activity", "missing": "hold"},
             head={"name": "rls", "classes": ["run", "sit"], "smooth": 0.3},
             drift=drift,
+            bouts={"shortest": "1s"},
             sinks=sinks,
         )
     )
@@ -56,7 +57,7 @@ def _numbers(sinks: dict) -> Job:
 
 
 def _people(sinks: dict) -> Job:
-    return job_of_people(sinks=sinks)
+    return job_of_people(sinks=sinks, bouts={"shortest": "1s"})
 
 
 def _people_who_change(sinks: dict) -> Job:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,7 +23,8 @@ def add_to(app: typer.Typer) -> None:
 def export(
     job_file: JobFile,
     sink: Annotated[
-        Literal["features", "predictions", "drift", "alarms", "dlq"], typer.Argument(help="Which outputs.", metavar="SINK")
+        str,
+        typer.Argument(help="Which outputs: features, predictions, drift, alarms, bouts or dlq.", metavar="SINK"),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The file: NAME.parquet, NAME.csv or NAME.jsonl.")],
     replay: Annotated[
@@ -51,12 +52,15 @@ def export(
     from streamjobs.outputs.files import FORMATS
     from streamjobs.outputs.rows import Table
     from streamjobs.outputs.schema import lengths
+    from streamjobs.settings.sections import SINKS
 
     form = FORMATS.get(output.suffix)
     if form is None:
         raise ConfigError(f"--output {output}: expected a name that ends in {', '.join(FORMATS)}.")
     if replay is None and (key or time_column):
         raise ConfigError("--key and --time are columns of recordings; they need --replay.")
+    if sink not in SINKS:
+        raise ConfigError(f"export: expected one of the outputs {', '.join(SINKS)}; got {sink!r}.")
     job = job_of(job_file)
     table = Table(job, sink)
     if replay is None:

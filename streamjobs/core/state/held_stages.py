@@ -8,39 +8,54 @@ from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import Fill
 from streamjobs.stages.idle import Idle
-from streamjobs.stages.names import ALARMS, CLIP, DRIFT_REFERENCE, FILL, IDLE, LEARNER, ORDER, SCALING
+from streamjobs.stages.names import ALARMS, BOUTS, CLIP, DRIFT_REFERENCE, FILL, IDLE, LEARNER, ORDER, SCALING
 from streamjobs.stages.stage import JobStage, Shape
+
+BEHIND = (BOUTS,)  # stages that come last, in their order
+EITHER = (FILL, CLIP, *BEHIND)  # states are read whether or not they have these
 
 
 def of_description(
     held: Snapshot, fingerprint: bytes, described: Mapping[str, str], own: dict[str, JobStage]
 ) -> dict[str, JobStage] | None:
-    """The stages of a snapshot in order: this job's `own`, with or without FILL and CLIP; None: another job wrote it.
+    """The stages of a snapshot in order: this job's `own`, with or without EITHER; None: another job wrote it.
 
     Missing numbers may be filled or not as [source] missing says, targets clipped as [head] clip_target does (none were up
-    to 0.2.0): a key that had no such state begins it, one that needs none any more drops it. What the population's
-    reference of [drift] was does not matter either: its detector starts over.
+    to 0.2.0), and sections added that need BEHIND: a key that had no such state begins it, one that needs none any more
+    drops it. What the population's reference of [drift] was does not matter either: its detector starts over.
     """
     if held.fingerprint == fingerprint:
         return own
     written = table_of(held.description)
-    either = {FILL: "", CLIP: "", DRIFT_REFERENCE: ""}
+    either = dict.fromkeys((*EITHER, DRIFT_REFERENCE), "")
     if {**written, **either} != {**described, **either}:
         return None
     return as_written(own, written)
 
 
 def as_written(own: Mapping[str, JobStage], written: Mapping[str, Any]) -> dict[str, JobStage]:
-    """A job's own stages in order, with those of FILL, CLIP and IDLE that a snapshot's description has, and no others."""
+    """A job's own stages in order, with those of EITHER and IDLE that a snapshot's description has, and no others."""
     stages: dict[str, JobStage] = {FILL: Fill(policies=())} if FILL in written else {}
     for name, stage in own.items():
         if CLIP not in own and CLIP in written and name in (SCALING, LEARNER) and CLIP not in stages:
             stages[CLIP] = ClipTargets()
-        if name not in (FILL, CLIP, IDLE) or name in written:
+        if name not in BEHIND and (name not in (FILL, CLIP, IDLE) or name in written):
             stages[name] = stage
         if name == ORDER and IDLE not in own and IDLE in written:
             stages[IDLE] = Idle(after=1)
-    return stages
+    return stages | behind_as_written(own, written)
+
+
+def behind_as_written(own: Mapping[str, JobStage], written: Mapping[str, Any]) -> dict[str, JobStage]:
+    """Those of BEHIND that a snapshot's description has."""
+    return {name: own.get(name) or _of_others(name) for name in BEHIND if name in written}
+
+
+def _of_others(name: str) -> JobStage:
+    """A stage of BEHIND that this job has not."""
+    from streamjobs.stages.events.bouts import Bouts  # few jobs have them
+
+    return {BOUTS: Bouts(shortest=0.0)}[name]
 
 
 def of_arrays(

@@ -7,17 +7,16 @@ between them in a snapshot, so their arrays are found without knowing what lies 
 from collections.abc import Mapping
 from typing import Any
 
-from streamjobs.core.state.held_stages import as_written
-from streamjobs.core.state.snapshot import Snapshot, flatten, unflatten
+from streamjobs.core.state.held_stages import BEHIND, EITHER, as_written, behind_as_written
+from streamjobs.core.state.snapshot import Snapshot, array_counts, flatten, unflatten
 from streamjobs.errors import SnapshotError
-from streamjobs.stages.names import ALARMS, CLIP, DRIFT_REFERENCE, FILL, IDLE, LEARNER, REFERENCE
+from streamjobs.stages.names import ALARMS, DRIFT_REFERENCE, IDLE, LEARNER, REFERENCE
 from streamjobs.stages.stage import JobStage, Shape
 
 RELEARN = (
     "That is another [drift]: 'streamjobs drift relearn JOB --all' keeps all models and begins drift detection again with "
     "this. Or restore those settings."
 )
-_EITHER = (FILL, CLIP)  # as `held_stages` has them
 
 
 def of_drift(name: str) -> bool:
@@ -29,7 +28,7 @@ def differs(written: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether the job that wrote a snapshot had another [drift], or none, and all else the same."""
 
     def rest(table: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: text for name, text in table.items() if not of_drift(name) and name not in _EITHER}
+        return {name: text for name, text in table.items() if not of_drift(name) and name not in EITHER}
 
     return bool(written) and rest(written) == rest(now)
 
@@ -43,20 +42,23 @@ def kept(
     """
     names = list(own)
     at = names.index(LEARNER) + 1
-    first = as_written({name: own[name] for name in names[:at]}, written)
-    last = {name: own[name] for name in names[at:] if not of_drift(name) and name != ALARMS}
+    stages = as_written({name: own[name] for name in names[:at]}, written)
+    first = {name: stage for name, stage in stages.items() if name not in BEHIND}
+    last = {name: own[name] for name in names[at:] if not of_drift(name) and name not in (ALARMS, *BEHIND)}
+    last |= behind_as_written(own, written)
     taken, place = _taken(first, held, 0, fresh, shape)
-    end = len(held.arrays) - sum(len(flatten(fresh[name])) for name in last)
+    states = [fresh[name] if name in fresh else stage.begin(shape, 0) for name, stage in last.items()]
+    end = len(held.arrays) - sum(array_counts(states))
     if end < place:
         raise SnapshotError(f"snapshot holds {len(held.arrays)} arrays, this job expects {place - end} more.")
     behind, _ = _taken(last, held, end, fresh, shape)
-    states = {**fresh, **taken, **behind}
+    made = {**fresh, **taken, **behind}
     if ALARMS in own:
         like = flatten(fresh[ALARMS])
         alarms = held.arrays[max(place, end - len(like)) : end]
         if [(array.shape, array.dtype) for array in alarms] == [(array.shape, array.dtype) for array in like]:
-            states[ALARMS] = unflatten(fresh[ALARMS], alarms)
-    return {name: states[name] for name in fresh}
+            made[ALARMS] = unflatten(fresh[ALARMS], alarms)
+    return {name: made[name] for name in fresh}
 
 
 def _taken(

@@ -29,7 +29,7 @@ def sinks_contradictions(
             yield ("sinks", name), f"{name} must be a topic's name; got {stated!r}."
         if name == "alarms" and stated is None and not tells_alarms(parts.get("drift"), sinks):
             continue
-        if name == "features" and stated is None:
+        if stated is None and (name == "features" or (name == "bouts" and parts.get("bouts") is None)):
             continue
         topic = f"{source.base_topic}.{name}" if stated is None else stated
         if topic and topic in users:
@@ -56,6 +56,10 @@ def sinks_contradictions(
     for name, what in (("drift", "drift events"), ("alarms", "alarms")):
         if getattr(sinks, name) and parts.get("drift") is None:
             yield ("sinks", name), f"no {what} would be sent without a [drift] section. Add one, or remove the setting."
+    if sinks.bouts and parts.get("bouts") is None:
+        yield ("sinks", "bouts"), "no bouts would be sent without a [bouts] section. Add one, or remove the setting."
+    if parts.get("bouts") is not None and learner is not None and not _classifies(parts, learner):
+        yield ("bouts", "shortest"), "bouts need a classification; this job has none. Remove [bouts]."
     if sinks.alarms == "" and getattr(parts.get("drift"), "relearn_after", None) is not None:
         yield (
             ("sinks", "alarms"),
