@@ -32,7 +32,7 @@ class BoutsState(NamedTuple):
     classes: Array  # (2,) int64, activity of the bout under way, and of the run behind it that may be flicker
     spans: Array  # (2, 2) event times of their starts and ends
     sums: Array  # (2,) of the scores of their rows
-    rows: Array  # (2, 3) int64, rows (0: there is no such run), rows with a score, rows with a label
+    rows: Array  # (2, 3) int64, rows (0: no run), rows with a score, rows with a label
     newest: float  # event time of the newest row, -inf: none yet
     bouts: int  # sent so far
     day: int  # of the newest bout's end, from the year 1
