@@ -1,6 +1,6 @@
 """Recordings that play together: in the order of their own times, those of one key one after the other."""
 
-from streamjobs.commands.recordings.produce import together
+from streamjobs.commands.recordings.playing import together
 from streamjobs.core.messages import Stored
 
 

@@ -17,42 +17,6 @@ if TYPE_CHECKING:
     from streamjobs.kafka.send import Sender
     from streamjobs.settings.composition import Composition
 
-import heapq
-from collections.abc import Iterable
-from typing import NamedTuple
-
-from streamjobs.core.messages import Stored
-
-
-class Played(NamedTuple):
-    seconds: float  # after the start of all
-    record: Stored
-
-
-def together(recordings: Iterable[Iterator[Stored]]) -> tuple[Iterator[Played], int, int]:
-    """Records in the order of time, and how many recordings and keys there are; recordings of one key follow each other.
-
-    The key of a recording is that of its first record.
-    """
-    by_key: dict[bytes | None, list[Iterator[Stored]]] = {}
-    for records in recordings:
-        for first in itertools.islice(records, 1):
-            by_key.setdefault(first.key, []).append(itertools.chain([first], records))
-    tracks = [_in_turn(records) for records in by_key.values()]
-    return heapq.merge(*tracks, key=lambda played: played.seconds), sum(map(len, by_key.values())), len(by_key)
-
-
-def _in_turn(recordings: Iterable[Iterator[Stored]]) -> Iterator[Played]:
-    seconds = 0.0
-    for records in recordings:
-        begin, first = seconds, None
-        for record in records:
-            if record.timestamp != record.offset:  # which stands for a time that cannot be read
-                first = record.timestamp if first is None else first
-                seconds = max(seconds, begin + (record.timestamp - first) / 1000)
-            yield Played(seconds, record)
-
-
 LONG = 5.0  # seconds of waiting that are printed
 LOOKED_AT = 100  # records of each recording, before the first is sent
 
@@ -147,6 +111,8 @@ def _looked_at(composition: "Composition", records: "Iterator[Stored]") -> "Iter
 
 def _paced(recordings: "list[Iterator[Stored]]", speed: float, sender: "Sender") -> "Iterator[Stored]":
     """The records of all recordings, each at its time; long waits are printed."""
+    from streamjobs.commands.recordings.playing import together
+
     played, count, keys = together(recordings)
     if count > 1:
         note(f"{count:,} recordings of {keys:,} keys play at once, each key from its first record on")
