@@ -10,7 +10,7 @@ from collections.abc import Collection
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-LONGEST = 300.0  # seconds that a changed state waits at most: the input's retention must be far from it
+LONGEST = 240.0  # seconds that a changed state waits at most; the alert StreamjobsChangelogNotWritten waits 300
 
 
 class Applied:

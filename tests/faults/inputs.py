@@ -80,6 +80,8 @@ def learner(case: Case) -> None:
     )
     told = [event for worker in case.all_workers for event in worker.events("learner failed")]
     assert counted > 0 and told and {event["level"] for event in told} == {"error"}, "nobody was told"
+    for worker in workers if case.replay else ():
+        case.stop_worker(worker)  # which writes the states
     assert job.snapshots() == _states_without_failing(case), (
         "the states are not those of a replay without the records that failed"
     )
