@@ -19,6 +19,9 @@ damages-store     the local store keeps a damaged state of person N, each time i
 spoils            the live state of person N becomes one that cannot be written, once.
 overwrites-damaged  a damaged state is replaced by a new one.
 drops-aside       records of keys that are set aside are dropped.
+repeats           a takeover sends the outputs of records that it applies again.
+skips             a checkpoint commits its own position though states are not written.
+ignores-metadata  a takeover treats each commit as one of an earlier release.
 learner-fails     its learner raises for a sample that begins with FAILS, after having learned it.
 """
 
@@ -42,11 +45,13 @@ from streamjobs.kafka import preflight
 from streamjobs.kafka.topic_id import Origin
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.learner import LearnerStage
-from streamjobs.worker import app, watchdog
+from streamjobs.worker import app, consumer, watchdog
 from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.checkpoint import Checkpoints
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.outbox import Outbox
+from streamjobs.worker.pace import Pace
+from streamjobs.worker.partition import Partition
 from streamjobs.worker.run import run
 from streamjobs.worker.store import RocksStore
 from tests.brokers.damage import flipped
@@ -206,6 +211,19 @@ def learner_fails(_: int) -> Callable[[], None]:
     return mend
 
 
+def repeats(_: int) -> None:
+    real = Partition.take_over
+    Partition.take_over = lambda self, held, *named: real(self, 0, *named)  # type: ignore[method-assign]
+
+
+def skips(_: int) -> None:
+    Pace.replay_from = property(lambda self: self._since.offset)  # type: ignore[method-assign,assignment]
+
+
+def ignores_metadata(_: int) -> None:
+    consumer.progress_of = lambda offset, metadata: offset
+
+
 def counts_ids(_: int) -> None:
     real, ids = Alarms.advance, itertools.count(1)
 
@@ -269,6 +287,9 @@ FAULTS: dict[str, Injection] = {
     "watchful": watchful,
     "impatient": impatient,
     "learner-fails": learner_fails,
+    "repeats": repeats,
+    "skips": skips,
+    "ignores-metadata": ignores_metadata,
     "counts-ids": counts_ids,
     "damages-store": damages_store,
     "spoils": spoils,

@@ -10,10 +10,12 @@ from tests.faults.alarms import counts_ids
 from tests.faults.aside import drops, overwrites
 from tests.faults.case import Case
 from tests.faults.changelogs import recreate, send_first
-from tests.faults.disks import crowded
+from tests.faults.disks import crowded, paced
 from tests.faults.growth import tombstones_first
 from tests.faults.inputs import MOST, poisoned
 from tests.faults.processes import kill, uncommitted
+
+Do = Callable[[Case], None]
 
 
 def run_until_crash(case: Case, fault: str) -> None:
@@ -112,6 +114,10 @@ def overlooks_a_recreated_changelog(case: Case) -> None:
     case.prove(f"unwatched went on with {after} instead of {before}, without a local store")
 
 
+def with_a_pace(fault: str) -> Do:
+    return lambda case: paced(case, program(fault))
+
+
 def answered(case: Case) -> int:
     return sum(case.job.ends(case.job.core.sinks["predictions"], committed_only=False).values())
 
@@ -121,10 +127,10 @@ def _has_exited(worker: Worker) -> bool:
     return False
 
 
-Do = Callable[[Case], None]
 AT_LEAST_ONCE: dict[str, Do] = {
     "commits-first": acknowledges_before_writing,
     "forgets-offsets": skips_the_offset_check,
+    "skips": with_a_pace("skips"),
     "forgets-parked": forgets_parked,
     "drops-on-revoke": drops_on_revoke,
     "letters-last": letters_after_commit,
@@ -138,6 +144,9 @@ AT_LEAST_ONCE: dict[str, Do] = {
 # A transaction leaves no state ahead of its offset: nothing is skipped, and nobody notices who forgets to.
 EXACTLY_ONCE: dict[str, Do] = {
     "outside": outputs_outside,
+    "skips": with_a_pace("skips"),
+    "repeats": with_a_pace("repeats"),
+    "ignores-metadata": with_a_pace("ignores-metadata"),
     "forgets-parked": forgets_parked,
     "drops-on-revoke": drops_on_revoke,
     "letters-last": letters_after_commit,

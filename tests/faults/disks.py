@@ -31,6 +31,24 @@ def wiped(case: Case) -> None:
         case.prove(f"{len(deaths)} killed, {restored} keys restored from the changelog")
 
 
+def paced(case: Case, program: Sequence[str] | None = None) -> None:
+    """States are written at their own pace; a worker is killed five times, and every second time its disk is gone."""
+    case.make_job(state={"replay": "300ms"})
+    case.start_load()
+    again = 0
+    for turn in range(5):
+        worker = case.run_worker("a", static=True, program=program)
+        case.wait_for_commits(len(case.records) // 10)
+        again += sum(event["records"] for event in worker.events("applying records again"))
+        kill(case, worker)
+        if turn % 2:
+            shutil.rmtree(worker.state)
+    worker = case.run_worker("a", static=True, program=program)
+    again += sum(event["records"] for event in worker.events("applying records again"))
+    assert again or program is not None, "no takeover had a record to apply again"
+    case.prove(f"5 kills, {again} records applied again without outputs")
+
+
 def crowded(case: Case, program: Sequence[str] | None = None) -> None:
     """Room for a third of the keys: they come and leave all the time, and workers are killed meanwhile."""
     case.make_job(state={"cache": "1KB"})  # 16 states of each partition's 50

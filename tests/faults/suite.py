@@ -42,6 +42,7 @@ CASES: dict[str, Do] = {
     "resets": network.resets,
     "halfopen": network.half_open,
     "wiped": disks.wiped,
+    "paced": disks.paced,
     "crowded": disks.crowded,
     "truncated": disks.truncated,
     "full": disks.full,

@@ -1,7 +1,7 @@
 """A model of checkpoints that write outputs and states at different times, and a walk through all its states.
 
-The worker does not do this yet: today each checkpoint writes every changed state, which is the special case R = P. The
-protocol, for one partition:
+`streamjobs.worker.pace` is how the worker does it. With [state] replay = "0s" each checkpoint writes every changed state,
+which is the special case R = P. The protocol, for one partition:
 
 P is the progress: the outputs of all records before P are safe. R is the replay offset: the smallest input offset with an
 effect that no snapshot in the changelog has. The group's offset is R, and P is in the metadata of the commit.
