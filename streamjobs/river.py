@@ -33,7 +33,16 @@ from algorithms import SettingError
 from algorithms.common.protocol import Array, Learner
 from algorithms.drift.report import ALARM
 from algorithms.online import Online
-from streamjobs.estimators.catalogue import Entry, Extra, constructor, detectors, docstring, entries, make_learner
+from streamjobs.estimators.catalogue import (
+    Entry,
+    Extra,
+    constructor,
+    detectors,
+    docstring,
+    entries,
+    make_learner,
+    probabilities,
+)
 from streamjobs.learner_reference import settings
 from streamjobs.stages.class_counts import targets_of
 
@@ -147,7 +156,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):  # type: ignore[mis
 
 
 class StreamClassifier(StreamModel, base.MiniBatchClassifier):  # type: ignore[misc]
-    """Predicts a label among those that came; None before the first. It gives scores, and no probabilities."""
+    """Predicts a label among those that came; None before the first."""
 
     _labels: tuple[Any, ...] = ()  # in the order they came
 
@@ -171,6 +180,17 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):  # type: ignore[m
             return {}
         scores = self._online.predict(self._row(x))[0, : len(self._labels)]
         return dict(zip(self._labels, scores.tolist(), strict=True)) if _known(scores) else {}
+
+    def predict_proba_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> dict[Any, float]:
+        """A share of each label, in the order of the scores; equal shares until the learner has any.
+
+        Probabilities with a logistic loss, estimates of them with a squared loss. With another loss they order labels only.
+        """
+        scores = self.scores_one(x)
+        if not scores or self._online is None:
+            return dict.fromkeys(self._labels, 1.0 / max(1, len(self._labels)))
+        shares = probabilities(self._online.learner, np.array([list(scores.values())]))[0]
+        return dict(zip(scores, shares.tolist(), strict=True))
 
     def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> Any:
         """The label with the largest score; nothing is learned."""

@@ -27,6 +27,7 @@ try:
         TransformerMixin,
     )
     from sklearn.utils import check_random_state
+    from sklearn.utils.metaestimators import available_if
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as missing:
@@ -37,7 +38,16 @@ except ImportError as missing:
 from algorithms import SettingError
 from algorithms.common.protocol import Array, Learner, Outputs
 from algorithms.online import Online
-from streamjobs.estimators.catalogue import Entry, Extra, constructor, docstring, entries, make_learner
+from streamjobs.estimators.catalogue import (
+    Entry,
+    Extra,
+    constructor,
+    docstring,
+    entries,
+    is_probability,
+    make_learner,
+    probabilities,
+)
 from streamjobs.stages.class_counts import targets_of
 
 SEED = "random_state"
@@ -236,6 +246,12 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
         """Scores (n, classes); of two classes (n,), how much more the second has than the first."""
         scores = self.scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    @available_if(lambda self: is_probability(self._learner()))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Probabilities (n, classes), in the order of `classes_`; of learners with a logistic loss."""
+        scores = self.scores(X)
+        return probabilities(self._online.learner, scores)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class (n,) with the largest score."""

@@ -1,12 +1,16 @@
 """Which estimator classes the registry gives: their names, signatures and docstrings."""
 
 import inspect
+import math
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 
-from algorithms import LEARNERS, Learner, learner_from
+import numpy as np
+
+from algorithms import LEARNERS, Learner, SettingError, learner_from
 from algorithms.common.kernels import Kernel
+from algorithms.common.protocol import Array
 from algorithms.drift.report import watches_columns
 from streamjobs.learner_reference import Setting, meaning, settings
 from streamjobs.own_learners import load_own_learners
@@ -31,6 +35,10 @@ SPELLED = {  # as the papers write it, where that is not the name of the class
 LEFT_OUT = ("auto_bandwidth", "one_vs_rest")
 SUFFIXES = {"features": "Features", "regression": "Regressor", "classification": "Classifier"}
 WITHOUT_HEAD = {"head": "none"}  # of a learner that brings one, where only its features are wanted
+# Defaults of regressors that differ from those in jobs: with them only BOGD may lose to the mean on standardised data.
+DEFAULTS: dict[tuple[str, str], Any] = {("krls", "ald_above"): 0.1, ("pros_n_kons", "budget"): 40}
+INTERCEPT = "intercept"  # True for all that predict
+KERNELS = {"rbf": "gaussian", "poly": "polynomial"}  # of scikit-learn, with its parameters gamma and coef0
 WIDTH = 80  # columns of a generated docstring
 
 
@@ -96,7 +104,12 @@ def parameters(entry: Entry) -> dict[str, inspect.Parameter]:
     """The learner's settings as parameters of `__init__`. A kernel is None by default, which is the learner's own."""
     made = {}
     for one in settings(entry.learner):
-        default = inspect.Parameter.empty if one.needed else entry.changes.get(one.name, _plain_default(entry, one))
+        usual = _plain_default(entry, one)
+        if entry.task == "regression":
+            usual = DEFAULTS.get((entry.learner, one.name), usual)
+        if one.name == INTERCEPT and entry.task in ("regression", "classification"):
+            usual = True
+        default = inspect.Parameter.empty if one.needed else entry.changes.get(one.name, usual)
         made[one.name] = inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default)
     return made
 
@@ -150,7 +163,51 @@ def make_learner(entry: Entry, given: Mapping[str, Any]) -> Learner:
             table.pop(name, None)
         elif hint in (Kernel, Learner) and isinstance(table.get(name), str):
             table[name] = {"name": table[name]}
+        if hint is Kernel and isinstance(table.get(name), Mapping):
+            table[name] = _kernel(table[name])
     return learner_from(entry.learner, table)
+
+
+def _kernel(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A kernel's table with scikit-learn's names replaced by ours.
+
+    >>> _kernel({"name": "rbf", "gamma": 0.125}), _kernel({"name": "poly", "coef0": 0.5})
+    ({'name': 'gaussian', 'bandwidth': 2.0}, {'name': 'polynomial', 'offset': 0.5, 'degree': 3})
+    """
+    changed = {setting: _as_setting(value) for setting, value in table.items()}
+    given = changed.get("name", "gaussian")
+    name = changed["name"] = KERNELS.get(given, given) if isinstance(given, str) else given
+    gamma = changed.pop("gamma", None)
+    if gamma is not None:
+        if isinstance(gamma, bool) or not isinstance(gamma, (int, float)) or not 0 < gamma < math.inf:
+            raise SettingError(f"kernel: gamma must be a number above 0; got {gamma!r}.")
+        width = (2.0 * gamma) ** -0.5 if name == "gaussian" else 1.0 / gamma
+        changed["scale" if name == "polynomial" else "bandwidth"] = width
+    if "coef0" in changed:
+        changed["offset"] = changed.pop("coef0")
+    if given == "poly":
+        changed.setdefault("degree", 3)  # scikit-learn's
+    return changed
+
+
+def is_probability(learner: Learner) -> bool:
+    """Whether a classifier's scores are log-odds, which a logistic loss makes them."""
+    return learner.name == "logistic" or getattr(learner, "loss", None) == "logistic"
+
+
+def probabilities(learner: Learner, scores: Array) -> Array:
+    """Shares of the classes (n, classes) in the order of their scores; probabilities where `is_probability`.
+
+    Scores of a squared loss estimate the probability itself; those of a hinge loss only order the classes.
+    """
+    if learner.name == "logistic":
+        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+    elif learner.kind == "regression" or getattr(learner, "loss", None) == "squared":
+        shares = np.maximum(scores, 0.0)
+        shares[shares.sum(axis=1) <= 0.0] = 1.0
+    else:
+        shares = 1.0 / (1.0 + np.exp(-np.clip(scores, -500.0, 500.0)))
+    return shares / shares.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
 
 
 def _names(entry: Entry) -> set[str]:

@@ -12,10 +12,11 @@ from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import ConfigError
 from streamjobs.notebook.plots import Plot
 from streamjobs.notebook.prototypes import Prototypes, prototypes
-from streamjobs.notebook.rows import rows_of_table
+from streamjobs.notebook.rows import rows_of_table, with_index
 from streamjobs.notebook.tables import rows_of_lines, to_dataframe
 from streamjobs.own_learners import load_own_learners
 from streamjobs.recordings.files import records_of, records_of_rows
+from streamjobs.recordings.tables import How
 from streamjobs.replay.engine import Replay
 from streamjobs.replay.learner_rows import learner_rows
 from streamjobs.replay.summary import cautions, nothing_learned, summary_of
@@ -150,21 +151,27 @@ class Job:
         source = self._job.settings.source
         return f"Job({self._job.model} on {source.fields or source.x!r})"
 
-    def replay(self, data: Any, key: str | None = None, *, time: str | None = None) -> Replayed:
+    def replay(self, data: Any, key: str | None = None, *, key_is: str | None = None, time: str | None = None) -> Replayed:
         """Run the rows of a table through the job, in their order, each key starting over.
 
         The numbers are those of a worker and of `streamjobs replay`, bit for bit: every row becomes a record in the job's
         own format, and is decoded as one.
 
         data: a DataFrame, a mapping of columns to arrays (n,), rows as dicts, or the path of a recording.
-        key: column with the key of each row; by default [source] key.
-        time: column with the records' timestamps; by default [source] time.
+        key: column with the key of each row; by default [source] key. key_is: one key for all rows, instead.
+        time: column with the records' timestamps; by default [source] time, or the times in the index of a DataFrame.
         Raises ConfigError for a column that is not there. Warns where nothing, or little, was learned.
         """
-        if key is None and self._job.settings.source.key is None and not isinstance(data, (str, Path)):
-            raise ConfigError("replay needs key, the name of the column with the key (a person, a device).")
-        windows_without_time = self._job.settings.window is not None and time is None
-        if windows_without_time and self._job.settings.source.time is None:
+        source = self._job.settings.source
+        if key is None and key_is is None and source.key is None and not isinstance(data, (str, Path)):
+            raise ConfigError(
+                "replay needs key, the name of the column with the key (a person, a device), or key_is, the only key."
+            )
+        if key is not None and key_is is not None:
+            raise ConfigError("replay takes key or key_is, not both.")
+        data, times = with_index(data, source.time or "time")
+        time = times if time is None and source.time is None else time
+        if self._job.settings.window is not None and time is None and source.time is None:
             raise ConfigError("windows need times; name the column as time, or in the job as [source] time.")
         lines: dict[str, list[bytes]] = {sink: [] for sink in SINKS if sink in self._job.sinks}
         errors: list[str] = []
@@ -176,7 +183,7 @@ class Job:
 
         self._job.compile()
         run, started = Replay(self._job), clock.monotonic()
-        tally = run.run(self._records(data, key, time), take, lambda tally: None)
+        tally = run.run(self._records(data, key, key_is, time), take, lambda tally: None)
         summary = summary_of(self._job.task, tally, clock.monotonic() - started, run.controls.summary())
         summary["first_error"] = errors[0] if errors else None
         nothing = nothing_learned(self._job, tally, errors)
@@ -185,7 +192,7 @@ class Job:
         snapshots = {place[2]: snapshot for place, snapshot in run.snapshots().items()}
 
         def states(one: str, snapshot: bytes) -> list[Prototypes]:
-            records = (record for record in self._records(data, key, time) if record.key == one.encode())
+            records = (record for record in self._records(data, key, key_is, time) if record.key == one.encode())
             return prototypes(self._job, load_snapshot(self._job, snapshot)[0], learner_rows(self._job, records))
 
         self._last = Replayed(self._job.settings, lines, summary, snapshots, states)
@@ -198,11 +205,11 @@ class Job:
             raise ConfigError("nothing to draw yet; call replay first.")
         return self._last.plot
 
-    def _records(self, data: Any, key: str | None, time: str | None) -> Iterator[Stored]:
-        settings = self._job.settings
+    def _records(self, data: Any, key: str | None, key_is: str | None, time: str | None) -> Iterator[Stored]:
+        settings, how = self._job.settings, How(key_is=key_is)
         if isinstance(data, (str, Path)):
-            return records_of(Path(data), settings.source, key, time, settings.side)
-        return records_of_rows(rows_of_table(data), settings.source, key, time, settings.side)
+            return records_of(Path(data), settings.source, key, time, settings.side, how=how)
+        return records_of_rows(rows_of_table(data), settings.source, key, time, settings.side, how)
 
 
 def _with_all_tables(composition: Composition) -> Composition:

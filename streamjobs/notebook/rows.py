@@ -34,6 +34,28 @@ def rows_of_table(data: Any) -> Iterator[Row]:
     return (dict(zip(columns, cells, strict=True)) for cells in zip(*lists, strict=True))
 
 
+def with_index(data: Any, time: str) -> tuple[Any, str | None]:
+    """A DataFrame of pandas with its index as columns, and the name of the column with the index's times, if it has some.
+
+    A level with a name becomes a column of that name, times without a name become the column `time`.
+    """
+    index = getattr(data, "index", None)
+    if index is None or not hasattr(data, "reset_index"):
+        return data, None
+    names: list[str | None] = []
+    times: str | None = None
+    for number, name in enumerate(index.names):
+        dated = getattr(index.get_level_values(number).dtype, "kind", "") == "M"
+        column = str(name) if name is not None else time if dated else None
+        if column is None or column in data.columns:
+            names.append(None)
+            continue
+        names.append(column)
+        times = column if dated else times
+    taken = {name: index.get_level_values(number) for number, name in enumerate(names) if name is not None}
+    return (data.assign(**taken), times) if taken else (data, None)
+
+
 def _columns(data: Any) -> dict[str, Any] | None:
     """Columns by name; None for what has none."""
     if isinstance(data, Mapping):

@@ -198,10 +198,15 @@ def records_apart(
 
 
 def records_of_rows(
-    rows: Iterable[Row], source: SourceSection, key: str | None, time: str | None = None, side: str | None = None
+    rows: Iterable[Row],
+    source: SourceSection,
+    key: str | None,
+    time: str | None = None,
+    side: str | None = None,
+    how: How = HOW,
 ) -> Iterator[Stored]:
     """As `records_of`, of rows at hand. The first one is read at once."""
-    return _Records(Table(rows), source, key, time, side, None, HOW, False).stored(0)
+    return _Records(Table(rows), source, key, time, side, None, how, False).stored(0)
 
 
 class _Records:

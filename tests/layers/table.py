@@ -180,7 +180,9 @@ LAYERS = (
         },
     ),
     _layer(
-        "estimators", ("streamjobs.estimators",), {"algorithms", "streamjobs.learner_reference", "streamjobs.own_learners"}
+        "estimators",
+        ("streamjobs.estimators",),
+        {"numpy", "algorithms", "streamjobs.learner_reference", "streamjobs.own_learners"},
     ),
     _layer("scikit-learn", ("streamjobs.sklearn",), {"numpy", "sklearn", "algorithms", "=streamjobs", *_OF_ESTIMATORS}),
     _layer(

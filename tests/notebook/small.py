@@ -17,7 +17,7 @@ FOR_200_ROWS: dict[str, dict[str, Any]] = {  # estimators that those settings le
     "NOGDRegressor": {"loss": "squared"},
     "NORMARegressor": {"loss": "squared"},
     "Perceptron": {},
-    "ProsNKonsRegressor": {"loss": "squared"},
+    "ProsNKonsRegressor": {"loss": "squared", "budget": 100},
     "SiSPEED": {"rank": 8, "seed_size": 10, "budget": 60, "head": "rls"},
     "RBP": {},
     "SparseSPEED": {"rank": 3, "map_size": 4, "head": "rls"},

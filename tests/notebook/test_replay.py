@@ -167,7 +167,7 @@ def test_a_table_that_is_off_for_the_worker_is_on_in_python(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("data", "key", "sentence"),
     [
-        (table(n=3), None, "replay needs key, the name of the column with the key (a person, a device)."),
+        (table(n=3), None, "replay needs key, the name of the column with the key (a person, a device), or key_is"),
         (table(n=3), "who", "the table: no column 'who' for the key; the table has 'person', 'ts', 'ax', 'ay', 'az', "),
         (42, "person", "expected a DataFrame, a mapping of column names to arrays, or rows as dicts; got int."),
         ([1, 2], "person", "row 0: expected a DataFrame, a mapping of column names to arrays, or rows as dicts; got a int."),
@@ -191,3 +191,20 @@ def test_importing_the_package_loads_nothing(tmp_path: Path) -> None:
     program = "import sys, streamjobs; print(sorted({'numpy', 'numba', 'pandas', 'streamjobs.core'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_table_of_one_key_needs_no_column_and_its_index_may_have_the_times(tmp_path: Path) -> None:
+    one = pandas.DataFrame([row for row in table() if row["person"] == "p1"])
+    job = Job(job_file(tmp_path, JOB))
+    expected = job.replay(one, key="person").lines("predictions")
+    assert len(expected) > 20
+    without = one.drop(columns="person")
+    assert job.replay(without, key_is="p1").lines("predictions") == expected
+    times = pandas.DatetimeIndex(pandas.to_datetime(one["ts"], unit="s", utc=True))
+    indexed = without.drop(columns="ts").set_index(times.rename(None))
+    found = [json.loads(line)["value"] for line in job.replay(indexed, key_is="p1").lines("predictions")]
+    assert [row["ts"] for row in found] == pytest.approx([json.loads(line)["value"]["ts"] for line in expected], abs=1e-5)
+    levels = one.drop(columns=["ts", "person"]).set_index([pandas.Index(one["person"]), times.rename("ts")])
+    assert len(job.replay(levels, key="person").lines("predictions")) == len(expected)
+    with pytest.raises(ConfigError, match="key or key_is, not both"):
+        job.replay(one, key="person", key_is="p1")

@@ -65,7 +65,7 @@ def test_one_row_at_a_time_and_many_are_the_learners_bits(title: str) -> None:
     cls = ours.MODELS[title]
     settings = small_settings(cls._entry)
     X, y = stream()
-    learner = learner_from(cls._entry.learner, settings)
+    learner = cls(**settings).learner
     begun = learner.init(dim=3, targets=1, seed=0)
     _, out = learner.run(begun, X, None if cls._entry.task == "features" else y.reshape(-1, 1))
     one, many = cls(**settings), cls(**settings)

@@ -68,7 +68,7 @@ def test_the_numbers_are_the_learners_bit_for_bit() -> None:
     estimator = OKFEB(rank=3, budget=20).fit(X)
     assert np.array_equal(estimator.transform(X), learner.transform(state, X))
     assert np.array_equal(estimator.ls_error_, out.ls_error, equal_nan=True)
-    head = learner_from("rls", {})
+    head = learner_from("rls", {"intercept": True})  # the default of the estimator
     state, _ = head.run(head.init(dim=4, targets=1, seed=0), X, y.reshape(-1, 1))
     assert np.array_equal(RLS().fit(X, y).predict(X), head.predict(state, X)[:, 0])
 
