@@ -98,11 +98,29 @@ def delivery() -> Dashboard:
         ),
         chart(
             "Recovery: records left",
-            "Changelog records still to be read before a worker begins.",
+            "Changelog records still to be read before a worker begins, and records still to be applied again.",
             "short",
-            [Query(of("recovery_remaining_records"))],
+            [
+                Query(of("recovery_remaining_records"), "to read {{instance}}"),
+                Query(of("replay_remaining_records"), "to apply {{instance}}"),
+            ],
         ),
         chart("Recovery: duration", "Duration of the last recovery.", "s", [Query(of("recovery_duration_seconds"))]),
+        chart(
+            "Replay: cost of a crash",
+            "Processor time that a crash now would cost in applying records again; see [state] replay.",
+            "s",
+            [Query(of("replay_seconds"))],
+        ),
+        chart(
+            "Replay: records",
+            "Records that some stored state has not learned yet, and records applied again in the last 5 minutes.",
+            "short",
+            [
+                Query(of("replay_records"), "not in a state {{instance}}"),
+                Query(f"increase({of('replayed_records_total')}[5m])", "applied again {{instance}}"),
+            ],
+        ),
         chart(
             "Partitions and rebalances",
             "Input partitions of each worker, and assignments in the last 5 minutes.",

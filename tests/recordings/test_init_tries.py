@@ -17,6 +17,7 @@ from streamjobs.replay.engine import Replay
 from tests.commands.jobs import jsonl
 from tests.recordings.fleet import PAUSE, START, Fleet, fleet
 
+WATCH = '["columns", "innovations", "rows"]'
 STATED = 10_000  # rows from one false alarm to the next
 
 
@@ -44,7 +45,7 @@ def test_the_job_of_a_fleet_with_a_falling_battery_keeps_its_false_alarms_and_fi
     sample = made.write(tmp_path / "fleet.jsonl")
     found = told(sample)
     assert found.source["fields"] == ["temperature", "humidity"]
-    assert found.says('watch = "columns" raised', "of 20 keys", "false_alarms allows")
+    assert found.says(f"watch = {WATCH} raised", "of 20 keys", "false_alarms allows")
     false, faulty = alarms_of(found.file, sample, made)
     assert false <= 2 * 50 * 3000 / STATED, "with the battery it has more than 400"
     assert len(faulty) >= 5, "with the battery it finds 3 at most"
@@ -103,7 +104,7 @@ def test_the_line_of_drift_has_what_it_would_have_done(tmp_path, told):
     found = told(jsonl(tmp_path / "a.jsonl", columns(2800)))
     line = next(line for line in found.lines if line.startswith("on the sample, watch = "))
     assert f"[drift]\n# {line}\nwatch = " in found.text
-    assert tomllib.loads(found.text)["drift"] == {"watch": "columns", "false_alarms": f"1 per {STATED} rows"}
+    assert tomllib.loads(found.text)["drift"] == {"watch": json.loads(WATCH), "false_alarms": f"1 per {STATED} rows"}
 
 
 def test_levels_that_jump_are_reported_as_too_many_alarms(tmp_path, told):
