@@ -193,7 +193,8 @@ def _run_signal(
         made = windows.advance(live.work[WINDOWS], *signal, ordered.untimed)
         for reason, count in made.skipped.items():
             _count(report, reason, count)
-        now = Rows(made.slots, made.times, made.X, made.L, made.owner, made.learn)
+        X = made.X if job.convolutions is None else job.convolutions.rows(made.X)
+        now = Rows(made.slots, made.times, X, made.L, made.owner, made.learn)
     if idle is None:
         return now
     return now._replace(learn=now.learn & LEARN, awake=now.learn >= AWAKE)

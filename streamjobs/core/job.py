@@ -16,7 +16,7 @@ from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.core.job_stages import Steps, described_by, steps_of
 from streamjobs.core.messages import Record
 from streamjobs.core.state import snapshot
-from streamjobs.core.state.population import Population
+from streamjobs.core.state.population import Convolved, Population
 from streamjobs.core.state.population import decode as decode_population
 from streamjobs.core.state.snapshot import LeftOut, Snapshot
 from streamjobs.core.state.untaught import Untaught
@@ -44,6 +44,7 @@ class Job(NamedTuple):
     untaught: Untaught | None  # the part of a key's head that its snapshots leave out until its first label
     check: StateCheck  # of stored states
     population: Population | None
+    convolutions: Convolved | None  # of windows, as the population has them
     rejection: Rejection | None  # when the class of a row is unknown
     population_reference: PopulationReference | None  # what [drift] compares rows with, if that is the population's
     task: str  # classification | regression | none
@@ -115,6 +116,7 @@ class Job(NamedTuple):
             untaught=Untaught.of(own, template) if composition.learner.label_taught else None,
             check=StateCheck(own, template),
             population=others,
+            convolutions=None if others is None else others.convolutions,
             rejection=others.reject if others is not None and composition.reject is not None else None,
             population_reference=others.reference if others is not None and composition.between is not None else None,
             task=composition.task,

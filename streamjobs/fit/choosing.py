@@ -1,7 +1,7 @@
-"""Which statistics, map and filter recognise new people best: `streamjobs choose`.
+"""Which statistics, convolutions, map and filter recognise new people best: `streamjobs choose`.
 
-Each person is left out in turn, and scale, map and head are learned from all others. The numbers of a filter, and the
-choice that is applied to a person, follow from the figures of the others: the estimate for the choice counts what choosing
+Each person is left out in turn, and convolutions, scale, map and head are learned from all others. The numbers of a filter,
+and the choice that is applied to a person, follow from the figures of the others: the estimate counts what choosing
 costs. Nothing is chosen that recognises fewer windows than a linear head.
 """
 
@@ -13,12 +13,13 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.fit.inner import Inner, head_of, served, sums_of
-from streamjobs.fit.learning import Learned, Recipe, scaling_from
+from streamjobs.fit.learning import Learned, Recipe, convolved, scaling_from
 from streamjobs.fit.recordings import Recordings, shuffled, worth
 from streamjobs.fit.transitions import filtered, learn_transitions
 from streamjobs.stages import statistics
 from streamjobs.stages.smoothing import Smoothing, Transitions
 
+CONVOLUTIONS = 200
 PROTOTYPES = {"name": "random_prototypes", "budget": 300}
 SMOOTH = 0.3
 CLOSE = 0.01  # of accuracy: the cheapest candidate may be this far below the best
@@ -30,10 +31,12 @@ class Candidate(NamedTuple):
     statistics: str
     map: str
     filter: str
+    convolutions: int = 0
 
     @property
     def name(self) -> str:
-        return f"{self.statistics}, {self.map}, {self.filter}"
+        more = "+convolutions" if self.convolutions else ""
+        return f"{self.statistics}{more}, {self.map}, {self.filter}"
 
 
 class Judged(NamedTuple):
@@ -55,15 +58,22 @@ class Choice(NamedTuple):
     fresh: Array  # (people,) the same, before the first label of a recording
 
 
-def columns_of(kind: str, dim: int) -> dict[str, slice]:
-    """The columns of each set of statistics in rows of `kind`, of `dim` channels."""
-    width = statistics.width("rich", dim)
-    return {"rich": slice(0, width)} | ({kind: slice(None)} if kind == statistics.BOTH else {})
+Columns = dict[tuple[str, int], slice]  # by statistics and the number of convolutions
+
+
+def columns_of(kind: str, dim: int, convolutions: int = 0) -> Columns:
+    """The columns of each set of numbers in rows of `kind`, of `dim` channels, with convolutions behind them."""
+    columns: Columns = {("rich", 0): slice(0, statistics.width("rich", dim))}
+    if kind == statistics.BOTH:
+        columns[kind, 0] = slice(0, statistics.width(kind, dim))
+    if convolutions:
+        columns[kind, convolutions] = slice(None)
+    return columns
 
 
 def choose(
     data: Recordings,
-    columns: Mapping[str, slice],
+    columns: Columns,
     recipe: Recipe,
     late: int,
     progress: Callable[[], None] = lambda: None,
@@ -72,22 +82,23 @@ def choose(
     """Compare all candidates; recipe: with the map of the prototypes; switch: the job's own chance of one, 0: none.
 
     `progress` is called after each person and set."""
-    people = np.unique(data.person).tolist()
     judged: list[Judged] = []
-    for kind, own in columns.items():
-        part = data._replace(X=np.ascontiguousarray(data.X[:, own]))
-        scores: dict[str, list[Inner]] = {name: [] for name in MAPS}
-        widths: dict[str, int] = {}
-        for person in people:
+    scores: dict[tuple[str, int, str], list[Inner]] = {}
+    widths: dict[tuple[str, int, str], int] = {}
+    for person in np.unique(data.person).tolist():
+        whole, _ = convolved(data, data.person != person, recipe.convolving)
+        for kind, own in columns.items():
+            part = whole._replace(X=np.ascontiguousarray(whole.X[:, own]))
             for name, inner, width in _left_out(part, person, recipe, late):
-                scores[name].append(inner)
-                widths[name] = width
+                scores.setdefault((*kind, name), []).append(inner)
+                widths[*kind, name] = width
             progress()
-        for name in MAPS:
-            size = recipe.head.state_bytes(widths[name], len(data.names))
-            for follows in FILTERS:
-                every, half, fresh = np.array(_figures(scores[name], follows, switch)).T
-                judged.append(Judged(Candidate(kind, name, follows), every, half, fresh, widths[name], size))
+    for (statistic, more, name), people in scores.items():
+        width = widths[statistic, more, name]
+        size = recipe.head.state_bytes(width, len(data.names))
+        for follows in FILTERS:
+            every, half, fresh = np.array(_figures(people, follows, switch)).T
+            judged.append(Judged(Candidate(statistic, name, follows, more), every, half, fresh, width, size))
     judged.sort(key=lambda one: (one.candidate.map != "linear", one.width))
     return _chosen(judged)
 
@@ -152,6 +163,7 @@ def tables_of(candidate: Candidate, table: Mapping[str, Any], task: Mapping[str,
     if candidate.filter != "hmm":
         task = {name: value for name, value in task.items() if name != "lasts"}
     window = {**table["window"], "statistics": candidate.statistics}
+    window |= {"convolutions": candidate.convolutions} if candidate.convolutions or "convolutions" in window else {}
     if candidate.map == "linear":
         return {"window": window, "learner": {"name": "rls", **task, **follows}}
     also = {"input": True} if candidate.map == "both" else {}

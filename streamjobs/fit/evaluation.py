@@ -7,7 +7,7 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.fit.inner import left_out
-from streamjobs.fit.learning import Learned, Recipe, Start, Way, decided, features, learned_from
+from streamjobs.fit.learning import Learned, Recipe, Start, Way, convolved, decided, features, learned_from
 from streamjobs.fit.recordings import LATE, Recordings, Worth, controls, shuffled, worth
 from streamjobs.fit.transitions import calibration_error, learn_transitions
 
@@ -27,11 +27,12 @@ def leave_one_out(
 ) -> Runs:
     """The decisions of every way and control for every person and shuffle; `progress` is called after each shuffle.
 
-    people: those to leave out; None: all.
+    people: those to leave out; None: all. All ways have the convolutions of the first.
     """
     runs: Runs = {}
-    classes = len(data.names)
+    classes, read = len(data.names), data
     for person in np.unique(data.person).tolist() if people is None else people:
+        data, _ = convolved(read, read.person != person, ways[0].recipe.convolving)
         others = shuffled(data, data.person != person, [0, person])
         learned: dict[str, Learned] = {}  # by population: several ways may share one
         for way in ways:

@@ -18,7 +18,7 @@ from streamjobs.fit import alarms, rejection, report
 from streamjobs.fit.alarms import Alarms, learn_reference
 from streamjobs.fit.evaluation import Runs, filter_learned, leave_one_out
 from streamjobs.fit.inputs import Columns, inputs_of
-from streamjobs.fit.learning import BOOST, Learned, Recipe, Way, learned_from
+from streamjobs.fit.learning import BOOST, Convolving, Learned, Recipe, Way, convolved, learned_from
 from streamjobs.fit.progress import Progress
 from streamjobs.fit.reading import Read, read
 from streamjobs.fit.recordings import Recordings, shuffled
@@ -97,12 +97,13 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
         if asked.report:
             evaluated = _evaluate(data_read.data, report.ways_of(recipe, model), asked, late, progress)
         progress.stage("learning from everybody")
-        learned = _from_everybody(data_read.data, recipe)
-        recipe = filter_learned(data_read.data, recipe, learned, late)
-        judged = _judge(data_read.data, recipe, composition.reject, asked, late, progress)
-        watched = _watch(data_read.data, composition, progress)
+        data, convolutions = convolved(data_read.data, np.ones(len(data_read.data.X), bool), recipe.convolving)
+        learned = _from_everybody(data, recipe)
+        recipe = filter_learned(data, recipe, learned, late)
+        judged = _judge(data, recipe, composition.reject, asked, late, progress)
+        watched = _watch(data, composition, progress)
         progress.stage("learning from everybody")
-        population = population_of(data_read.data, composition, recipe, learned)
+        population = population_of(data, composition, recipe, learned)._replace(convolutions=convolutions)
         if judged is not None:
             population = population._replace(reject=judged.rejection)
         if watched is not None:
@@ -114,9 +115,9 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
     if watched is not None:
         assert settings.drift is not None and settings.drift.false_alarms is not None
         say(alarms.as_text(watched, settings.drift.false_alarms) + "\n")
-    data = encode(population)
-    write(output, data)
-    return Fitted(data_read, evaluated, population, output, len(data), picture, stated, judged, watched)
+    stored = encode(population)
+    write(output, stored)
+    return Fitted(data_read, evaluated, population, output, len(stored), picture, stated, judged, watched)
 
 
 def read_recordings(
@@ -143,7 +144,10 @@ def read_recordings(
         by_file=inputs.by_file,
         progress=lambda tally: progress.at(tally.samples),
     )
-    for line in report.described(found):
+    more, numbers = settings.window.convolutions, found.data.X.shape[1]
+    if more:  # in the place of the samples
+        numbers += more - round(settings.window.length * settings.window.rate) * (settings.source.width or 0)
+    for line in report.described(found, numbers):
         say(line)
     _refuse_too_little(found.data)
     return found, late
@@ -210,7 +214,15 @@ def _refuse_too_little(data: Recordings) -> None:
 def recipe_of(composition: Composition) -> Recipe:
     """The stages of a job with [population] behind its windows."""
     smoothing, head = composition.smoothing, cast(GatedRls, composition.learner)  # [population] allows no other head
-    recipe = Recipe(composition.scaling, composition.map, head, input=composition.keeps_input, boosts=composition.boosts)
+    windows, dim = composition.windows, composition.dim
+    recipe = Recipe(
+        composition.scaling,
+        composition.map,
+        head,
+        input=composition.keeps_input,
+        boosts=composition.boosts,
+        convolving=Convolving(windows.convolutions, windows.nominal, dim) if windows and windows.convolutions else None,
+    )
     if smoothing is None:
         return recipe
     if smoothing.probabilities:

@@ -10,7 +10,8 @@ from algorithms.common.protocol import LEARN_EXTRACTOR, LEARN_HEAD, PREDICT_ONLY
 from algorithms.heads.gated_rls import GatedRls
 from algorithms.heads.rls import Rls, RlsState
 from streamjobs.core.model import Choosing
-from streamjobs.fit.recordings import Stream, arriving
+from streamjobs.core.state.population import Convolved
+from streamjobs.fit.recordings import Recordings, Stream, arriving
 from streamjobs.stages.class_counts import ClassCounts, targets_of
 from streamjobs.stages.names import CLASS_COUNTS, SMOOTHING
 from streamjobs.stages.smoothing import Smoothing, Transitions
@@ -18,6 +19,14 @@ from streamjobs.stages.stage import Shape
 
 BOOST = 1.25  # labels of the population that one of a new person weighs, for each person in it: 10 with 8 people
 Start = Literal["gated", "adapted", "frozen", "cold"]  # as the head is; without its gate; learning nothing; knowing nothing
+
+
+class Convolving(NamedTuple):
+    """Numbers to make of the samples that stand behind a window's statistics, and how many samples and channels it has."""
+
+    numbers: int
+    samples: int
+    dim: int
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,7 @@ class Recipe:
     filter: Transitions | None = None  # in its place; its numbers are 0 where the population is to say them
     input: bool = False  # the head sees the scaled windows, and then what the map makes of them
     boosts: bool = False  # the head's `boost` follows the number of people
+    convolving: Convolving | None = None  # what windows have in addition to their statistics
 
     @property
     def population(self) -> str:
@@ -60,6 +70,18 @@ class Learned(NamedTuple):
     map: Any  # None without one
     head: RlsState
     people: int = 0  # who taught
+
+
+def convolved(data: Recordings, teaches: Array, convolving: Convolving | None) -> tuple[Recordings, Convolved | None]:
+    """Windows with convolutions in the place of their samples, learned from those that teach (n,) bool."""
+    if convolving is None:
+        return data, None
+    from streamjobs.stages.statistics import convolutions
+
+    numbers, samples, dim = convolving
+    first = data.X.shape[1] - samples * dim
+    learned = convolutions.learn(data.X[teaches, first:].reshape(-1, samples, dim), numbers)
+    return data._replace(X=learned.replaced(data.X, samples, dim)), Convolved(samples, dim, learned)
 
 
 def scaling_from(others: Stream, recipe: Recipe) -> Any:

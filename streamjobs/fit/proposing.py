@@ -17,6 +17,7 @@ from streamjobs.settings.toml import toml
 from streamjobs.stages import statistics
 
 FOLLOWS = ("smooth", "filter")  # what candidates set themselves
+OWN = ("statistics", "convolutions")  # of [window]
 HEADS = ("rls", "gated_rls")
 
 
@@ -31,16 +32,18 @@ def propose(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
     """Compare and choose; nothing is written. Raises ConfigError and SetupError as `fit_job` does."""
     table, _, _ = table_of(asked)
     kept = _of_head(table)
-    dim = composition_from(table, os.environ, str(asked.job)).dim
+    before = composition_from(table, os.environ, str(asked.job))
+    dim, (least, most) = before.dim, statistics.CONVOLVED
+    more = choosing.CONVOLUTIONS if before.windows and least <= before.windows.nominal <= most else 0
     kind = statistics.BOTH if dim >= statistics.LEAST_GRAVITY else "rich"
     whole = {name: part for name, part in table.items() if name not in ("head", "drift")}
-    whole |= choosing.tables_of(Candidate(kind, "prototypes", "hmm"), table, kept)
+    whole |= choosing.tables_of(Candidate(kind, "prototypes", "hmm", more), table, kept)
     composition = composition_from(whole, os.environ, str(asked.job))
     recipe = recipe_of(composition)
     assert recipe.filter is not None
     with Progress() as progress:
         read, late = read_recordings(asked, composition.settings, say, doubt, progress)
-        columns = choosing.columns_of(kind, dim)
+        columns = choosing.columns_of(kind, dim, more)
         people = len(set(read.data.person.tolist()))
         progress.stage("leaving each person out", people * len(columns))
         with_map = choosing.with_map(recipe, composition.map)
@@ -64,20 +67,20 @@ def with_tables(job: Path, tables: Mapping[str, Mapping[str, Any]]) -> str:
     Raises ConfigError if the file is written in a way that leaves no line to replace.
     """
     before = job.read_text(encoding="utf-8")
-    line = f'statistics = "{tables["window"]["statistics"]}"'
+    own = {name: tables["window"][name] for name in OWN if name in tables["window"]}
     lines: list[str] = []
     section = ""
     for old in rewritten(before, tables).splitlines():
         if old.strip().startswith("["):
             section = old.strip().strip("[]").partition("]")[0]
             lines.append(old)
-            lines += [line] if section == "window" else []
-        elif not (section == "window" and old.partition("=")[0].strip() == "statistics"):
+            lines += toml({"window": own}).splitlines()[1:] if section == "window" else []
+        elif not (section == "window" and old.partition("=")[0].strip() in own):
             lines.append(old)
     text = "\n".join(lines) + "\n"
     contents = tomllib.loads(before)
     expected = {name: part for name, part in contents.items() if name != "head"}
-    window = {**contents["window"], "statistics": tables["window"]["statistics"]}
+    window = {**contents["window"], **own}
     if tomllib.loads(text) != {**expected, **tables, "window": window}:
         raise ConfigError(f"{job}: its sections cannot be replaced without changing the rest; copy what is printed.")
     return text

@@ -26,13 +26,13 @@ def ways_of(recipe: Recipe, model: str) -> list[Way]:
     return [*ways, Way("linear, cold, population's scale", cold, "cold")]
 
 
-def described(read: Read) -> list[str]:
-    """What was read and what was left out, in lines."""
+def described(read: Read, numbers: int) -> list[str]:
+    """What was read and what was left out, in lines; numbers: of a window."""
     data = read.data
     classes = [f"{name} {int((data.activity == c).sum()):,}" for c, name in enumerate(data.names)]
     lines = [
         f"{read.samples:,} samples of {len(np.unique(data.person))} people in {len(np.unique(data.recording))} recordings "
-        f"(separated {read.apart}): {len(data.X):,} labelled windows of {data.X.shape[1]} numbers",
+        f"(separated {read.apart}): {len(data.X):,} labelled windows of {numbers} numbers",
         f"{len(data.names)} activities: {', '.join(classes)}",
     ]
     left = [f"{read.unlabelled:,} windows without a label"] if read.unlabelled else []

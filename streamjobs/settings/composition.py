@@ -140,7 +140,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         raise SettingError("[population] needs a head that classifies; set [head] name = 'rls', task = 'classification'.")
     classifies = task == "classification"
     windows = _windows(settings, "mean" if task == "regression" else "majority")
-    width = windows.width_for(dim) if windows else dim
+    width = windows.row_width(dim, fitted=settings.population is not None) if windows else dim
     model = settings.learner.name + (f"+{settings.head.name}" if settings.head else "")
     own_most = population and "max_classes" not in head.model_fields_set
     return Composition(
@@ -174,7 +174,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         facts=_facts(settings, windows),
         model=model,
         sinks=_sinks(settings, gives_features=kind == "features" or settings.head is not None, predicts=task != "none"),
-        columns=_columns(settings, dim, windows),
+        columns=_columns(settings, dim, windows, width),
     )
 
 
@@ -209,9 +209,14 @@ def _task_of(settings: Settings, learner: Learner) -> dict[str, Any]:
     return {"task": usual, **{name: extra[name] for name in TASK if name in extra}}
 
 
-def _columns(settings: Settings, dim: int, windows: Windows | None) -> tuple[str, ...]:
+def _columns(settings: Settings, dim: int, windows: Windows | None, width: int) -> tuple[str, ...]:
     fields = settings.source.column_names(dim)
-    return tuple(fields if windows is None else statistic_names(fields, windows.statistics))
+    if windows is None:
+        return tuple(fields)
+    names = statistic_names(fields, windows.statistics)
+    for n in range(1, width - len(names) + 1):
+        names.append(f"convolution_{n}")
+    return tuple(names)
 
 
 def not_sent(sink: str, sinks: Mapping[str, str], doing: str) -> str:
@@ -330,6 +335,7 @@ def _windows(settings: Settings, label: str) -> Windows | None:
         rate=window.rate,
         gap=window.gap,
         statistics=window.statistics,
+        convolutions=window.convolutions,
     )
 
 

@@ -62,6 +62,13 @@ class WindowSection(Section):
         description="features of a window: 48 (simple), 100 (rich), 89 (gravity) or 189 (rich+gravity) for six axes; "
         "gravity expects acceleration in the first three fields and does not depend on how the sensor is mounted",
     )
+    convolutions: int = Field(
+        default=0,
+        ge=0,
+        le=500,
+        description="with [population]: further numbers of a window, which `fit` learns to make of random convolutions of "
+        "its samples, such as 200; 0: none",
+    )
     mirror: MirrorSection | None = Field(
         default=None,
         description="changes the sign of some columns before windows are made, so that a left arm looks like a right one: "

@@ -81,6 +81,7 @@ class Windows(JobStage):
     gap: float | None = None  # seconds; None: 10 sample periods
     statistics: str = "simple"
     label: str = "majority"  # of class codes, or "mean" of numbers
+    convolutions: int = 0  # numbers of random convolutions; above 0 a row has the samples, that they can be made of
 
     def __post_init__(self) -> None:
         require(self, "rate", 0 < self.rate < np.inf, "above 0 Hz")
@@ -88,6 +89,10 @@ class Windows(JobStage):
         require(self, "hop", 1 <= self.hop * self.rate < np.inf, "at least a sample period")
         require(self, "gap", self.gap is None or self.gap * self.rate >= 1, "at least a sample period")
         require(self, "statistics", self.statistics in features_of.KINDS, "one of " + ", ".join(features_of.KINDS))
+        if self.convolutions:
+            least, most = features_of.CONVOLVED
+            known = self.convolutions > 0 and least <= self.nominal <= most
+            require(self, "convolutions", known, f"0, or windows of {least} to {most} samples")
         require(self, "label", self.label in ("majority", "mean"), "majority or mean")
 
     @property
@@ -101,6 +106,15 @@ class Windows(JobStage):
             expected = f"simple or rich for {dim} channels; gravity needs 3 of acceleration"
             reject(self, "statistics", expected, self.statistics)
         return features_of.width(self.statistics, dim)
+
+    def samples_for(self, dim: int) -> int:
+        """Numbers of a row after its statistics: the samples that convolutions see, or none."""
+        return self.nominal * dim if self.convolutions else 0
+
+    def row_width(self, dim: int, *, fitted: bool) -> int:
+        """Numbers of a row. Before `fit` it has samples, of which a population makes the numbers of convolutions."""
+        more = self.convolutions if fitted or not self.convolutions else self.samples_for(dim)
+        return self.width_for(dim) + more
 
     def room(self, field: str) -> int:
         return int(np.ceil(MOST * self.nominal))
@@ -153,14 +167,25 @@ class Windows(JobStage):
         parts, begin = [], 0
         while True:
             begin, k = _advance(work.arrays, samples, begin, out, grid, making)
-            features = np.empty((k, self.width_for(dim)))
-            features_of.describe(self.statistics, out_X[:k], out_count[:k], self.rate, features)
+            samples_too, width = self.samples_for(dim), self.width_for(dim)
+            features = np.empty((k, width + samples_too))
+            if samples_too:
+                described = np.empty((k, width))  # whole rows: the loops are compiled for those
+                features_of.describe(self.statistics, out_X[:k], out_count[:k], self.rate, described)
+                features[:, :width], features[:, width:] = described, self._samples(out_X[:k], out_count[:k])
+            else:
+                features_of.describe(self.statistics, out_X[:k], out_count[:k], self.rate, features)
             parts.append((out[0][:k].copy(), out[1][:k].copy(), features, *[array[:k].copy() for array in out_rows]))
             if begin == n:
                 break
         slots, times, X, L, owner, learn = joined(parts)
         counted = {reason: int(count) for reason, count in zip(REASONS, skipped, strict=True) if count}
         return Rows(slots, times, X, L, owner, learn, counted)
+
+    def _samples(self, windows: Array, counts: Array) -> Array:
+        """(k, nominal * dim) samples in order; where some are missing the last one stands for them."""
+        places = np.minimum(np.arange(self.nominal), counts[:, None] - 1)
+        return np.asarray(windows[np.arange(len(windows))[:, None], places].reshape(len(windows), -1))
 
 
 class Work(NamedTuple):

@@ -49,9 +49,9 @@ def test_prototypes_are_chosen_where_classes_are_no_half_spaces():
     X = random.normal(size=(1000, 2))
     X *= (np.where(activity == 1, 3.0, 1.0) / np.linalg.norm(X, axis=1))[:, None]
     data = Recordings(X, activity, person, recording, ["in", "out"])
-    choice = choosing.choose(data, {"rich": slice(None)}, RECIPE, 20)
+    choice = choosing.choose(data, {("rich", 0): slice(None)}, RECIPE, 20)
     assert choice.best.candidate.map == "prototypes" and choice.estimate.mean() > 0.95
-    linear = next(one for one in choice.judged if one.candidate == ("rich", "linear", "hmm"))
+    linear = next(one for one in choice.judged if one.candidate == ("rich", "linear", "hmm", 0))
     assert linear.every.mean() < 0.9 and linear.width == 2 and choice.best.width == 40
 
 
@@ -60,8 +60,8 @@ def test_the_written_job_is_the_job_with_the_best_and_can_be_fitted(tmp_path, ca
     chosen = tmp_path / "chosen.toml"
     assert command("choose", path, "--input", recordings, "--write", chosen, "--json") == 0
     said = json.loads(capsys.readouterr().out)
-    assert len(said["candidates"]) == 2 * 3 * 2 and said["best"] in [
-        {name: one[name] for name in ("statistics", "map", "filter")} for one in said["candidates"]
+    assert len(said["candidates"]) == 3 * 3 * 2 and said["best"] in [
+        {name: one[name] for name in ("statistics", "map", "filter", "convolutions")} for one in said["candidates"]
     ]
     table, before = tomllib.loads(chosen.read_text()), tomllib.loads(path.read_text())
     assert table["window"]["statistics"] == said["best"]["statistics"]

@@ -110,4 +110,4 @@ def test_records_that_cannot_be_used_are_counted_and_the_first_is_told(tmp_path,
     broken = [{**row, "ay": None} if i in (10, 20) else row for i, row in enumerate(table)]
     found = reading(tmp_path, broken)
     assert found.refused == {"missing_field": 2} and "offset 10" in found.refusal
-    assert "left out: 2 records refused (missing_field)" in "\n".join(described(found))
+    assert "left out: 2 records refused (missing_field)" in "\n".join(described(found, 24))

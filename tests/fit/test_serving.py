@@ -19,10 +19,11 @@ from tests.sizes import first_fast
 
 LINEAR = JOB.replace('name = "ald"\nbudget = 20\n[head]\nname = "rls"\n', 'name = "rls"\n')
 BOTH = JOB.replace("budget = 20", "budget = 20\ninput = true")
+CONVOLVED = LINEAR.replace("rate = 10.0", "rate = 10.0\nconvolutions = 12")
 FILTER = LINEAR.replace("smooth = 0.3", 'filter = "hmm"')
 
 
-@pytest.mark.parametrize("text", first_fast([FILTER, JOB, LINEAR, BOTH]))
+@pytest.mark.parametrize("text", first_fast([FILTER, CONVOLVED, JOB, LINEAR, BOTH]))
 def test_the_worker_decides_as_the_report_does(tmp_path, text):
     """The label of a window comes with it here, which the protocol calls 0 windows late."""
     table = list(rows())
@@ -48,6 +49,9 @@ def test_the_worker_decides_as_the_report_does(tmp_path, text):
     )
     if recipe.filter is not None:
         recipe = replace(recipe, filter=population.transitions)
+    if population.convolutions is not None:
+        data = data._replace(X=population.convolutions.rows(data.X))
+    assert data.X.shape[1] == job.width == 24 + 12 * (text is CONVOLVED)
     codes = np.array([population.names.index(data.names[c]) for c in data.activity])
     stream = Stream(data.X, codes, data.recording, late=0)
     found = decided(recipe, "gated", learned, stream, features(learned, recipe, stream.X))

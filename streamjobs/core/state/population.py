@@ -6,13 +6,13 @@ Layout, little-endian:
     header: u32 length, JSON with facts, names, width, people and the three learners' tables (null where there is none), and
         where [head] reject is stated its share and threshold, and whether it has measures, and where [drift] has its
         reference its rows from one false alarm to the next; boost where the job leaves it to the population, and
-        where [head] filter is stated its two numbers
-    arrays: u16 count, then each as in a snapshot: of labels, scaling, map and head in turn, the measures of reject, and what
-        [drift] compares with
+        where [head] filter is stated its two numbers; where windows have convolutions the samples and channels of one
+    arrays: u16 count, then each as in a snapshot: of labels, scaling, map and head in turn, the measures of reject, what
+        [drift] compares with, and the convolutions
     crc32 of all before it
 
-Version 2 is that of a file with measures, 3 of one with a reference, 4 of one with boost or a filter; all others
-are of version 1, as earlier releases wrote them. Every setting of a
+Version 2 is that of a file with measures, 3 of one with a reference, 4 of one with boost or a filter, 5 of one with
+convolutions; all others are of version 1, as earlier releases wrote them. Every setting of a
 learner is in its table, so that a later release's defaults change nothing. Never pickle.
 """
 
@@ -21,7 +21,7 @@ import json
 import struct
 import zlib
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -38,7 +38,10 @@ from streamjobs.stages.population.reject import MEASURES, Measures, Rejection
 from streamjobs.stages.smoothing import Transitions
 from streamjobs.stages.stage import MOST_COUNTED, describe
 
-MAGIC, VERSION, MEASURED, WATCHED, BOOSTED = b"SP", 1, 2, 3, 4
+if TYPE_CHECKING:
+    from streamjobs.stages.statistics.convolutions import Convolutions
+
+MAGIC, VERSION, MEASURED, WATCHED, BOOSTED, CONVOLVED = b"SP", 1, 2, 3, 4, 5
 INPUT = "input"  # the fact of a population that has a head for rows and features
 MOST_BOOST = 1e6  # as `gated_rls` takes it
 MOST_BYTES = 1 << 30  # of a file
@@ -47,6 +50,18 @@ _UNREADABLE = (
     *(struct.error, IndexError, ValueError, KeyError, TypeError, AttributeError),
     *(OverflowError, RecursionError),
 )
+
+
+class Convolved(NamedTuple):
+    """What windows of so many samples and channels are convolved with."""
+
+    samples: int
+    dim: int
+    learned: "Convolutions"
+
+    def rows(self, X: Array) -> Array:
+        """Rows as the windows' stage gives them (n, statistics and samples), as (n, statistics and convolutions)."""
+        return self.learned.replaced(X, self.samples, self.dim)
 
 
 class Taught(NamedTuple):
@@ -71,6 +86,7 @@ class Population(NamedTuple):
     reference: PopulationReference | None = None  # of [drift]; no part of it either: it changes the detector's state alone
     transitions: Transitions | None = None  # of [head] filter; no part of it
     boost: float | None = None  # where the job states none; None: as `gated_rls` has it
+    convolutions: "Convolved | None" = None  # where windows have some
 
     @classmethod
     def from_composition(
@@ -131,6 +147,7 @@ def encode(population: Population) -> bytes:
             **({"drift": {"rows_between": population.reference.rows_between}} if population.reference is not None else {}),
             **({"filter": _numbers_of(population.transitions)} if population.transitions is not None else {}),
             **({"boost": population.boost} if population.boost is not None else {}),
+            **({"convolutions": population.convolutions[:2]} if population.convolutions is not None else {}),
         },
         sort_keys=True,
     ).encode()
@@ -139,6 +156,8 @@ def encode(population: Population) -> bytes:
     version = WATCHED if population.reference is not None else MEASURED if with_measures else VERSION
     if population.transitions is not None or population.boost is not None:
         version = BOOSTED
+    if population.convolutions is not None:
+        version = CONVOLVED
     parts = [_HEAD.pack(MAGIC, version, 0, len(header)), header, _U16.pack(len(arrays))]
     for array in arrays:
         parts += (array_header(array.dtype, array.shape), array.tobytes())
@@ -159,6 +178,7 @@ class _Header(NamedTuple):
     between: float | None  # rows, of a reference
     transitions: Transitions | None
     boost: float | None
+    convolved: tuple[int, int] | None  # samples and channels of a window
 
 
 def decode(data: bytes, composition: Composition | None = None, file: str = "") -> Population:
@@ -169,9 +189,9 @@ def decode(data: bytes, composition: Composition | None = None, file: str = "") 
     """
     if len(data) < _HEAD.size + 4 or data[:2] != MAGIC:
         raise SnapshotError(f"expected a population of 'streamjobs fit', got {len(data)} bytes that begin otherwise.")
-    if not VERSION <= data[2] <= BOOSTED:
+    if not VERSION <= data[2] <= CONVOLVED:
         raise SnapshotError(
-            f"population version {data[2]} is unknown to this release, which reads versions {VERSION} to {BOOSTED}."
+            f"population version {data[2]} is unknown to this release, which reads versions {VERSION} to {CONVOLVED}."
         )
     if zlib.crc32(data[:-4]) != _CRC.unpack_from(data, len(data) - 4)[0]:
         raise SnapshotError("the population is damaged: its checksum does not fit its bytes.")
@@ -286,6 +306,8 @@ def _arrays(population: Population) -> list[Array]:
         arrays += population.reject.measures
     if population.reference is not None:
         arrays += population.reference[1:]
+    if population.convolutions is not None:
+        arrays += population.convolutions.learned
     return arrays
 
 
@@ -317,7 +339,11 @@ def _read_header(table: dict[str, Any]) -> _Header:
         transitions = Transitions(**{name: float(table["filter"][name]) for name in ("sharpness", "switch")})
     if "boost" in table and not 0 < (boost := float(table["boost"])) <= MOST_BOOST:
         raise ValueError(f"expected a boost above 0, at most {MOST_BOOST:g}, got {boost!r:.200}")
-    numbers = int(table["width"]), people, learners, reject, measured, between, transitions, boost
+    convolved = None
+    if "convolutions" in table:
+        samples, dim = table["convolutions"]
+        convolved = int(samples), int(dim)
+    numbers = int(table["width"]), people, learners, reject, measured, between, transitions, boost, convolved
     return _Header(facts, names, *numbers)
 
 
@@ -345,6 +371,11 @@ def _population(header: _Header, arrays: list[Array]) -> Population:
     if header.between is not None:
         of_drift = [np.ascontiguousarray(array) for array in arrays[at : at + len(PopulationReference._fields) - 1]]
         reference, at = PopulationReference(header.between, *of_drift), at + len(of_drift)
+    convolutions = None
+    if header.convolved is not None:
+        from streamjobs.stages.statistics.convolutions import checked
+
+        convolutions, at = Convolved(*header.convolved, checked(arrays[at : at + 5], *header.convolved)), at + 5
     if at != len(arrays) or head is None:
         raise ValueError(f"it holds {len(arrays)} arrays, expected {at} with those of a head")
     return Population(
@@ -360,6 +391,7 @@ def _population(header: _Header, arrays: list[Array]) -> Population:
         reference,
         header.transitions,
         header.boost,
+        convolutions,
     )
 
 

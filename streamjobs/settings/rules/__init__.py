@@ -28,6 +28,7 @@ from streamjobs.settings.sections import (
 from streamjobs.settings.source import REKEYED, SourceSection
 from streamjobs.settings.time_units import AUTO
 from streamjobs.settings.types import MOST_NUMBERS
+from streamjobs.stages.statistics import CONVOLVED
 from streamjobs.stages.windows import MOST_SAMPLES
 
 LONGEST_TRANSACTION = 60.0  # seconds; a third of the broker's timeout, TRANSACTION_TIMEOUT of worker.changelog
@@ -210,6 +211,12 @@ def _window(window: WindowSection) -> Problems:
     if window.hop is not None and not period <= window.hop <= window.length:
         expected = f"from one sample period ({period:g} s) to the length ({window.length:g} s)"
         yield ("window", "hop"), f"hop must be {expected}; got {window.hop:g} s."
+    least, most = CONVOLVED
+    if window.convolutions and not least <= window.length * window.rate <= most:
+        yield (
+            ("window", "convolutions"),
+            f"convolutions need windows of {least} to {most} samples; got {samples:g}. Remove it.",
+        )
     if window.gap is not None and window.gap < period:
         yield ("window", "gap"), f"gap must be at least one sample period ({period:g} s); got {window.gap:g} s."
 
@@ -364,6 +371,11 @@ def _population(parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Pr
             yield ("learner", "freeze"), "freeze = true needs a [population]: without one, the map would never learn."
         if learner is not None and learner.input:
             yield ("learner", "input"), "input = true needs a [population] and a [head]; add them, or remove it."
+        if (window := parts.get("window")) is not None and window.convolutions:
+            yield (
+                ("window", "convolutions"),
+                "convolutions need a [population], because its file has them; add it, or set 0.",
+            )
         return
     if isinstance(scaling, ScalingSection) and scaling.shared is False:
         yield ("scaling", "from"), "from must be 'population' or absent: the population's map was learned at its scale."

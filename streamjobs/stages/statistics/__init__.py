@@ -31,6 +31,7 @@ RICH = (
 NORM = ("mean", "log_sd", "log_jerk", "lower_quartile", "upper_quartile")
 ALIGNED = ("vertical", "horizontal", "norm")
 LEAST_GRAVITY = 3  # channels: the acceleration
+CONVOLVED = 17, 1000  # samples of a window that convolutions can be made of, at least and at most
 
 
 def width(kind: str, dim: int) -> int:

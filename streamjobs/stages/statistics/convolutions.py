@@ -1,0 +1,252 @@
+"""Random convolutions of a window's samples: numbers that a population learned to take from them, the same for all keys.
+
+Each convolution adds a few channels, and weighs nine samples, `dilation` apart, by 2 or -1. Its numbers are the shares of
+the window in which it is above a few biases, which are quantiles over windows of the population. The principal components
+of all shares over the population's windows are the columns of a row. It keeps no state of a key.
+
+Channels are the window's own and, of every three (a sensor's axes), the part along gravity, across it and the norm, with the
+mean of the first three channels as gravity; each scaled by the population.
+Source: Dempster, Schmidt, Webb, MiniRocket, KDD 2021 (kernels, dilations, biases). Departures: gravity, dilations
+up to an eighth of the window, components in place of the shares.
+Cost of a window: O(convolutions samples + shares count).
+"""
+
+import functools
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.common import eigen
+from algorithms.common.compiled import compiled
+from algorithms.common.protocol import Array
+from algorithms.common.randomness import uniform
+from streamjobs.stages.statistics import CONVOLVED
+
+TAPS, HEAVY = 9, 3  # samples that a convolution weighs, and those of weight 2; the others have -1
+PER_SET = 12  # convolutions that add the same channels
+DILATIONS = 5  # at most
+BIASES = 3  # of a convolution
+SEED = 34
+MOST_WINDOWS = 4000  # of the population that teach
+MOST_CHANNELS = 1000  # of a window
+LOOKED_AT = 128  # windows of the population that biases are quantiles over
+FLOOR = 1e-9  # of a spread
+GOLDEN = 0.6180339887498949  # multiples of it modulo 1 are spread evenly
+
+
+class Convolutions(NamedTuple):
+    """What a population learned of windows of T samples of `dim` channels, with C channels made of them."""
+
+    centre: Array  # (C,) mean of each channel
+    spread: Array  # (C,) its deviation, above 0
+    biases: Array  # (convolutions, BIASES)
+    mean: Array  # (convolutions * BIASES,) of the shares
+    components: Array  # (convolutions * BIASES, count)
+
+    def replaced(self, X: Array, samples: int, dim: int) -> Array:
+        """Rows X (n, statistics + samples * dim) with the columns of the convolutions in the place of the samples."""
+        first = X.shape[1] - samples * dim
+        return np.hstack([X[:, :first], self.rows(X[:, first:].reshape(len(X), samples, dim))])
+
+    def rows(self, samples: Array) -> Array:
+        """The columns (n, count) of windows (n, T, dim)."""
+        out = np.empty((len(samples), self.components.shape[1]))
+        _rows(np.ascontiguousarray(samples), plan_of(*samples.shape[1:]), self, _room(*samples.shape[1:]), out)
+        return out
+
+
+def channels(dim: int) -> int:
+    """Channels that convolutions see of windows of `dim`."""
+    return dim + 3 * (dim // 3)
+
+
+class Plan(NamedTuple):
+    """Sets of convolutions that add the same channels at the same dilation."""
+
+    dilation: Array  # (sets,)
+    channels: Array  # (sets, C) bool
+    beyond: Array  # (sets,) bool: whether they reach beyond the edges of the window, where a sample is 0
+    heavy: Array  # (sets, PER_SET, HEAVY) places of the weights of 2
+
+
+@functools.lru_cache(maxsize=8)
+def plan_of(samples: int, dim: int) -> Plan:
+    """The convolutions of windows of so many samples."""
+    heavy = np.array(list(itertools.combinations(range(TAPS), HEAVY)), np.int64).reshape(PER_SET, -1, HEAVY).swapaxes(0, 1)
+    longest, most = (samples - 1) // (TAPS - 1), channels(dim)
+    dilations = np.unique((longest ** np.linspace(0, 1, DILATIONS)).round().astype(np.int64))
+    sets = len(heavy) * len(dilations)
+    chosen = np.zeros((sets, most), np.bool_)
+    for n in range(sets):
+        some = max(1, int(2 ** (uniform(SEED, 0, n) * np.log2(min(most, TAPS) + 1))))
+        order = np.argsort([uniform(SEED, 1, most * n + c) for c in range(most)], kind="stable")
+        chosen[n, order[:some]] = True
+    heavy = np.ascontiguousarray(np.repeat(heavy, len(dilations), axis=0))
+    return Plan(np.tile(dilations, sets // len(dilations)), chosen, np.arange(sets) % 2 == 0, heavy)
+
+
+def learn(samples: Array, count: int) -> Convolutions:
+    """Of windows (n, T, dim), n above 1; components beyond those that are not 0 are 0."""
+    samples = np.ascontiguousarray(samples[:: max(1, len(samples) // MOST_WINDOWS)])
+    n, length, dim = samples.shape
+    plan, room, scale = plan_of(length, dim), _room(length, dim), (np.zeros(channels(dim)), np.ones(channels(dim)))
+    size, total, made = PER_SET * len(plan.dilation), np.zeros((2, channels(dim))), room[0]
+    for window in samples:
+        _channels(window, *scale, made)
+        total += made.mean(axis=1, dtype=np.float64), np.square(made, dtype=np.float64).mean(axis=1)
+    scale = total[0] / n, np.sqrt(np.maximum(total[1] / n - (total[0] / n) ** 2, 0)) + FLOOR
+    looked = np.ascontiguousarray(samples[:: max(1, n // LOOKED_AT)][:LOOKED_AT])
+    responses = np.empty((size, len(looked), length), np.float32)
+    learned = Convolutions(*scale, np.empty((size, BIASES)), np.empty(size * BIASES), np.empty((size * BIASES, count)))
+    _responses(looked, plan, learned, room, responses)
+    levels = (np.arange(1, size * BIASES + 1) * GOLDEN % 1).reshape(size, BIASES)
+    biases = np.array([np.quantile(one, level) for one, level in zip(responses, levels, strict=True)])
+    shares = np.empty((n, biases.size))
+    _all_shares(samples, plan, learned._replace(biases=biases), room, shares)
+    _, vectors = eigen.leading(np.cov(shares.T), count)
+    components = np.pad(vectors, ((0, 0), (0, count - vectors.shape[1])))
+    return Convolutions(*scale, biases, shares.mean(axis=0), np.ascontiguousarray(components))
+
+
+def checked(arrays: list[Array], samples: int, dim: int) -> Convolutions:
+    """The learned ones of stored arrays; raises ValueError for what `learn` cannot have made."""
+    least, most = CONVOLVED
+    if not (least <= samples <= most and 1 <= dim <= MOST_CHANNELS and len(arrays) == len(Convolutions._fields)):
+        raise ValueError(
+            f"expected convolutions of {least} to {most} samples, got {len(arrays)} arrays of {samples} x {dim}"
+        )
+    size = PER_SET * len(plan_of(samples, dim).dilation)
+    shapes: list[tuple[int, ...]] = [(channels(dim),)] * 2 + [(size, BIASES), (size * BIASES,)]
+    shapes.append((size * BIASES, arrays[-1].shape[-1]))
+    for name, array, shape in zip(Convolutions._fields, arrays, shapes, strict=True):
+        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise ValueError(f"expected finite numbers {shape} as {name} of convolutions, got {array.dtype} {array.shape}")
+    learned = Convolutions(*map(np.ascontiguousarray, arrays))
+    if not (learned.spread > 0).all():
+        raise ValueError("expected a spread above 0 of convolutions")
+    learned.rows(np.zeros((1, samples, dim)))  # compiles the loop
+    return learned
+
+
+def _room(samples: int, dim: int) -> tuple[Array, Array, Array]:
+    """Channels of a window, a sum of them with room at its edges, and convolutions of it."""
+    edge = (TAPS // 2) * ((samples - 1) // (TAPS - 1))
+    padded = np.zeros(samples + 2 * edge, np.float32)
+    return np.empty((channels(dim), samples), np.float32), padded, np.empty((2, samples), np.float32)
+
+
+@compiled
+def _channels(window, centre, spread, made):
+    """Scaled channels (C, T) of a window (T, dim)."""
+    length, dim = window.shape
+    gx, gy, gz = 0.0, 0.0, 0.0
+    if dim >= 3:
+        for i in range(length):
+            gx += window[i, 0] / length
+            gy += window[i, 1] / length
+            gz += window[i, 2] / length
+        weight = max(np.sqrt(gx * gx + gy * gy + gz * gz), 1e-6)
+        gx, gy, gz = gx / weight, gy / weight, gz / weight
+    for i in range(length):
+        for c in range(dim):
+            made[c, i] = (window[i, c] - centre[c]) / spread[c]
+        for a in range(0, dim - 2, 3):
+            x, y, z = window[i, a], window[i, a + 1], window[i, a + 2]
+            up = x * gx + y * gy + z * gz
+            u, v, w = x - up * gx, y - up * gy, z - up * gz
+            across, norm = np.sqrt(u * u + v * v + w * w), np.sqrt(x * x + y * y + z * z)
+            at = dim + a
+            made[at, i] = (up - centre[at]) / spread[at]
+            made[at + 1, i] = (across - centre[at + 1]) / spread[at + 1]
+            made[at + 2, i] = (norm - centre[at + 2]) / spread[at + 2]
+
+
+# Views of arrays in these loops, because the compiler uses vector instructions for no other way to write them.
+@compiled
+def _begin_set(made, plan, n, padded, along):
+    """The sum of a set's channels into the middle of `padded`, and less the sum of all nine samples into along[0]."""
+    length, d, nine = made.shape[1], plan.dilation[n], along[0]
+    edge = (len(padded) - length) // 2
+    summed = padded[edge : edge + length]
+    for i in range(length):
+        summed[i] = nine[i] = 0.0
+    for c in range(len(made)):
+        if plan.channels[n, c]:
+            channel = made[c]
+            for i in range(length):
+                summed[i] += channel[i]
+    for j in range(TAPS):
+        at = edge + (j - TAPS // 2) * d
+        tap = padded[at : at + length]
+        for i in range(length):
+            nine[i] -= tap[i]
+
+
+@compiled
+def _convolve(plan, n, kernel, padded, along):
+    """A convolution of a set into along[1]."""
+    nine, out, d, three = along[0], along[1], plan.dilation[n], np.float32(HEAVY)
+    length = len(nine)
+    first = (len(padded) - length) // 2 - (TAPS // 2) * d
+    a, b, c = (
+        first + plan.heavy[n, kernel, 0] * d,
+        first + plan.heavy[n, kernel, 1] * d,
+        first + plan.heavy[n, kernel, 2] * d,
+    )
+    one, two, other = padded[a : a + length], padded[b : b + length], padded[c : c + length]
+    for i in range(length):
+        out[i] = nine[i] + three * (one[i] + two[i] + other[i])
+
+
+@compiled
+def _responses(samples, plan, learned, room, out):
+    made, padded, along = room
+    for k in range(len(samples)):
+        _channels(samples[k], learned.centre, learned.spread, made)
+        for n in range(len(plan.dilation)):
+            _begin_set(made, plan, n, padded, along)
+            for kernel in range(PER_SET):
+                _convolve(plan, n, kernel, padded, along)
+                for i in range(along.shape[1]):
+                    out[n * PER_SET + kernel, k, i] = along[1, i]
+
+
+@compiled
+def _shares(window, plan, learned, room, shares):
+    """The shares of one window (T, dim) in the order of the biases."""
+    (made, padded, along), biases = room, learned.biases
+    length, each = along.shape[1], biases.shape[1]
+    _channels(window, learned.centre, learned.spread, made)
+    for n in range(len(plan.dilation)):
+        _begin_set(made, plan, n, padded, along)
+        edge = 0 if plan.beyond[n] else (TAPS // 2) * plan.dilation[n]
+        inside = along[1, edge : length - edge]
+        for kernel in range(n * PER_SET, (n + 1) * PER_SET):
+            _convolve(plan, n, kernel - n * PER_SET, padded, along)
+            for m in range(each):
+                above, bias = np.int32(0), np.float32(biases[kernel, m])
+                for i in range(len(inside)):
+                    above += np.int32(inside[i] > bias)
+                shares[kernel * each + m] = above / len(inside)
+
+
+@compiled
+def _all_shares(samples, plan, learned, room, out):
+    for k in range(len(samples)):
+        _shares(samples[k], plan, learned, room, out[k])
+
+
+@compiled
+def _rows(samples, plan, learned, room, out):
+    mean, components = learned.mean, learned.components
+    shares = np.empty(len(mean))
+    for k in range(len(samples)):
+        _shares(samples[k], plan, learned, room, shares)
+        row = out[k]
+        for j in range(len(row)):
+            row[j] = 0.0
+        for at in range(len(shares)):
+            share, component = shares[at] - mean[at], components[at]
+            for j in range(len(row)):
+                row[j] += share * component[j]
