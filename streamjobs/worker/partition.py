@@ -215,7 +215,7 @@ class Partition:
                 again = part[0].offset < self.held
                 if again:
                     part = list(takewhile(lambda record: record.offset < self.held, part))
-                started, remembered = time.perf_counter(), self.live.log.bytes
+                started, remembered = time.perf_counter(), 0 if self.pace is None else self.live.log.bytes
                 made, report = self.core.advance(self.core.job, self.live, part)
                 ended = time.perf_counter()
                 outputs += made if not again else _owed(made, part[0].offset) if report.set_aside else ()

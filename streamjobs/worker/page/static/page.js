@@ -133,7 +133,7 @@ function figures() {
   const errors = store.columns.error_p50.some((value) => value != null);
   const figure = {
     "Open alarms": about.drift && [count(totals.in_alarm), `keys; ${count(totals.alarms)} raised in ${count(totals.rows)} rows${warming}`, totals.in_alarm ? "bad" : ""],
-    "Lag": [count(newest.lag), totals.silent > OLD ? `as of ${seconds(Math.round(totals.silent))} ago: no broker answers`
+    "Lag": [optional(newest.lag, count), totals.silent > OLD ? `as of ${seconds(Math.round(totals.silent))} ago: no broker answers`
       : newest.recovery ? `${count(newest.recovery)} to recover` : `committed ${optional(commit, (age) => seconds(Math.max(0.1, age)))} ago${behind}`],
     "Event delay": tile("delay", seconds, ""),
     "Skipped": [count(skipped), reasons(totals.skipped) || "no sample is late or missing", store.doubts.length ? "bad" : ""],
