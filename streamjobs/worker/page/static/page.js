@@ -138,7 +138,7 @@ function figures() {
     "Event delay": tile("delay", seconds, ""),
     "Skipped": [count(skipped), reasons(totals.skipped) || "no sample is late or missing", store.doubts.length ? "bad" : ""],
     "Dead letters": [count(totals.letters), reasons(totals.reasons) || `of ${count(totals.records)} records`, totals.letters ? "bad" : ""],
-    "Records per second": [count(newest.records), `${count(newest.rows)} rows per second`],
+    "Records per second": [optional(newest.records, count), `${optional(newest.rows, count)} rows per second`],
     "Predicted right": about.labels && (confusion?.rmse != null ? [ratio(confusion.rmse), "root mean squared error"]
       : [confusion?.counted ? percent(right, confusion.counted) : "–", `${count(confusion?.labels ?? 0)} labels so far`]),
     "LS error": errors && tile("error", ratio, "median; "),
