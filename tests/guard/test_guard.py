@@ -37,10 +37,10 @@ def test_no_count_has_grown(measure: str) -> None:
 @pytest.mark.parametrize(
     ("cause", "count"),
     [
-        ("malloc", "frames page faults"),
+        ("malloc", "page faults"),  # of which job depends on where its blocks come to lie
         ("order", "full calls of interpreted loops"),
         ("imports", "check modules"),
     ],
 )
 def test_a_cause_of_lost_speed_that_is_put_back_is_noticed(cause: str, count: str) -> None:
-    assert count in grown(measured(PLANTED[cause][0], cause))
+    assert any(name.endswith(count) for name in grown(measured(PLANTED[cause][0], cause)))
