@@ -16,6 +16,7 @@ import rocksdict
 
 from streamjobs.core.advance import advance
 from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import last_event
 from streamjobs.core.messages import Output, Report, Stored
 from streamjobs.kafka.topic_id import topic_ids
 from streamjobs.worker.store import KEY_PREFIX, MARKS
@@ -176,11 +177,22 @@ class Audit:
                 verdict.problems.append(f"input {at} is in {claimed[at]} of output and dead letter")
                 return
 
+    def _idle(self) -> set[Key]:
+        """Keys that have been idle for longer than [state] ttl: a worker may have removed their states, or not yet."""
+        ttl = self.job.settings.state.ttl
+        if ttl is None:
+            return set()
+        newest = {key: last_event(self.job.core, data)[0] for key, data in self.truth.items()}
+        now = {number: max(at for (other, _), at in newest.items() if other == number) for number, _ in newest}
+        return {key for key, at in newest.items() if now[key[0]] - at > ttl}
+
     def _states(self, verdict: Verdict) -> None:
         self.job.wait_for_markers()
         self.stored.update({(m.partition(), m.key()): m.value() for m in self._new(self.job.changelog, committed_only=True)})
         stored = {key: data for key, data in self.stored.items() if data is not None}
+        gone = self._idle() - stored.keys()
         differing = [key for key in self.truth.keys() | stored.keys() if self.truth.get(key) != stored.get(key)]
+        differing = [key for key in differing if key not in gone]
         verdict.states = len(differing)
         if differing:
             verdict.problems.append(f"{len(differing)} of {len(self.truth)} final states differ from the replay's")
