@@ -37,7 +37,7 @@ FULL = {  # one output a record
     "head": {"name": "rls", "max_classes": 2},
     "sinks": {"features": ""},
 }
-FAUST = ("-m", "tests.bench.peers", "faust")
+FAUST = ("-m", "tests.bench.programs", "faust")
 STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}
 _POOL = 2000
 
@@ -148,7 +148,7 @@ class Bench:
 
     def simple(self) -> dict:
         n = self.count(300_000)
-        return self.backlog("simple", singles(n), n, ("-m", "tests.bench.peers", "simple"), **FULL)
+        return self.backlog("simple", singles(n), n, ("-m", "tests.bench.programs", "simple"), **FULL)
 
     def full(self) -> dict:
         n = self.count(300_000)
@@ -197,12 +197,12 @@ class Bench:
         found: list[float] = []
         enough = threading.Event()
         topic = job.core.sinks["predictions"] if worker is not None else job.input
-        reader = threading.Thread(target=_read_ages, args=(job, topic, found, enough))
+        reader = threading.Thread(target=read_ages, args=(job, topic, found, enough))
         reader.start()
         try:
             before = worker.cpu() if worker is not None else 0.0
             busy, begin = _busy(), time.monotonic()
-            sent = _steady(job, rate, seconds, linger=linger)
+            sent = steady(job, rate, seconds, linger=linger)
             cores = (_busy() - busy) / (time.monotonic() - begin)
             used = worker.cpu() - before if worker is not None else 0.0
             until(lambda: len(found) >= sent, lambda: f"{sent} records, {len(found)} came", 30)
@@ -225,7 +225,7 @@ class Bench:
         job = self.job("restart", **FULL)
         predictions, enough = job.core.sinks["predictions"], threading.Event()
         worker = Worker(job, **STATIC).ready()
-        load = threading.Thread(target=_steady, args=(job, 1000, 10_000, enough))
+        load = threading.Thread(target=steady, args=(job, 1000, 10_000, enough))
         load.start()
         took = []
         try:
@@ -284,7 +284,7 @@ def _busy() -> float:
     return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
 
 
-def _steady(job: KafkaJob, rate: int, seconds: float, enough: threading.Event | None = None, *, linger: int = 0) -> int:
+def steady(job: KafkaJob, rate: int, seconds: float, enough: threading.Event | None = None, *, linger: int = 0) -> int:
     """Single samples, evenly spaced, whose event time is the moment they are sent; gives how many."""
     producer, pool = new_producer(job.bootstrap, **{"linger.ms": linger}), bodies()
     begin, number = time.time(), 0
@@ -304,7 +304,7 @@ def _ignore(error: Any, message: Any) -> None:
     assert error is None, error
 
 
-def _read_ages(job: KafkaJob, topic: str, found: list[float], enough: threading.Event) -> None:
+def read_ages(job: KafkaJob, topic: str, found: list[float], enough: threading.Event) -> None:
     """How old each record was when it came: now less its timestamp (the event time in whole milliseconds)."""
     consumer = Consumer(
         {"bootstrap.servers": job.bootstrap, "group.id": "ages", "fetch.queue.backoff.ms": 2, "fetch.wait.max.ms": 50}

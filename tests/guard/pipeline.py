@@ -16,7 +16,7 @@ from streamjobs.kafka import patches
 from streamjobs.settings.load import settings_from
 from streamjobs.worker.outbox import BATCH_BYTES, send_records
 from streamjobs.worker.partition import SLICE
-from tests.bench.peers import SimpleJob, SimpleLive, simple_advance
+from tests.bench.programs import SimpleJob, SimpleLive, simple_advance
 from tests.bench.worker import DIM, FRAME, FULL, PARTITIONS, Sent, frames, singles
 
 NAMES = ("simple", "full", "frames")

@@ -1,4 +1,4 @@
-"""Programs beside the worker: python -m tests.bench.peers simple|faust JOB.toml.
+"""Programs beside the worker: python -m tests.bench.programs simple|faust JOB.toml.
 
 simple  the worker itself around a state of 8 KB without a learner: what the engine costs
 faust   a stock Faust agent with a table, calling the same core for each record: the usual way to write such a job

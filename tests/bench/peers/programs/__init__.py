@@ -1,0 +1,1 @@
+"""Programs that each run in an environment of their own, as scripts."""
