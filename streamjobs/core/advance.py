@@ -32,6 +32,7 @@ from streamjobs.stages.sensors import LATE as TOO_LATE
 from streamjobs.stages.sensors import Sensors
 
 if TYPE_CHECKING:
+    from streamjobs.core.sensor_alarms import Sent
     from streamjobs.stages.events.bouts import Bout
 
 
@@ -98,7 +99,8 @@ def _run(
             samples, total = _fill(job, live, steps.fill, samples, report)
         if steps.sensors is not None:
             samples = _align(job, live, steps.sensors, records, samples, letters, report)
-        came = _run_signal(job, live, records, samples, without_time, letters, report)
+        sent: list[Sent] | None = None if left_out or steps.stuck is None else []
+        came = _run_signal(job, live, records, samples, without_time, letters, report, sent)
         now, met = came, None
         if steps.waiting is not None:
             labels = picked(rows, slice(0) if alone is None else alone)
@@ -108,11 +110,12 @@ def _run(
             now = now._replace(X=unknown(now.X.shape))
         made = _run_model(job, live, records, came, now, met, report, left_out) if len(now.slots) else None
         if made is None or not len(came.slots) or left_out:
+            outputs += [output for _, output in sent or ()]
             continue
         if steps.fill is not None and total is not None:
             made = made._replace(filled=steps.fill.tell(live.work[FILL], came.slots, total[came.owner]))
         guard.part = "encode"
-        Encoder(job, live, records).add(came, made, outputs, report)
+        Encoder(job, live, records).add(came, made, outputs, report, sent)
     guard.part = None
     if live.aside.met:
         letters += live.aside.letters(records, np.unique(owner).tolist(), {index for index, _ in letters}, report)
@@ -172,8 +175,9 @@ def _run_signal(
     without_time: Array,
     letters: list[tuple[int, RecordError]],
     report: Report,
+    sent: "list[Sent] | None",
 ) -> Rows:
-    """Event-time order and windows: samples in, rows for the learner out."""
+    """Event-time order and windows: samples in, rows for the learner out. sent: gets what is said of sensors."""
     order, idle, windows = job.steps.order, job.steps.idle, job.steps.windows
     ordered = order.advance(live.work[ORDER], rows.slots, rows.times, rows.X, rows.L, rows.owner, without_time[rows.owner])
     late = ordered.verdict == LATE
@@ -186,6 +190,10 @@ def _run_signal(
     if repeated and order.duplicates == "drop":
         _count(report, "duplicate", repeated)
     now = Rows(ordered.slots, ordered.times, ordered.X, ordered.L, ordered.owner, ordered.learn)
+    if sent is not None and job.steps.stuck is not None:
+        from streamjobs.core.sensor_alarms import watch_stuck
+
+        sent += watch_stuck(job, live, records, now, report)
     if idle is not None:
         idle.advance(live.work[IDLE], now.slots, now.X, now.learn)
     if windows is not None:

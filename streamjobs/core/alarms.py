@@ -5,8 +5,9 @@ again raises the same alarm, and no other one.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from operator import itemgetter
 
 import msgspec
 import numpy as np
@@ -76,6 +77,14 @@ def encoded(
         key = records[int(rows.owner[event.row])].key
         outputs.append(Output("alarms", key, value, int(np.rint(time * 1000.0)), headers))
     return outputs
+
+
+def in_order(
+    sent: Iterable[tuple[int, Output]], rows: Rows, events: Sequence[Event], of_events: Iterable[Output]
+) -> list[Output]:
+    """Alarms of sensors (with the place of their record) and of rows, by record; of one record first the sensors'."""
+    others = zip([int(rows.owner[event.row]) for event in events], of_events, strict=True)
+    return [output for _, output in sorted([*sent, *others], key=itemgetter(0))]
 
 
 def shown(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from hashlib import blake2b
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -38,6 +38,9 @@ from streamjobs.core.predictions import encoded_bouts, encoded_predictions
 from streamjobs.settings.composition import Watch
 from streamjobs.stages.rows import Modelled, Rows, Watched
 
+if TYPE_CHECKING:
+    from streamjobs.core.sensor_alarms import Sent
+
 _made = partial(tuple.__new__, Output)  # of a tuple of its fields; a fourth of the time of Output(...)
 _NO_CONTROLS: dict[str, Any] = {}
 SMALL_P = 0.01  # a p-value below it is as frequent while nothing changes
@@ -50,8 +53,10 @@ class Encoder:
     def __init__(self, job: Job, live: Live, records: Sequence[Record]) -> None:
         self.job, self.live, self.records = job, live, records
 
-    def add(self, rows: Rows, made: Modelled, outputs: list[Output], report: Report) -> None:
-        """Append the rows' outputs, sink by sink, and count them in the report."""
+    def add(
+        self, rows: Rows, made: Modelled, outputs: list[Output], report: Report, sent: "Sequence[Sent] | None" = None
+    ) -> None:
+        """Append the rows' outputs, sink by sink, and count them in the report. sent: alarms of the rows' sensors."""
         owners = rows.owner.tolist()
         texts = [self.live.text_of[slot] for slot in rows.slots.tolist()]
         report.batches.append(BatchRows(texts, rows.times, made.out.ls_error))
@@ -68,8 +73,9 @@ class Encoder:
         for sink, values in sinks:
             headers = output_headers(sink, made.ids)
             outputs += map(_made, zip(repeat(sink), keys, values, stamps, headers, strict=False))
-        if made.events:
-            outputs += alarms.encoded(self.job, self.live, self.records, rows, made.ids, made.events)
+        if made.events or sent:
+            of_rows = alarms.encoded(self.job, self.live, self.records, rows, made.ids, made.events)
+            outputs += alarms.in_order(sent, rows, made.events, of_rows) if sent else of_rows
         if made.bouts:
             outputs += encoded_bouts(self.job, self.live, self.records, rows, made.ids, made.bouts)
         self._count(rows, made, report)

@@ -25,6 +25,7 @@ from streamjobs.stages.windows import Windows
 
 if TYPE_CHECKING:
     from streamjobs.stages.events.bouts import Bouts
+    from streamjobs.stages.events.stuck import StuckSensors
 
 
 class WatchSteps(NamedTuple):
@@ -60,6 +61,7 @@ class Steps(NamedTuple):
     fallback: Fallback | None
     class_counts: ClassCounts
     bouts: "Bouts | None"
+    stuck: "StuckSensors | None"
 
     def by_name(self) -> dict[str, JobStage]:
         """The stages in their order by the names that stored states know."""
@@ -96,11 +98,12 @@ def steps_of(composition: Composition, population: Population | None, targets: i
         reference=composition.reference,
         reference_scaling=_reference_scaling(composition, population),
         watches=_watches(composition.watches, DIRECTIONS if composition.between is not None else 0),
-        alarms=_alarms(composition) if "alarms" in composition.sinks else None,
+        alarms=_alarms(composition) if composition.watches and "alarms" in composition.sinks else None,
         smoothing=composition.smoothing and composition.smoothing.taught(population and population.transitions),
         fallback=Fallback() if composition.falls_back else None,
         class_counts=ClassCounts(classes=targets if composition.task == "classification" else 0, given=known),
         bouts=composition.bouts,
+        stuck=composition.stuck,
     )
 
 

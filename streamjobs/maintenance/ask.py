@@ -27,7 +27,11 @@ class States:
 
     def open_alarms(self, live: Any, most: int) -> tuple[int, list[ShownAlarm]]:
         """How many live keys of a partition are in alarm, and their newest alarms."""
-        return open_now(self._job, live, most)
+        if self._job.steps.stuck is None:
+            return open_now(self._job, live, most)
+        from streamjobs.core import sensor_alarms  # few jobs have them
+
+        return sensor_alarms.open_now(self._job, live, most)
 
     def likely_partition(self, key: bytes, known: Mapping[int, list[bytes]], partitions: int) -> int | None:
         """Where the producers' partitioner puts the key, if one of ours explains where the known keys are; else None."""

@@ -27,6 +27,7 @@ class Rates:
     """Alarms that were raised, by key, and the time that each key's records span."""
 
     alarms: Counter[str] = field(default_factory=Counter)
+    watches: Counter[str] = field(default_factory=Counter)  # alarms by what was watched
     first: dict[bytes | None, int] = field(default_factory=dict)  # milliseconds
     last: dict[bytes | None, int] = field(default_factory=dict)
 
@@ -42,6 +43,7 @@ class Rates:
         if output.sink == "alarms" and output.value is not None:
             alarm = msgspec.json.decode(output.value, type=_Raised)
             self.alarms[alarm.key] += alarm.open
+            self.watches[alarm.watch] += alarm.open
 
     @property
     def hours(self) -> float:
@@ -51,7 +53,8 @@ class Rates:
     def summary(self) -> dict[str, Any]:
         total, hours = self.alarms.total(), self.hours
         by_key = dict(self.alarms.most_common())
-        return {"total": total, "key_hours": hours, "per_key_hour": total / hours if hours > 0 else None, "by_key": by_key}
+        rate = total / hours if hours > 0 else None
+        return {"total": total, "key_hours": hours, "per_key_hour": rate, "by_key": by_key, "by_watch": dict(self.watches)}
 
 
 class _Raised(msgspec.Struct):
@@ -59,6 +62,7 @@ class _Raised(msgspec.Struct):
 
     key: str
     open: bool
+    watch: str
 
 
 class _Verdict(msgspec.Struct):

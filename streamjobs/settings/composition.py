@@ -14,7 +14,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.settings.false_alarms import FORESEEN, rows_between, tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, detector_roles, read_learners, with_name
 from streamjobs.settings.rules.whole import check_sections
-from streamjobs.settings.sections import MOST_WAITING, SINKS, HeadSection, MirrorSection, Settings
+from streamjobs.settings.sections import MOST_WAITING, SINKS, AlarmsSection, HeadSection, MirrorSection, Settings
 from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.sentences import Places
 from streamjobs.settings.types import POPULATION, reference, rows_or_time
@@ -31,6 +31,7 @@ from streamjobs.stages.windows import Windows
 
 if TYPE_CHECKING:
     from streamjobs.stages.events.bouts import Bouts
+    from streamjobs.stages.events.stuck import StuckSensors
 
 CLIP_TARGET = 10.0  # running deviations, where [head] does not say
 EXTRACTOR, DETECTOR, BESIDE = "drift_extractor", "drift", "beside_"  # stages of [drift]; of a control with its name
@@ -81,6 +82,7 @@ class Composition(NamedTuple):
     reject: float | None  # with [population]: most of the rows of known classes that may be unknown
     falls_back: bool  # on the last label, where a row has no scores
     bouts: "Bouts | None"  # of a classification
+    stuck: "StuckSensors | None"  # with [alarms] stuck
     facts: dict[str, str]  # what a population of this job belongs to
     model: str  # how outputs and metrics name learner and head
     sinks: dict[str, str]  # sink -> topic, those that are on
@@ -171,6 +173,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         reject=head.reject if classifies and population else None,
         falls_back=classifies and (head.fallback == "last_label" or (learner.falls_back and head.fallback is None)),
         bouts=_bouts(settings, windows) if classifies else None,
+        stuck=None if settings.alarms is None else _stuck(settings.alarms),
         facts=_facts(settings, windows),
         model=model,
         sinks=_sinks(settings, gives_features=kind == "features" or settings.head is not None, predicts=task != "none"),
@@ -234,6 +237,7 @@ def _sinks(settings: Settings, *, gives_features: bool, predicts: bool) -> dict[
     features = gives_features and chosen.features is not None
     wanted = {"features": features, "predictions": predicts, "drift": every_row, "alarms": alarms, "dlq": True}
     wanted["bouts"] = settings.bouts is not None and predicts
+    wanted["alarms"] = alarms or settings.alarms is not None
     sinks = {}
     for sink in SINKS:
         topic = getattr(chosen, sink)
@@ -366,6 +370,14 @@ def _bouts(settings: Settings, windows: Windows | None) -> "Bouts | None":
         most=0 if waiting is None else waiting.most + 2,
         zone=zone,
     )
+
+
+def _stuck(alarms: AlarmsSection) -> "StuckSensors | None":
+    if alarms.stuck is False:
+        return None
+    from streamjobs.stages.events.stuck import StuckSensors
+
+    return StuckSensors(after=0.0 if alarms.stuck is True else alarms.stuck)
 
 
 def _facts(settings: Settings, windows: Windows | None) -> dict[str, str]:

@@ -285,6 +285,19 @@ class BoutsSection(Section):
     )
 
 
+class AlarmsSection(Section):
+    stuck: bool | Seconds = Field(
+        default=False,
+        description="alarm of a sensor that is stuck: a column that usually changes repeats one number for 30 samples or "
+        "more, and for 10 times as many as ever before; a time, such as '10m': also for so long (duration, or seconds)",
+    )
+
+    @property
+    def kinds(self) -> list[str]:
+        """What is alarmed of, as records and metrics name it."""
+        return ["stuck"] if self.stuck is not False else []
+
+
 class SinksSection(Section):
     @model_validator(mode="before")
     @classmethod
@@ -312,7 +325,7 @@ class SinksSection(Section):
     alarms: Topic | None = Field(
         default=None,
         description="topic of alarms, a record when one is raised and one when it ends; '': off; absent: <source>.alarms "
-        "with [drift] false_alarms, else off",
+        "with [drift] false_alarms or [alarms], else off",
     )
     bouts: Topic | None = Field(
         default=None, description="topic of bouts; '': off; absent: <source>.bouts with [bouts], else off"
@@ -375,6 +388,7 @@ class Settings(Section):
     head: HeadSection | None = None
     drift: DriftSection | None = None
     bouts: BoutsSection | None = None
+    alarms: AlarmsSection | None = None
     sinks: SinksSection = SinksSection()
     state: StateSection = StateSection()
     metrics: MetricsSection = MetricsSection()

@@ -107,7 +107,7 @@ def _run(settings: Settings, core: Core, page: Page | None, *, once: bool, drain
         core.job.sinks.values(),
         [with_name(control)[0] for control in drift.beside] if drift is not None else (),
         settings.job.name,
-        drift.watch_names if drift is not None else (),
+        [*(drift.watch_names if drift is not None else ()), *(settings.alarms.kinds if settings.alarms is not None else ())],
     )
     health = Health(metrics)
     on_disk = settings.state.store != "memory"

@@ -140,7 +140,7 @@ def topics() -> str:
         "features": "coordinates and LS error of every row",
         "predictions": "prediction, and the label where it is known",
         "drift": "the detector's report on every row, and on the controls",
-        "alarms": "with `[drift] false_alarms`: a record when an alarm is raised, and one when it ends",
+        "alarms": "with `[drift] false_alarms` or `[alarms]`: a record when an alarm is raised, and one when it ends",
         "bouts": "with `[bouts]`: an activity from its start to its end, when no label can change it any more",
         "dlq": "records that could not be used, untouched, with headers that say why",
         "state": "compacted: every key's newest snapshot",

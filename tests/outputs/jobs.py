@@ -41,7 +41,8 @@ def _alarms(sinks: dict) -> Job:
     drift = {"watch": "columns", "false_alarms": "1 per 1000 rows", "detector": detector}
     learner = {"name": "okfeb", "rank": 3, "budget": 5}
     more = {"drift": "every-row", **sinks}
-    return Job.from_settings(settings(window=None, head=None, learner=learner, drift=drift, sinks=more))
+    found = {"drift": drift, "alarms": {"stuck": True}}
+    return Job.from_settings(settings(window=None, head=None, learner=learner, sinks=more, **found))
 
 
 def _number(sinks: dict) -> Job:
@@ -91,6 +92,7 @@ def outputs_of(job: Job, count: int = 900) -> list[Output]:
     records: list[Stored] = samples(count)
     if "alarms" in job.sinks:
         records = [_moved(one) if 1500 <= number < 1800 else one for number, one in enumerate(samples(2400))]
+        records[2000:2200] = [_stuck(one) for one in records[2000:2200]]
     elif "activity" not in (job.settings.source.label or ""):
         records = [_with_pair(one) for one in records]
     broken = [one._replace(value=b"{") if number % 60 == 7 else one for number, one in enumerate(records)]
@@ -107,3 +109,7 @@ def _moved(record: Stored) -> Stored:
     """With an axis far from where it was."""
     body = json.loads(record.value or b"")
     return record._replace(value=json.dumps(body | {"ay": body["ay"] + 30.0}).encode())
+
+
+def _stuck(record: Stored) -> Stored:
+    return record._replace(value=json.dumps(json.loads(record.value or b"") | {"ax": 0.25}).encode())

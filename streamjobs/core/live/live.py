@@ -26,7 +26,7 @@ from streamjobs.core.messages import Advanced
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import ForeignStateError, SnapshotError
-from streamjobs.stages.names import ALARMS, LEARNER, MAP, ORDER, SENSORS
+from streamjobs.stages.names import ALARMS, LEARNER, MAP, ORDER, SENSORS, STUCK
 
 FIRST_SLOTS = 16
 GROWS = 4  # room grows by a quarter: what is copied is little, what stays empty is memory
@@ -160,12 +160,14 @@ class Live:
 
     def _in_alarm(self) -> Array | None:
         """Slots of live keys with an open alarm; None where no alarm stays open."""
-        if ALARMS not in self.work or all(one.detector.learner.width < LONG_COLUMNS for one in self.job.steps.watches):
+        lasts = any(one.detector.learner.width >= LONG_COLUMNS for one in self.job.steps.watches)
+        kinds = [STUCK] * (STUCK in self.work) + [ALARMS] * (ALARMS in self.work and lasts)
+        if not kinds:
             return None
-        opened = self.work[ALARMS]["opened"]
+        opened = [self.work[kind]["opened"] for kind in kinds]
         slots = self.live_slots()
-        slots = slots[slots < len(opened)]
-        return slots[(opened[slots] > 0).any(axis=1)]
+        slots = slots[slots < min(map(len, opened))]
+        return slots[np.any([(of_kind[slots].reshape(len(slots), -1) > 0).any(axis=1) for of_kind in opened], axis=0)]
 
     def live_slots(self) -> Array:
         """Slots of live keys, ascending; as an array, since a scrape looks through all of them."""

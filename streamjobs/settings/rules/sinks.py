@@ -17,6 +17,7 @@ def sinks_contradictions(
 ) -> Iterator[tuple[tuple[str, str], str]]:
     """Each contradiction with its setting. `learners` are those of `read_learners`."""
     users = {source.topic: "the input topic", source.base_topic: "the input topic"}
+    asked = parts.get("alarms") is not None
     for name in SINKS:
         stated = getattr(sinks, name)
         if name == "dlq" and stated == "":
@@ -27,7 +28,7 @@ def sinks_contradictions(
             continue
         if stated in (".", ".."):
             yield ("sinks", name), f"{name} must be a topic's name; got {stated!r}."
-        if name == "alarms" and stated is None and not tells_alarms(parts.get("drift"), sinks):
+        if name == "alarms" and stated is None and not asked and not tells_alarms(parts.get("drift"), sinks):
             continue
         if stated is None and (name == "features" or (name == "bouts" and parts.get("bouts") is None)):
             continue
@@ -54,8 +55,12 @@ def sinks_contradictions(
     elif sinks.scores and learner is not None and not _classifies(parts, learner):
         yield ("sinks", "scores"), "scores need a classification; this job has none. Remove the setting."
     for name, what in (("drift", "drift events"), ("alarms", "alarms")):
-        if getattr(sinks, name) and parts.get("drift") is None:
+        if getattr(sinks, name) and parts.get("drift") is None and not (name == "alarms" and asked):
             yield ("sinks", name), f"no {what} would be sent without a [drift] section. Add one, or remove the setting."
+    if asked and sinks.alarms == "":
+        yield ("sinks", "alarms"), "[alarms] sends to the topic of alarms, which is off. Remove one of the two settings."
+    if asked and not parts["alarms"].kinds:
+        yield ("alarms", "stuck"), "[alarms] asks for no alarm. Set stuck = true, or remove the section."
     if sinks.bouts and parts.get("bouts") is None:
         yield ("sinks", "bouts"), "no bouts would be sent without a [bouts] section. Add one, or remove the setting."
     if parts.get("bouts") is not None and learner is not None and not _classifies(parts, learner):

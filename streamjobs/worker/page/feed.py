@@ -39,7 +39,7 @@ class Feed:
     def take(self, report: Report) -> None:
         """Keep what the page may show of a report; called in the job's thread."""
         self.rows += report.rows
-        self.alarms += report.drift_events
+        self.alarms += sum(report.watch_events.values())
         self.labels += report.labels
         self.measured += report.measured
         self.squared += report.squared

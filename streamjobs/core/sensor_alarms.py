@@ -1,0 +1,107 @@
+"""Alarms of [alarms] as records: what is said of a key's sensor itself, next to what detectors say of its rows.
+
+The id of an alarm is a hash of the topic, the key, the kind of the alarm, its number and its time. All of them are in the
+state, so a record that is applied again raises the same alarm.
+"""
+
+import math
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import msgspec
+import numpy as np
+
+from streamjobs.core import alarms
+from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
+from streamjobs.core.messages import MOST_SHOWN, Output, Record, Report, ShownAlarm, topic_of_life
+from streamjobs.core.output_records import Alarm, Moved, output_headers
+from streamjobs.stages.alarms import RECOVERED
+from streamjobs.stages.events.stuck import Stuck
+from streamjobs.stages.names import STUCK
+from streamjobs.stages.rows import Rows
+
+MOST_NAMED = 16  # columns in the record of a sensor that is stuck
+Sent = tuple[int, Output]  # with the place of the record that caused it
+
+
+def watch_stuck(job: Job, live: Live, records: Sequence[Record], rows: Rows, report: Report) -> list[Sent]:
+    """Samples in their order through the stage; gives the records of alarms that they raise and end."""
+    stage = job.steps.stuck
+    assert stage is not None
+    sent = []
+    for event in stage.advance(live.work[STUCK], rows.slots, rows.times, rows.X, rows.learn):
+        owner, time = int(rows.owner[event.row]), float(rows.times[event.row])
+        alarm = _stuck(job, live.text_of[event.slot], event, time if event.ended else None)
+        sent.append((owner, _output(job, records[owner], alarm, records[owner].key, time)))
+        _report(report, alarm)
+    return sent
+
+
+def open_now(job: Job, live: Live, most: int) -> tuple[int, list[ShownAlarm]]:
+    """As `alarms.open_now`, with the open alarms of sensors."""
+    _, opened = alarms.open_now(job, live, live.keys * len(job.watches))
+    stage = job.steps.stuck
+    if stage is not None:
+        work, slots = live.work[STUCK], live.live_slots()
+        slots = slots[slots < len(work["opened"])]
+        events = [(slot, stage.open_alarm(work, slot)) for slot in slots[work["opened"][slots] > 0].tolist()]
+        opened += [_shown(_stuck(job, live.text_of[slot], event, None)) for slot, event in events if event is not None]
+    opened.sort(key=lambda one: -one.time)
+    return len({one.key for one in opened}), opened[:most]
+
+
+def _stuck(job: Job, key: str, event: Stuck, end: float | None) -> Alarm:
+    names = job.settings.source.column_names(job.dim)
+    columns = [Moved(names[column], 0.0, value, value) for column, value in event.columns[:MOST_NAMED]]
+    return Alarm(
+        id=_id(job, key, STUCK, event.number, event.raised),
+        key=key,
+        start=event.raised,
+        open=end is None,
+        end=end,
+        outcome=None if end is None else RECOVERED,
+        since=event.since,
+        rows=event.rows,
+        columns=columns,
+        watch=STUCK,
+        extractor="samples",
+        detector=STUCK,
+        chart=None,
+        before=None,
+        after=None,
+        size=None,
+        evidence=1.0,
+        false_alarms=None,
+        reference=None,
+        warm_up=None,
+        rows_learned=event.samples,
+        model=job.model,
+    )
+
+
+def _id(job: Job, key: str, kind: str, number: int, time: float) -> str:
+    text = f"{job.settings.source.topic} {kind} {number} {time!r} {key}"
+    return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=alarms.ID_BYTES).hexdigest()
+
+
+def _output(job: Job, record: Record, alarm: Alarm, key: bytes | None, time: float) -> Output:
+    """record: the one that caused it; key: of the alarm."""
+    place = f"{topic_of_life(record.topic, job.life)}-{record.partition}-{record.offset}"
+    identity = f"{place}-{alarm.watch}-{alarm.id}{'' if alarm.open else '-end'}"
+    (headers,) = output_headers("alarms", [identity.encode()])
+    return Output("alarms", key, msgspec.json.encode(alarm), int(np.rint(time * 1000.0)), headers)
+
+
+def _report(report: Report, alarm: Alarm) -> None:
+    if alarm.open:
+        report.watch_events[alarm.watch] = report.watch_events.get(alarm.watch, 0) + 1
+    if len(report.alarms) < 2 * MOST_SHOWN:
+        report.alarms.append(_shown(alarm))
+
+
+def _shown(alarm: Alarm) -> ShownAlarm:
+    columns = [(one.column, one.deviations, one.before, one.after) for one in alarm.columns]
+    figures = alarm.detector, alarm.watch, math.nan, math.nan, math.nan
+    end = math.nan if alarm.end is None else alarm.end
+    return ShownAlarm(alarm.key, alarm.start, *figures, columns, alarm.id, alarm.since or math.nan, end, alarm.outcome)

@@ -1,0 +1,214 @@
+"""Sensors that are stuck: columns that usually change from sample to sample, and stand still.
+
+A run is a number that is repeated. A run alarms when it has LEAST samples or more, TIMES as many as the longest run before,
+and the column *usually changes*: nearly every sample (OFTEN) brings another number, or every other one (SELDOM) and the
+column was watched for a DAY, with its night. Columns that stand still by nature (a battery, a door contact) never change as
+often. After a run that alarmed, the next alarm needs a run AGAIN times as long. Therefore a column that has long runs by
+nature, such as of a machine that is switched off, gives at most log2(samples / LEAST) + 1 alarms, whatever it does.
+
+A key has one alarm at a time: it begins with the first column that is stuck, and ends when none of its columns stands still.
+Cost of a sample: O(columns).  State: 8 numbers a column, and 8.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand, every
+from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, Array, require
+from algorithms.common.workspace import Workspace
+from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape
+
+LEAST, TIMES, AGAIN = 30, 10, 2
+RUNS = 100  # runs of a column before it can alarm
+OFTEN, SELDOM = 0.95, 0.5  # samples with another number, of those before the run
+DAY = 86_400.0  # seconds
+STANDS, MOVED = 1, 2  # what a column of the open alarm does
+
+
+class StuckState(NamedTuple):
+    value: Array  # (dim,) the newest number
+    run: Array  # (dim,) int64, samples with it
+    begun: Array  # (dim,) event time of the first of them
+    limit: Array  # (dim,) int64, samples from which a run alarms
+    runs: Array  # (dim,) int64, runs before that did not alarm
+    seen: Array  # (dim,) int64, their samples
+    named: Array  # (dim,) int64, in the open alarm: STANDS, MOVED; 0: it is not part of it
+    stood: Array  # (dim,) the number at which it stood
+    samples: int
+    first: float  # event time of the first one, -inf: none yet
+    alarms: int  # raised so far
+    opened: int  # 1: the newest one is open
+    raised: float  # event time of the sample that raised it
+    since: float  # event time from which its columns stand still
+    rows: int  # samples since then, when it was raised
+    before: int  # samples of the key before these
+
+
+class Stuck(NamedTuple):
+    """An alarm is raised, or ends."""
+
+    row: int
+    slot: int
+    ended: bool
+    number: int  # of the alarm within its key, from 1
+    raised: float
+    since: float
+    rows: int  # samples from `since` to `raised`
+    samples: int  # of the key before these
+    columns: list[tuple[int, float]]  # that stand still, or stood, and at which number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StuckSensors(JobStage):
+    """Runs must also last `after` seconds of event time.
+
+    >>> stage = StuckSensors()
+    >>> work = stage.workspace(stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0))
+    >>> stage.load(work, 0, stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0))
+    >>> X = np.r_[np.arange(200.0), np.full(40, 7.0), 8.0].reshape(-1, 1)
+    >>> events = stage.advance(work, np.zeros(241, np.int64), np.arange(241.0), X, np.full(241, LEARN, np.int8))
+    >>> [(one.row, one.ended, one.since, one.columns) for one in events]
+    [(229, False, 200.0, [(0, 7.0)]), (240, True, 200.0, [(0, 7.0)])]
+    """
+
+    persisted_name: ClassVar[str] = "StuckSensors"
+    signal = True
+    survives = True
+    times = ("begun", "first", "raised", "since")
+
+    after: float = 0.0
+
+    def __post_init__(self) -> None:
+        require(self, "after", 0 <= self.after < np.inf, "0 or more seconds")
+
+    def begin(self, shape: Shape, seed: int) -> StuckState:
+        number, count = np.zeros(shape.dim), np.zeros(shape.dim, np.int64)
+        limit = np.full(shape.dim, LEAST, np.int64)
+        per_column = number, count, number.copy(), limit, count.copy(), count.copy(), count.copy(), number.copy()
+        return StuckState(*per_column, 0, -np.inf, 0, 0, 0.0, 0.0, 0, 0)
+
+    def description(self) -> str:
+        """No setting changes what the arrays mean."""
+        return f"{self.persisted_name}()"
+
+    def warm_up(self, state: StuckState, shape: Shape) -> None:
+        work = self.workspace(state)
+        self.load(work, 0, state)
+        self.advance(work, np.zeros(1, np.int64), np.zeros(1), np.zeros((1, shape.dim)), np.full(1, LEARN, np.int8))
+
+    def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
+        for field in ("run", "limit", "runs", "seen"):
+            counts = work[field][slots]
+            yield Demand(field, "numbers from 0", every((counts >= 0) & (counts < MOST_COUNTED)))
+        named = work["named"][slots]
+        yield Demand("named", "numbers from 0 to 2", every((named >= 0) & (named <= MOVED)))
+        yield Demand("opened", "0 or 1", work["opened"][slots] <= 1)
+
+    def advance(self, work: Any, slots: Array, times: Array, X: Array, learn: Array) -> list[Stuck]:
+        """The alarms that samples X (n, dim) raise and end, in their order; late ones (no `learn`) change nothing."""
+        events: list[Stuck] = []
+        at = 0
+        while (at := _loop(work.arrays, slots, times, X, learn, at, self.after)) < len(slots):
+            events.append(_event(work, at, int(slots[at])))
+            at += 1
+        return events
+
+    def open_alarm(self, work: Any, slot: int) -> Stuck | None:
+        """The alarm of a slot that is open."""
+        return _event(work, -1, slot) if work["opened"][slot] else None
+
+
+def _event(work: Any, row: int, slot: int) -> Stuck:
+    """What the state of a slot says of its newest alarm."""
+    named = np.flatnonzero(work["named"][slot]).tolist()
+    rows = int(work["rows"][slot])
+    return Stuck(
+        row,
+        slot,
+        not work["opened"][slot],
+        int(work["alarms"][slot]),
+        float(work["raised"][slot]),
+        float(work["since"][slot]),
+        rows,
+        int(work["before"][slot]),
+        [(column, float(work["stood"][slot, column])) for column in named],
+    )
+
+
+@compiled
+def _loop(work, slots, times, X, learn, at, after):
+    """Samples from `at` on, up to one that raises or ends an alarm; gives its place, or n."""
+    value, run, begun, named, samples, first, opened = work[0], work[1], work[2], work[6], work[8], work[9], work[11]
+    for n in range(at, len(slots)):
+        key, time = slots[n], times[n]
+        if learn[n] & LEARN_EXTRACTOR == 0:
+            continue
+        if samples[key] == 0:
+            first[key] = time
+        samples[key] += 1
+        crossed, stands = False, False
+        for j in range(X.shape[1]):
+            if run[key, j] > 0 and X[n, j] == value[key, j]:
+                run[key, j] += 1
+                if opened[key] == 1 and named[key, j] == STANDS:
+                    stands = True
+                elif run[key, j] >= work[3][key, j] and time - begun[key, j] >= after and _changes(work, key, j):
+                    crossed = True
+            elif np.isfinite(X[n, j]):
+                if run[key, j] > 0:
+                    _end_run(work, key, j)
+                value[key, j], run[key, j], begun[key, j] = X[n, j], 1, time
+            elif opened[key] == 1 and named[key, j] == STANDS:
+                stands = True
+        if crossed:
+            _raise(work, key, time)
+            if opened[key] == 0:
+                opened[key] = 1
+                return n
+        elif opened[key] == 1 and not stands:
+            opened[key] = 0
+            return n
+    return len(slots)
+
+
+@compiled
+def _changes(work, key, j):
+    """Whether the column usually changes, by the runs before the present one that did not alarm."""
+    begun, runs, seen, first = work[2][key, j], work[4][key, j], work[5][key, j], work[9][key]
+    often = runs >= OFTEN * seen or (runs >= SELDOM * seen and begun - first >= DAY)
+    return runs >= RUNS and often
+
+
+@compiled
+def _end_run(work, key, j):
+    run, limit, runs, seen, named, opened = work[1], work[3], work[4], work[5], work[6], work[11]
+    length = run[key, j]
+    if opened[key] == 1 and named[key, j] == STANDS:
+        named[key, j] = MOVED
+        limit[key, j] = max(limit[key, j], AGAIN * length)
+        return
+    runs[key, j] += 1
+    seen[key, j] += length
+    limit[key, j] = max(limit[key, j], TIMES * length)
+
+
+@compiled
+def _raise(work, key, time):
+    """Name the columns that stand still: those of a new alarm, or more of an open one."""
+    value, run, begun, named, stood = work[0], work[1], work[2], work[6], work[7]
+    samples, alarms, opened, raised, since = work[8], work[10], work[11], work[12], work[13]
+    rows, before = work[14], work[15]
+    if opened[key] == 0:
+        alarms[key] += 1
+        raised[key], since[key], rows[key] = time, time, 0
+        for j in range(value.shape[1]):
+            named[key, j] = 0
+    for j in range(value.shape[1]):
+        if named[key, j] != STANDS and run[key, j] >= LEAST and _changes(work, key, j):
+            named[key, j], stood[key, j] = STANDS, value[key, j]
+            if opened[key] == 0 and run[key, j] > rows[key]:
+                rows[key], since[key], before[key] = run[key, j], begun[key, j], samples[key] - run[key, j]
