@@ -47,27 +47,43 @@ def learn(x, rows, lags, level, weights, P, z, room):
     """
     spread = deviation(level)
     if rows > LAGS and spread > 0.0:
-        whole, work = room[:SIZE], room[SIZE:]
-        wanted, got = work[2, :1], work[3, :1]
-        wanted[0], got[0] = min(max((x - level[MEAN]) / spread, -FAR), FAR), weights[LAGS, 0]
-        for i in range(LAGS):
-            got[0] += weights[i, 0] * z[i]
+        whole = room[:SIZE]
         at = 0
         for i in range(SIZE):
             for j in range(i + 1):
                 whole[i, j] = whole[j, i] = P[at]
                 at += 1
-        rls.learn(weights, weights[LAGS], whole, z[:LAGS], wanted, got, z, work[0], work[1], work[2, 1:2], FORGETTING, DELTA)
+        fit(min(max((x - level[MEAN]) / spread, -FAR), FAR), weights, whole, z, room[SIZE:])
         at = 0
         for i in range(SIZE):
             for j in range(i + 1):
                 P[at] = whole[i, j]
                 at += 1
-    rate, gap = max(1.0 / rows, 1.0 / MEMORY), x - level[MEAN]
+    follow(level, x, rows, MEMORY)
+    for i in range(LAGS - 1, 0, -1):
+        lags[i] = lags[i - 1]
+    lags[0] = x
+
+
+@compiled
+def fit(y, weights, P, z, room):
+    """One step of least squares towards y = weights' z; weights (size, 1), P (size, size), z (size,) ends with 1.
+
+    room (4, size): to work in.
+    """
+    last, wanted, got = z.size - 1, room[2, :1], room[3, :1]
+    wanted[0], got[0] = y, weights[last, 0]
+    for i in range(last):
+        got[0] += weights[i, 0] * z[i]
+    rls.learn(weights, weights[last], P, z[:last], wanted, got, z, room[0], room[1], room[2, 1:2], FORGETTING, DELTA)
+
+
+@compiled
+def follow(level: Array, x: float, rows: int, memory: float) -> None:
+    """Mean and variance with the value x, the column's row number `rows`, of about `memory` rows; wild values are cut."""
+    spread = deviation(level)
+    rate, gap = max(1.0 / rows, 1.0 / memory), x - level[MEAN]
     if rows > CLIP_FROM and spread > 0.0:
         gap = min(max(gap, -FAR * spread), FAR * spread)
     level[MEAN] += rate * gap
     level[VARIANCE] = (1.0 - rate) * (level[VARIANCE] + rate * gap * gap)
-    for i in range(LAGS - 1, 0, -1):
-        lags[i] = lags[i - 1]
-    lags[0] = x

@@ -47,6 +47,8 @@ def _typed(owner: str, name: str, value: Any, hint: Any, nested: Callable[[Mappi
             return value if isinstance(value, Learner) else nested(value)
         if typing.get_origin(option) is Literal and value in typing.get_args(option):
             return value
+        if typing.get_origin(option) is tuple and isinstance(value, (list, tuple)):
+            return tuple(_typed(owner, name, one, typing.get_args(option)[0], nested) for one in value)
         if option is bool and isinstance(value, bool):
             return value
         if option is int and isinstance(value, int) and not isinstance(value, bool):
@@ -66,6 +68,8 @@ def _is_union(hint: Any) -> bool:
 def _word(option: Any) -> str:
     if typing.get_origin(option) is Literal:
         return ", ".join(repr(choice) for choice in typing.get_args(option))
+    if typing.get_origin(option) is tuple:
+        return "a list"
     words = {
         int: "an integer",
         float: "a number",

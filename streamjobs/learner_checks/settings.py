@@ -110,7 +110,7 @@ def _options(hint: Any) -> tuple[Any, ...]:
 def _wrong_types(hint: Any) -> list[Any]:
     """Values of types that the setting does not take."""
     options = _options(hint)
-    values: list[Any] = [[1, 2]]
+    values: list[Any] = [["nonsense"] if Ellipsis in options else [1, 2]]
     if str not in options:
         values.append("nonsense")
     if bool not in options:

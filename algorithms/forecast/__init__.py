@@ -1,0 +1,1 @@
+"""Forecasts of columns from their own past."""
