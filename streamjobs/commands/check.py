@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.recordings.tables import How
     from streamjobs.replay.first_rows import FirstRows
-    from streamjobs.settings.sections import Settings
+    from streamjobs.settings.sections import Settings, StateSection
 
 MOST_STATES, MOST_STATE_BYTES = 100_000, 256 << 20  # of the changelog that `--online` reads
-SELDOM = 60.0  # seconds between checkpoints that `size` compares a shorter time with
+REPLAY = 10.0  # seconds of [state] replay that `size` compares a shorter time with
 SAMPLED = 10_000  # most records of a sample that are decoded
 LOOKED_AT = 200  # rows of a sample, for columns of times
 SHOWN, MOST_COLUMNS = 3, 24  # of the rows that a sample gives
@@ -123,7 +123,8 @@ def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
 def _predicted(job: "Job", keys: int) -> dict[str, Any]:
     from streamjobs.stages.names import DRIFT_REFERENCE, REFERENCE
 
-    checkpoint = job.settings.state.checkpoint
+    state = job.settings.state
+    seconds = max(state.checkpoint, state.replay)
     stages = {name: text for name, text in job.described.items() if name not in ("dim", "labels", "classes")}
     if DRIFT_REFERENCE in stages:
         stages[REFERENCE] = stages.pop(DRIFT_REFERENCE)
@@ -137,8 +138,9 @@ def _predicted(job: "Job", keys: int) -> dict[str, Any]:
         "state_bytes_per_key": job.state_bytes,
         "keys": keys,
         "state_bytes": job.state_bytes * keys,
-        "changelog_bytes_per_second": job.state_bytes * keys / checkpoint,
-        "checkpoint_seconds": checkpoint,
+        "changelog_bytes_per_second": job.state_bytes * keys / seconds,
+        "checkpoint_seconds": state.checkpoint,
+        "replay_seconds": state.replay,
     }
 
 
@@ -226,6 +228,15 @@ def _as_table(first: "FirstRows") -> dict[str, Any]:
     }
 
 
+def _changelog(size: float, keys: int, state: "StateSection") -> str:
+    if not state.replay:
+        return f"at most {readable(size)}/s with {keys:,} active keys (a write per changed key every {state.checkpoint:g} s)"
+    return (
+        f"about {readable(size)}/s with {keys:,} active keys that keep a worker busy (a write per changed key every "
+        f"{max(state.checkpoint, state.replay):g} s); 'streamjobs size' says how much less with your rate"
+    )
+
+
 def _print_rows(first: dict[str, Any]) -> None:
     rows, scaled = first["rows"], first["scaled"]
     say("\nthe first rows, in the units of the records" + (", and scaled as the learner gets them:" if scaled else ":"))
@@ -254,10 +265,7 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
         f"  state      at most {readable(result['state_bytes_per_key'])} a key; "
         f"{keys:,} keys: {readable(result['state_bytes'])}"
     )
-    say(
-        f"  changelog  at most {readable(result['changelog_bytes_per_second'])}/s with {keys:,} active keys "
-        f"(a write per changed key every {result['checkpoint_seconds']:g} s)"
-    )
+    say(f"  changelog  {_changelog(result['changelog_bytes_per_second'], keys, job.settings.state)}")
     if "sample" in result:
         sample = result["sample"]
         say(
@@ -305,7 +313,7 @@ def size(
     note("measuring the job's learner on this machine, a few seconds ...")
     measured, known, state = cost(job, each), slopes(), job.settings.state
     counts = sorted({keys, 10_000, 100_000, 1_000_000})
-    needs = [need(known, measured, Load(count, each, state.cache, state.checkpoint)) for count in counts]
+    needs = [need(known, measured, Load(count, each, state.cache, state.checkpoint, state.replay)) for count in counts]
     if as_json:
         asked = needs[counts.index(keys)]._asdict()
         show({"job": str(job_file), **asked, "table": [one._asdict() for one in needs], "cost": measured._asdict()})
@@ -343,12 +351,13 @@ def size(
         f"and written, fixed loop {measured.fixed_loop:.2f} s"
     )
     say(f"scaled from: {known.data['command']} (fixed loop {known.data['fixed_loop_seconds']} s)")
-    rarely = need(known, measured, Load(keys, each, state.cache, SELDOM))
+    rarely = need(known, measured, Load(keys, each, state.cache, state.checkpoint, REPLAY))
     as_set = needs[counts.index(keys)]
     if 2 * rarely.changelog < as_set.changelog:
         note(
-            f'note: [state] checkpoint = "{SELDOM:.0f}s" writes {readable(rarely.changelog)} a day to the changelog of '
-            f"{keys:,} keys instead of {readable(as_set.changelog)}; a crash then repeats up to {SELDOM:.0f} s of input."
+            f'note: [state] replay = "{REPLAY:.0f}s" writes {readable(rarely.changelog)} a day to the changelog of '
+            f"{keys:,} keys instead of {readable(as_set.changelog)}; a worker that takes over then applies up to "
+            f"{REPLAY:.0f} s of records again, without their outputs."
         )
 
 

@@ -349,7 +349,7 @@ class StateSection(Section):
         "checkpoints (size, or bytes)",
     )
     replay: Seconds = Field(
-        default=0.0,
+        default=10.0,
         description="processor time that a crash may cost in applying records again, without outputs; states are written as "
         "seldom as it allows (duration, or seconds); 0s: each checkpoint writes all changed states",
     )

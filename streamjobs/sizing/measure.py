@@ -75,7 +75,8 @@ def cost(job: Job, rate: float) -> Cost:
     stored.update(plenty.snapshots())
     little = Live(job, stored.get, most_bytes=keys // HOT * plenty.slot_bytes)
     missed = _timed(job, little, made, keys, stored, kept=True)
-    return Cost(live, max(0.0, missed - live), fixed_loop(), plenty.slot_bytes, job.state_bytes, plenty.untaught_bytes)
+    sizes = (plenty.slot_bytes, job.state_bytes, plenty.untaught_bytes, len(made.take(1, keys)[0].value))
+    return Cost(live, max(0.0, missed - live), fixed_loop(), *sizes)
 
 
 def _timed(job: Job, live: Live, made: "_Records", keys: int, stored: dict[bytes, bytes], *, kept: bool) -> float:

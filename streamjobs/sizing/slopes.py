@@ -1,7 +1,7 @@
 """How cost grows with keys and records: derived from measured runs, pure arithmetic.
 
-A worker spends on each record: its own handling, the core's `advance` (measured for the job at hand), a state written when a
-key changes for the first time in a checkpoint, and a state read when its key is not live.
+A worker spends on each record: its own handling, the core's `advance` (measured for the job at hand), a state written when it
+is due, and a state read when its key is not live.
 """
 
 import re
@@ -13,8 +13,10 @@ from math import ceil
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from streamjobs.core.live.log import RECORD_BYTES
 from streamjobs.errors import ConfigError
 from streamjobs.settings.types import SECONDS
+from streamjobs.worker.pace import LONGEST, room
 
 BUSY = 0.6  # of its core that a worker should be at most: the rest catches up after a stop, and takes over from others
 FEWEST_PARTITIONS = 4
@@ -89,6 +91,7 @@ class Cost(NamedTuple):
     slot_bytes: int  # a live key in memory
     state_bytes: int  # a snapshot, at most
     untaught_bytes: int = 0  # a live key without a label in memory
+    record_bytes: int = 71  # of a value; the default is that of the measured runs
 
 
 def rate_of(text: str) -> float:
@@ -108,6 +111,7 @@ class Load(NamedTuple):
     rate: float  # records a second of each key
     cache: int  # [state] cache, bytes
     checkpoint: float  # seconds
+    replay: float = 0.0  # [state] replay, seconds of processor
 
 
 class Need(NamedTuple):
@@ -137,6 +141,7 @@ def need(slopes: Slopes, cost: Cost, load: Load) -> Need:
         workers = max(workers + 1, min(ceil(cores / BUSY), 2 * workers))
     own = load.keys / workers
     live_bytes = min(own * cost.slot_bytes, load.cache)
+    between, remembered = _pace(cost, load, workers)
     empty, each = slopes.resident
     store, spread = slopes.disk
     partitions = FEWEST_PARTITIONS
@@ -149,12 +154,28 @@ def need(slopes: Slopes, cost: Cost, load: Load) -> Need:
         cores,
         workers,
         partitions,
-        empty + each * live_bytes,
+        empty + each * live_bytes + remembered,
         store + spread * own * cost.state_bytes,
         min(1.0, live_bytes / (own * cost.slot_bytes)),
-        86_400 * load.keys * min(load.rate, 1 / load.checkpoint) * cost.state_bytes,
-        own * cost.state_bytes / slopes.recovered,
+        86_400 * load.keys * min(load.rate, 1 / between) * cost.state_bytes,
+        own * cost.state_bytes / slopes.recovered + _applying(cost, load, workers) * between * bool(load.replay),
     )
+
+
+def _applying(cost: Cost, load: Load, workers: int) -> float:
+    """The part of its time that a worker applies records in."""
+    return load.keys / workers * load.rate * cost.live / 1e6
+
+
+def _pace(cost: Cost, load: Load, workers: int) -> tuple[float, float]:
+    """Seconds between two writes of a state that changes all the time, and bytes of the records remembered meanwhile."""
+    if not load.replay:
+        return load.checkpoint, 0.0
+    free = 1.0 - load.keys / workers * cost.slot_bytes / load.cache
+    bytes_per_second = load.keys / workers * load.rate * (cost.record_bytes + RECORD_BYTES)
+    bounds = (LONGEST, load.replay / _applying(cost, load, workers), room(load.cache, free) / bytes_per_second)
+    between = max(load.checkpoint, min(bounds))
+    return between, between * bytes_per_second
 
 
 def _cpu(slopes: Slopes, cost: Cost, load: Load, workers: int) -> float:
@@ -163,5 +184,5 @@ def _cpu(slopes: Slopes, cost: Cost, load: Load, workers: int) -> float:
     state: float = cost.miss / slopes.core_miss  # how this job's states compare on this machine
     if load.keys / workers * cost.slot_bytes > load.cache:
         return slopes.handling * machine + cost.live + slopes.read_and_write * state
-    writes = min(1.0, 1 / (load.rate * load.checkpoint))
+    writes = min(1.0, 1 / (load.rate * _pace(cost, load, workers)[0]))
     return slopes.handling * machine + cost.live + slopes.write * state * writes

@@ -231,7 +231,7 @@ class Delivery:
 
         self._applied = self._applied or Applied()
         at_end = max(1, state.checkpoint_bytes // 4 // self.core.job.state_bytes)
-        return Pace(start, self._applied, replay=state.replay, most_bytes=state.cache // 2, at_end=at_end)
+        return Pace(start, self._applied, replay=state.replay, cache=state.cache, at_end=at_end)
 
     def _on_replayed(self, number: int, held: int) -> Callable[[Report, float], None]:
         """For records with outputs that are out: nothing of them is counted twice."""

@@ -11,6 +11,10 @@ from itertools import islice, takewhile
 from typing import NamedTuple
 
 LONGEST = 240.0  # seconds that a changed state waits at most; the alert StreamjobsChangelogNotWritten waits 300
+LEAST, MOST = (
+    0.125,
+    0.5,
+)  # of [state] cache: the room of remembered records where live states fill it, and where there are few
 
 
 class Applied:
@@ -32,12 +36,12 @@ class Since(NamedTuple):
 class Pace:
     """The changed keys of a partition, in the order in which their states are due.
 
-    replay: seconds of applying, of all partitions of the worker. most_bytes: of remembered records, of all partitions.
+    replay: seconds of applying, of all partitions of the worker. cache: bytes, of all partitions.
     at_end: keys that a checkpoint writes at least when all are to be written.
     """
 
-    def __init__(self, start: int, applied: Applied, *, replay: float, most_bytes: int, at_end: int) -> None:
-        self.applied, self._replay, self._most_bytes = applied, replay, most_bytes
+    def __init__(self, start: int, applied: Applied, *, replay: float, cache: int, at_end: int) -> None:
+        self.applied, self._replay, self._cache = applied, replay, cache
         self._at_end, self.all = at_end, False  # all: the partition is to be released
         self._unwritten: dict[bytes, Since] = {}  # in the order of their values
         self._spent = 0.0  # 1 means that a bound is reached
@@ -46,13 +50,20 @@ class Pace:
         self._since = self._front = Since(start, 0.0, applied.seconds)  # the last cut; the first of `_unwritten`
 
     def cut(
-        self, position: int, changed: Collection[bytes], parked: Collection[bytes], *, whole: bool = False
+        self,
+        position: int,
+        changed: Collection[bytes],
+        parked: Collection[bytes],
+        *,
+        whole: bool = False,
+        free: float = 1.0,
     ) -> list[bytes]:
         """The keys to write now. The states of the parked keys are written in any case.
 
-        position: the next offset to apply. changed: keys that are live. whole: write all of them.
+        position: the next offset to apply. changed: keys that are live. whole: write all of them. free: the part of the
+        cache that live states leave to the records remembered.
         """
-        passed = self._pass_time()
+        passed = self._pass_time(room(self._cache, free))
         unwritten = self._unwritten
         unwritten.update(dict.fromkeys(set(changed) - unwritten.keys(), self._since))
         for key in parked:
@@ -68,12 +79,12 @@ class Pace:
         self._front = next(iter(unwritten.values()), self._since)
         return keys
 
-    def _pass_time(self) -> float:
-        """The part of the bounds that was used up since the last cut."""
+    def _pass_time(self, most_bytes: float) -> float:
+        """The part of the bounds that was used up since the last cut. most_bytes: of remembered records."""
         seconds, size, now = self.applied.seconds, self.applied.bytes, time.monotonic()
         passed = max(
             (seconds - self._since.seconds) / self._replay,
-            (size - self._bytes) / self._most_bytes,
+            (size - self._bytes) / most_bytes,
             (now - self._moment) / LONGEST,
         )
         self._bytes, self._moment = size, now
@@ -94,3 +105,12 @@ class Pace:
     def seconds(self) -> float:
         """About how long applying again from R on takes."""
         return self.applied.seconds - self._front.seconds
+
+
+def room(cache: int, free: float) -> float:
+    """Bytes for remembered records, where this part of the cache is free.
+
+    >>> room(1000, 0.3), room(1000, 0.9), room(1000, 0.0)
+    (300.0, 500.0, 125.0)
+    """
+    return cache * min(MOST, max(LEAST, free))

@@ -96,7 +96,7 @@ class Partition:
         self._passing = 0  # bytes that were remembered at the last cut
         self.unstored: dict[bytes, bytes | None] = {}  # snapshots of the last cut until they are in the store
         self.newest = float("-inf")  # event time of the newest row, seconds
-        self.live = core.make_live(core.job, self._read_snapshots, max_live_bytes)
+        self.live, self._most_live = core.make_live(core.job, self._read_snapshots, max_live_bytes), max_live_bytes
         self.lock = asyncio.Lock()  # keeps a cut from falling between applying records and sending their outputs
         self.due = asyncio.Event()
         self.closing = False
@@ -215,7 +215,8 @@ class Partition:
                 again = part[0].offset < self.held
                 if again:
                     part = list(takewhile(lambda record: record.offset < self.held, part))
-                started, remembered = time.perf_counter(), 0 if self.pace is None else self.live.log.bytes
+                spent, remembered = (0.0, 0) if self.pace is None else (time.thread_time(), self.live.log.bytes)
+                started = time.perf_counter()
                 made, report = self.core.advance(self.core.job, self.live, part)
                 ended = time.perf_counter()
                 outputs += made if not again else _owed(made, part[0].offset) if report.set_aside else ()
@@ -223,7 +224,7 @@ class Partition:
                 self._slice = min(SLICE, max(LEAST_SLICE, int(self.turns.seconds * len(part) / max(ended - started, 1e-9))))
                 self._recent.add(ended, self.live.now)
                 if self.pace is not None:
-                    self.pace.applied.seconds += ended - started
+                    self.pace.applied.seconds += time.thread_time() - spent
                     self.pace.applied.bytes += self.live.log.bytes - remembered
                     self._write_all |= bool(report.set_aside)
                 self.newest = max(self.newest, report.newest_event or self.newest)
@@ -289,7 +290,8 @@ class Partition:
         """
         if self.pace is None:
             return [*self.live.snapshots()]
-        keys = self.pace.cut(self.next, list(self.live.changed()), self.live.parked, whole=whole or self._write_all)
+        whole, free = whole or self._write_all, 1.0 - self.live.nbytes / self._most_live
+        keys = self.pace.cut(self.next, list(self.live.changed()), self.live.parked, whole=whole, free=free)
         self._write_all = False
         snapshots = self.live.snapshots(keys)
         self.live.log.trim(self.pace.replay_from)

@@ -76,7 +76,7 @@ def test_check_predicts_the_size_of_states(tmp_path, capsys):
     # 45 samples more of 24 statistics each, at least
     assert large["state_bytes_per_key"] - small["state_bytes_per_key"] >= 45 * 24 * 8
     assert small["state_bytes"] == 10 * small["state_bytes_per_key"]
-    assert small["changelog_bytes_per_second"] == small["state_bytes"] / small["checkpoint_seconds"]
+    assert small["changelog_bytes_per_second"] == small["state_bytes"] / small["replay_seconds"]
 
 
 def test_check_counts_the_dead_letters_of_a_sample(tmp_path, capsys):

@@ -252,7 +252,10 @@ def test_keda_scales_the_workers_by_the_lag_of_their_own_group(overlays: dict[st
     (workers,) = of_kind(overlays["large"], "StatefulSet")
     settings = load_job(DEPLOY / "kustomize/base/job.toml", env={})
     (trigger,) = scaled["spec"]["triggers"]
-    assert (trigger["metadata"]["consumerGroup"], trigger["metadata"]["topic"]) == (settings.job.name, settings.source.topic)
+    rules = yaml.safe_load((DEPLOY / "prometheus/recording.yml").read_text(encoding="utf-8"))
+    recorded = {rule["record"] for group in rules["groups"] for rule in group["rules"]}
+    (name, job), query = re.findall(r'([\w:]+)\{job_name="(\w+)"\}', trigger["metadata"]["query"])[0], trigger["type"]
+    assert (query, name in recorded, job) == ("prometheus", True, settings.job.name)
     partitions = {one["spec"]["partitions"] for one in of_kind(overlays["large"], "KafkaTopic")}
     assert partitions == {scaled["spec"]["maxReplicaCount"]}
     assert scaled["spec"]["scaleTargetRef"]["name"] == workers["metadata"]["name"]

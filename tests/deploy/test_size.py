@@ -12,7 +12,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.settings.load import settings_from
 from streamjobs.settings.types import readable
 from streamjobs.sizing import measure
-from streamjobs.sizing.slopes import BUSY, MB, Cost, Load, need, rate_of
+from streamjobs.sizing.slopes import BUSY, LONGEST, MB, Cost, Load, need, rate_of
 from tests.parts import CHECKOUT
 
 KNOWN = measure.slopes()
@@ -81,12 +81,28 @@ def test_a_longer_checkpoint_writes_fewer_states() -> None:
     assert seldom.cpu_us < often.cpu_us
 
 
+def test_a_pace_of_states_is_bound_by_the_processor_by_memory_and_by_age() -> None:
+    cost = then()
+    every, remembered = (need(KNOWN, cost, Load(500, 1.0, CACHE, 1.0, replay)) for replay in (0.0, 10.0))
+    assert remembered.changelog == pytest.approx(every.changelog / LONGEST)
+    assert 0 < remembered.memory - every.memory < CACHE / 2 and remembered.cpu_us < every.cpu_us
+    busy = cost._replace(live=1e5)  # 1 s of processor for 10 records
+    load = Load(20, 1.0, CACHE, 1.0, 10.0)
+    assert need(KNOWN, busy, load).changelog == pytest.approx(
+        86_400 * load.keys / (10.0 * need(KNOWN, busy, load).workers / 2.0) * cost.state_bytes
+    )
+    large = cost._replace(record_bytes=1 << 20)
+    kept = need(KNOWN, large, Load(100, 1.0, CACHE, 1.0, 10.0))
+    assert kept.changelog == pytest.approx(every.changelog / 5 / 1.28, rel=0.01)  # half of the cache is 1.28 s of it
+    assert kept.recovery > 0
+
+
 def test_the_table_of_the_page_is_what_comes_out() -> None:
     page = (CHECKOUT / "deploy" / "README.md").read_text(encoding="utf-8")
     rows = [line.strip("| \n").split(" | ") for line in page.splitlines() if re.match(r"\| [\d,]+ \| 1/", line)]
-    assert [row[0] for row in rows] == ["10,000", "10,000", "100,000", "100,000", "1,000,000", "1,000,000"]
-    for keys, rate, checkpoint, *told in rows:
-        found = need(KNOWN, then(), Load(int(keys.replace(",", "")), rate_of(rate), CACHE, float(checkpoint[:-2])))
+    assert [row[0] for row in rows] == 2 * ["10,000"] + 3 * ["100,000"] + 2 * ["1,000,000"]
+    for keys, rate, replay, *told in rows:
+        found = need(KNOWN, then(), Load(int(keys.replace(",", "")), rate_of(rate), CACHE, 1.0, float(replay[:-2])))
         sizes = [readable(size) for size in (found.memory, found.disk, found.changelog)]
         assert told == [f"{found.cores:.2f}", str(found.workers), str(found.partitions), *sizes]
 
@@ -147,12 +163,14 @@ def test_frames_too_long_for_the_source_are_refused() -> None:
 
 
 def test_the_command_prints_a_table_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "job.toml").write_text('[source]\ntopic = "t"\ndim = 2\n[learner]\nname = "okfeb"\nrank = 2\nbudget = 3\n')
+    (tmp_path / "job.toml").write_text(
+        '[source]\ntopic = "t"\ndim = 2\n[learner]\nname = "okfeb"\nrank = 2\nbudget = 3\n[state]\nreplay = 0\n'
+    )
     words = ["size", str(tmp_path / "job.toml"), "--keys", "500", "--rate", "30/min"]
     assert run(words) == 0
     said = capsys.readouterr()
     lines = said.out.splitlines()
-    assert '[state] checkpoint = "60s" writes' in said.err
+    assert '[state] replay = "10s" writes' in said.err
     assert [line.split()[0] for line in lines[2:6]] == ["500", "10,000", "100,000", "1,000,000"]
     assert "python -m tests.bench keys" in lines[-1]
     assert run([*words, "--json"]) == 0

@@ -39,7 +39,8 @@ def main() -> int:
     try:
         with cleaning_up_on_sigterm(), started_environment(options.keep) as environment:
             environment = environment._replace(guarantee=options.guarantee, replay=options.replay)
-            if options.planted:
+            if options.planted:  # most bugs are in how a checkpoint writes states
+                environment = environment._replace(replay=options.replay or "0s")
                 return _planted(environment, options)
             if options.soak:
                 return soak(environment, options.soak, options.seed, options.keys, options.cache)

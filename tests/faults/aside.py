@@ -131,7 +131,7 @@ def evicted(case: Case) -> None:
 
 def unwritable(case: Case) -> None:
     """A key with a state that a checkpoint cannot write: what it has applied since its last stored state comes back."""
-    job = case.make_job(state={"replay": "20ms"} if case.replay else {})  # so short that the key's state is written
+    job = case.make_job(state=case.soon)
     worker = case.run_worker("a", static=True, program=program("spoils", SPOILED))
     load = case.start_load(20)
     until(lambda: bool(worker.events("key set aside")), "a key that is set aside", 180, every=0.2)

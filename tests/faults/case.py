@@ -117,6 +117,11 @@ class Case:
         return self.job
 
     @property
+    def soon(self) -> dict[str, str]:
+        """[state] of a case that needs states in the changelog within seconds."""
+        return {"replay": "0s" if self.replay == "0s" else "20ms"}
+
+    @property
     def exactly_once(self) -> bool:
         return self.guarantee == "exactly_once"
 

@@ -16,7 +16,7 @@ QUIET = 20  # keys whose last record is sent before the fault
 
 def recreated(case: Case) -> None:
     """The changelog recreated under two workers: they end, and their local stores give every state back."""
-    job = case.make_job()
+    job = case.make_job(state=case.soon)
     quiet = send_first(case)
     workers = case.run_two_workers()
     case.start_load(60)

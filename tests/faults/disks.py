@@ -27,8 +27,9 @@ def wiped(case: Case) -> None:
         for worker in workers:
             worker.ready()
         restored = sum(event["keys_written"] for worker in workers for event in worker.events("recovery finished"))
-        assert restored > 0
-        case.prove(f"{len(deaths)} killed, {restored} keys restored from the changelog")
+        again = sum(event["records"] for worker in workers for event in worker.events("applying records again"))
+        assert restored + again > 0
+        case.prove(f"{len(deaths)} killed, {restored} keys restored from the changelog, {again} records applied again")
 
 
 def paced(case: Case, program: Sequence[str] | None = None) -> None:
@@ -94,7 +95,7 @@ def size(file: Path) -> int:
 
 def full(case: Case) -> None:
     """No file of a worker can grow any more: it ends and says why; with room again it goes on."""
-    case.make_job()
+    case.make_job(state=case.soon)
     stuck, other = case.run_two_workers()
     case.start_load()
     case.wait_for_commits()

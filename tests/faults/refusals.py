@@ -47,7 +47,7 @@ def answered(case: Case) -> dict[int, int]:
 
 def snapshot(case: Case) -> None:
     """Snapshots are larger than the changelog takes, for a while."""
-    job = case.make_job()
+    job = case.make_job(state=case.soon)
     workers = case.run_two_workers()
     case.start_load()
     case.wait_for_commits()

@@ -208,7 +208,7 @@ LAYERS = (
         ("streamjobs.outputs",),
         {"msgspec", "pyarrow", "streamjobs.kafka", "streamjobs.replay", *_CORE},
     ),
-    _layer("sizing", ("streamjobs.sizing",), {*_CORE}),
+    _layer("sizing", ("streamjobs.sizing",), {"streamjobs.worker.pace", *_CORE}),
     _layer(
         "demo",
         ("streamjobs.demo",),

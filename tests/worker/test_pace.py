@@ -24,7 +24,7 @@ def _frozen_clock(monkeypatch):
 
 
 def _pace(applied, **named):
-    return Pace(0, applied, **{"replay": 10.0, "most_bytes": 1 << 40, "at_end": 1_000, **named})
+    return Pace(0, applied, **{"replay": 10.0, "cache": 1 << 40, "at_end": 1_000, **named})
 
 
 def test_each_key_is_written_once_within_the_bound_and_as_many_at_a_time():
@@ -42,7 +42,7 @@ def test_each_key_is_written_once_within_the_bound_and_as_many_at_a_time():
 @pytest.mark.parametrize("bound", ["seconds", "bytes", "age"])
 def test_every_bound_makes_keys_due(bound, monkeypatch):
     applied = Applied()
-    pace = _pace(applied, **({"most_bytes": 10_000} if bound == "bytes" else {}))
+    pace = _pace(applied, **({"cache": 20_000} if bound == "bytes" else {}))
     assert pace.cut(5, [b"a"], ()) == [] and pace.replay_from == 0
     if bound == "age":
         monkeypatch.setattr(pace_module, "LONGEST", 1e-9)
@@ -51,6 +51,17 @@ def test_every_bound_makes_keys_due(bound, monkeypatch):
     else:
         applied.bytes += 10_000
     assert pace.cut(9, [], ()) == [b"a"] and pace.replay_from == 9
+
+
+@pytest.mark.parametrize(("free", "most"), [(1.0, 5_000), (0.3, 3_000), (0.0, 1_250), (-1.0, 1_250)])
+def test_records_take_the_room_that_live_states_leave(free, most):
+    applied = Applied()
+    pace = _pace(applied, cache=10_000)
+    pace.cut(5, [b"a"], (), free=free)
+    applied.bytes += most - 1
+    assert pace.cut(6, [], (), free=free) == []
+    applied.bytes += 1
+    assert pace.cut(7, [], (), free=free) == [b"a"]
 
 
 def test_a_key_that_left_memory_and_came_back_is_due_since_its_first_change():
@@ -72,7 +83,7 @@ class _Sim:
         self.twice_from = []  # P at each crash
         monkeypatch.setattr(Pace, "_pass_time", self._pass_time)
 
-    def _pass_time(self):
+    def _pass_time(self, most_bytes):
         return self.random.choice([0.0, 0.05, 0.3])
 
     def worker(self, replay="10s"):
