@@ -1,7 +1,7 @@
 """How cost grows with keys and records: derived from measured runs, pure arithmetic.
 
-A worker spends on each record: its own handling, the core's `advance` (measured for the job at hand), a state written when it
-is due, and a state read when its key is not live.
+A worker spends on each record: its own handling, the core's `advance` (measured for the job at hand), a state written when
+it is due, and a state read when its key is not live.
 """
 
 import re

@@ -11,10 +11,7 @@ from itertools import islice, takewhile
 from typing import NamedTuple
 
 LONGEST = 240.0  # seconds that a changed state waits at most; the alert StreamjobsChangelogNotWritten waits 300
-LEAST, MOST = (
-    0.125,
-    0.5,
-)  # of [state] cache: the room of remembered records where live states fill it, and where there are few
+LEAST, MOST = 0.125, 0.5  # of [state] cache, for remembered records: where live states fill it, and where they are few
 
 
 class Applied:

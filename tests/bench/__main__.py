@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("decoding", "estimators", "keys", "learners", "page", "peers", "rows", "scrape", "statistics", "worker")
+NAMES = ("decoding", "estimators", "keys", "learners", "page", "peers", "rows", "scrape", "state", "statistics", "worker")
 
 
 def main() -> int:

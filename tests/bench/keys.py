@@ -40,6 +40,7 @@ JOB = {  # 1.3 KB a key after its first records, 3.8 once its budget is full
     "head": {"name": "rls", "max_classes": 2},
     "sinks": {"features": ""},
 }
+STATE = {"replay": "0s"}  # each checkpoint writes every changed state; `tests.bench state` has the others
 _POOL = 4096
 
 
@@ -112,7 +113,7 @@ def misses(keys: int = 3_000, turns: int = 5) -> dict[str, float]:
 
 def misses_in_worker(broker: Broker, folder: Path, keys: int = 6_000, records: int = 60_000) -> dict[str, float]:
     """A worker's processor, us a record, where all keys are live and where a tenth of the records finds its key not live."""
-    job = KafkaJob(broker.bootstrap, folder, "misses", **JOB, state={"cache": "4MB"})
+    job = KafkaJob(broker.bootstrap, folder, "misses", **JOB, state={"cache": "4MB", **STATE})
     hot = 200  # keys: half of what fits in all partitions together, so that they stay
     job.produce(in_turn(keys, 0, 12 * keys))  # until every budget is full
     worker = Worker(job).ready()
@@ -171,7 +172,7 @@ def size_of(folder: Path) -> int:
 
 def measure(broker: Broker, folder: Path, keys: int, records: int) -> dict[str, float]:
     """Prints the figures of so many keys; gives what was counted."""
-    job = KafkaJob(broker.bootstrap, folder, f"keys-{keys}", **JOB)
+    job = KafkaJob(broker.bootstrap, folder, f"keys-{keys}", **JOB, state=STATE)
     began = time.perf_counter()
     sent = job.produce(in_turn(keys, 0, records))
     print(f"{keys:>9,} keys: {sent:,} records produced in {time.perf_counter() - began:.0f} s", flush=True)
@@ -204,7 +205,7 @@ def measure(broker: Broker, folder: Path, keys: int, records: int) -> dict[str, 
 
 def paced(broker: Broker, folder: Path, keys: int = 10_000, seconds: int = 20) -> dict[str, float]:
     """A worker's processor where each key sends a record a second, so that every record's state is written."""
-    job = KafkaJob(broker.bootstrap, folder, "paced", **JOB)
+    job = KafkaJob(broker.bootstrap, folder, "paced", **JOB, state=STATE)
     job.produce(in_turn(keys, 0, 20 * keys))  # until every budget is full
     worker = Worker(job).ready()
     try:

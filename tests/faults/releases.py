@@ -41,7 +41,8 @@ def release(case: Case) -> None:
     env = {"PYTHONPATH": str(old), "PYTHONSAFEPATH": "1"}  # not the folder they are started in
     assert imported(env) == old, f"workers of {COMMIT} would run other code than theirs"
     job_file = job.path.read_text(encoding="utf-8")
-    job.path.write_text(job_file.replace(LATER, ""), encoding="utf-8")
+    later = (LATER, f'replay = "{case.replay}"\n')
+    job.path.write_text(job_file.replace(later[0], "").replace(later[1], ""), encoding="utf-8")
     first = case.start_worker("a", fresh=True, **env).ready(COMPILED_WITHIN)
     second = case.run_worker("b", fresh=True, **env)
     case.wait_for_two_members()

@@ -215,7 +215,7 @@ class Worker:
         self.kafka = FakeKafka(self.broker)
         self.kafka.transactional = exactly_once
         self.store = store or WatchedStore(self.broker)
-        section = StateSection(**{"store": "memory", "checkpoint": 60, **state})
+        section = StateSection(**{"store": "memory", "checkpoint": 60, "replay": 0, **state})
         self.delivery = Delivery(
             core or hash_core("in"),
             section,
