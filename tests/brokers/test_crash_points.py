@@ -10,6 +10,7 @@ from tests.brokers.load import samples
 from tests.brokers.verification import verify
 from tests.brokers.workers import Worker, running_worker
 
+EACH = {"state": {"replay": "0s"}}  # each checkpoint has all its steps
 STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}  # a restarted worker does not wait for the session of the dead one
 
 
@@ -32,7 +33,7 @@ def run_to_the_end(job: KafkaJob, **options: object) -> None:
 def test_a_crash_after_any_step_of_a_checkpoint_loses_nothing_and_trains_nothing_twice(
     make_job: MakeJob, fork_server: ForkServer
 ) -> None:
-    job = make_job("steps", **LEARNING)
+    job = make_job("steps", **LEARNING, **EACH)
     for seed, step in enumerate(("outputs", "changelog", "store", "commit"), start=1):
         job.produce(samples(3000, seed=seed))
         run_until_crash(job, f"crash-after-{step}", fork_server=fork_server)
@@ -45,7 +46,7 @@ def test_a_reader_of_committed_records_sees_each_output_once_through_crashes(
     make_job: MakeJob, fork_server: ForkServer
 ) -> None:
     """A crash with a whole transaction that is never committed, and one before the local store follows a commit."""
-    job = make_job("exactly", **LEARNING, job={"guarantee": "exactly_once"})
+    job = make_job("exactly", **LEARNING, **EACH, job={"guarantee": "exactly_once"})
     for seed, step in enumerate(("offsets", "commit"), start=1):
         job.produce(samples(3000, seed=seed))
         run_until_crash(job, f"crash-after-{step}", fork_server=fork_server)
@@ -55,7 +56,7 @@ def test_a_reader_of_committed_records_sees_each_output_once_through_crashes(
 
 
 def test_a_worker_that_commits_before_it_stores_is_noticed(make_job: MakeJob) -> None:
-    job = make_job("first", **LEARNING)
+    job = make_job("first", **LEARNING, **EACH)
     job.produce(samples(2000))
     run_until_crash(job, "commits-first")
     run_to_the_end(job)
@@ -64,7 +65,7 @@ def test_a_worker_that_commits_before_it_stores_is_noticed(make_job: MakeJob) ->
 
 
 def test_a_worker_that_trains_twice_on_what_is_delivered_twice_is_noticed(make_job: MakeJob) -> None:
-    job = make_job("twice", **LEARNING)
+    job = make_job("twice", **LEARNING, **EACH)
     job.produce(samples(2000))
     run_until_crash(job, "crash-after-store")
     run_to_the_end(job, program=program("forgets-offsets"))

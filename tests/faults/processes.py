@@ -70,7 +70,7 @@ def sigkill(case: Case) -> None:
 
 def points(case: Case) -> None:
     """Killed right after a step of a checkpoint: five times each after outputs, changelog, store and acknowledgement."""
-    case.make_job()
+    case.make_job(state=case.soon)
     case.start_load()
     case.killed = True
     steps = (*STEPS, "offsets") if case.exactly_once else STEPS
