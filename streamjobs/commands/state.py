@@ -207,7 +207,7 @@ def restore(
     No worker may run. A key that workers have set aside gets its state from a copy, or from a local store that still has it.
     Without KEY: local stores are only read. Each partition is restored from the store with the newest state; run it
     on each machine with workers that had partitions. With --reread, the outputs of records that are read again are
-    sent again.
+    not sent again.
     """
     from streamjobs.maintenance import restore as restoring
 

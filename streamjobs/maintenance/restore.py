@@ -160,7 +160,8 @@ def _written_back(
     sources: dict[int, Source] = {}
     done: dict[int, Done] = {}
     for number in situation.unsettled:
-        mine = [copy for partition, copy in copies if partition == number]
+        # An empty store says as little as none: its worker may have ended before a state was due.
+        mine = [copy for partition, copy in copies if partition == number and (copy.marks or copy.reached >= 0)]
         former = [copy for copy in mine if _is_former(copy, situation, number)]
         if mine and not former:
             settled.append(number)  # the changelog is the one that the store follows

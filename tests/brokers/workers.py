@@ -137,7 +137,9 @@ def running_worker(job: KafkaJob, name: str = "a", **options: Any) -> Iterator[W
 def run_until_done(job: KafkaJob, name: str = "a", **options: Any) -> Worker:
     """A worker that has processed the whole input and was stopped in order."""
     with running_worker(job, name, **options) as worker:
-        job.wait_until_done([worker])
+        job.wait_until_done([worker])  # by its outputs
+        again, applied = "applying records again", "records applied again"
+        until(lambda: len(worker.events(applied)) >= len(worker.events(again)), "the states have all records", 120)
         assert worker.stop() == 0
     return worker
 
