@@ -75,7 +75,7 @@ def cost(job: Job, rate: float) -> Cost:
     stored.update(plenty.snapshots())
     little = Live(job, stored.get, most_bytes=keys // HOT * plenty.slot_bytes)
     missed = _timed(job, little, made, keys, stored, kept=True)
-    sizes = (plenty.slot_bytes, job.state_bytes, plenty.untaught_bytes, len(made.take(1, keys)[0].value))
+    sizes = (plenty.slot_bytes, job.state_bytes, plenty.untaught_bytes, len(made.take(1, keys)[0].value or b""))
     return Cost(live, max(0.0, missed - live), fixed_loop(), *sizes)
 
 
