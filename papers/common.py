@@ -2,6 +2,7 @@
 
 import argparse
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,9 @@ def options(
     quick: str = "",
     pamap2: bool = False,
     third: str = "",
+    only: Sequence[str] = (),
 ) -> argparse.Namespace:
-    """--out, and where the script has them --trials, --quick and --pamap2; `told` is the script's docstring."""
+    """--out, and where the script has them the others; `told` is the script's docstring."""
     parser = argparse.ArgumentParser(prog=f"python -m papers {name}", description=(told or "").partition("\n")[0])
     pictures = Path(tempfile.gettempdir()) / "streamjobs-paper"
     parser.add_argument("--out", type=Path, default=pictures, help="folder of the pictures; default: %(default)s")
@@ -27,6 +29,8 @@ def options(
         parser.add_argument("--trials", type=int, default=trials, help="random draws behind a figure; default: %(default)s")
     if quick:
         parser.add_argument("--quick", action="store_true", help=quick)
+    if only:
+        parser.add_argument("--only", choices=only, help="one set alone; default: all")
     if third:
         parser.add_argument("--third", action="store_true", help=third)
     if pamap2:

@@ -10,7 +10,7 @@ from tests.data import dataset
 MIRRORED = (0, 4, 5)  # ax, wy, wz change their sign on one arm
 
 
-def watch(statistics: str = "simple", mirrored: bool = False, turned: bool = False) -> Recordings:
+def watch(statistics: str = "simple", mirrored: bool = False, turned: bool = False, convolutions: int = 0) -> Recordings:
     """Wrist: acceleration and turning rate; 10 people, 7 exercises, each once per arm.
 
     mirrored: one arm as the other; turned: every person wears the sensor turned round by chance.
@@ -21,10 +21,12 @@ def watch(statistics: str = "simple", mirrored: bool = False, turned: bool = Fal
         X[np.ix_(data["side"] == 1, MIRRORED)] *= -1.0
     if turned:
         _turn(X, data["key"])
-    return _windows(X, data["t"], data["y"], data["key"], data["seg"], data["y_labels"], statistics)
+    return _windows(
+        X, data["t"], data["y"], data["key"], data["seg"], data["y_labels"], statistics, convolutions=convolutions
+    )
 
 
-def phone(statistics: str = "simple", turned: bool = False, even: bool = False) -> Recordings:
+def phone(statistics: str = "simple", turned: bool = False, even: bool = False, convolutions: int = 0) -> Recordings:
     """Pocket: acceleration with gravity, and turning rate; 8 people, 6 activities.
 
     even: every recording's times begin at 0. The set's own are rounded so that in a few windows a sample at the edge
@@ -35,10 +37,10 @@ def phone(statistics: str = "simple", turned: bool = False, even: bool = False) 
     if turned:
         _turn(signal, data["key"])
     t = _even(data["key"].astype(np.int64) * 1000 + data["seg"]) if even else data["t"]
-    return _windows(signal, t, data["y"], data["key"], data["seg"], data["y_labels"], statistics)
+    return _windows(signal, t, data["y"], data["key"], data["seg"], data["y_labels"], statistics, convolutions=convolutions)
 
 
-def daily(statistics: str = "rich") -> Recordings:
+def daily(statistics: str = "rich", convolutions: int = 0) -> Recordings:
     """Another watch at 20 Hz: 8 people and 18 activities of the day, one recording each, cut into parts of 60 s."""
     data = dataset("wisdm51_watch")
     t, person, y = data["t"].astype(float), data["key"].astype(np.int64), data["y"].astype(np.int64)
@@ -46,7 +48,8 @@ def daily(statistics: str = "rich") -> Recordings:
     begins = np.maximum.accumulate(np.where(cut, np.arange(len(y)), 0))
     cut |= (np.arange(len(y)) - begins) % 1200 == 0
     names, codes = np.unique(y, return_inverse=True)
-    return _windows(data["X"].astype(float), t, codes, person, np.cumsum(cut) - 1, names, statistics, rate=20.0)
+    X = data["X"].astype(float)
+    return _windows(X, t, codes, person, np.cumsum(cut) - 1, names, statistics, rate=20.0, convolutions=convolutions)
 
 
 def _even(ids: np.ndarray) -> np.ndarray:
@@ -72,10 +75,11 @@ def _turn(X, person) -> None:
         X[mine] = np.hstack([X[mine, :3] @ q, X[mine, 3:] @ q])
 
 
-def _windows(X, t, y, person, part, names, statistics, rate=50.0) -> Recordings:
+def _windows(X, t, y, person, part, names, statistics, rate=50.0, convolutions=0) -> Recordings:
+    """convolutions: above 0, windows have their samples behind the statistics, as a job's have before `fit`."""
     ids = person.astype(np.int64) * 1000 + part
     _, first, slots = np.unique(ids, return_index=True, return_inverse=True)
-    stage, n = Windows(length=2.0, hop=1.0, rate=rate, statistics=statistics), len(X)
+    stage, n = Windows(length=2.0, hop=1.0, rate=rate, statistics=statistics, convolutions=convolutions), len(X)
     start = fresh(stage, X.shape[1], 1)
     work = stage.workspace(start, slots=len(first))
     for slot in range(len(first)):  # a recording is a key: its windows are its own
