@@ -26,6 +26,7 @@ Recording = Annotated[
         help="Column that identifies a person's recordings; absent: named recording, session or segment, or the file."
     ),
 ]
+PAGE = ".html"
 LabelDelay = Annotated[str, typer.Option(help="How late labels arrive in the report (duration).")]
 
 
@@ -55,10 +56,13 @@ def fit(
         int, typer.Option(min=1, help="Number of random orders of each person's recordings in the report.")
     ] = 3,
     label_delay: LabelDelay = "20s",
+    test: Annotated[
+        list[str] | None, typer.Option("--test", help="Recordings of other people to evaluate on; may be repeated.")
+    ] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Only learn; write no report.")] = False,
     picture: Annotated[
         Path | None,
-        typer.Option(help="File to draw the report to, .svg or .png; absent: the population's name plus .svg."),
+        typer.Option(help="File for the report, .html, .svg or .png; absent: the population's name plus .html."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: AsJson = False,
@@ -71,7 +75,7 @@ def fit(
     from streamjobs.fit.fitting import Asked, fit_job
     from streamjobs.notebook.pictures import check_name
 
-    if picture is not None:
+    if picture is not None and picture.suffix.lower() != PAGE:
         check_name("--picture", picture)
     asked = Asked(
         job=job_file,
@@ -85,6 +89,7 @@ def fit(
         folds=folds,
         shuffles=shuffles,
         label_delay=label_delay,
+        test=tuple(test or ()),
         report=not no_report,
         force=force,
         how=how_of(separator, decimal, key_from),
@@ -141,16 +146,19 @@ def choose(
 
 
 def _drawn(fitted: "Fitted", path: Path) -> bool:
-    """Draw the report's picture; False where it cannot be drawn without matplotlib."""
-    from streamjobs.fit.evaluation import BIN, confusion
-    from streamjobs.fit.report import curves_of
+    """Write the report's page or picture; False where it cannot be drawn without matplotlib."""
+    from streamjobs.fit.evaluation import BIN
+    from streamjobs.fit.reports.report import as_page, curves_of
     from streamjobs.notebook.pictures import fit_report
 
-    assert fitted.evaluated is not None
-    runs, ways = fitted.evaluated.runs, fitted.evaluated.ways
-    names, best = fitted.read.data.names, ways[0].name
-    counts, title = confusion(runs, best, len(names)), "New people: each one left out in turn"
-    return draw(lambda: fit_report(title, names, counts, best, curves_of(runs, ways), BIN), path, "--picture")
+    shown = fitted.tested or fitted.evaluated
+    assert shown is not None
+    if path.suffix.lower() == PAGE:
+        before = fitted.evaluated if fitted.tested is not None else None
+        write_private(path, [as_page(shown, before).encode()], "--picture")
+        return True
+    names, title = shown.data.names, f"New people: {shown.title}"
+    return draw(lambda: fit_report(title, names, shown.counts, shown.job, curves_of(shown), BIN), path, "--picture")
 
 
 def _print_result(fitted: "Fitted", job_file: Path, seconds: float) -> None:
@@ -160,13 +168,14 @@ def _print_result(fitted: "Fitted", job_file: Path, seconds: float) -> None:
         f"in {seconds:.0f} s"
     )
     if fitted.picture is not None:
-        say(f"{fitted.picture}: confusion matrix and accuracy over time")
+        say(f"{fitted.picture}: the report")
     if not fitted.stated:
         say(f'{job_file} does not use it yet; add to it:\n\n[population]\nfile = "{fitted.output}"')
 
 
 def _table(fitted: "Fitted", seconds: float) -> dict[str, Any]:
-    from streamjobs.fit import alarms, rejection, report
+    from streamjobs.fit import alarms, rejection
+    from streamjobs.fit.reports import report
 
     read, evaluated, population = fitted.read, fitted.evaluated, fitted.population
     return {
@@ -187,5 +196,6 @@ def _table(fitted: "Fitted", seconds: float) -> dict[str, Any]:
         "seconds": round(seconds, 3),
         "reject": None if fitted.judged is None else rejection.as_table(fitted.judged),
         "alarms": None if fitted.alarms is None else alarms.as_table(fitted.alarms),
-        "report": None if evaluated is None else report.as_table(read.data, *evaluated),
+        "report": None if evaluated is None else report.as_table(evaluated),
+        "test": None if fitted.tested is None else report.as_table(fitted.tested),
     }

@@ -57,7 +57,7 @@ def learn_reference(
     Raises ConfigError where the recordings have too few rows to count so few alarms.
     """
     order = np.argsort(data.recording, kind="stable")  # recordings of several people may come in turns
-    data = data._replace(**{name: getattr(data, name)[order] for name in ("X", "activity", "person", "recording")})
+    data = data.of(order)
     part = np.cumsum(np.r_[True, (np.diff(data.recording) != 0) | (np.diff(data.activity) != 0)])
     apart, streams = [], []
     for group, people in enumerate(_groups(data)):

@@ -2,18 +2,28 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.fit.inner import left_out
 from streamjobs.fit.learning import Learned, Recipe, Start, Way, convolved, decided, features, learned_from
-from streamjobs.fit.recordings import LATE, Recordings, Worth, controls, shuffled, worth
+from streamjobs.fit.recordings import LATE, Recordings, Stream, Worth, arriving, controls, shuffled, worth
 from streamjobs.fit.transitions import calibration_error, learn_transitions
 
 BIN = 20  # windows of a point of accuracy over time
 SHUFFLES = 3
 Runs = dict[str, dict[tuple[int, int], tuple[Array, Array, Worth]]]  # way -> (person, shuffle) -> (decisions, truth, worth)
+
+
+class Protocol(NamedTuple):
+    """How new people are served, to evaluate a population."""
+
+    shuffles: int = SHUFFLES
+    late: int = LATE  # windows
+    progress: Callable[[], None] = lambda: None  # called after each shuffle
+    classes: int | None = None  # that are taught, the first of the names; None: all
 
 
 def leave_one_out(
@@ -30,40 +40,54 @@ def leave_one_out(
     people: those to leave out; None: all. All ways have the convolutions of the first.
     """
     runs: Runs = {}
-    classes, read = len(data.names), data
+    protocol = Protocol(shuffles, late, progress)
     for person in np.unique(data.person).tolist() if people is None else people:
-        data, _ = convolved(read, read.person != person, ways[0].recipe.convolving)
-        others = shuffled(data, data.person != person, [0, person])
-        learned: dict[str, Learned] = {}  # by population: several ways may share one
-        for way in ways:
-            if way.recipe.population not in learned:
-                learned[way.recipe.population] = learned_from(others, way.recipe, classes)
-        recipes = {way.name: _with_filter(way, data, person, learned[way.recipe.population], late) for way in ways}
-        for shuffle in range(shuffles):
+        _serve(runs, data, data.person != person, ways, protocol, [0, person])
+    return runs
+
+
+def tested(data: Recordings, teaches: Array, ways: Sequence[Way], protocol: Protocol) -> Runs:
+    """The same for the people who do not teach, all served by those who do. teaches: (n,) bool, of windows."""
+    runs: Runs = {}
+    _serve(runs, data, teaches, ways, protocol, [0])
+    return runs
+
+
+def _serve(runs: Runs, data: Recordings, teaches: Array, ways: Sequence[Way], protocol: Protocol, seed: list[int]) -> None:
+    """Adds the runs of the people who do not teach. seed: of the order in which the others' recordings teach."""
+    late, classes = protocol.late, protocol.classes or len(data.names)
+    data, _ = convolved(data, teaches, ways[0].recipe.convolving)
+    rest = data.of(teaches)._replace(names=data.names[:classes])
+    others = shuffled(data, teaches, seed)
+    learned: dict[str, Learned] = {}  # by population: several ways may share one
+    for way in ways:
+        if way.recipe.population not in learned:
+            learned[way.recipe.population] = learned_from(others, way.recipe, classes)
+    recipes = {way.name: filter_learned(rest, way.recipe, learned[way.recipe.population], late, way.start) for way in ways}
+    for person in np.unique(data.person[~teaches]).tolist():
+        for shuffle in range(protocol.shuffles):
             stream = shuffled(data, data.person == person, [1, person, shuffle], late)
-            decisions, Z, probability = controls(stream, classes), dict[str, Array](), dict[str, Array]()
+            known, arrivals = _of_taught(stream, classes)
+            decisions, Z, probability = controls(stream, len(data.names)), dict[str, Array](), dict[str, Array]()
             for way in ways:
                 which = way.recipe.population
                 if which not in Z:
                     Z[which] = features(learned[which], way.recipe, stream.X)
-                found = decided(recipes[way.name], way.start, learned[which], stream, Z[which])
+                found = decided(recipes[way.name], way.start, learned[which], known, Z[which], arrivals)
                 decisions[way.name] = found.chosen
                 if way.recipe.filter is not None:
                     probability[way.name] = found.scores[np.arange(len(found.chosen)), found.chosen]
             for name, chosen in decisions.items():
-                figures = worth(chosen, stream)._replace(probability=probability.get(name))
+                figures = worth(chosen, stream)._replace(probability=probability.get(name), recording=stream.recording)
                 runs.setdefault(name, {})[person, shuffle] = (chosen, stream.activity, figures)
-            progress()
-    return runs
+            protocol.progress()
 
 
-def _with_filter(way: Way, data: Recordings, person: int, learned: Learned, late: int) -> Recipe:
-    """The recipe with the numbers of its filter, learned from everybody but the person."""
-    if way.recipe.filter is None:
-        return way.recipe
-    rest = data.person != person
-    others = data._replace(**{name: getattr(data, name)[rest] for name in ("X", "activity", "person", "recording")})
-    return filter_learned(others, way.recipe, learned, late, way.start)
+def _of_taught(stream: Stream, classes: int) -> tuple[Stream, tuple[Array, Array]]:
+    """The stream without activities that no one taught, and its windows and labels: theirs do not come."""
+    rows, label = arriving(len(stream.X), stream.late)
+    come = ~(label & (stream.activity[rows] >= classes))
+    return stream._replace(activity=np.minimum(stream.activity, classes - 1)), (rows[come], label[come])
 
 
 def filter_learned(data: Recordings, recipe: Recipe, learned: Learned, late: int, start: Start = "gated") -> Recipe:

@@ -14,15 +14,18 @@ from algorithms.drift.glr_chart import GlrChart
 from algorithms.heads.gated_rls import GatedRls
 from streamjobs.core.state.population import Population, encode, learner_table
 from streamjobs.errors import ConfigError
-from streamjobs.fit import alarms, rejection, report
+from streamjobs.fit import alarms, rejection
 from streamjobs.fit.alarms import Alarms, learn_reference
-from streamjobs.fit.evaluation import Runs, filter_learned, leave_one_out
+from streamjobs.fit.evaluation import Protocol, filter_learned, leave_one_out, tested
 from streamjobs.fit.inputs import Columns, inputs_of
 from streamjobs.fit.learning import BOOST, Convolving, Learned, Recipe, Way, convolved, learned_from
 from streamjobs.fit.progress import Progress
 from streamjobs.fit.reading import Read, read
-from streamjobs.fit.recordings import Recordings, shuffled
+from streamjobs.fit.recordings import Recordings, joined, shuffled
 from streamjobs.fit.rejection import Judged, learn_rejection
+from streamjobs.fit.reports import report
+from streamjobs.fit.reports.curve import SIZES, learning_curve
+from streamjobs.fit.reports.report import Evaluated
 from streamjobs.job_files import located, read_table
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.schema_registry.files import definition_of
@@ -34,6 +37,7 @@ from streamjobs.stages.smoothing import Smoothing, Transitions
 
 SEED = 0  # of the order in which recordings teach, and of who is left out
 PAUSE = "10s"
+MOST_SAID = 5  # people
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,21 +55,16 @@ class Asked:
     folds: int | None = None
     shuffles: int = 3
     label_delay: str = "20s"
+    test: tuple[str, ...] = ()  # recordings of people who do not teach
     report: bool = True
     force: bool = False
     how: How = HOW
 
 
-class Evaluated(NamedTuple):
-    runs: Runs
-    ways: list[Way]
-    late: int  # windows
-    shuffles: int
-
-
 class Fitted(NamedTuple):
     read: Read
-    evaluated: Evaluated | None
+    evaluated: Evaluated | None  # by leaving people out
+    tested: Evaluated | None  # on people who do not teach
     population: Population
     output: Path
     nbytes: int  # of the file
@@ -83,13 +82,15 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
     composition, output, stated = _composition(asked)
     settings = composition.settings
     assert settings.window is not None
-    picture = (asked.picture or output.with_name(output.name + ".svg")) if asked.report else None
+    picture = (asked.picture or output.with_name(output.name + ".html")) if asked.report or asked.test else None
     for path in (output, picture):
         if path is not None:
             _refuse_taken(path, asked.force)
     recipe, model = recipe_of(composition), settings.learner.name
     with Progress() as progress:
         data_read, late = read_recordings(asked, settings, say, doubt, progress)
+        refuse_too_little(data_read.data)
+        new = _read_new(asked, settings, data_read.data, say, doubt, progress)
         say(described(recipe))
         for line in report.doubts(data_read, recipe):
             doubt(line)
@@ -100,16 +101,23 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
         data, convolutions = convolved(data_read.data, np.ones(len(data_read.data.X), bool), recipe.convolving)
         learned = _from_everybody(data, recipe)
         recipe = filter_learned(data, recipe, learned, late)
+        if evaluated is not None:
+            progress.stage("learning from fewer people", SIZES)
+            evaluated = evaluated._replace(curve=learning_curve(data, recipe, learned, late, progress.step))
         judged = _judge(data, recipe, composition.reject, asked, late, progress)
         watched = _watch(data, composition, progress)
+        tested = None
+        if new is not None:
+            tested = _test(data_read.data, new, report.ways_of(recipe_of(composition), model), asked, late, progress)
         progress.stage("learning from everybody")
         population = population_of(data, composition, recipe, learned)._replace(convolutions=convolutions)
         if judged is not None:
             population = population._replace(reject=judged.rejection)
         if watched is not None:
             population = population._replace(reference=watched.reference)
-    if evaluated is not None:
-        say("\n" + report.as_text(data_read.data, *evaluated) + "\n")
+    for one in (evaluated, tested):
+        if one is not None:
+            say("\n" + report.as_text(one) + "\n")
     if judged is not None:
         say(rejection.as_text(judged) + "\n")
     if watched is not None:
@@ -117,7 +125,7 @@ def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
         say(alarms.as_text(watched, settings.drift.false_alarms) + "\n")
     stored = encode(population)
     write(output, stored)
-    return Fitted(data_read, evaluated, population, output, len(stored), picture, stated, judged, watched)
+    return Fitted(data_read, evaluated, tested, population, output, len(stored), picture, stated, judged, watched)
 
 
 def read_recordings(
@@ -149,8 +157,29 @@ def read_recordings(
         numbers += more - round(settings.window.length * settings.window.rate) * (settings.source.width or 0)
     for line in report.described(found, numbers):
         say(line)
-    _refuse_too_little(found.data)
     return found, late
+
+
+def _read_new(
+    asked: Asked,
+    settings: Settings,
+    taught: Recordings,
+    say: Callable[[str], None],
+    doubt: Callable[[str], None],
+    progress: Progress,
+) -> Recordings | None:
+    """The recordings of --test; None without any."""
+    if not asked.test:
+        return None
+    say("--test:")
+    data = read_recordings(replace(asked, sources=list(asked.test)), settings, say, doubt, progress)[0].data
+    both = sorted(set(data.people[1:]) & set(taught.people[1:]))
+    if both:
+        some = f"{', '.join(both[:MOST_SAID])} {'is' if len(both) == 1 else 'are'}"
+        doubt(f"{some} in --input and in --test: of people who taught, the figures are too good.")
+    for name in (name for name in data.names if name not in taught.names):
+        doubt(f"no one teaches {name!r} of --test: its windows can only be wrong, or unknown with [head] reject.")
+    return data
 
 
 def _composition(asked: Asked) -> tuple[Composition, Path, bool]:
@@ -198,7 +227,7 @@ def _refuse_taken(path: Path, force: bool) -> None:
         raise ConfigError(f"{path}: cannot be written there; name a file in a folder that exists.")
 
 
-def _refuse_too_little(data: Recordings) -> None:
+def refuse_too_little(data: Recordings) -> None:
     """Raises ConfigError without people to learn from, or with fewer than two classes."""
     people = [data.people[person] for person in np.unique(data.person)]
     if len(people) < 2:
@@ -261,7 +290,23 @@ def _evaluate(data: Recordings, ways: list[Way], asked: Asked, late: int, progre
         people = np.sort(np.random.default_rng(SEED).permutation(people)[: asked.folds])
     progress.stage("leaving each person out", len(people) * asked.shuffles)
     runs = leave_one_out(data, ways, shuffles=asked.shuffles, people=people.tolist(), late=late, progress=progress.step)
-    return Evaluated(runs, ways, late, asked.shuffles)
+    title = f"each person left out in turn, {_shuffles(asked.shuffles)}"
+    return Evaluated(title, data, runs, [way.name for way in ways], ways[1].name, late, asked.shuffles)
+
+
+def _shuffles(number: int) -> str:
+    return f"{number} shuffle{'s' * (number > 1)}"
+
+
+def _test(taught: Recordings, new: Recordings, ways: list[Way], asked: Asked, late: int, progress: Progress) -> Evaluated:
+    """People who do not teach, served by all who do."""
+    data = joined(taught, new)
+    teaches = np.arange(len(data.X)) < len(taught.X)
+    progress.stage("people of --test", (len(new.people) - 1) * asked.shuffles)
+    protocol = Protocol(asked.shuffles, late, progress.step, len(taught.names))
+    runs = tested(data, teaches, ways, protocol)
+    title = f"people of --test, {_shuffles(asked.shuffles)}"
+    return Evaluated(title, data.of(~teaches), runs, [way.name for way in ways], ways[1].name, late, asked.shuffles)
 
 
 def _judge(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from streamjobs.errors import ConfigError
 from streamjobs.fit import choosing
 from streamjobs.fit.choosing import Candidate, Choice
-from streamjobs.fit.fitting import Asked, read_recordings, recipe_of, table_of
+from streamjobs.fit.fitting import Asked, read_recordings, recipe_of, refuse_too_little, table_of
 from streamjobs.fit.progress import Progress
 from streamjobs.replay.tuning import rewritten
 from streamjobs.settings.load import composition_from
@@ -43,6 +43,7 @@ def propose(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
     assert recipe.filter is not None
     with Progress() as progress:
         read, late = read_recordings(asked, composition.settings, say, doubt, progress)
+        refuse_too_little(read.data)
         columns = choosing.columns_of(kind, dim, more)
         people = len(set(read.data.person.tolist()))
         progress.stage("leaving each person out", people * len(columns))

@@ -188,4 +188,5 @@ def _numbered(rows: _Rows, usable: list[int], places: list[tuple[str, str]], dec
         np.array([recordings[place] for place in places], np.int64),
         names,
         ["", *people],
+        [recording for _, recording in recordings],
     )

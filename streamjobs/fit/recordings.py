@@ -25,6 +25,28 @@ class Recordings(NamedTuple):
     recording: Array  # (n,) int64; every window is in one recording, every recording of one person
     names: list[str]  # of the activities
     people: Sequence[str] = ()  # names by the number of the person; empty: unknown
+    recordings: Sequence[str] = ()  # names by the number of the recording, within those of its person; empty: unknown
+
+    def of(self, which: Array) -> "Recordings":
+        """Of these windows alone, (n,) bool or rows."""
+        columns = self.X[which], self.activity[which], self.person[which], self.recording[which]
+        return Recordings(*columns, self.names, self.people, self.recordings)
+
+
+def joined(first: Recordings, second: Recordings) -> Recordings:
+    """The windows of the first, then of the second. No person and no recording is in both."""
+    names = [*first.names, *(name for name in second.names if name not in first.names)]
+    code = np.array([names.index(name) for name in second.names], np.int64)
+    people, recordings = len(first.people), len(first.recordings)
+    return Recordings(
+        np.vstack([first.X, second.X]),
+        np.r_[first.activity, code[second.activity]],
+        np.r_[first.person, second.person + people],
+        np.r_[first.recording, second.recording + recordings],
+        names,
+        [*first.people, *second.people],
+        [*first.recordings, *second.recordings],
+    )
 
 
 class Stream(NamedTuple):
@@ -101,6 +123,7 @@ class Worth(NamedTuple):
     fresh: float  # of windows before the first label of their recording
     fresh_half: float  # NaN without such windows in the second half
     probability: Array | None = None  # (n,) of the decisions, where scores are probabilities
+    recording: Array | None = None  # (n,) of the windows
 
 
 def worth(chosen: Array, stream: Stream) -> Worth:

@@ -52,7 +52,7 @@ class How:
     tell: Tell = untold
 
 
-HOW = How()
+HOW: How = How()
 
 
 def rows_of_file(place: Place, how: How = HOW) -> Iterator[Row]:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from html import escape
 from xml.etree import ElementTree
 
 import pytest
@@ -10,6 +11,8 @@ from streamjobs import install_line
 from streamjobs.core.state.population import decode
 from tests.fit.people import ACTIVITIES, JOB, as_csv, command, job_file, jsonl, rows
 from tests.sizes import first_fast
+
+DEVICE = '<meta name="viewport" content="width=device-width">'
 
 
 @pytest.fixture(scope="module")
@@ -70,19 +73,58 @@ def test_people_whom_others_resemble_are_recognised_and_copying_is_not_enough(fi
     assert ways["last label seen"]["fresh"]["mean"] < 0.3
 
 
-def test_the_picture_is_an_svg_with_every_activity_and_every_way(fitted):
-    root = ElementTree.fromstring((fitted[0] / "population.state.svg").read_text())
+def test_the_page_stands_alone_and_has_every_activity_way_and_control(fitted):
+    page = (fitted[0] / "population.state.html").read_text()
+    ElementTree.fromstring(page.replace("<!doctype html>", "").replace('<meta charset="utf-8">', "").replace(DEVICE, ""))
+    for part in (*ACTIVITIES, *fitted[1]["report"]["ways"], *fitted[1]["report"]["people"], "Advice: "):
+        assert escape(part) in page, part
+    assert "<script" not in page and "http" not in page and "prefers-color-scheme:dark" in page
+    sit = page[page.index("<th>sit</th>") :]
+    assert f">{100 * fitted[1]['report']['confusion'][1][1] / (3 * 6 * 2 * 39):.0f}</td>" in sit[: sit.index("</tr>")]
+
+
+def test_a_picture_is_an_svg_with_every_activity_and_every_way(tmp_path, table):
+    assert fit(tmp_path, table, "--shuffles", "1", "--picture", tmp_path / "report.svg") == 0
+    root = ElementTree.fromstring((tmp_path / "report.svg").read_text())
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert set(ACTIVITIES) < set(texts) and "ald, gated: this job" in texts and "last label seen" in texts
+    assert not (tmp_path / "population.state.html").exists()
 
 
 def test_without_matplotlib_a_line_says_that_nothing_was_drawn(tmp_path, table, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert fit(tmp_path, table, "--json", "--shuffles", "1", "--folds", "1") == 0
+    assert fit(tmp_path, table, "--json", "--shuffles", "1", "--folds", "1", "--picture", tmp_path / "report.svg") == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["picture"] is None
-    assert not (tmp_path / "population.state.svg").exists()
+    assert not (tmp_path / "report.svg").exists()
     assert [line for line in said.err.splitlines() if install_line("plots") in line]
+
+
+def test_people_of_test_teach_nothing_and_are_told_apart(fitted, tmp_path, table, capsys):
+    """The population is what it is without them; an activity that no one taught is never right."""
+    new = [{**row, "person": f"new {row['person']}"} for row in rows(2, seed=9)]
+    strange = [{**row, "activity": "fly", "recording": 99, "ts": row["ts"] + 3600} for row in new[:400]]
+    with pytest.MonkeyPatch.context() as patch:
+        said = []
+        patch.setattr("streamjobs.commands.fit.show", said.append)
+        assert fit(tmp_path, table, "--test", as_csv(tmp_path / "new.csv", new + strange), "--json") == 0
+    assert (tmp_path / "population.state").read_bytes() == (fitted[0] / "population.state").read_bytes()
+    test, before = said[0]["test"], said[0]["report"]
+    assert before == fitted[1]["report"]
+    assert list(test["people"]) == ["new p8", "new p9"] and test["activities"] == [*sorted(ACTIVITIES), "fly"]
+    assert test["confusion"][3][3] == 0 and sum(test["confusion"][3]) == 3 * 39
+    assert test["ways"]["ald, gated: this job"]["all"]["mean"] > 0.8
+    assert test["ways"]["last label seen"]["all"]["mean"] < 0.6
+    assert "no one teaches 'fly'" in capsys.readouterr().err
+    assert "estimated before" in (tmp_path / "population.state.html").read_text()
+
+
+def test_a_recording_with_the_wrong_label_is_named_with_its_evidence(tmp_path, table, capsys):
+    wrong = [{**row, "activity": "run"} if row["person"] == "p9" and row["recording"] == 3 else row for row in table]
+    assert fit(tmp_path, wrong, "--json", "--shuffles", "1") == 0
+    (one,) = json.loads(capsys.readouterr().out)["report"]["look_mislabelled"]
+    assert (one["person"], one["recording"], one["label"], one["looks"]) == ("p9", "3", "run", "sit")
+    assert one["windows"] == 39 and one["like"] >= 0.8 * 39 and one["usual"] < 0.1
 
 
 def test_neither_the_kind_of_file_nor_the_order_of_people_changes_a_byte(fitted, tmp_path, table):
@@ -91,7 +133,7 @@ def test_neither_the_kind_of_file_nor_the_order_of_people_changes_a_byte(fitted,
         by_person.setdefault(row["person"], []).append(row)
     other = [row for rows_of_one in reversed(by_person.values()) for row in rows_of_one]
     assert fit(tmp_path, other, "--json") == 0
-    for name in ("population.state", "population.state.svg"):
+    for name in ("population.state", "population.state.html"):
         assert (tmp_path / name).read_bytes() == (fitted[0] / name).read_bytes()
 
 
@@ -103,7 +145,7 @@ def test_files_of_single_people_are_one_input(fitted, tmp_path, table, capsys):
         words += ["--input", jsonl(tmp_path / f"{person}.jsonl", mine)]
     assert command("fit", job_file(tmp_path), *words, "--no-report") == 0
     assert (tmp_path / "population.state").read_bytes() == (fitted[0] / "population.state").read_bytes()
-    assert not (tmp_path / "population.state.svg").exists()
+    assert not (tmp_path / "population.state.html").exists()
     assert "A new person" not in capsys.readouterr().out
 
 
@@ -136,7 +178,7 @@ def test_a_job_without_population_is_told_how_to_use_it(tmp_path, table, capsys)
 
 
 def test_nothing_is_replaced_without_force(tmp_path, table, capsys):
-    for taken in ("population.state", "population.state.svg"):
+    for taken in ("population.state", "population.state.html"):
         (tmp_path / taken).write_text("mine")
         assert fit(tmp_path, table) == 2
         assert f"{taken}: the file already exists; --force replaces it." in capsys.readouterr().err

@@ -1,7 +1,6 @@
 """Leaving one person out: who teaches whom, what the figures are made of, and how it is shown."""
 
 import io
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from streamjobs.fit.evaluation import accuracy_over_time, by_person, confusion, 
 from streamjobs.fit.learning import Recipe, Way, features, learned_from
 from streamjobs.fit.progress import Progress
 from streamjobs.fit.recordings import Recordings, Worth, shuffled
-from streamjobs.fit.report import summary
+from streamjobs.fit.reports.report import Evaluated, summary
 
 HEAD = GatedRls(intercept=True)
 RECIPE = Recipe(learner_from("scaling", {"clip": 5.0}), learner_from("ald", {"budget": 20}), HEAD, smooth=0.3)
@@ -128,6 +127,7 @@ def test_the_closing_line_says_what_the_population_does_without_labels_beside_bo
     names = {"job": 0.9, "frozen": 0.754, "last label seen": 0.6, "majority so far": 0.3}
     truth = np.zeros(10, int)
     runs = {name: {(0, 0): (truth, truth, Worth(share, share, share, 0.152, share))} for name, share in names.items()}
-    (line, *_) = summary(runs, [SimpleNamespace(name="job"), SimpleNamespace(name="frozen")])
+    data = Recordings(np.empty((10, 0)), truth, truth, truth, ["sit"])
+    (line, *_) = summary(Evaluated("t", data, runs, ["job", "frozen"], "frozen", 20, 1))
     assert "Without any label of the person: 75.4%." in line and "before a label of it: 15.2%." in line
     assert "the last label seen: 60.0%; the most frequent label so far: 30.0%." in line

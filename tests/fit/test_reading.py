@@ -6,7 +6,7 @@ import pytest
 from papers import recordings
 from streamjobs.fit.inputs import Columns, inputs_of
 from streamjobs.fit.reading import read
-from streamjobs.fit.report import described
+from streamjobs.fit.reports.report import described
 from streamjobs.settings.load import settings_from
 from tests.data import dataset
 from tests.fit.people import jsonl, rows

@@ -1,0 +1,136 @@
+"""What the decisions for new people show: recordings that look mislabelled, what adapting gained, and what to do next."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+from streamjobs.fit.evaluation import Runs
+from streamjobs.fit.reports.curve import MORE, Curve
+
+LOOKS = 0.8  # of a recording's windows, at least, are decided as another activity
+USUAL = 0.1  # of other recordings with its label, at most, are
+OWN = 0.1  # of its windows, at most, are decided as its label
+FEWEST = 10  # windows of a recording
+MOST_NAMED = 10  # recordings, pairs of activities
+MATTERS = 0.005  # of accuracy
+WEAK = 0.8  # accuracy of a person that asks for a look
+WORTH_IT = 0.01  # of accuracy, that makes more people worth their recordings
+
+
+class Suspicious(NamedTuple):
+    """A recording that looks as if it had the label of another activity."""
+
+    person: str
+    recording: str
+    label: str
+    looks: str
+    windows: int
+    like: int  # windows decided as `looks`
+    usual: float  # share of the windows of other recordings with the label that are
+
+
+class Confused(NamedTuple):
+    truth: str
+    decided: str
+    share: float  # of the windows of `truth`
+
+
+def suspicious(
+    runs: Runs, way: str, names: Sequence[str], called: Callable[[int, int], tuple[str, str]]
+) -> list[Suspicious]:
+    """By the decisions of a way that learns no label of the person; the most certain first.
+
+    called: names of a person and a recording by their numbers.
+    """
+    classes = len(names)
+    counts: dict[tuple[int, int], Array] = {}  # person and recording -> decided windows by class
+    labels: dict[tuple[int, int], int] = {}
+    for (person, shuffle), (chosen, truth, worth) in runs[way].items():
+        if shuffle or worth.recording is None:
+            continue
+        for one in np.unique(worth.recording).tolist():
+            own = (worth.recording == one) & (chosen >= 0)
+            counts[person, one] = np.bincount(chosen[own], minlength=classes)
+            labels[person, one] = int(truth[worth.recording == one][0])
+    total = np.zeros((classes, classes))
+    for place, decided in counts.items():
+        total[labels[place]] += decided
+    found = []
+    for place, decided in counts.items():
+        label, windows = labels[place], int(decided.sum())
+        looks = int(np.argmax(decided))
+        others = total[label] - decided
+        usual = others[looks] / max(1.0, others.sum())
+        if windows < FEWEST or looks == label or not others.sum():
+            continue
+        if decided[looks] >= LOOKS * windows and decided[label] <= OWN * windows and usual <= USUAL:
+            who, which = called(*place)
+            found.append(Suspicious(who, which, names[label], names[looks], windows, int(decided[looks]), float(usual)))
+    return sorted(found, key=lambda one: one.usual - one.like / one.windows)
+
+
+def confused(counts: Array, names: Sequence[str]) -> list[Confused]:
+    """The pairs of activities that are confused most, by the share of the first."""
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    np.fill_diagonal(shares, 0.0)
+    order = np.argsort(-shares, axis=None, kind="stable")[:MOST_NAMED]
+    places = [divmod(int(place), len(names)) for place in order]
+    return [Confused(names[i], names[j], float(shares[i, j])) for i, j in places if shares[i, j] >= WORTH_IT]
+
+
+def sentences(found: Sequence[Suspicious], pairs: Sequence[Confused], curve: Curve | None) -> list[str]:
+    """For people."""
+    lines = []
+    if pairs:
+        each = ", ".join(f"{one.truth} as {one.decided} {one.share:.0%}" for one in pairs[:MOST_NAMED])
+        lines.append(f"Most confused: {each}.")
+    if curve is not None:
+        each = ", ".join(f"{n} people {share:.3f}" for n, share in zip(curve.people, curve.right, strict=True))
+        lines.append(
+            f"Windows right by people in the population: {each}. {MORE} more people than {curve.total} would gain about "
+            f"{curve.gain:.3f}, if the error keeps falling as 1 / people."
+        )
+    lines += [
+        f"Looks mislabelled: recording {one.recording} of {one.person}, labelled {one.label}: {one.like} of {one.windows} "
+        f"windows look like {one.looks} to what other people taught; of other recordings of {one.label} {one.usual:.0%} do."
+        for one in found[:MOST_NAMED]
+    ]
+    if len(found) > MOST_NAMED:
+        lines.append(f"{len(found) - MOST_NAMED} more recordings look mislabelled; the page and --json name them.")
+    return lines
+
+
+def adaptation(gains: Sequence[tuple[str, float]]) -> str:
+    """gains: of each person, the share of right windows with the person's labels over that without, same windows."""
+    by = sorted(gains, key=lambda one: -one[1])
+    lost = [f"{name} {gain:+.3f}" for name, gain in by if gain < 0]
+    text = f"Labels of the person gain {np.mean([gain for _, gain in by]):+.3f} on average; most: {by[0][0]} {by[0][1]:+.3f}"
+    return text + (f"; they cost: {', '.join(lost[-MOST_NAMED:])}." if lost else "; no one loses.")
+
+
+def advice(job: Array, still: Array | None, last: Array, names: Sequence[str], curve: Curve | None, bad: int) -> str:
+    """One paragraph. job, still, last: accuracy of each person by the job, by a head that learns no label, and by the last
+    label; bad: recordings that look mislabelled."""
+    mean = float(job.mean())
+    said = []
+    if last.mean() > mean + MATTERS:
+        said.append(
+            f"repeating the last label is right more often ({last.mean():.1%} against {mean:.1%}), because activities last "
+            "long and labels come soon. Where each label comes as soon, repeat it and run no model. Use this job where "
+            "labels are rare, and judge it by the windows before a recording's first label"
+        )
+    elif still is not None and still.mean() >= mean - MATTERS / 5:
+        said.append("labels of new people gain nothing here: run the job, and do not collect labels for it")
+    else:
+        said.append(f"run the job: it is right in {mean:.1%}, and repeating the last label in {last.mean():.1%}")
+    if bad:
+        said.append("look at the recordings that look mislabelled, correct their labels and fit again")
+    worst = int(job.argmin())
+    if job[worst] < WEAK and mean - job[worst] > 2 * MATTERS:
+        said.append(f"look at {names[worst]} ({job[worst]:.1%}): how this person wears the sensor, and who moves alike")
+    if curve is not None:
+        more = f"{MORE} more people (about {curve.gain:+.3f})"
+        said.append(f"record {more}" if curve.gain >= WORTH_IT else f"{more} are hardly worth their recordings")
+    return "Advice: " + ". ".join(one[0].upper() + one[1:] for one in said) + "."

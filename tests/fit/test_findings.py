@@ -1,0 +1,82 @@
+"""What is found in the decisions for new people: the learning curve, mislabelled recordings, and the advice."""
+
+import numpy as np
+import pytest
+
+from algorithms import learner_from
+from algorithms.heads.gated_rls import GatedRls
+from streamjobs.fit.learning import Recipe, learned_from
+from streamjobs.fit.recordings import Recordings, Worth, shuffled
+from streamjobs.fit.reports import findings
+from streamjobs.fit.reports.curve import Curve, learning_curve
+
+NAMES = ["sit", "walk", "run"]
+RECIPE = Recipe(learner_from("scaling", {"clip": 5.0}), None, GatedRls(intercept=True))
+
+
+def _people(count: int, spread: float) -> Recordings:
+    """People differ from each other by `spread` of the distance of two activities."""
+    random = np.random.default_rng(3)
+    person, recording = np.repeat(np.arange(count), 90), np.repeat(np.arange(3 * count), 30)
+    activity = recording % 3
+    own = random.normal(size=(count, 3, 4)) * spread
+    X = np.eye(4)[activity] * 2 + own[person, activity] + random.normal(size=(len(person), 4)) * 0.3
+    return Recordings(X, activity, person, recording, NAMES)
+
+
+def test_more_people_help_where_people_differ():
+    data = _people(9, 0.8)
+    learned = learned_from(shuffled(data, data.person >= 0, [0]), RECIPE, 3)
+    curve = learning_curve(data, RECIPE, learned, 20)
+    assert curve is not None and curve.people[0] == 2 and curve.people[-1] == 8 and curve.total == 9
+    assert curve.right[-1] > curve.right[0] and 0 < curve.gain < 0.1
+    few = data.of(data.person < 3)
+    assert learning_curve(few, RECIPE, learned, 20) is None
+
+
+def _runs(decided: dict[int, int], labels: dict[int, int], windows: int = 20):
+    """A person, whose recordings are decided as one class each."""
+    recording = np.repeat(list(labels), windows)
+    truth, chosen = (np.array([of[one] for one in recording.tolist()]) for of in (labels, decided))
+    return {"frozen": {(0, 0): (chosen, truth, Worth(0, 0, 0, 0, 0, recording=recording))}}
+
+
+def _called(person: int, recording: int) -> tuple[str, str]:
+    return f"p{person}", str(recording)
+
+
+def test_a_recording_looks_mislabelled_if_it_is_decided_unlike_others_of_its_label():
+    labels = {n: n % 3 for n in range(30)}
+    decided = {**labels, 4: 0}
+    (one,) = findings.suspicious(_runs(decided, labels), "frozen", NAMES, _called)
+    assert one == ("p0", "4", "walk", "sit", 20, 20, 0.0)
+    confused = {n: 0 if label == 1 and n < 15 else label for n, label in labels.items()}
+    assert findings.suspicious(_runs(confused, labels), "frozen", NAMES, _called) == []  # walking often looks like sitting
+    assert findings.suspicious(_runs(decided, labels, windows=5), "frozen", NAMES, _called) == []  # too short
+
+
+GOOD, POOR = np.array([0.95, 0.94, 0.96]), np.array([0.7, 0.72, 0.74])
+CURVES = {gain: Curve([2, 3], [0.9, 0.95], gain, 3) for gain in (0.001, 0.02)}
+
+
+@pytest.mark.parametrize(
+    ("figures", "more", "bad", "said"),
+    [
+        ((POOR, POOR - 0.1, GOOD), None, 0, "Repeating the last label is right more often (95.0% against 72.0%)"),
+        ((GOOD, GOOD, POOR), None, 0, "Labels of new people gain nothing here"),
+        ((GOOD, POOR, POOR), 0.02, 0, "Run the job: it is right in 95.0%, and repeating the last label in 72.0%."),
+        ((GOOD, POOR, POOR), 0.02, 0, "Record 5 more people (about +0.020)"),
+        ((GOOD, POOR, POOR), 0.001, 0, "5 more people (about +0.001) are hardly worth their recordings"),
+        ((GOOD, POOR, POOR), None, 2, "Look at the recordings that look mislabelled"),
+        ((np.array([0.95, 0.6, 0.96]), POOR, POOR), None, 0, "Look at b (60.0%)"),
+    ],
+)
+def test_the_advice_follows_the_figures(figures, more, bad, said):
+    text = findings.advice(*figures, ["a", "b", "c"], CURVES.get(more), bad)
+    assert text.startswith("Advice: ") and said in text
+
+
+def test_what_adapting_gained_and_cost_is_said_by_person():
+    assert findings.adaptation([("a", 0.1), ("b", -0.02)]) == (
+        "Labels of the person gain +0.040 on average; most: a +0.100; they cost: b -0.020."
+    )
