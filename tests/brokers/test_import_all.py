@@ -29,7 +29,7 @@ def rows_of(job: KafkaJob) -> dict[tuple[int, bytes], int]:
 
 
 def test_states_go_on_in_a_job_with_fewer_partitions(make_job: MakeJob) -> None:
-    sections = {"source": {"dim": 2, "label": "y"}, "learner": LEARNER}
+    sections = {"source": {"dim": 2, "label": "y"}, "learner": LEARNER, "state": {"replay": "0s"}}
     job, other = make_job("many", **sections), make_job("fewer", make=False, **sections)
     topics.create(other.settings, partitions=FEWER, job_sinks=other.core.sinks, state_bytes=other.core.state_bytes)
     job.produce(records(0, ROWS, PARTITIONS))

@@ -110,7 +110,7 @@ def run_until_killed(job: KafkaJob, step: str) -> None:
 def test_outputs_of_a_remade_input_have_ids_of_their_own_through_a_kill(
     make_job: MakeJob, fork_server: ForkServer, guarantee: str, step: str
 ) -> None:
-    job = make_job("lives", **LEARNING, job={"guarantee": guarantee})
+    job = make_job("lives", **LEARNING, job={"guarantee": guarantee}, state={"replay": "0s"})
     job.produce(life(1, FIRST))
     run_until_done(job, fork_server=fork_server)
     first = places(job)
