@@ -278,6 +278,8 @@ class Partition:
         replay_from = self.next if self.pace is None else self.pace.replay_from
         cut = Cut(max(self.next, self.held), list(self.outbox.unacknowledged), snapshots, replay_from)
         if not snapshots and (replay_from, cut.next_offset) == (self.replay_from, self.committed):
+            self._cut_at = self.next  # applied again, and nothing is due: `pump` goes on
+            self._stored.set()
             return None
         self.unstored = dict(snapshots)
         self._cut_at, self._cut_since = self.next, time.monotonic()

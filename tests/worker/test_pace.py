@@ -202,6 +202,26 @@ def test_settle_writes_everything_while_the_worker_runs():
     asyncio.run(body())
 
 
+def test_records_are_applied_again_beyond_a_checkpoint_where_no_state_is_due():
+    async def body():
+        first = Worker(replay="1h")
+        delivery = await first.begin(0)
+        first.fetch(0, stream(200, keys=1))
+        await first.settle()
+        await delivery.held[0].checkpoints.take()
+        for task in delivery.held[0].tasks:
+            task.cancel()
+        assert first.broker.committed == {0: 0} and first.broker.progress == {0: 200}
+        second = Worker(first.broker, replay="1h", checkpoint_records=10)
+        partition = (await second.begin(0)).held[0].partition
+        for begin in range(0, 200, 40):
+            second.fetch(0, stream(40, keys=1, first=begin))
+            await second.settle()
+        return partition.next
+
+    assert asyncio.run(asyncio.wait_for(body(), 20)) == 200
+
+
 def test_idle_states_are_removed_only_after_the_committed_offset_has_passed_them():
     async def body():
         worker = Worker(replay="1h", ttl="1m", exactly_once=False)
