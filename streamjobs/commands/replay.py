@@ -91,7 +91,6 @@ def replay(
     from streamjobs.replay.expect import from_files, from_topics
     from streamjobs.replay.progress import Progress
     from streamjobs.replay.summary import cautions, nothing_learned, summary_of
-    from streamjobs.replay.warm_up import rows_to_alarm
     from streamjobs.replay.writing import Writer
 
     if export is not None and not pool:
@@ -130,7 +129,7 @@ def replay(
     summary = summary_of(job.task, tally, time.monotonic() - started, run.controls.summary())
     summary["first_error"] = errors[0] if errors else None
     if "alarms" in job.sinks:
-        summary["alarms"] = rates.summary() | {"keys_warming_up": run.warming_up, "rows_to_alarm": rows_to_alarm(job)}
+        summary["alarms"] = rates.summary() | run.warming_up()
     if minutes is not None:
         summary["minutes"] = minutes.summary(job, run)
     if expected is not None:
@@ -241,6 +240,12 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
                 f"{alarms['keys_warming_up']:,} of {keys} cannot alarm yet: a detector first learns what is normal for it, "
                 f"from {'its [drift] reference' if rows is None else f'at least {rows:,} rows'}; a key has "
                 f"{summary['rows'] / max(summary['keys'], 1):,.0f} rows on average"
+            )
+        elif warming := alarms["keys_warming_up_by_watch"]:
+            few = ", ".join(f"'{watch}' of {count:,} of {keys}" for watch, count in warming.items())
+            note(
+                f"[drift] watch: {few} cannot alarm yet, the others can; where rows resemble the rows before them, such as "
+                "over a day, a detector learns for longer"
             )
         if most:
             say(f"most alarms: {most}")

@@ -152,13 +152,13 @@ class Encoder:
         self._spanned(rows, made.out.ls_error, report)
         if self.job.settings.head is not None or self.job.learner.kind == "features":
             latest.features = made.out.features
-        for watch, seen in zip(self.job.watches, made.drift, strict=True):
+        for number, (watch, seen) in enumerate(zip(self.job.watches, made.drift, strict=True)):
             at = seen.verdict[:, 1] > 0
             alarms = int(at.sum())
             if not watch.control:
                 report.drift_events += alarms
                 if seen.verdict.shape[1] > COLUMNS:
-                    self._calibrate(watch.watch, rows.slots, seen.verdict, report)
+                    self._calibrate(watch.watch, number, rows.slots, seen.verdict, report)
                 report.watch_events[watch.watch] = report.watch_events.get(watch.watch, 0) + alarms
                 if alarms:
                     latest.alarmed[rows.slots[at]] = self.live.now
@@ -169,14 +169,16 @@ class Encoder:
             report.newest_event = float(rows.times[newest])
             report.newest_delay = self.records[int(rows.owner[newest])].timestamp / 1000.0 - report.newest_event
 
-    def _calibrate(self, watch: str, slots: Array, verdict: Array, report: Report) -> None:
+    def _calibrate(self, watch: str, number: int, slots: Array, verdict: Array, report: Report) -> None:
         """Count the p-values of rows without an open alarm, and remember which keys warm up."""
         p = verdict[verdict[:, OPEN] == 0, P_VALUE]
         counts = report.p_values.setdefault(watch, [0, 0])
         counts[0] += int((p < 1.0).sum())  # 1: no block was judged
         counts[1] += int((p < SMALL_P).sum())
-        warming, latest = verdict[:, READY] == 0, self.live.latest.warming
-        latest[slots] = warming if watch == self.job.watches[0].watch else warming | latest[slots]
+        latest, bit = self.live.latest, 1 << number
+        latest.detectors |= bit
+        known = latest.warming[slots]
+        latest.warming[slots] = np.where(verdict[:, READY] == 0, known | bit, known & (255 - bit))
 
 
 def _whole(rows: float) -> int | None:

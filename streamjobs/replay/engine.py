@@ -4,13 +4,16 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
+from streamjobs.core.live.live_stats import together
 from streamjobs.core.messages import Output, Record, Report
 from streamjobs.core.unlearned import Taken
 from streamjobs.replay.controls import Controls
+from streamjobs.replay.warm_up import rows_to_alarm
 from streamjobs.schema_registry.lookup import ready_now
 
 BATCH = 1000  # records of a batch; any other number gives the same bits
@@ -116,10 +119,15 @@ class Replay:
             snapshots[topic.decode(), int(partition), key] = snapshot
         return snapshots
 
-    @property
-    def warming_up(self) -> int:
-        """Keys in memory with a detector that cannot alarm yet."""
-        return sum(live.stats(-1).warming_up for live in self.partitions.values())
+    def warming_up(self) -> dict[str, Any]:
+        """How many of the keys in memory cannot alarm yet, or not by each watch, and the rows that a key needs."""
+        stats = together([live.stats(-1) for live in self.partitions.values()])
+        by_watch = zip([watch.watch for watch in self.job.watches], stats.warming, strict=False)
+        return {
+            "keys_warming_up": stats.warming_up,
+            "keys_warming_up_by_watch": {watch: keys for watch, keys in by_watch if keys},
+            "rows_to_alarm": rows_to_alarm(self.job),
+        }
 
     def export(self) -> bytes:
         """The pooled model, for [state] start_from."""

@@ -85,6 +85,28 @@ def test_keys_that_cannot_alarm_yet_are_counted_with_the_rows_that_they_need(tmp
     assert f"a key can alarm after {needed:,} rows at least" in capsys.readouterr().out
 
 
+SEASON = JOB.format(
+    label="", more='[drift]\nwatch = ["columns", "innovations", "rows"]\nfalse_alarms = "1 per 10000 rows"\n'
+)
+
+
+def test_a_watch_that_cannot_alarm_yet_is_named_where_others_can(tmp_path: Path, capsys) -> None:
+    """Over a slow wave blocks of rows become long, so that the columns are not judged yet; the errors of a forecast are."""
+    random, rows = np.random.default_rng(1), tmp_path / "wave.jsonl"
+    a = 3.0 * np.sin(2 * np.pi * np.arange(1400) / 700) + 0.3 * random.normal(size=1400)
+    b = random.normal(size=1400)
+    lines = [{"key": "x", "ts": 1.7e9 + 60 * n, "a": a[n], "b": b[n], "state": "on", "level": 0.0} for n in range(1400)]
+    rows.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "job.toml").write_text(SEASON)
+    assert command("replay", tmp_path / "job.toml", "--input", rows, "--key", "key") == 0
+    err = capsys.readouterr().err
+    assert "keys cannot alarm yet" not in err
+    assert "[drift] watch: 'columns' of 1 of 1 key cannot alarm yet, the others can" in err
+    assert command("replay", tmp_path / "job.toml", "--input", rows, "--key", "key", "--json") == 0
+    alarms = json.loads(capsys.readouterr().out)["alarms"]
+    assert (alarms["keys_warming_up"], alarms["keys_warming_up_by_watch"]) == (0, {"columns": 1})
+
+
 REFERENCE = 'watch = "columns"\nfalse_alarms = "1 per 10000 rows"\nreference = "first 200 rows"\n'
 
 

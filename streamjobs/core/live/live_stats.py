@@ -4,6 +4,7 @@ Nothing here is part of a state: it starts over with the live states and is neve
 """
 
 import math
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,8 @@ class LiveStats(NamedTuple):
     rank: float = float("nan")  # features in use, mean of the newest rows; NaN where it gives none
     keys: int = 0
     in_alarm: int = 0  # keys with an open alarm
-    warming_up: int = 0  # active keys with a detector in its warm-up
+    warming_up: int = 0  # active keys of which no detector can alarm yet
+    warming: tuple[int, ...] = ()  # active keys in the warm-up of each detector
 
 
 class LatestBySlot:
@@ -32,18 +34,19 @@ class LatestBySlot:
     def __init__(self, slots: int) -> None:
         self.errors = np.full(slots, np.nan)  # newest LS error
         self.alarmed = np.zeros(slots, np.int64)  # batch of the last alarm, 0 none
-        self.warming = np.zeros(slots, np.bool_)  # a detector warmed up at the newest row
+        self.warming = np.zeros(slots, np.uint8)  # bits of the detectors that warmed up at the newest row
+        self.detectors = 0  # bits of those that have a warm-up
         self.features: Array | None = None  # (n, width) of the newest batch
 
     def grow(self, slots: int) -> None:
         more = slots - len(self.errors)
         self.errors = np.concatenate([self.errors, np.full(more, np.nan)])
         self.alarmed = np.concatenate([self.alarmed, np.zeros(more, np.int64)])
-        self.warming = np.concatenate([self.warming, np.zeros(more, np.bool_)])
+        self.warming = np.concatenate([self.warming, np.zeros(more, np.uint8)])
 
     def clear(self, slot: int) -> None:
         """Another key takes the slot."""
-        self.errors[slot], self.alarmed[slot], self.warming[slot] = np.nan, 0, False
+        self.errors[slot], self.alarmed[slot], self.warming[slot] = np.nan, 0, 0
 
 
 def stats_of(
@@ -68,6 +71,8 @@ def stats_of(
         drifting, in_alarm = int((active & (alarmed[:size] > since)).sum()), np.zeros(0, np.int64)
     else:
         drifting = int(active[in_alarm[in_alarm < size]].sum())
+    of_active = warming[:size][active]
+    bits = [1 << at for at in range(latest.detectors.bit_length())]
     return LiveStats(
         int(active.sum()),
         drifting,
@@ -76,7 +81,8 @@ def stats_of(
         rank,
         keys,
         len(in_alarm),
-        int((active & warming[:size]).sum()),
+        int((of_active == latest.detectors).sum()) if bits else 0,
+        tuple(int((of_active & bit > 0).sum()) for bit in bits),
     )
 
 
@@ -103,6 +109,7 @@ def together(parts: list[LiveStats]) -> LiveStats:
         sum(part.keys for part in parts),
         sum(part.in_alarm for part in parts),
         sum(part.warming_up for part in parts),
+        tuple(map(sum, zip_longest(*(part.warming for part in parts), fillvalue=0))),
     )
 
 

@@ -94,7 +94,7 @@ METRICS: tuple[Metric, ...] = (
         "Active keys with an open alarm; without [drift] false_alarms those with an alarm in the last 5 minutes.",
     ),
     Metric("keys_in_alarm", "gauge", "Live keys with an open alarm."),
-    Metric("keys_warming_up", "gauge", "Active keys with too few rows yet for their detector."),
+    Metric("keys_warming_up", "gauge", "Active keys with too few rows yet for any alarm."),
     Metric("keys_created_total", "counter", "Keys that started in this worker."),
     Metric(
         "state_reads_total", "counter", "States read from the local store because their keys were not among the live states."
