@@ -46,6 +46,10 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
     """
     records = job.keyed(records)
     advanced = careful(job, live, records, _apply)
+    if live.silence is not None:
+        from streamjobs.core.sensor_alarms import watch_silence
+
+        advanced = watch_silence(job, live, records, advanced)
     if live.aside.verdicts:
         live.aside.pass_by(records)
     return live.aside.with_owed(advanced, job.life) if live.aside.new else advanced
@@ -93,6 +97,8 @@ def _run(
         at, rows, alone = admit(job, live, records, decoded, at, letters, report)
         samples = rows if alone is None else picked(rows, ~alone)
         report.samples += len(samples.slots)
+        if live.silence is not None:
+            report.heard += zip([records[index] for index in samples.owner.tolist()], samples.times.tolist(), strict=True)
         guard.part = "stages"
         total = None
         if steps.fill is not None:

@@ -8,6 +8,7 @@ from streamjobs.core.live.live_stats import LiveStats
 from streamjobs.core.messages import Advanced, Record
 from streamjobs.core.state.snapshot import Offsets
 
+Scan = Callable[[bytes | None, int], list[tuple[bytes, bytes]]]  # after this key, so many: keys with their snapshots
 ReadMany = Callable[[Sequence[bytes]], list[bytes | None]]  # keys -> their stored snapshots
 
 
@@ -82,3 +83,4 @@ class Core(NamedTuple):
     advance: Callable[[Any, Any, Sequence[Record]], Advanced]
     last_event: Callable[[Any, bytes], tuple[float, Offsets]]  # job, snapshot: newest event time, applied offsets
     schemas: Schemas | None = None  # of records in a format that has them; filled before the records are advanced
+    meet: Callable[[Any, Scan], None] | None = None  # live states, before the first batch; where a job needs all stored keys

@@ -25,6 +25,7 @@ from streamjobs.stages.windows import Windows
 
 if TYPE_CHECKING:
     from streamjobs.stages.events.bouts import Bouts
+    from streamjobs.stages.events.silent import SilentKeys
     from streamjobs.stages.events.stuck import StuckSensors
 
 
@@ -62,6 +63,7 @@ class Steps(NamedTuple):
     class_counts: ClassCounts
     bouts: "Bouts | None"
     stuck: "StuckSensors | None"
+    silent: "SilentKeys | None"
 
     def by_name(self) -> dict[str, JobStage]:
         """The stages in their order by the names that stored states know."""
@@ -104,6 +106,7 @@ def steps_of(composition: Composition, population: Population | None, targets: i
         class_counts=ClassCounts(classes=targets if composition.task == "classification" else 0, given=known),
         bouts=composition.bouts,
         stuck=composition.stuck,
+        silent=composition.silent,
     )
 
 

@@ -193,6 +193,7 @@ class Report:
     failures: list[Failure] = field(default_factory=list)  # dead letters "learner_failed"
     batches: list[BatchRows] = field(default_factory=list)
     alarms: list[ShownAlarm] = field(default_factory=list)  # the first MOST_SHOWN
+    heard: list[tuple[Record, float]] = field(default_factory=list)  # with [alarms] silent: samples, and their event times
     letters: list[Letter] = field(default_factory=list)  # the first MOST_SHOWN
     set_aside: list[SetAside] = field(default_factory=list)
 

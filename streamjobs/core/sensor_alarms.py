@@ -5,7 +5,7 @@ state, so a record that is applied again raises the same alarm.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -14,11 +14,12 @@ import numpy as np
 from streamjobs.core import alarms
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
-from streamjobs.core.messages import MOST_SHOWN, Output, Record, Report, ShownAlarm, topic_of_life
-from streamjobs.core.output_records import Alarm, Moved, output_headers
+from streamjobs.core.live.silence import Change, Silence
+from streamjobs.core.messages import MOST_SHOWN, Advanced, Output, Record, Report, ShownAlarm, topic_of_life
+from streamjobs.core.output_records import ID, Alarm, Moved, output_headers
 from streamjobs.stages.alarms import RECOVERED
 from streamjobs.stages.events.stuck import Stuck
-from streamjobs.stages.names import STUCK
+from streamjobs.stages.names import SILENT, STUCK
 from streamjobs.stages.rows import Rows
 
 MOST_NAMED = 16  # columns in the record of a sensor that is stuck
@@ -38,6 +39,25 @@ def watch_stuck(job: Job, live: Live, records: Sequence[Record], rows: Rows, rep
     return sent
 
 
+def watch_silence(job: Job, live: Live, records: Sequence[Record], advanced: Advanced) -> Advanced:
+    """What was made of the records, with the alarms of keys that fall silent or come back with them.
+
+    It runs when all records are applied, so a stage that raised has changed nothing here. Then all of the records' keys get
+    what is known of them, because their states may have been made again from stored ones (`undo.rewind`).
+    """
+    silence, report = live.silence, advanced.report
+    assert silence is not None
+    sent: list[Output] = []
+    for record, time in report.heard:
+        for change in silence.hear(record.key or b"", time):
+            alarm = _silent(job, silence, change)
+            sent.append(_output(job, record, alarm, change.key, silence.time))
+            _report(report, alarm)
+    report.heard.clear()
+    _keep(live, dict.fromkeys(record.key for record in records if record.key is not None), silence)
+    return advanced._replace(outputs=_by_record(job, advanced.outputs, sent, records[0])) if sent else advanced
+
+
 def open_now(job: Job, live: Live, most: int) -> tuple[int, list[ShownAlarm]]:
     """As `alarms.open_now`, with the open alarms of sensors."""
     _, opened = alarms.open_now(job, live, live.keys * len(job.watches))
@@ -47,26 +67,76 @@ def open_now(job: Job, live: Live, most: int) -> tuple[int, list[ShownAlarm]]:
         slots = slots[slots < len(work["opened"])]
         events = [(slot, stage.open_alarm(work, slot)) for slot in slots[work["opened"][slots] > 0].tolist()]
         opened += [_shown(_stuck(job, live.text_of[slot], event, None)) for slot, event in events if event is not None]
+    if live.silence is not None:
+        fallen = list(live.silence.quiet.items())
+        opened += [_shown(_silent(job, live.silence, Change(key, heard, False))) for key, heard in fallen]
     opened.sort(key=lambda one: -one.time)
     return len({one.key for one in opened}), opened[:most]
+
+
+def _keep(live: Live, keys: Iterable[bytes], silence: Silence) -> None:
+    """The states of these keys get what is known of them."""
+    work = live.work[SILENT]
+    for key in keys:
+        heard = silence.heard.get(key)
+        if heard is None or key in live.aside:
+            continue
+        if key not in live.slot_of and not live.room():
+            live.tick()
+        slot = live.slot(key)
+        if slot is None:
+            continue
+        for field, number in heard._asdict().items():
+            if work[field][slot] != number:
+                work[field][slot] = number
+                live.dirty.add(slot)
+
+
+def _by_record(job: Job, outputs: Sequence[Output], sent: Sequence[Output], first: Record) -> list[Output]:
+    """Alarms in the order of the records that caused them, whatever the batches; of one record those of rows first."""
+    place = f"{topic_of_life(first.topic, job.life)}-{first.partition}-"
+    alarms_of_rows = [one for one in outputs if one.sink == "alarms"]
+
+    def offset(output: Output) -> int:
+        identity = dict(output.headers)[ID].decode()
+        return int(identity.removeprefix(place).partition("-")[0])
+
+    ordered = sorted([*alarms_of_rows, *sent], key=offset)
+    return [*(one for one in outputs if one.sink != "alarms"), *ordered]
+
+
+def _silent(job: Job, silence: Silence, change: Change) -> Alarm:
+    heard = change.heard
+    start, end = heard.time + silence.after, silence.time if change.back else None
+    return _alarm(job, change.key.decode("utf-8", "backslashreplace"), SILENT, (0, heard.newest), (start, end), heard.newest)
 
 
 def _stuck(job: Job, key: str, event: Stuck, end: float | None) -> Alarm:
     names = job.settings.source.column_names(job.dim)
     columns = [Moved(names[column], 0.0, value, value) for column, value in event.columns[:MOST_NAMED]]
+    alarm = _alarm(job, key, STUCK, (event.number, event.raised), (event.raised, end), event.since)
+    alarm.rows, alarm.columns, alarm.rows_learned = event.rows, columns, event.samples
+    return alarm
+
+
+def _alarm(
+    job: Job, key: str, kind: str, identity: tuple[int, float], span: tuple[float, float | None], since: float
+) -> Alarm:
+    """identity: what tells the key's alarms of this kind apart; span: event times of start and end."""
+    start, end = span
     return Alarm(
-        id=_id(job, key, STUCK, event.number, event.raised),
+        id=_id(job, key, kind, *identity),
         key=key,
-        start=event.raised,
+        start=start,
         open=end is None,
         end=end,
         outcome=None if end is None else RECOVERED,
-        since=event.since,
-        rows=event.rows,
-        columns=columns,
-        watch=STUCK,
+        since=since,
+        rows=None,
+        columns=[],
+        watch=kind,
         extractor="samples",
-        detector=STUCK,
+        detector=kind,
         chart=None,
         before=None,
         after=None,
@@ -75,7 +145,7 @@ def _stuck(job: Job, key: str, event: Stuck, end: float | None) -> Alarm:
         false_alarms=None,
         reference=None,
         warm_up=None,
-        rows_learned=event.samples,
+        rows_learned=0,
         model=job.model,
     )
 

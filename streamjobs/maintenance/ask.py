@@ -27,7 +27,7 @@ class States:
 
     def open_alarms(self, live: Any, most: int) -> tuple[int, list[ShownAlarm]]:
         """How many live keys of a partition are in alarm, and their newest alarms."""
-        if self._job.steps.stuck is None:
+        if self._job.steps.stuck is None and self._job.steps.silent is None:
             return open_now(self._job, live, most)
         from streamjobs.core import sensor_alarms  # few jobs have them
 

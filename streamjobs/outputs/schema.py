@@ -23,7 +23,7 @@ IDS = {  # what stands behind it, by sink
     "features": "(-[0-9]+)?$",
     "predictions": "(-[0-9]+)?$",
     "drift": "(-[0-9]+)?$",
-    "alarms": "(-[0-9]+)?(-(columns|innovations|rows|ls_error|loss|stuck-[0-9a-f]{14}))?(-end)?$",
+    "alarms": "(-[0-9]+)?(-(columns|innovations|rows|ls_error|loss|(stuck|silent)-[0-9a-f]{14}))?(-end)?$",
     "bouts": "(-[0-9]+)?-bout-[0-9]+$",
     "dlq": "$",
 }

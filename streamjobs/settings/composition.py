@@ -31,6 +31,7 @@ from streamjobs.stages.windows import Windows
 
 if TYPE_CHECKING:
     from streamjobs.stages.events.bouts import Bouts
+    from streamjobs.stages.events.silent import SilentKeys
     from streamjobs.stages.events.stuck import StuckSensors
 
 CLIP_TARGET = 10.0  # running deviations, where [head] does not say
@@ -83,6 +84,7 @@ class Composition(NamedTuple):
     falls_back: bool  # on the last label, where a row has no scores
     bouts: "Bouts | None"  # of a classification
     stuck: "StuckSensors | None"  # with [alarms] stuck
+    silent: "SilentKeys | None"  # with [alarms] silent
     facts: dict[str, str]  # what a population of this job belongs to
     model: str  # how outputs and metrics name learner and head
     sinks: dict[str, str]  # sink -> topic, those that are on
@@ -129,6 +131,9 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
 
     Raises SettingError for what does not fit together, ValueError where the length of x is not stated.
     """
+    if settings.alarms is not None and settings.alarms.silent is not None:  # needs states as of one record
+        at_once = settings.state.model_copy(update={"replay": 0.0})
+        settings = settings.model_copy(update={"state": at_once})
     source = settings.source
     dim = source.width
     if dim is None:
@@ -174,6 +179,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         falls_back=classifies and (head.fallback == "last_label" or (learner.falls_back and head.fallback is None)),
         bouts=_bouts(settings, windows) if classifies else None,
         stuck=None if settings.alarms is None else _stuck(settings.alarms),
+        silent=None if settings.alarms is None else _silent(settings.alarms),
         facts=_facts(settings, windows),
         model=model,
         sinks=_sinks(settings, gives_features=kind == "features" or settings.head is not None, predicts=task != "none"),
@@ -378,6 +384,14 @@ def _stuck(alarms: AlarmsSection) -> "StuckSensors | None":
     from streamjobs.stages.events.stuck import StuckSensors
 
     return StuckSensors(after=0.0 if alarms.stuck is True else alarms.stuck)
+
+
+def _silent(alarms: AlarmsSection) -> "SilentKeys | None":
+    if alarms.silent is None:
+        return None
+    from streamjobs.stages.events.silent import SilentKeys
+
+    return SilentKeys(after=alarms.silent)
 
 
 def _facts(settings: Settings, windows: Windows | None) -> dict[str, str]:

@@ -291,11 +291,17 @@ class AlarmsSection(Section):
         description="alarm of a sensor that is stuck: a column that usually changes repeats one number for 30 samples or "
         "more, and for 10 times as many as ever before; a time, such as '10m': also for so long (duration, or seconds)",
     )
+    silent: Seconds | None = Field(
+        default=None,
+        gt=0,
+        description="alarm of a key that is silent: no new sample for this time, by the event times of the other keys of "
+        "its partition (duration, or seconds); absent: off",
+    )
 
     @property
     def kinds(self) -> list[str]:
         """What is alarmed of, as records and metrics name it."""
-        return ["stuck"] if self.stuck is not False else []
+        return ["stuck"] * (self.stuck is not False) + ["silent"] * (self.silent is not None)
 
 
 class SinksSection(Section):
@@ -351,7 +357,7 @@ class StateSection(Section):
     replay: Seconds = Field(
         default=10.0,
         description="processor time that a crash may cost in applying records again, without outputs; states are written as "
-        "seldom as it allows (duration, or seconds); 0s: each checkpoint writes all changed states",
+        "seldom as it allows (duration, or seconds); 0s: each checkpoint writes all changed states; with [alarms] silent 0s",
     )
     cache: Bytes = Field(
         default=256 << 20, description="most memory for live states (size, or bytes); all others stay in the store"

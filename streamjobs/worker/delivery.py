@@ -197,6 +197,8 @@ class Delivery:
             turns=self._turns,
             ready=self.ready,
         )
+        if self.core.meet is not None:
+            self.core.meet(partition.live, partial(self.store.scan, number))
         partition.take_over(held, self._pace(start), self._on_replayed(number, held))
         outbox.on_refused = partition.due.set
         checkpoints = Checkpoints(

@@ -1,4 +1,4 @@
-"""Alarms about sensors: one that is stuck. Raised and ended once, whatever crashes; not by what stands still by nature."""
+"""Alarms about sensors, stuck or silent: raised and ended once, whatever crashes; not by what stands still by nature."""
 
 import json
 
@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from algorithms.common.protocol import LEARN
+from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.stored import decode_snapshot
 from streamjobs.core.messages import Output, Stored
 from streamjobs.core.sensor_alarms import open_now
 from streamjobs.errors import ConfigError
 from streamjobs.settings.load import composition_from
+from streamjobs.stages.events.silent import Heard
 from streamjobs.stages.events.stuck import LEAST, StuckSensors
 from streamjobs.stages.stage import Shape
 from tests.core.streams import START, Worker, record, settings, values
@@ -197,3 +199,144 @@ def test_settings_that_raise_no_alarm_are_refused(sections: dict, message: str) 
     table = {"source": {"topic": "imu", "fields": ["ax"]}, "learner": {"name": "okfeb"}, "head": {"name": "rls"}}
     with pytest.raises(ConfigError, match=r"(?s).*" + message.replace("[", r"\[").replace("]", r"\]")):
         composition_from(table | sections)
+
+
+class Fleet(Worker):
+    """As a worker, which meets all stored keys when it takes over their partition."""
+
+    def crash(self) -> None:
+        super().crash()
+        self.live.meet(lambda after, count: [] if after is not None else sorted(self.store.items()))
+
+
+SILENT = {"silent": "60s"}
+
+
+def fleet(seed: int = 9, n: int = 240) -> list[Stored]:
+    """Samples of eight keys, about one each 5 s; s1 and s2 pause twice, s3 stops, s4 sends old samples after that."""
+    random = np.random.default_rng(seed)
+    stops = {"s1": [(300, 500), (800, 1000)], "s2": [(300, 520), (700, 790)], "s3": [(600, 1e9)], "s4": [(640, 1e9)]}
+    sent = []
+    for key in range(8):
+        times = (np.arange(n) * 5 + random.uniform(0, 4, n)).tolist()
+        sent += [(time, time, f"s{key}") for time in times if not any(a <= time < b for a, b in stops.get(f"s{key}", ()))]
+    sent += [(900.0 + step, 500.0 + step, "s4") for step in range(20)]
+    records: list[Stored] = []
+    for _, time, key in sorted(sent):
+        body = dict(zip(NAMES, random.normal(size=3).tolist(), strict=True), ts=START + time)
+        records.append(record(len(records), key.encode(), body))
+    return records
+
+
+def told(outputs: list[Output]) -> list[tuple[str, bool, float]]:
+    return [(one["key"], one["open"], round((one["end"] or one["start"]) - START)) for one in alarms(outputs)]
+
+
+def test_a_key_that_is_silent_alarms_by_the_time_of_the_others_and_comes_back() -> None:
+    outputs = Fleet(job(alarms=SILENT)).apply(fleet())
+    by_key = {key: [one for one in told(outputs) if one[0] == key] for key in ("s1", "s2", "s3", "s4")}
+    assert sum(map(len, by_key.values())) == len(told(outputs)) == 10
+    assert [state for _, state, _ in by_key["s1"]] == [True, False, True, False]
+    assert by_key["s1"][0][2] == pytest.approx(360, abs=6) and by_key["s1"][1][2] == pytest.approx(502, abs=6)
+    assert [state for _, state, _ in by_key["s3"]] == [True], "it never comes back"
+    assert [state for _, state, _ in by_key["s4"]] == [True], "samples older than its own do not end it"
+    first = alarms(outputs)[0]
+    assert (first["watch"], first["outcome"], first["columns"]) == ("silent", None, [])
+    assert first["start"] - first["since"] == pytest.approx(60, abs=5)
+    assert {one.key for one in outputs if one.sink == "alarms"} == {b"s1", b"s2", b"s3", b"s4"}
+
+
+@pytest.mark.parametrize("sections", [{}, {"drift": DRIFT, "alarms": SILENT | {"stuck": True}}])
+def test_who_is_silent_follows_from_the_stored_states(sections: dict) -> None:
+    """A crash after every record, and batches of any size, change no byte."""
+    one = job(**({"alarms": SILENT} | sections))
+    records = fleet()
+    whole = Fleet(one)
+    expected = rows_of(whole.apply(records))
+    whole.checkpoint()
+    assert len(expected) >= 10
+    worker, got = Fleet(one), []
+    for number, single in enumerate(records):
+        got += rows_of(worker.apply([single]))
+        if number % 3 == 0:
+            worker.checkpoint()
+            worker.crash()
+    worker.checkpoint()
+    assert got == expected
+    assert worker.store == whole.store
+    worker.crash()
+    assert not worker.apply(records), "redelivered records send nothing"
+    assert worker.live.silence is not None and whole.live.silence is not None
+    assert (worker.live.silence.clock, worker.live.silence.quiet) == (whole.live.silence.clock, whole.live.silence.quiet)
+
+
+def test_a_crash_before_a_checkpoint_repeats_the_same_alarms() -> None:
+    one = job(alarms=SILENT)
+    records = fleet()
+    expected = rows_of(Fleet(one).apply(records))
+    worker, got = Fleet(one), []
+    for at in range(0, len(records), 50):
+        lost = rows_of(worker.apply(records[at : at + 37]))
+        worker.crash()
+        again = rows_of(worker.apply(records[at : at + 50]))
+        assert again[: len(lost)] == lost
+        got += again
+        worker.checkpoint()
+    assert got == expected
+
+
+def test_a_pause_of_the_whole_partition_makes_no_key_silent() -> None:
+    records = fleet()[:300]
+    late = [json.loads(one.value) for one in records]
+    more = [
+        record(300 + at, one.key, body | {"ts": body["ts"] + 40_000.0})
+        for at, (one, body) in enumerate(zip(records, late, strict=True))
+    ]
+    assert told(Fleet(job(alarms=SILENT)).apply([*records, *more])) == []
+
+
+def test_a_stage_that_fails_for_one_record_changes_nothing_of_who_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The states of its batch are made again from stored ones, in which the keys were heard of earlier."""
+    one = job(alarms=SILENT | {"stuck": True})
+    records = fleet()
+    whole, real = Fleet(one), StuckSensors.advance
+    expected = rows_of(whole.apply(records))
+    whole.checkpoint()
+
+    def advance_(self, work, slots, times, X, learn):
+        if np.any(times == bad):
+            raise RuntimeError("a bug")
+        return real(self, work, slots, times, X, learn)
+
+    bad = json.loads(records[700].value)["ts"]
+    monkeypatch.setattr(StuckSensors, "advance", advance_)
+    worker, got = Fleet(one), []
+    for at in range(0, len(records), 90):
+        made = advance(one, worker.live, records[at : at + 90])
+        got += rows_of(made.outputs)
+        if at % 180 == 0:
+            worker.checkpoint()
+    worker.checkpoint()
+    assert [row for row in got if b"silent" in row[2]] == [row for row in expected if b"silent" in row[2]]
+    assert worker.live.silence is not None and whole.live.silence is not None
+    assert worker.live.silence.heard.keys() == whole.live.silence.heard.keys()
+    for key, data in worker.store.items():
+        assert Heard(*decode_snapshot(one, data)[0]["silent"]) == worker.live.silence.heard[key]
+
+
+def test_silent_keys_are_open_alarms_until_they_come_back() -> None:
+    one = job(alarms=SILENT)
+    worker = Fleet(one)
+    worker.apply([body for body in fleet() if json.loads(body.value)["ts"] < START + 450])
+    worker.checkpoint()
+    worker.crash()
+    keys, shown = open_now(one, worker.live, 10)
+    assert (keys, sorted(alarm.key for alarm in shown)) == (2, ["s1", "s2"])
+    assert worker.live.stats(0).in_alarm == 2
+
+
+@pytest.mark.parametrize("state", [{"ttl": "1d"}, {"replay": "5s"}])
+def test_silent_needs_the_states_of_all_keys(state: dict) -> None:
+    table = {"source": {"topic": "imu", "fields": ["ax"]}, "learner": {"name": "okfeb"}, "alarms": SILENT, "state": state}
+    with pytest.raises(ConfigError, match="silent needs the states of all keys"):
+        composition_from(table)

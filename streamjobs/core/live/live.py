@@ -6,7 +6,7 @@ is kept as bytes (`parked`) until the next call of `snapshots`, so nothing appli
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from streamjobs.core.state import snapshot
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import ForeignStateError, SnapshotError
 from streamjobs.stages.names import ALARMS, LEARNER, MAP, ORDER, SENSORS, STUCK
+
+if TYPE_CHECKING:
+    from streamjobs.core.live.silence import Silence
 
 FIRST_SLOTS = 16
 GROWS = 4  # room grows by a quarter: what is copied is little, what stays empty is memory
@@ -63,6 +66,12 @@ def _applied(stored: bytes | None) -> Offsets:
         raise
     except SnapshotError:
         return Offsets()
+
+
+def _silence(after: float) -> "Silence":
+    from streamjobs.core.live.silence import Silence  # few jobs have it
+
+    return Silence(after)
 
 
 class Live:
@@ -128,6 +137,7 @@ class Live:
         self.aside = Aside()
         self.careful = 0  # records still to be applied with care, because a stage failed
         self.repeated: set[bytes] = set()  # keys with records in `log` that are applied again, see `undo.rewind`
+        self.silence = None if job.steps.silent is None or pooled else _silence(job.steps.silent.after)
         if pooled:
             self.slot(POOLED)
         self.model_stored = self.model  # of a pooled model: what it was at the last `snapshots`
@@ -156,7 +166,8 @@ class Live:
             share = mapping.budget_used(self.shared[MAP], self.job.shared[MAP], np.zeros(1, np.int64))
         else:
             share = self.job.learner.budget_used(self.work[LEARNER], self.templates[LEARNER], self.live_slots())
-        return stats_of(self.latest, self.used, self.keys, since, share, self._in_alarm())
+        stats = stats_of(self.latest, self.used, self.keys, since, share, self._in_alarm())
+        return stats if self.silence is None else stats._replace(in_alarm=stats.in_alarm + len(self.silence.quiet))
 
     def _in_alarm(self) -> Array | None:
         """Slots of live keys with an open alarm; None where no alarm stays open."""
@@ -192,6 +203,11 @@ class Live:
             data = self.parked.get(key) or self.read_many([key])[0]
             return None if data is None else (data, None)
         return self.encode([slot])[0], (self.states(slot), list(self.names[slot]), dict(self.offsets[slot]))
+
+    def meet(self, scan: Callable[[bytes | None, int], list[tuple[bytes, bytes]]]) -> None:
+        """Before the first batch: learn when each stored key was last heard of, if the job asks. scan: as of a store."""
+        if self.silence is not None:
+            self.silence.meet_all(self.job.fingerprint, scan)
 
     def tick(self) -> None:
         """A new batch begins: slots used from here on are the last to leave."""

@@ -8,10 +8,22 @@ from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import Fill
 from streamjobs.stages.idle import Idle
-from streamjobs.stages.names import ALARMS, BOUTS, CLIP, DRIFT_REFERENCE, FILL, IDLE, LEARNER, ORDER, SCALING, STUCK
+from streamjobs.stages.names import (
+    ALARMS,
+    BOUTS,
+    CLIP,
+    DRIFT_REFERENCE,
+    FILL,
+    IDLE,
+    LEARNER,
+    ORDER,
+    SCALING,
+    SILENT,
+    STUCK,
+)
 from streamjobs.stages.stage import JobStage, Shape
 
-BEHIND = (BOUTS, STUCK)  # stages that come last, in their order
+BEHIND = (BOUTS, STUCK, SILENT)  # stages that come last, in their order
 EITHER = (FILL, CLIP, *BEHIND)  # states are read whether or not they have these
 
 
@@ -54,9 +66,10 @@ def behind_as_written(own: Mapping[str, JobStage], written: Mapping[str, Any]) -
 def _of_others(name: str) -> JobStage:
     """A stage of BEHIND that this job has not."""
     from streamjobs.stages.events.bouts import Bouts  # few jobs have them
+    from streamjobs.stages.events.silent import SilentKeys
     from streamjobs.stages.events.stuck import StuckSensors
 
-    others: dict[str, JobStage] = {BOUTS: Bouts(shortest=0.0), STUCK: StuckSensors()}
+    others: dict[str, JobStage] = {BOUTS: Bouts(shortest=0.0), STUCK: StuckSensors(), SILENT: SilentKeys()}
     return others[name]
 
 

@@ -60,11 +60,19 @@ def sinks_contradictions(
     if asked and sinks.alarms == "":
         yield ("sinks", "alarms"), "[alarms] sends to the topic of alarms, which is off. Remove one of the two settings."
     if asked and not parts["alarms"].kinds:
-        yield ("alarms", "stuck"), "[alarms] asks for no alarm. Set stuck = true, or remove the section."
+        yield ("alarms", "stuck"), "[alarms] asks for no alarm. Set stuck = true or silent = '10m', or remove the section."
     if sinks.bouts and parts.get("bouts") is None:
         yield ("sinks", "bouts"), "no bouts would be sent without a [bouts] section. Add one, or remove the setting."
     if parts.get("bouts") is not None and learner is not None and not _classifies(parts, learner):
         yield ("bouts", "shortest"), "bouts need a classification; this job has none. Remove [bouts]."
+    state = parts.get("state")
+    if asked and parts["alarms"].silent is not None and state is not None:
+        for name in [name for name in ("ttl", "replay") if name in state.model_fields_set and getattr(state, name)]:
+            yield (
+                ("alarms", "silent"),
+                f"silent needs the states of all keys as of one record, so it cannot be together with [state] {name}. "
+                "Remove one of the two settings.",
+            )
     if sinks.alarms == "" and getattr(parts.get("drift"), "relearn_after", None) is not None:
         yield (
             ("sinks", "alarms"),

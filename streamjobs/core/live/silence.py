@@ -1,0 +1,100 @@
+"""Which keys of a partition are silent: no sample for so long, by the event time of the other keys' samples.
+
+The partition's clock follows its newest event time, but from one sample to the next it advances by half of the stated time
+at most. Therefore, if all keys pause together, as at night, the first sample after the pause makes no key silent. A key is
+heard of when it sends a sample that is newer than all of its samples before. It stores the clock of this moment, and falls
+silent when the clock has advanced by the stated time. After a crash, the stored states of all keys give the same: the clock
+is the largest stored one, and keys that are behind it by the stated time have alarmed before.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from streamjobs.core.state import snapshot
+from streamjobs.errors import SnapshotError
+from streamjobs.stages.events.silent import Heard
+from streamjobs.stages.names import SILENT
+
+AT_ONCE = 1000  # snapshots read together
+MOST_PAUSE = 0.5  # of the stated time, that a pause of the whole partition counts for
+
+
+class Change(NamedTuple):
+    """A key falls silent, or comes back."""
+
+    key: bytes
+    heard: Heard  # before
+    back: bool
+
+
+class Silence:
+    """after: seconds."""
+
+    def __init__(self, after: float) -> None:
+        self.after, self.time, self.clock = after, float("-inf"), 0.0
+        self.heard: dict[bytes, Heard] = {}
+        self.quiet: dict[bytes, Heard] = {}  # keys that are silent now
+        self._due: list[tuple[float, bytes]] = []  # heap of one clock a key, no later than when it falls silent
+
+    def meet(self, stored: Iterable[tuple[bytes, Heard]]) -> None:
+        """All keys with a stored state, once, before the first `hear`."""
+        self.heard |= {key: heard for key, heard in stored if heard.newest > float("-inf")}
+        self.time = max((heard.time for heard in self.heard.values()), default=self.time)
+        self.clock = max((heard.clock for heard in self.heard.values()), default=self.clock)
+        self.quiet = {key: heard for key, heard in self.heard.items() if self._when(heard) <= self.clock}
+        self._due = [(self._when(heard), key) for key, heard in self.heard.items() if key not in self.quiet]
+        heapify(self._due)
+
+    def meet_all(self, fingerprint: bytes, scan: Callable[[bytes | None, int], list[tuple[bytes, bytes]]]) -> None:
+        """Keys by their snapshots. Those of jobs without this stage, and damaged ones, are not known."""
+        known: list[tuple[bytes, Heard]] = []
+        after: bytes | None = None
+        while some := scan(after, AT_ONCE):
+            after = some[-1][0]
+            known += [(key, heard) for key, data in some if (heard := _heard(fingerprint, data)) is not None]
+        self.meet(known)
+
+    def hear(self, key: bytes, time: float) -> Sequence[Change]:
+        """A sample of this event time came; gives who comes back and who falls silent with it, in their order."""
+        before = self.heard.get(key)
+        if before is not None and time <= before.newest:
+            return ()
+        if time > self.time:
+            self.clock += min(time - self.time, MOST_PAUSE * self.after) if self.heard else 0.0
+            self.time = time
+        self.heard[key] = Heard(time, self.time, self.clock)
+        changes = []
+        if before is None or self.quiet.pop(key, None) is not None:
+            heappush(self._due, (self._when(self.heard[key]), key))
+            changes += [] if before is None else [Change(key, before, True)]
+        if self._due[0][0] <= self.clock:
+            changes += [Change(one, self.heard[one], False) for _, one in sorted(self._fallen())]
+        return changes
+
+    def _when(self, heard: Heard) -> float:
+        return heard.clock + self.after
+
+    def _fallen(self) -> list[tuple[float, bytes]]:
+        fallen = []
+        while self._due and self._due[0][0] <= self.clock:
+            _, key = heappop(self._due)
+            due = self._when(self.heard[key])
+            if due > self.clock:
+                heappush(self._due, (due, key))
+            else:
+                fallen.append((due, key))
+                self.quiet[key] = self.heard[key]
+        return fallen
+
+
+def _heard(fingerprint: bytes, data: bytes) -> Heard | None:
+    """Of a snapshot; the stage is the last one."""
+    try:
+        held = snapshot.decode(data)
+    except SnapshotError:
+        return None
+    if held.fingerprint != fingerprint and SILENT not in snapshot.table_of(held.description):
+        return None
+    newest, time, clock = (float(array) for array in held.arrays[-len(Heard._fields) :])
+    return Heard(newest, time, clock)
