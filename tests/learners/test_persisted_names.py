@@ -9,6 +9,7 @@ from algorithms import LEARNERS
 from algorithms.auto_bandwidth import BandwidthChoice
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Stage
+from algorithms.forecast.forecast import Forecast
 from streamjobs.core.state.untaught import SeenStage
 from streamjobs.replay.learner_rows import Listening
 from streamjobs.stages.alarms import Alarms
@@ -108,6 +109,7 @@ STAGE_NAMES = {
     Reference: "Reference",
     Kernel: "Kernel",
     BandwidthChoice: "BandwidthChoice",
+    Forecast: "Forecast",
 }
 
 
