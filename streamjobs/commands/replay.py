@@ -26,6 +26,7 @@ from streamjobs.errors import ConfigError, NothingLearned
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.core.messages import Output, Stored
+    from streamjobs.fit.scored import Scores
     from streamjobs.recordings.tables import How
     from streamjobs.replay.minutes import MinutesOfDays
 
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
 MOST_ALARMED = 5  # keys with alarms that are printed
 MOST_DAYS = 10  # of keys, with minutes that are printed
 SHORTEST = 0.05  # shortest hours of alarms that are printed as hours
+
+
+Score = Annotated[
+    bool,
+    typer.Option("--score", help="Report how well classes are predicted, by key; --output-dir gets the page score.html."),
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -79,6 +86,7 @@ def replay(
     export: Annotated[
         Path | None, typer.Option(help="With --pool: file to write the model to, for [state] start_from.")
     ] = None,
+    score: Score = False,
     as_json: AsJson = False,
 ) -> None:
     """Run recorded samples through a job without Kafka; outputs equal a worker's bit for bit.
@@ -108,7 +116,8 @@ def replay(
         expected = from_topics(job.settings.broker, job.sinks) if is_topics else from_files(Path(expect), list(job.sinks))
     compile_loops(job)
     run, progress, rates = Replay(job, pooled=pool), Progress(job.task), Rates()
-    minutes = minutes_of_days(job, pool)
+    minutes, scores = minutes_of_days(job, pool), scores_of(job) if score else None
+    others = [one for one in (minutes, scores, expected) if one is not None]
     errors: list[str] = []  # message of the first dead letter
     started = time.monotonic()
     with Writer(output_dir, list(job.sinks)) as writer, contextlib.closing(records):
@@ -116,12 +125,10 @@ def replay(
         def take(output: "Output") -> None:
             writer.take(output)
             rates.take(output)
-            if minutes is not None:
-                minutes.take(output)
+            for one in others:
+                one.take(output)
             if output.sink == "dlq" and not errors:
                 errors.append(dict(output.headers)["streamjobs-error-message"].decode())
-            if expected is not None:
-                expected.take(output)
 
         tally = run.run(rates.spanning(records), take, progress)
     if not as_json:
@@ -132,6 +139,8 @@ def replay(
         summary["alarms"] = rates.summary() | run.warming_up()
     if minutes is not None:
         summary["minutes"] = minutes.summary(job, run)
+    if scores is not None and nothing_learned(job, tally, errors) is None:
+        summary["scored"] = scored(scores, output_dir, as_json)
     if expected is not None:
         summary["compared"] = expected.finish()
     nothing = nothing_learned(job, tally, errors)
@@ -145,6 +154,27 @@ def replay(
             note(f"warning: {text}")
     if nothing is not None and expected is None:  # recorded outputs say what is right
         raise NothingLearned(nothing)
+
+
+def scores_of(job: "Job") -> "Scores":
+    """What collects rows to score; raises ConfigError for a job without classes, or with labels that come later."""
+    from streamjobs.fit.scored import Scores
+
+    if job.task != "classification" or job.settings.labels.wait:
+        raise ConfigError("--score needs a job that predicts classes, and labels that come with their samples.")
+    return Scores(job.settings.labels.delay)
+
+
+def scored(scores: "Scores", output_dir: Path | None, as_json: bool) -> dict[str, Any]:
+    """Print the report, or only return it; its page goes to the folder of outputs."""
+    from streamjobs.fit.reports.report import as_page, as_table, as_text
+
+    evaluated = scores.evaluated()
+    if not as_json:
+        say("\n" + as_text(evaluated) + "\n")
+    if output_dir is not None:
+        write_private(output_dir / "score.html", [as_page(evaluated).encode()], "--output-dir")
+    return as_table(evaluated) | {"alarms": scores.alarmed()._asdict() if scores.alarms else None}
 
 
 def minutes_of_days(job: "Job", pool: bool) -> "MinutesOfDays | None":

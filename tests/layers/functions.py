@@ -79,7 +79,7 @@ OTHERS = {
     "streamjobs.commands.fit.fit": (70, 18),
     "streamjobs.commands.init.init": (70, 17),
     "streamjobs.commands.recordings.produce.produce": (80, 13),
-    "streamjobs.commands.replay.replay": (110, 16),
+    "streamjobs.commands.replay.replay": (110, 17),
     "streamjobs.commands.compare.compare": (70, 9),
     "streamjobs.commands.tune.tune": (70, 11),
     "streamjobs.core.admit._one_by_one": (80, 7),

@@ -1,0 +1,128 @@
+"""Scores of a replay's predictions against their labels, as `fit` reports people left out: `streamjobs replay --score`.
+
+A recording of a key is a part with one label and without a long pause. An alarm in its first WITHIN seconds, where the label
+before it was another one, is a true change; an alarm in the first WITHIN seconds of any other recording is neither true nor
+false, because something else did begin there. All others are false.
+"""
+
+import itertools
+import json
+from bisect import bisect_left
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+from streamjobs.core.messages import Output
+from streamjobs.errors import ConfigError
+from streamjobs.fit.evaluation import Runs
+from streamjobs.fit.recordings import Recordings, Stream, worth
+from streamjobs.fit.reports.report import LAST, MAJORITY, Evaluated
+from streamjobs.recordings.places import natural
+from streamjobs.replay.scoring import Row, controls
+
+PAUSE = 10.0  # seconds between two rows
+WITHIN = 10.0  # seconds
+JOB = "this job"
+
+
+class Alarmed(NamedTuple):
+    """Alarms, by what the labels do."""
+
+    changes: int  # from one label to another
+    found: int  # of these, with an alarm within WITHIN seconds
+    false: int
+    hours: float  # with labels
+
+
+class Scores:
+    """Collects a replay's predictions and alarms."""
+
+    def __init__(self, delay: float) -> None:
+        """delay: seconds until a label is learned."""
+        self.delay = delay
+        self.rows: dict[str, list[Row]] = {}
+        self.alarms: dict[str, list[float]] = {}
+        self.unlabelled = self.unknown = 0
+        self.hop = 0.0  # seconds between two rows of a key, most often; of `evaluated`
+
+    def take(self, output: Output) -> None:
+        if output.value is None:
+            return
+        if output.sink == "predictions":
+            row = json.loads(output.value)
+            label, unknown = row["true_class"], row.get("unknown", False)
+            if label is None or unknown:
+                self.unlabelled += label is None
+                self.unknown += unknown and label is not None
+                return
+            self.rows.setdefault(row["key"], []).append(Row(row["key"], row["ts"], row["predicted_class"], label))
+        elif output.sink == "alarms":
+            alarm = json.loads(output.value)
+            if alarm["open"]:
+                self.alarms.setdefault(alarm["key"], []).append(alarm["start"])
+
+    def evaluated(self) -> Evaluated:
+        """Raises ConfigError without a row to score."""
+        keys = sorted(self.rows, key=natural)
+        if not keys:
+            raise ConfigError("--score: no row has a class and a label to score it by; check [source] label.")
+        apart = [b.time - a.time for rows in self.rows.values() for a, b in itertools.pairwise(rows)]
+        self.hop = float(median(apart)) if apart else 0.0
+        names = sorted({name for rows in self.rows.values() for row in rows for name in (row.label, row.said) if name})
+        code: dict[str | None, int] = {None: -1, **{name: n for n, name in enumerate(names)}}
+        runs: Runs = {}
+        activity: list[Array] = []
+        person: list[Array] = []
+        recording: list[Array] = []
+        late = round(self.delay / max(self.hop, 1e-9))
+        for number, key in enumerate(keys, 1):
+            rows = self.rows[key]
+            truth = np.array([code[row.label] for row in rows])
+            part = np.cumsum(self._begins(rows)) + (int(recording[-1][-1]) if recording else 0)
+            stream = Stream(np.empty((len(rows), 0)), truth, part, late)
+            last, most = controls("classification", rows, self.delay).values()
+            for name, said in ((MAJORITY, most), (LAST, last), (JOB, rows)):
+                chosen = np.array([code.get(row.said, -1) for row in said])
+                runs.setdefault(name, {})[number, 0] = chosen, truth, worth(chosen, stream)
+            activity.append(truth)
+            person.append(np.full(len(rows), number))
+            recording.append(part)
+        true, owner, parts = (np.concatenate(column) for column in (activity, person, recording))
+        data = Recordings(np.empty((len(true), 0)), true, owner, parts, names, ["", *keys])
+        return Evaluated("replay", data, runs, [JOB], None, late, 1, more=tuple(self._sentences()))
+
+    def alarmed(self) -> Alarmed:
+        """Of all keys with labels."""
+        changes = found = false = 0
+        hours = 0.0
+        for key, rows in self.rows.items():
+            at, begins = sorted(self.alarms.get(key, [])), np.flatnonzero(self._begins(rows)).tolist()
+            hours += len(rows) * self.hop / 3600.0
+            starts = [rows[row].time for row in begins]
+            for row in begins[1:]:
+                if rows[row].label != rows[row - 1].label:
+                    first = bisect_left(at, rows[row].time)
+                    changes += 1
+                    found += first < len(at) and at[first] <= rows[row].time + WITHIN
+            false += sum(all(not 0 <= alarm - start <= WITHIN for start in starts) for alarm in at)
+        return Alarmed(changes, found, false, hours)
+
+    def _sentences(self) -> list[str]:
+        lines = []
+        if self.unlabelled or self.unknown:
+            lines.append(f"Not scored: {self.unlabelled:,} rows without a label, {self.unknown:,} unknown ones.")
+        if self.alarms:
+            one = self.alarmed()
+            lines.append(
+                f"Alarms: {one.found} of {one.changes} changes of the label within {WITHIN:g} s; {one.false} false, "
+                f"{one.false / max(one.hours, 1e-9):.1f} an hour of a key."
+            )
+        return lines
+
+    def _begins(self, rows: list[Row]) -> Array:
+        """(n,) bool: another label than the row before, or a pause before it."""
+        pause = PAUSE + self.hop
+        pairs = itertools.pairwise(rows)
+        return np.array([True, *(row.label != old.label or row.time - old.time > pause for old, row in pairs)])
