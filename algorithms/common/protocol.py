@@ -138,7 +138,7 @@ class Stage:
 
     @property
     def bounded(self) -> bool:
-        return all(self.room(field) is not None for field in self.stored)
+        return None not in map(self.room, self.stored)
 
     def rooms(self, state: State, extra: int) -> dict[str, int]:
         """Rows a workspace gives each stored field of states shaped like this one; extra: more where nothing bounds them."""
