@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from streamjobs.core.messages import Output, Stored
     from streamjobs.fit.scored import Scores
     from streamjobs.recordings.tables import How
+    from streamjobs.replay.engine import Tally
     from streamjobs.replay.minutes import MinutesOfDays
 
 
@@ -134,7 +135,7 @@ def replay(
     if not as_json:
         progress.line(tally)
     summary = summary_of(job.task, tally, time.monotonic() - started, run.controls.summary())
-    summary["first_error"] = errors[0] if errors else None
+    summary |= {"first_error": errors[0] if errors else None, **of_forecasts(job, tally)}
     if "alarms" in job.sinks:
         summary["alarms"] = rates.summary() | run.warming_up()
     if minutes is not None:
@@ -184,6 +185,14 @@ def minutes_of_days(job: "Job", pool: bool) -> "MinutesOfDays | None":
     from streamjobs.replay.minutes import MinutesOfDays
 
     return MinutesOfDays()
+
+
+def of_forecasts(job: "Job", tally: "Tally") -> dict[str, Any]:
+    if "forecasts" not in job.sinks:
+        return {}
+    from streamjobs.replay.forecasts import forecasts_judged
+
+    return {"forecasts": forecasts_judged(job, tally)}
 
 
 def as_workers_have_it(job: "Job", source: str) -> "Job":
@@ -285,12 +294,21 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
         say(f"minutes of {key} on {day}: {spent}")
     if len(days) > MOST_DAYS:
         note(f"{len(days) - MOST_DAYS:,} more days of keys: --json prints all of them")
+    _print_forecasts(summary.get("forecasts"))
     if output_dir is not None:
         say(f"outputs in {output_dir}")
     if "compared" in summary:
         say(f"{summary['compared']:,} outputs equal the expected outputs, number by number")
     if export is not None:
         say(f"model of all keys in {export} ({summary['exported']:,} bytes); use it as [state] start_from")
+
+
+def _print_forecasts(judged: list[dict[str, Any]] | None) -> None:
+    if judged:
+        from streamjobs.replay.forecasts import sentences
+
+        for line in sentences(judged):
+            say(line)
 
 
 def _errors_of_controls(controls: dict[str, Any]) -> str:

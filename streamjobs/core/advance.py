@@ -25,7 +25,7 @@ from streamjobs.errors import RecordError
 from streamjobs.stages.fill import SKIPPED, TAKEN, UNFILLED, Fill
 from streamjobs.stages.idle import AWAKE
 from streamjobs.stages.late_labels import LateLabels, Matched
-from streamjobs.stages.names import BOUTS, CLASS_COUNTS, CLIP, FILL, IDLE, ORDER, SENSORS, WAITING, WINDOWS
+from streamjobs.stages.names import BOUTS, CLASS_COUNTS, CLIP, FILL, FORECASTS, IDLE, ORDER, SENSORS, WAITING, WINDOWS
 from streamjobs.stages.order import DUPLICATE, LATE
 from streamjobs.stages.rows import Choice, Modelled, Rows, picked
 from streamjobs.stages.sensors import LATE as TOO_LATE
@@ -276,6 +276,9 @@ def _run_model(
     scaled, out, share = run_learners(job, live, slots, now)
     choice = choose(job, live, slots, now, scaled, out.prediction) if job.task == "classification" else None
     bouts = _run_bouts(job, live, now, met, choice, out) if steps.bouts is not None and not left_out else ()
+    forecasts = None
+    if steps.forecasts is not None and not left_out:
+        forecasts = steps.forecasts.advance(live.work[FORECASTS], came)
     if steps.waiting is not None and met is not None:
         remember_choices(steps.waiting, live, now, met, choice, report)
         own = met.source >= 0
@@ -284,7 +287,7 @@ def _run_model(
     ids = identities(records, came.owner, job.life)
     drift, events = watch_drift(job, live, records, Seen(slots, scaled, came, out), ids) if steps.watches else ([], [])
     seq, seen = steps.class_counts.number(live.work[CLASS_COUNTS], slots)
-    return Modelled(out, drift, share, choice, seq, seen, ids, events, bouts)
+    return Modelled(out, drift, share, choice, seq, seen, ids, events, bouts, forecasts=forecasts)
 
 
 def _run_bouts(

@@ -78,6 +78,10 @@ class Encoder:
             outputs += alarms.in_order(sent, rows, made.events, of_rows) if sent else of_rows
         if made.bouts:
             outputs += encoded_bouts(self.job, self.live, self.records, rows, made.ids, made.bouts)
+        if made.forecasts is not None:
+            from streamjobs.core.events.forecasts import encoded_forecasts
+
+            outputs += encoded_forecasts(self.job, self.records, texts, rows, made, report)
         self._count(rows, made, report)
         if self.job.steps.alarms is not None:
             report.alarms += alarms.shown(self.job, texts, rows, made.drift, made.events, MOST_SHOWN)

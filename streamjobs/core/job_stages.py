@@ -25,6 +25,7 @@ from streamjobs.stages.windows import Windows
 
 if TYPE_CHECKING:
     from streamjobs.stages.events.bouts import Bouts
+    from streamjobs.stages.events.forecasts import Forecasts
     from streamjobs.stages.events.silent import SilentKeys
     from streamjobs.stages.events.stuck import StuckSensors
 
@@ -64,6 +65,7 @@ class Steps(NamedTuple):
     bouts: "Bouts | None"
     stuck: "StuckSensors | None"
     silent: "SilentKeys | None"
+    forecasts: "Forecasts | None"
 
     def by_name(self) -> dict[str, JobStage]:
         """The stages in their order by the names that stored states know."""
@@ -107,6 +109,7 @@ def steps_of(composition: Composition, population: Population | None, targets: i
         bouts=composition.bouts,
         stuck=composition.stuck,
         silent=composition.silent,
+        forecasts=composition.forecasts,
     )
 
 

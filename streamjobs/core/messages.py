@@ -186,6 +186,7 @@ class Report:
     watch_events: dict[str, int] = field(default_factory=dict)  # of those, by what is watched
     p_values: dict[str, list[int]] = field(default_factory=dict)  # by watch: how many without an open alarm, below SMALL_P
     control_events: dict[str, int] = field(default_factory=dict)  # alarms of the same detector, by control
+    forecasts: dict[str, list[float]] = field(default_factory=dict)  # by column and rows ahead: see `core.events.forecasts`
     ls_errors: list[float] = field(default_factory=list)  # per row, those that apply
     worst: "Worst | None" = None  # the row with the largest of them
     newest_event: float = 0.0  # event time in seconds since 1970 of the newest row, 0 = none
@@ -215,7 +216,7 @@ class Report:
                 setattr(self, one.name, ours + theirs)
 
 
-def _sum(ours: int | list[int], theirs: Any) -> Any:
+def _sum(ours: int | list[int] | list[float], theirs: Any) -> Any:
     return [a + b for a, b in zip(ours, theirs, strict=True)] if isinstance(ours, list) else ours + theirs
 
 

@@ -144,6 +144,36 @@ class Bout(msgspec.Struct):
     model: str  # learner and head
 
 
+class Interval(msgspec.Struct):
+    """An interval that a forecast value lies in, in this share of rows."""
+
+    coverage: float  # such as 0.8
+    low: float | None  # null until 20 forecasts so far ahead have been judged
+    high: float | None
+
+
+class Ahead(msgspec.Struct):
+    """The forecast of a column so many rows ahead."""
+
+    column: str  # its name
+    rows: int  # ahead
+    ts: float | None  # event time of the row that is forecast; null if rows do not come at equal intervals
+    value: float | None  # null if this row came late
+    naive: float | None  # forecast that nothing changes: the column's value in this row
+    ratio: float | None  # running mean error of the forecasts over that of the naive ones; null until 20 were judged
+    due: float | None  # value that was forecast for this row, so many rows ago
+    intervals: list[Interval]  # by [forecast] coverage
+
+
+class Forecast(msgspec.Struct):
+    """A record of the forecasts topic, one for every row."""
+
+    key: str  # the record's, as text
+    ts: float  # event time, seconds since 1970; of a window its end
+    seq: int  # number of this row within its key, from 0
+    forecasts: list[Ahead]  # by column, then by rows ahead
+
+
 ID, SCHEMA = "streamjobs-id", "streamjobs-schema"  # headers
 RECORDS: dict[str, type[msgspec.Struct]] = {  # by sink; dead letters have none
     "features": Features,
@@ -151,6 +181,7 @@ RECORDS: dict[str, type[msgspec.Struct]] = {  # by sink; dead letters have none
     "drift": Drift,
     "alarms": Alarm,
     "bouts": Bout,
+    "forecasts": Forecast,
 }
 _lines = msgspec.json.Encoder().encode_lines
 

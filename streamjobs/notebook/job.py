@@ -99,6 +99,14 @@ class Replayed:
         return self._table("bouts")
 
     @property
+    def forecasts(self) -> "pandas.DataFrame":
+        """With [forecast]: a column of a row, so many rows ahead, in each row; needs pandas.
+
+        value, naive, ratio, due, and low_80, high_80 for each [forecast] coverage.
+        """
+        return self._table("forecasts")
+
+    @property
     def dead_letters(self) -> "pandas.DataFrame":
         """Rows that could not be used: reason, message, and the record's value; needs pandas."""
         return self._table("dlq")
@@ -186,6 +194,10 @@ class Job:
         tally = run.run(self._records(data, key, key_is, time), take, lambda tally: None)
         summary = summary_of(self._job.task, tally, clock.monotonic() - started, run.controls.summary())
         summary["first_error"] = errors[0] if errors else None
+        if "forecasts" in self._job.sinks:
+            from streamjobs.replay.forecasts import forecasts_judged
+
+            summary["forecasts"] = forecasts_judged(self._job, tally)
         nothing = nothing_learned(self._job, tally, errors)
         for sentence in [nothing] if nothing else cautions(tally, errors, summary):
             warnings.warn(sentence, ReplayWarning, stacklevel=2)

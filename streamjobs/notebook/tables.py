@@ -1,6 +1,6 @@
 """Outputs of a replay as rows and as DataFrames."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import msgspec
@@ -45,16 +45,33 @@ def _numeric(sink: str) -> list[str]:
     return [name for name, options in kinds.items() if options and options <= {int, float}]
 
 
+def _by_column(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row of forecasts as a row for each of them, with low_80 and high_80 of a coverage of 0.8."""
+    place = {name: value for name, value in row.items() if name != "forecasts"}
+    for one in row["forecasts"]:
+        bounds = {
+            f"{end}_{100 * interval['coverage']:g}": interval[end]
+            for interval in one["intervals"]
+            for end in ("low", "high")
+        }
+        more = {
+            ("due_ts" if name == "ts" else name): value for name, value in one.items() if name not in ("intervals", "rows")
+        }
+        yield place | {"ahead": one["rows"]} | more | bounds
+
+
 def to_dataframe(sink: str, rows: Sequence[Mapping[str, Any]]) -> "pandas.DataFrame":
     """A DataFrame with a row per output. Raises SetupError without pandas.
 
     The list `z` of features becomes columns z_0, z_1, ..; `time` is `ts` as a
-    date in UTC.
+    date in UTC. A forecast becomes a row for each column and number of rows ahead.
     """
     try:
         import pandas
     except ImportError:
         raise SetupError(f"tables need pandas: {install_line('pandas')}, or use rows() instead") from None
+    if sink == "forecasts":
+        rows = [flat for row in rows for flat in _by_column(row)]
     empty = list(LETTER) if sink == "dlq" else ["row", *RECORDS[sink].__struct_fields__]
     table = pandas.DataFrame(list(rows)) if rows else pandas.DataFrame(columns=empty)
     if sink == "features":

@@ -25,6 +25,7 @@ IDS = {  # what stands behind it, by sink
     "drift": "(-[0-9]+)?$",
     "alarms": "(-[0-9]+)?(-(columns|innovations|rows|ls_error|loss|(stuck|silent)-[0-9a-f]{14}))?(-end)?$",
     "bouts": "(-[0-9]+)?-bout-[0-9]+$",
+    "forecasts": "(-[0-9]+)?$",
     "dlq": "$",
 }
 _SAID = {
@@ -33,6 +34,7 @@ _SAID = {
     "drift": "What the detector says of every row.",
     "alarms": "An alarm when it is raised, and when it ends.",
     "bouts": "An activity that is over, and the minutes of its days.",
+    "forecasts": "What each row's columns will be, with intervals.",
     "dlq": "A record that could not be used, as it came: any bytes, or none.",
 }
 _OF_TASK = {  # fields of a prediction

@@ -36,6 +36,7 @@ class Tally:
     filled: int = 0
     targets_clipped: int = 0
     drift_events: int = 0
+    forecasts: dict[str, list[float]] = field(default_factory=dict)  # as in `Report`
 
     @property
     def records(self) -> int:
@@ -70,6 +71,9 @@ class Tally:
         self.filled += report.filled
         self.targets_clipped += report.targets_clipped
         self.drift_events += report.drift_events
+        for name, figures in report.forecasts.items():
+            before = self.forecasts.get(name, [0.0] * len(figures))
+            self.forecasts[name] = [a + b for a, b in zip(before, figures, strict=True)]
 
 
 class Replay:

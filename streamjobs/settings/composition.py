@@ -31,6 +31,7 @@ from streamjobs.stages.windows import Windows
 
 if TYPE_CHECKING:
     from streamjobs.stages.events.bouts import Bouts
+    from streamjobs.stages.events.forecasts import Forecasts
     from streamjobs.stages.events.silent import SilentKeys
     from streamjobs.stages.events.stuck import StuckSensors
 
@@ -85,6 +86,7 @@ class Composition(NamedTuple):
     bouts: "Bouts | None"  # of a classification
     stuck: "StuckSensors | None"  # with [alarms] stuck
     silent: "SilentKeys | None"  # with [alarms] silent
+    forecasts: "Forecasts | None"  # with [forecast]
     facts: dict[str, str]  # what a population of this job belongs to
     model: str  # how outputs and metrics name learner and head
     sinks: dict[str, str]  # sink -> topic, those that are on
@@ -180,6 +182,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         bouts=_bouts(settings, windows) if classifies else None,
         stuck=None if settings.alarms is None else _stuck(settings.alarms),
         silent=None if settings.alarms is None else _silent(settings.alarms),
+        forecasts=None if settings.forecast is None else _forecasts(settings),
         facts=_facts(settings, windows),
         model=model,
         sinks=_sinks(settings, gives_features=kind == "features" or settings.head is not None, predicts=task != "none"),
@@ -243,6 +246,7 @@ def _sinks(settings: Settings, *, gives_features: bool, predicts: bool) -> dict[
     features = gives_features and chosen.features is not None
     wanted = {"features": features, "predictions": predicts, "drift": every_row, "alarms": alarms, "dlq": True}
     wanted["bouts"] = settings.bouts is not None and predicts
+    wanted["forecasts"] = settings.forecast is not None
     wanted["alarms"] = alarms or settings.alarms is not None
     sinks = {}
     for sink in SINKS:
@@ -376,6 +380,14 @@ def _bouts(settings: Settings, windows: Windows | None) -> "Bouts | None":
         most=0 if waiting is None else waiting.most + 2,
         zone=zone,
     )
+
+
+def _forecasts(settings: Settings) -> "Forecasts | None":
+    if settings.forecast is None or settings.sinks.forecasts == "":
+        return None
+    from streamjobs.settings.rules.forecast import forecasts_of
+
+    return forecasts_of(settings.forecast, settings.source, settings.window)
 
 
 def _stuck(alarms: AlarmsSection) -> "StuckSensors | None":

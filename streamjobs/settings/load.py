@@ -44,6 +44,8 @@ def composition_from(
     problems += written
     if isinstance(source := table.get("source"), Mapping):
         table = {**table, "source": {**source, **filled(source)}}
+    if "forecast" in table and "learner" not in table:
+        table = {**table, "learner": {"name": "scaling", "method": "none"}}  # learns nothing and costs little
     places = Places(origin, variables)
     for section in table:
         if section not in Settings.model_fields:
@@ -58,7 +60,7 @@ def composition_from(
                 problems.append(sentence)
                 blamed |= {path, _meant(path, model)}
         elif field.is_required():
-            problems.append(f"{origin}: section [{name}] is missing; a job needs [source] and [learner].")
+            problems.append(f"{origin}: section [{name}] is missing; a job needs [source], and [learner] or [forecast].")
         elif (default := field.get_default(call_default_factory=True)) is not None:
             sections[name] = default
     if ("source", "sensors") in blamed:

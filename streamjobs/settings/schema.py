@@ -23,6 +23,8 @@ def json_schema() -> dict[str, Any]:
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "streamjobs job file"
     schema["additionalProperties"] = False
+    schema["required"].remove("learner")
+    schema["anyOf"] = [{"required": ["learner"]}, {"required": ["forecast"]}]
     for section, kinds in (
         ("LearnerSection", ("features", "regression", "classification")),
         ("HeadSection", ("regression", "classification")),

@@ -304,6 +304,25 @@ class AlarmsSection(Section):
         return ["stuck"] * (self.stuck is not False) + ["silent"] * (self.silent is not None)
 
 
+class ForecastSection(Section):
+    fields: list[str] | None = Field(
+        default=None,
+        description="fields, or numbers of windows such as temp_mean; absent: all, of windows the means",
+    )
+    ahead: list[int | str] = Field(
+        default=[1], description="how far ahead, ascending: rows, or times such as '1h' where rows come at equal intervals"
+    )
+    season: int | str | None = Field(
+        default=None,
+        description="rows of a season, or a time; 0: none; absent: a day, if rows come at equal intervals and it has "
+        "4 to 2880",
+    )
+    every: Seconds | None = Field(
+        default=None, description="interval of a key's rows (duration, or seconds); absent: [window] hop, or any intervals"
+    )
+    coverage: list[float] = Field(default=[0.8, 0.95], description="shares of rows inside intervals")
+
+
 class SinksSection(Section):
     @model_validator(mode="before")
     @classmethod
@@ -336,10 +355,13 @@ class SinksSection(Section):
     bouts: Topic | None = Field(
         default=None, description="topic of bouts; '': off; absent: <source>.bouts with [bouts], else off"
     )
+    forecasts: Topic | None = Field(
+        default=None, description="topic of forecasts; '': off; absent: <source>.forecasts with [forecast], else off"
+    )
     dlq: Topic | None = Field(default=None, description="topic of dead letters; cannot be off; absent: <source>.dlq")
 
 
-SINKS = ("features", "predictions", "drift", "alarms", "bouts", "dlq")  # settings of [sinks] that name a topic
+SINKS = ("features", "predictions", "drift", "alarms", "bouts", "forecasts", "dlq")  # settings of [sinks] that name a topic
 
 
 class StateSection(Section):
@@ -394,6 +416,7 @@ class Settings(Section):
     head: HeadSection | None = None
     drift: DriftSection | None = None
     bouts: BoutsSection | None = None
+    forecast: ForecastSection | None = None
     alarms: AlarmsSection | None = None
     sinks: SinksSection = SinksSection()
     state: StateSection = StateSection()

@@ -63,3 +63,4 @@ class Modelled(NamedTuple):
     events: list[Event]  # alarms that are raised, or end
     bouts: "Sequence[Bout]" = ()  # that the rows end
     filled: Array | None = None  # (n,) missing numbers filled since the key's row before; None where none may be
+    forecasts: Array | None = None  # (n, columns, horizons, fields), as `Forecast.table` has them

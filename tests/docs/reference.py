@@ -35,6 +35,9 @@ def sections() -> dict[str, str]:
     }
 
 
+DURATION, SIZE = "duration, such as `2s`", "size, such as `64MB`"
+
+
 def renewed(text: str, page: str, place: Mapping[str, str] = SECTION_IN) -> str:
     """A page with each of its generated sections as it should be; `place` says which page a section stands in.
 
@@ -75,6 +78,8 @@ def _rows(model: dict[str, Any], definitions: dict[str, Any], before: str) -> It
     """A row per setting, those of a table inside it as `table.setting`."""
     for name, field in model["properties"].items():
         told = field.get("description", "").replace("<", "&lt;")
+        if _values(field) in (DURATION, SIZE):  # which say that already
+            told = told.replace(" (duration, or seconds)", "").replace(" (size, or bytes)", "")
         yield f"`{before}{name}`", _values(field), _default(name, field, model), told
         for option in (field, *field.get("anyOf", ()), *field.get("allOf", ())):
             if "$ref" in option:
@@ -127,6 +132,7 @@ def default_topics() -> dict[str, str]:
                 "head": {"name": "rls"},
                 "drift": {},
                 "bouts": {},
+                "forecast": {},
                 "sinks": {"features": "imu.features", "alarms": "imu.alarms", "drift": "imu.drift"},
             }
         )
@@ -142,6 +148,7 @@ def topics() -> str:
         "drift": "the detector's report on every row, and on the controls",
         "alarms": "with `[drift] false_alarms` or `[alarms]`: a record when an alarm is raised, and one when it ends",
         "bouts": "with `[bouts]`: an activity from its start to its end, when no label can change it any more",
+        "forecasts": "with `[forecast]`: what each row's columns will be, with intervals and the naive forecast",
         "dlq": "records that could not be used, untouched, with headers that say why",
         "state": "compacted: every key's newest snapshot",
     }
@@ -187,10 +194,11 @@ def _model(reference: dict[str, Any]) -> str:
 def _values(field: dict[str, Any]) -> str:
     """Type and range in words, from a field's JSON Schema."""
     options = [option for option in field.get("anyOf", [field]) if option.get("type") != "null"]
-    if len(options) == 2 and {option.get("type") for option in options} == {"number", "string"}:
-        return "duration, such as `2s`"
-    if len(options) == 2 and {option.get("type") for option in options} == {"integer", "string"}:
-        return "size, such as `64MB`"
+    kinds = [option.get("type") for option in options]
+    if len(options) == 2 and {*kinds} == {"number", "string"}:
+        return DURATION
+    if len(options) == 2 and {*kinds} == {"integer", "string"} and "minimum" in options[0]:
+        return SIZE
     return " or ".join(_one(option) for option in options)
 
 
@@ -218,6 +226,8 @@ def _default(name: str, field: dict[str, Any], model: dict[str, Any]) -> str:
     value = field.get("default")
     if value is None or value == []:
         return ""
+    if isinstance(value, list):
+        return f"`[{', '.join(map(_number, value))}]`"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if _values(field).startswith("duration"):

@@ -42,6 +42,7 @@ def _alarms(sinks: dict) -> Job:
     learner = {"name": "okfeb", "rank": 3, "budget": 5}
     more = {"drift": "every-row", **sinks}
     found = {"drift": drift, "alarms": {"stuck": True, "silent": "5s"}}
+    found |= {"forecast": {"ahead": [1, 5], "every": "100ms"}}
     return Job.from_settings(settings(window=None, head=None, learner=learner, sinks=more, **found))
 
 

@@ -53,8 +53,8 @@ def test_unknown_sections_learners_and_detectors_are_named_with_the_nearest_know
 
 def test_missing_sections_and_settings_are_named():
     assert problems({}) == [
-        "job.toml: section [source] is missing; a job needs [source] and [learner].",
-        "job.toml: section [learner] is missing; a job needs [source] and [learner].",
+        "job.toml: section [source] is missing; a job needs [source], and [learner] or [forecast].",
+        "job.toml: section [learner] is missing; a job needs [source], and [learner] or [forecast].",
     ]
     found = problems({"source": {"fields": ["x"]}, "learner": {}})
     assert found == [

@@ -24,7 +24,7 @@ def export(
     job_file: JobFile,
     sink: Annotated[
         str,
-        typer.Argument(help="Which outputs: features, predictions, drift, alarms, bouts or dlq.", metavar="SINK"),
+        typer.Argument(help="Which outputs: features, predictions, drift, alarms, bouts, forecasts or dlq.", metavar="SINK"),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The file: NAME.parquet, NAME.csv or NAME.jsonl.")],
     replay: Annotated[

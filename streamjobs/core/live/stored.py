@@ -37,7 +37,8 @@ def decode_snapshot(job: Job, data: bytes, *, drift_anew: bool = False) -> Decod
     for name, stage in stages.items():
         like = fresh[name] if name in fresh else stage.begin(job.shape, 0)
         count = len(snapshot.flatten(like))
-        states[name] = snapshot.unflatten(like, held.arrays[at : at + count])
+        if name in fresh:
+            states[name] = snapshot.unflatten(like, held.arrays[at : at + count])
         at += count
     states = {name: states[name] for name in fresh}
     if held.fingerprint != job.fingerprint:

@@ -14,6 +14,7 @@ from streamjobs.stages.names import (
     CLIP,
     DRIFT_REFERENCE,
     FILL,
+    FORECASTS,
     IDLE,
     LEARNER,
     ORDER,
@@ -23,7 +24,7 @@ from streamjobs.stages.names import (
 )
 from streamjobs.stages.stage import JobStage, Shape
 
-BEHIND = (BOUTS, STUCK, SILENT)  # stages that come last, in their order
+BEHIND = (BOUTS, STUCK, SILENT, FORECASTS)  # stages that come last, in their order
 EITHER = (FILL, CLIP, *BEHIND)  # states are read whether or not they have these
 
 
@@ -47,6 +48,11 @@ def of_description(
 
 def as_written(own: Mapping[str, JobStage], written: Mapping[str, Any]) -> dict[str, JobStage]:
     """A job's own stages in order, with those of EITHER and IDLE that a snapshot's description has, and no others."""
+    return front_as_written(own, written) | behind_as_written(own, written)
+
+
+def front_as_written(own: Mapping[str, JobStage], written: Mapping[str, Any]) -> dict[str, JobStage]:
+    """Those before BEHIND."""
     stages: dict[str, JobStage] = {FILL: Fill(policies=())} if FILL in written else {}
     for name, stage in own.items():
         if CLIP not in own and CLIP in written and name in (SCALING, LEARNER) and CLIP not in stages:
@@ -55,12 +61,18 @@ def as_written(own: Mapping[str, JobStage], written: Mapping[str, Any]) -> dict[
             stages[name] = stage
         if name == ORDER and IDLE not in own and IDLE in written:
             stages[IDLE] = Idle(after=1)
-    return stages | behind_as_written(own, written)
+    return stages
 
 
 def behind_as_written(own: Mapping[str, JobStage], written: Mapping[str, Any]) -> dict[str, JobStage]:
-    """Those of BEHIND that a snapshot's description has."""
-    return {name: own.get(name) or _of_others(name) for name in BEHIND if name in written}
+    """Those of BEHIND that a snapshot's description has; with other settings it is another job's, which is left out."""
+    stages: dict[str, JobStage] = {}
+    for name in BEHIND:
+        if name in own and written.get(name) == own[name].description():
+            stages[name] = own[name]
+        elif name in written:
+            stages[f"{name} of others"] = _of_others(name)
+    return stages
 
 
 def _of_others(name: str) -> JobStage:
@@ -69,6 +81,11 @@ def _of_others(name: str) -> JobStage:
     from streamjobs.stages.events.silent import SilentKeys
     from streamjobs.stages.events.stuck import StuckSensors
 
+    if name == FORECASTS:
+        from algorithms.forecast.forecast import Forecast
+        from streamjobs.stages.events.forecasts import Forecasts
+
+        return Forecasts(learner=Forecast())
     others: dict[str, JobStage] = {BOUTS: Bouts(shortest=0.0), STUCK: StuckSensors(), SILENT: SilentKeys()}
     return others[name]
 

@@ -7,7 +7,7 @@ between them in a snapshot, so their arrays are found without knowing what lies 
 from collections.abc import Mapping
 from typing import Any
 
-from streamjobs.core.state.held_stages import BEHIND, EITHER, as_written, behind_as_written
+from streamjobs.core.state.held_stages import BEHIND, EITHER, behind_as_written, front_as_written
 from streamjobs.core.state.snapshot import Snapshot, array_counts, flatten, unflatten
 from streamjobs.errors import SnapshotError
 from streamjobs.stages.names import ALARMS, DRIFT_REFERENCE, IDLE, LEARNER, REFERENCE
@@ -42,8 +42,7 @@ def kept(
     """
     names = list(own)
     at = names.index(LEARNER) + 1
-    stages = as_written({name: own[name] for name in names[:at]}, written)
-    first = {name: stage for name, stage in stages.items() if name not in BEHIND}
+    first = front_as_written({name: own[name] for name in names[:at]}, written)
     last = {name: own[name] for name in names[at:] if not of_drift(name) and name not in (ALARMS, *BEHIND)}
     last |= behind_as_written(own, written)
     taken, place = _taken(first, held, 0, fresh, shape)

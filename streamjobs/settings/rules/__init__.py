@@ -78,6 +78,10 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         rules.append(_codes(scaling, learners))
     if (labels := parts.get("labels")) and source:
         rules.append(_labels(labels, source, parts, learners))
+    if (forecast := parts.get("forecast")) and source:
+        from streamjobs.settings.rules.forecast import forecast_contradictions  # few jobs have it
+
+        rules.append(forecast_contradictions(forecast, source, parts.get("window")))
     if (sinks := parts.get("sinks")) and source:
         rules.append(sinks_contradictions(sinks, source, parts, learners))
     return itertools.chain.from_iterable(rules)

@@ -9,6 +9,7 @@ from streamjobs.settings.learners import PREDICTING
 from streamjobs.settings.sections import SINKS, SinksSection
 from streamjobs.settings.source import SourceSection
 
+OF_SECTIONS = {"bouts": "bouts", "forecasts": "forecast"}  # sinks of optional sections
 LONGEST_TOPIC = 249  # characters of a name, to the broker
 
 
@@ -30,7 +31,7 @@ def sinks_contradictions(
             yield ("sinks", name), f"{name} must be a topic's name; got {stated!r}."
         if name == "alarms" and stated is None and not asked and not tells_alarms(parts.get("drift"), sinks):
             continue
-        if stated is None and (name == "features" or (name == "bouts" and parts.get("bouts") is None)):
+        if stated is None and (name == "features" or (name in OF_SECTIONS and parts.get(OF_SECTIONS[name]) is None)):
             continue
         topic = f"{source.base_topic}.{name}" if stated is None else stated
         if topic and topic in users:
@@ -61,8 +62,10 @@ def sinks_contradictions(
         yield ("sinks", "alarms"), "[alarms] sends to the topic of alarms, which is off. Remove one of the two settings."
     if asked and not parts["alarms"].kinds:
         yield ("alarms", "stuck"), "[alarms] asks for no alarm. Set stuck = true or silent = '10m', or remove the section."
-    if sinks.bouts and parts.get("bouts") is None:
-        yield ("sinks", "bouts"), "no bouts would be sent without a [bouts] section. Add one, or remove the setting."
+    for name, section in OF_SECTIONS.items():
+        if getattr(sinks, name) and parts.get(section) is None:
+            without = f"no {name} would be sent without a [{section}] section"
+            yield ("sinks", name), f"{without}. Add one, or remove the setting."
     if parts.get("bouts") is not None and learner is not None and not _classifies(parts, learner):
         yield ("bouts", "shortest"), "bouts need a classification; this job has none. Remove [bouts]."
     state = parts.get("state")

@@ -1,0 +1,1 @@
+"""Records of optional sections, imported by the jobs that have them."""

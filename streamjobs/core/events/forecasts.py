@@ -1,0 +1,57 @@
+"""Forecasts as records, and how good they were."""
+
+from collections.abc import Sequence
+from itertools import repeat
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+from algorithms.forecast.forecast import DUE, DUE_NAIVE, FIRST_INTERVAL, HIGH, INSIDE, LOW, NAIVE, RATIO, VALUE
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Output, Record, Report
+from streamjobs.core.output_records import Ahead, Forecast, Interval, encoded, output_headers
+from streamjobs.stages.rows import Modelled, Rows
+
+JUDGED, ERROR, NAIVE_ERROR, BOUNDED, FIRST_INSIDE = range(5)  # of `Report.forecasts`: rows, sums, rows, rows by coverage
+
+
+def encoded_forecasts(
+    job: Job, records: Sequence[Record], texts: Sequence[str], rows: Rows, made: Modelled, report: Report
+) -> list[Output]:
+    """A record for each row; counts in the report what was forecast for these rows."""
+    stage, table = job.steps.forecasts, made.forecasts
+    assert stage is not None and table is not None
+    columns = [job.composition.columns[at] for at in stage.columns]
+    _count(columns, stage.learner.ahead, table, report)
+    coverage, forecasts = stage.learner.coverage, []
+    for time, of_row in zip(rows.times.tolist(), table.tolist(), strict=True):
+        of_columns = []
+        for column, of_column in zip(columns, of_row, strict=True):
+            for ahead, one in zip(stage.learner.ahead, of_column, strict=True):
+                bounds = [
+                    Interval(share, one[at + LOW], one[at + HIGH])
+                    for share, at in zip(coverage, range(FIRST_INTERVAL, len(one), 3), strict=True)
+                ]
+                due = time + ahead * stage.every if stage.every else None
+                of_columns.append(Ahead(column, ahead, due, one[VALUE], one[NAIVE], one[RATIO], one[DUE], bounds))
+        forecasts.append(of_columns)
+    values = encoded(Forecast, texts, rows.times.tolist(), made.seq.tolist(), forecasts)
+    keys = [records[owner].key for owner in rows.owner.tolist()]
+    stamps = np.rint(rows.times * 1000.0).astype(np.int64).tolist()
+    headers = output_headers("forecasts", made.ids)
+    return list(map(Output, repeat("forecasts"), keys, values, stamps, headers))
+
+
+def _count(columns: Sequence[str], aheads: Sequence[int], table: Array, report: Report) -> None:
+    for at, column in enumerate(columns):
+        for h, ahead in enumerate(aheads):
+            one = table[:, at, h]
+            error, naive = np.abs(one[:, DUE] - one[:, NAIVE]), np.abs(one[:, DUE_NAIVE] - one[:, NAIVE])
+            inside = one[:, FIRST_INTERVAL + INSIDE :: 3]
+            judged = np.isfinite(error)
+            if judged.any():
+                bounded = float(np.isfinite(inside[:, 0]).sum())
+                figures = [float(judged.sum()), float(error[judged].sum()), float(naive[judged].sum()), bounded]
+                figures += np.nansum(inside, axis=0).tolist()
+                before = report.forecasts.setdefault(f"{column} {ahead}", [0.0] * len(figures))
+                report.forecasts[f"{column} {ahead}"] = [a + b for a, b in zip(before, figures, strict=True)]

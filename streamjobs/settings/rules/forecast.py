@@ -1,0 +1,123 @@
+"""[forecast]: the stage that the section names, and what its settings contradict."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from algorithms.common.protocol import SettingError
+from algorithms.common.settings import suggestion
+from algorithms.forecast.forecast import Forecast
+from streamjobs.settings.sections import ForecastSection, WindowSection
+from streamjobs.settings.source import SourceSection
+from streamjobs.settings.types import SECONDS, seconds
+from streamjobs.stages.events.forecasts import Forecasts
+from streamjobs.stages.statistics import names as statistic_names
+
+MOST_FORECASTS = 256  # of a row
+MOST_SEASON = 100_000  # rows
+USUAL_SEASON = 4, 2880  # rows of a day that is the season if the job does not state one
+
+
+class Refused(SettingError):
+    """A setting of [forecast] that cannot be."""
+
+    def __init__(self, setting: str, sentence: str) -> None:
+        super().__init__(f"[forecast]: {sentence}")
+        self.setting, self.sentence = setting, sentence
+
+
+def forecast_contradictions(
+    forecast: ForecastSection, source: SourceSection, window: WindowSection | None
+) -> Iterator[tuple[tuple[str, str], str]]:
+    if source.width is None:  # another rule reports it
+        return
+    try:
+        forecasts_of(forecast, source, window)
+    except Refused as problem:
+        yield ("forecast", problem.setting), problem.sentence
+
+
+def forecasts_of(forecast: ForecastSection, source: SourceSection, window: WindowSection | None) -> Forecasts:
+    """The stage of these sections. Raises Refused."""
+    every = _every(forecast, source, window)
+    columns = _columns(forecast, source, window)
+    ahead = [_rows("ahead", one, every) for one in forecast.ahead]
+    season = _season(forecast.season, every)
+    try:
+        learner = Forecast(ahead=tuple(ahead), season=season, coverage=tuple(forecast.coverage))
+    except SettingError as problem:
+        sentence = str(problem).removeprefix("Forecast: ")
+        raise Refused(sentence.partition(" ")[0], sentence) from None
+    if len(columns) * len(ahead) > MOST_FORECASTS:
+        many = f"{len(columns)} columns and {len(ahead)} numbers of rows ahead"
+        raise Refused("fields", f"a row has {MOST_FORECASTS} forecasts at most; got {many}. Set fields, or fewer in ahead.")
+    return Forecasts(learner=learner, columns=tuple(columns), every=every)
+
+
+def _every(forecast: ForecastSection, source: SourceSection, window: WindowSection | None) -> float:
+    """Seconds from row to row; 0: any."""
+    if window is not None or source.sensors is not None:
+        if forecast.every is not None:
+            where = "[window]" if window is not None else "[source.sensors]"
+            raise Refused("every", f"every has no meaning with {where}, which decides how often rows come; remove it.")
+        if window is not None:
+            return window.hop or window.length
+        assert source.sensors is not None
+        return 0.0 if source.sensors.rate is None else 1.0 / source.sensors.rate
+    if forecast.every is not None and forecast.every < 1e-6:
+        raise Refused("every", f"every must be above 0; got {forecast.every:g} s.")
+    return forecast.every or 0.0
+
+
+def _columns(forecast: ForecastSection, source: SourceSection, window: WindowSection | None) -> list[int]:
+    assert source.width is not None
+    fields = source.column_names(source.width)
+    known = fields if window is None else statistic_names(fields, window.statistics)
+    if forecast.fields is None:
+        coded = {column for column, field in source.columns if field in source.categories_of}
+        wanted: Sequence[str] = [field for field in fields if field not in coded]
+    else:
+        wanted = forecast.fields
+    if not wanted:
+        raise Refused("fields", "fields must name at least one number of a row; got none.")
+    found = []
+    for name in wanted:
+        place = name if name in known else f"{name}_mean"
+        if place not in known:
+            hint = " Such numbers of windows have no means of single fields." if name in fields else suggestion(name, known)
+            raise Refused("fields", f"fields: {name!r} is not one of the numbers of a row{hint}")
+        if name in source.categories_of:
+            raise Refused("fields", f"fields: {name!r} has categories, which are not forecast; remove it.")
+        found.append(known.index(place))
+    if len(set(found)) < len(found):
+        raise Refused("fields", f"fields must differ; got {list(wanted)!r:.80}.")
+    return found
+
+
+def _season(stated: int | str | None, every: float) -> int:
+    if stated is not None:
+        rows = _rows("season", stated, every)
+        if rows > MOST_SEASON:
+            raise Refused("season", f"season must have at most {MOST_SEASON:,} rows; got {rows:,}.")
+        return rows
+    least, most = USUAL_SEASON
+    day = SECONDS["d"] / every if every else 0.0
+    return round(day) if least <= day <= most and abs(day - round(day)) < 1e-6 else 0
+
+
+def _rows(setting: str, one: int | str, every: float) -> int:
+    """Rows of a number of rows, or of a duration."""
+    if isinstance(one, int):
+        return one
+    try:
+        span: Any = seconds(one)
+    except ValueError as problem:
+        raise Refused(setting, f"{setting} must be rows, or {problem}; got {one!r:.40}.") from None
+    if not every:
+        raise Refused(
+            setting,
+            f"{setting}: {one!r} can be counted in rows only if they come at equal intervals; set every, or state rows.",
+        )
+    rows = float(span) / every
+    if rows < 0.5 or abs(rows - round(rows)) > 1e-6 * max(1.0, rows):
+        raise Refused(setting, f"{setting} must be a multiple of the interval of rows ({every:g} s); got {one!r}.")
+    return round(rows)

@@ -1,0 +1,121 @@
+"""Forecasts: what each key's columns will be, from their own past, by the learner `algorithms.forecast`.
+
+Rows that come late have no forecast and change none. Where rows come at equal intervals, rows that are missing between two
+rows count: the learner fills them. The times of rows decide how many are missing, so a state has the newest row's time.
+Cost of a row and state: the learner's, and one number.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.common.blas import ONE_THREAD
+from algorithms.common.compiled import compiled
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Stage, unknown
+from algorithms.common.workspace import Together
+from algorithms.forecast.forecast import Forecast, ForecastState
+from streamjobs.stages.rows import Rows
+from streamjobs.stages.stage import JobStage, Shape
+
+MOST_SKIPPED = 1 << 40  # missing rows that are counted
+
+
+class ClockState(NamedTuple):
+    newest: float  # event time of the newest row that was learned; 0: none yet
+
+
+class Clock(Stage):
+    """The time of a key's newest row."""
+
+    __slots__ = ()
+    persisted_name: ClassVar[str] = "Clock"
+
+
+class ForecastsState(NamedTuple):
+    learner: ForecastState
+    clock: ClockState
+
+
+class ForecastsWork(Together):
+    __slots__ = ("clock", "learner")
+
+    def __init__(self, learner: Any, clock: Any) -> None:
+        super().__init__(learner, clock)
+        self.learner, self.clock = learner, clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecasts(JobStage):
+    """The columns of a row with these numbers are forecast; rows come every `every` seconds (0: at any intervals).
+
+    >>> stage = Forecasts(learner=Forecast(ahead=(1,)), columns=(1,), every=1.0)
+    >>> state = stage.begin(Shape(dim=2, width=2, label_width=1, targets=0), seed=0)
+    >>> work = stage.workspace(state)
+    >>> stage.load(work, 0, state)
+    >>> at, slots, learn = np.array([1.0, 2.0, 5.0]), np.zeros(3, np.int64), np.full(3, 3, np.int8)
+    >>> rows = Rows(slots, at, np.array([[0.0, 4.0], [0.0, 5.0], [0.0, 6.0]]), np.empty((3, 0)), slots, learn)
+    >>> stage.advance(work, rows).shape, stage.save(work, 0, state).learner.clock
+    ((3, 1, 1, 11), 5)
+    """
+
+    persisted_name: ClassVar[str] = "Forecasts"
+    clock: ClassVar[Clock] = Clock()
+    signal = True
+    survives = True
+    finite = True
+
+    learner: Forecast
+    columns: tuple[int, ...] = (0,)
+    every: float = 0.0
+
+    def begin(self, shape: Shape, seed: int) -> ForecastsState:
+        return ForecastsState(self.learner.init(dim=len(self.columns), targets=0, seed=seed), ClockState(0.0))
+
+    def warm_up(self, state: ForecastsState, shape: Shape) -> None:
+        work, slots = self.workspace(state), np.zeros(1, np.int64)
+        self.load(work, 0, state)
+        self.advance(
+            work, Rows(slots, np.zeros(1), np.zeros((1, shape.width)), np.zeros((1, 0)), slots, np.ones(1, np.int8))
+        )
+
+    def workspace(self, state: ForecastsState, *, slots: int = 1, extra: int = 0) -> ForecastsWork:  # type: ignore[override]
+        clock = self.clock.workspace(state.clock, slots=slots)
+        return ForecastsWork(self.learner.workspace(state.learner, slots=slots, extra=extra), clock)
+
+    def load(self, work: ForecastsWork, slot: int, state: ForecastsState) -> None:
+        self.learner.load(work.learner, slot, state.learner)
+        self.clock.load(work.clock, slot, state.clock)
+
+    def save(self, work: ForecastsWork, slot: int, like: ForecastsState) -> ForecastsState:
+        learner = self.learner.save(work.learner, slot, like.learner)
+        return ForecastsState(learner, self.clock.save(work.clock, slot, like.clock))
+
+    def bytes_of(self, state: ForecastsState) -> int:
+        return self.learner.bytes_of(state.learner) + self.clock.bytes_of(state.clock)
+
+    def advance(self, work: ForecastsWork, rows: Rows) -> Array:
+        """The learner's table (n, columns, horizons, fields) of rows in their order; NaN for rows without a forecast."""
+        dim = len(self.columns)
+        X = np.ascontiguousarray(rows.X[:, self.columns])
+        X[rows.learn & LEARN_EXTRACTOR == 0] = np.nan
+        skipped = np.zeros(len(X), np.int64)
+        if self.every > 0.0:
+            _count_skipped(work.clock["newest"], rows.slots, rows.times, X, self.every, skipped)
+        features = unknown((len(X), self.learner.width_for(dim)))
+        with ONE_THREAD:
+            self.learner.rows(work.learner, rows.slots, X, skipped, np.ones(len(X), np.int8), features)
+        return self.learner.table(features, dim)
+
+
+@compiled
+def _count_skipped(newest, slots, times, X, every, skipped):
+    for n in range(len(slots)):
+        key = slots[n]
+        finite = True
+        for i in range(X.shape[1]):
+            finite = finite and np.isfinite(X[n, i])
+        if finite:
+            missing = np.round((times[n] - newest[key]) / every) - 1.0
+            skipped[n] = int(min(max(missing, 0.0), MOST_SKIPPED))
+            newest[key] = max(newest[key], times[n])
