@@ -11,7 +11,8 @@ ONCE = (*HASH, "--once")
 
 
 def hash_job(make_job: MakeJob, name: str, **options: Any) -> KafkaJob:
-    """A job whose topics are those of the hash core: predictions and dlq."""
+    """A job whose topics are those of the hash core: predictions and dlq. Each checkpoint writes every changed state."""
+    options["state"] = {"replay": "0s", **options.get("state", {})}
     return make_job(name, source={"dim": 1}, head={"name": "rls"}, **options)
 
 
