@@ -1,0 +1,16 @@
+"""The benchmark of states, short: at each pace every key has its state again after kill -9 and the loss of the disk."""
+
+from pathlib import Path
+
+import pytest
+
+from streamjobs.kafka.devbroker.broker import Broker
+from tests.bench.state import PACES, measure
+from tests.bench.worker import Bench
+
+
+@pytest.mark.parametrize("replay", PACES)
+def test_every_key_comes_back(broker: Broker, tmp_path: Path, replay: str) -> None:
+    found = measure(Bench(broker, tmp_path, quick=True), replay, keys=40, seconds=1)
+    assert found["back"] == 40
+    assert (found["bytes"] > 0) == (replay == "0s")
