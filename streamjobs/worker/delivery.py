@@ -97,6 +97,7 @@ class Delivery:
         self._turns = Turns()
         self._applied: Applied | None = None  # by all partitions, where states have a pace
         self.finish_within = FINISH_WITHIN
+        self._settling: dict[int, int] = {}
         self._misses = CacheMisses(state.cache)
 
     @property
@@ -252,11 +253,12 @@ class Delivery:
         return on_replayed
 
     def settle(self) -> bool:
-        """Write all states that partitions still have to write; whether that is done. Call it until it is."""
+        """Write all states that partitions have to write as of the first call; whether that is done. Call it until it is."""
         done = True
-        for held in self.held.values():
+        for number, held in self.held.items():
             partition = held.partition
-            if partition.pace is not None and partition.replay_from < partition.next:
+            upto = self._settling.setdefault(number, partition.next)  # records that come meanwhile do not count
+            if partition.pace is not None and partition.replay_from < upto:
                 partition.pace.all, done = True, False
                 partition.due.set()
         return done

@@ -202,6 +202,21 @@ def test_settle_writes_everything_while_the_worker_runs():
     asyncio.run(body())
 
 
+def test_settle_ends_while_records_keep_coming():
+    async def body():
+        worker = Worker(replay="1h")
+        delivery = await worker.begin(0)
+        for first in range(0, 400, 20):
+            worker.fetch(0, stream(20, first=first))
+            await worker.settle()
+            if delivery.settle():
+                return first
+            await delivery.held[0].checkpoints.take()
+        return 400
+
+    assert asyncio.run(body()) == 20
+
+
 def test_records_are_applied_again_beyond_a_checkpoint_where_no_state_is_due():
     async def body():
         first = Worker(replay="1h")
