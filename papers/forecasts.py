@@ -74,8 +74,8 @@ def _real() -> Iterator[tuple[str, Array]]:
 def forecast(values: Array, ahead: tuple[int, ...] = AHEAD) -> tuple[Array, Array]:
     """The fields (n, horizons, fields) of a series' forecasts, and the experts' (n, horizons, 8)."""
     learner, X = Forecast(ahead=ahead, coverage=COVERAGE), values[:, None]
-    start = learner.init(dim=1, targets=0, seed=0)
-    return learner.table(learner.run(start, X)[1].features, 1)[:, 0], learner.experts(start, X)[:, 0]
+    features, each = learner.experts(learner.init(dim=1, targets=0, seed=0), X)
+    return learner.table(features, 1)[:, 0], each[:, 0]
 
 
 def judged(table: Array, values: Array) -> Judged:

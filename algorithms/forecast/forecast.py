@@ -152,15 +152,16 @@ class Forecast(Learner):
         or with the last value, and teach nothing. features (n, width) are NaN before."""
         self._rows(work, slots, X, skipped, learn, features, np.empty((1, 0)))
 
-    def experts(self, state: ForecastState, X: Array) -> Array:
-        """The forecasts of each expert in NAMES, (n, dim, horizons, 8), over rows that are learned."""
+    def experts(self, state: ForecastState, X: Array, skipped: Array | None = None) -> tuple[Array, Array]:
+        """The features of rows that are learned, and the forecasts of each expert in NAMES, (n, dim, horizons, 8)."""
         work, n = self.workspace(state), len(X)
         self.load(work, 0, state)
         each = np.full((n, X.shape[1] * len(self.ahead) * len(NAMES)), np.nan)
         features = np.full((n, self.width_for(X.shape[1])), np.nan)
         slots, X = np.zeros(n, np.int64), np.array(X, np.float64, order="C")
-        self._rows(work, slots, X, np.zeros(n, np.int64), np.ones(n, np.int8), features, each)
-        return each.reshape(n, X.shape[1], len(self.ahead), len(NAMES))
+        gaps = np.zeros(n, np.int64) if skipped is None else skipped
+        self._rows(work, slots, X, gaps, np.ones(n, np.int8), features, each)
+        return features, each.reshape(n, X.shape[1], len(self.ahead), len(NAMES))
 
     def shares(self, state: ForecastState) -> Array:
         """The shares of the experts in the next forecast, (dim, horizons, 8)."""

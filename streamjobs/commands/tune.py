@@ -13,8 +13,10 @@ from streamjobs.errors import ConfigError
 from streamjobs.settings.toml import toml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from streamjobs.core.job import Job
+    from streamjobs.core.messages import Stored
     from streamjobs.replay.alarm_rates import Judged
     from streamjobs.replay.tuning import Trial, Tuned
 
@@ -28,7 +30,9 @@ def add_to(app: typer.Typer) -> None:
 
 def tune(
     job_file: JobFile,
-    source: Annotated[Path, typer.Option("--input", help="A .jsonl, .csv, .parquet or .npz file with labels.")],
+    source: Annotated[
+        Path, typer.Option("--input", help="A .jsonl, .csv, .parquet or .npz file, with labels if the job has them.")
+    ],
     key: Annotated[str, typer.Option(help="Column of the file with the key.")],
     time_column: Annotated[
         str | None, typer.Option("--time", help="Column of the file with the records' timestamps, as for 'replay'.")
@@ -55,9 +59,11 @@ def tune(
     The first part of each key's rows chooses them, and the errors on the rest show how good the choice is. Every
     row is predicted before it is learned, from the file's first record to its last. For comparison, a linear head is
     tuned in the same way, and controls without a model are scored: the last label and the most frequent one.
+
+    With [forecast] it first compares the forecasts with the last value, averages and an autoregression.
     """
     from streamjobs.commands.recordings.options import how_of, with_rate
-    from streamjobs.job_files import located, read_job, read_table
+    from streamjobs.job_files import job_from, located, read_job, read_table
     from streamjobs.recordings.files import records_of
     from streamjobs.replay import tuning
     from streamjobs.settings.load import composition_from
@@ -71,6 +77,8 @@ def tune(
     found, more = tuning.first_records(read, records)
     if more:
         note(f"warning: only the first {records:,} records are used; raise --records to use more.")
+    if composition.forecasts is not None and _forecasts(job_from(composition, str(job_file)), found, as_json):
+        return
     tuned = tuning.tune(
         delayed(contents, delay),
         lambda given: composition_from(located(given, job_file), os.environ, str(job_file)),
@@ -88,13 +96,45 @@ def tune(
     else:
         _print(tuned, best, toml(chosen), candidates)
     if write is not None:
-        text = tuning.rewritten(job_file.read_text(encoding="utf-8"), chosen)
-        if tomllib.loads(text) != {**contents, **chosen}:
-            raise ConfigError(
-                f"{job_file}: its [learner] cannot be replaced without changing the rest; copy what is printed."
-            )
-        write_private(write, [text.encode()], "--write")
-        note(f"the job file with these settings is {write}")
+        _write(write, job_file, contents, chosen)
+
+
+def _write(write: Path, job_file: Path, contents: dict[str, Any], chosen: dict[str, Any]) -> None:
+    """A copy of the job file with other sections."""
+    from streamjobs.replay import tuning
+
+    text = tuning.rewritten(job_file.read_text(encoding="utf-8"), chosen)
+    if tomllib.loads(text) != {**contents, **chosen}:
+        raise ConfigError(f"{job_file}: its [learner] cannot be replaced without changing the rest; copy what is printed.")
+    write_private(write, [text.encode()], "--write")
+    note(f"the job file with these settings is {write}")
+
+
+def _forecasts(job: "Job", records: "Sequence[Stored]", as_json: bool) -> bool:
+    """Print what forecasts of these records are worth; True if the job predicts no labels: nothing else is tuned."""
+    from streamjobs.replay.forecast_table import worth
+
+    done = not job.composition.predicts
+    if as_json and not done:
+        return done
+    found = worth(job, records)
+    if as_json:
+        covered = [{"ahead": ahead, "stated": stated, "covered": share} for (ahead, stated), share in found.covered.items()]
+        lines = [line._asdict() for line in found.lines]
+        show({"measure": "error over the last value's", "rows": found.rows, "forecasts": lines, "covered": covered})
+        return done
+    rows = []
+    for line in found.lines:
+        error, within = ("-" if number is None else f"{number:.3f}" for number in (line.error, line.within))
+        rows.append((line.what, line.ahead, error, within))
+    table(("forecast", "rows ahead", "error", "within"), rows, left=("forecast",))
+    say(f"error: mean |error| over the last value's on the same rows; {found.rows:,} forecasts of each kind were judged")
+    for (ahead, stated), share in found.covered.items():
+        say(f"{ahead} ahead: intervals of {stated:.0%} contained {share:.1%}")
+    for ahead, needed in found.needed.items():
+        wanted = "no number of rows shows a difference" if needed is None else f"about {needed:,} forecasts to be sure"
+        say(f"{ahead} ahead: {wanted} that the weighted experts differ from the last value")
+    return done
 
 
 def drift_tune(

@@ -98,7 +98,7 @@ def test_forecasts_come_due_after_their_rows() -> None:
 def test_a_forecast_is_its_experts_weighted_by_their_latest_errors() -> None:
     values = daily(8)
     learner = Forecast(ahead=(2,), season=40)
-    each, table = learner.experts(fresh(learner), values[:, None])[:, 0, 0], forecasts(learner, values)[:, 0]
+    each, table = learner.experts(fresh(learner), values[:, None])[1][:, 0, 0], forecasts(learner, values)[:, 0]
     assert each.shape[1] == len(NAMES)
     np.testing.assert_array_equal(each[:, experts.NAIVE], values)
     np.testing.assert_array_equal(each[100:, experts.SEASONAL], values[62:-38])
@@ -157,7 +157,7 @@ def test_the_experts_that_learn_are_registered_learners_on_a_plain_embedding() -
     rls = learner_from("rls", {"forgetting": 0.999, "delta": 1.0, "intercept": True})
     kernel = {"name": "gaussian", "bandwidth": 8**0.5}
     qklms = learner_from("qklms", {"budget": 100, "step_size": 0.2, "quantum": 0.4, "kernel": kernel})
-    got = Forecast(ahead=(ahead,)).experts(fresh(Forecast(ahead=(ahead,))), values[:, None])[:, 0, 0]
+    got = Forecast(ahead=(ahead,)).experts(fresh(Forecast(ahead=(ahead,))), values[:, None])[1][:, 0, 0]
     late = slice(100, n)
     expected = mean + deviation * learned(rls, levels, wanted, deviation, ahead)
     np.testing.assert_allclose(got[late, experts.LEVELS], expected[late], atol=0.02)

@@ -11,10 +11,12 @@ from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Stage
 from algorithms.forecast.forecast import Forecast
 from streamjobs.core.state.untaught import SeenStage
+from streamjobs.replay.forecast_table import Listening as ForecastsListening
 from streamjobs.replay.learner_rows import Listening
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.clip_targets import ClipTargets
+from streamjobs.stages.events.forecasts import Clock, Forecasts
 from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.fill import Fill
 from streamjobs.stages.idle import Idle
@@ -95,6 +97,8 @@ STAGE_NAMES = {
     Smoothing: "Smoothing",
     Transitions: "Transitions",
     Order: "Order",
+    Clock: "Clock",
+    Forecasts: "Forecasts",
     Windows: "Windows",
     LateLabels: "Waiting",
     ClipTargets: "ClipTargets",
@@ -103,6 +107,7 @@ STAGE_NAMES = {
     ClassCounts: "Books",
     LearnerStage: "LearnerStage",
     Listening: "Listening",
+    ForecastsListening: "ForecastsListening",
     SeenStage: "Seen",
     Alarms: "Alarms",
     Fill: "Fill",

@@ -1,0 +1,135 @@
+"""What forecasts of a job's rows are worth on recordings: ours, its experts alone, and the last value, as a table."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+from algorithms.forecast.forecast import FIRST_INTERVAL, HIGH, LOW, NAMES, VALUE, Forecast
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Record
+from streamjobs.replay.engine import Replay
+from streamjobs.stages.events.forecasts import Forecasts, ForecastsWork
+from streamjobs.stages.rows import Rows
+
+OURS = "weighted experts"
+BLOCK = 50  # rows of a mean by which the standard error is estimated: errors of neighbours are alike
+SURE = 2.0  # standard errors
+
+
+class Line(NamedTuple):
+    """One way to forecast, over all keys and fields; errors are over those of the last value on the same rows."""
+
+    what: str
+    ahead: int
+    error: float | None
+    within: float | None  # two standard errors of it
+
+
+class Worth(NamedTuple):
+    lines: list[Line]  # ours first, by rows ahead
+    covered: dict[tuple[int, float], float]  # rows ahead, coverage stated -> share of the values inside
+    rows: int  # that were judged, one row ahead (or the fewest), over all keys and fields
+    needed: dict[int, int | None]  # rows ahead -> rows after which ours is surely better, or worse, than the last value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening(Forecasts):
+    """The stage as it is, which keeps what it gets."""
+
+    persisted_name: ClassVar[str] = "ForecastsListening"  # never stored
+
+    kept: list[tuple[int, Array, Array, Array, Array]] = field(default_factory=list, compare=False)
+
+    def advance(self, work: ForecastsWork, rows: Rows) -> Array:
+        self.kept.append((id(work), rows.slots.copy(), rows.times.copy(), rows.X[:, self.columns].copy(), rows.learn.copy()))
+        return Forecasts.advance(self, work, rows)
+
+
+def worth(job: Job, records: Iterable[Record]) -> Worth:
+    """The table of a job with [forecast]; every row is forecast before it is learned."""
+    stage = job.steps.forecasts
+    assert stage is not None
+    listening = Listening(**{one.name: getattr(stage, one.name) for one in fields(stage) if one.init})
+    Replay(job.with_stages(forecasts=listening)).run(records, lambda output: None, lambda tally: None)
+    found = [_errors(stage.learner, X, skipped) for X, skipped in _by_key(listening)]
+    return _table(stage.learner, found)
+
+
+def _by_key(stage: Listening) -> Iterator[tuple[Array, Array]]:
+    """Each key's learned rows (n, columns), and how many are missing before each."""
+    if not stage.kept:
+        return
+    works = np.concatenate([np.full(len(slots), work) for work, slots, *_ in stage.kept])
+    slots, times, X, learn = (np.concatenate(parts) for parts in list(zip(*stage.kept, strict=True))[1:])
+    taken = np.isfinite(X).all(axis=1) & (learn & 1 > 0)
+    for work, slot in sorted(set(zip(works[taken].tolist(), slots[taken].tolist(), strict=True))):
+        mine = taken & (works == work) & (slots == slot)
+        steps = np.diff(np.maximum.accumulate(times[mine]), prepend=times[mine][0])
+        skipped = np.rint(steps / stage.every) - 1 if stage.every else np.zeros(len(steps))
+        yield X[mine], np.maximum(skipped, 0).astype(np.int64)
+
+
+class _Errors(NamedTuple):
+    sizes: Array  # (judged rows, 9) of one column and horizon: ours, then each expert's
+    inside: Array  # (judged rows, coverages) NaN before the first interval
+
+
+def _errors(model: Forecast, X: Array, skipped: Array) -> list[list[_Errors]]:
+    """By column and horizon, for one key."""
+    start = model.init(dim=X.shape[1], targets=0, seed=0)
+    features, each = model.experts(start, X, skipped)
+    table, clock = model.table(features, X.shape[1]), np.cumsum(skipped + 1)
+    found: list[list[_Errors]] = []
+    for i in range(X.shape[1]):
+        found.append([])
+        for k, ahead in enumerate(model.ahead):
+            at = np.searchsorted(clock, clock + ahead)
+            made = np.flatnonzero((at < len(clock)) & (clock[np.minimum(at, len(clock) - 1)] == clock + ahead))
+            value, own = X[at[made], i], table[made, i, k]
+            sizes = np.abs(np.column_stack([own[:, VALUE], each[made, i, k]]) - value[:, None])
+            low, high = own[:, FIRST_INTERVAL + LOW :: 3], own[:, FIRST_INTERVAL + HIGH :: 3]
+            inside = np.where(np.isnan(low), np.nan, (low <= value[:, None]) & (value[:, None] <= high))
+            found[i].append(_Errors(sizes, inside))
+    return found
+
+
+def _table(model: Forecast, found: list[list[list[_Errors]]]) -> Worth:
+    lines, rows = [], []
+    covered: dict[tuple[int, float], float] = {}
+    needed: dict[int, int | None] = {}
+    for k, ahead in enumerate(model.ahead):
+        series = [columns[k] for key in found for columns in key]
+        rows.append(sum(len(one.sizes) for one in series))
+        for place, what in enumerate((OURS, *NAMES)):
+            error, within = _ratio(series, place)
+            lines.append(Line(what, ahead, error, within))
+            if place == 0:
+                needed[ahead] = None
+                if error is not None and within is not None and error != 1.0:
+                    needed[ahead] = int(np.ceil(rows[-1] * (within / (1.0 - error)) ** 2))
+        for c, stated in enumerate(model.coverage):
+            hits = np.concatenate([np.empty(0), *(one.inside[:, c] for one in series)])
+            hits = hits[np.isfinite(hits)]
+            if len(hits):
+                covered[ahead, stated] = float(hits.mean())
+    return Worth(lines, covered, min(rows, default=0), needed)
+
+
+def _ratio(series: list[_Errors], place: int) -> tuple[float | None, float | None]:
+    """Mean error over the last value's, every series in units of its own, and two standard errors of it."""
+    own, plain = [], []
+    for one in series:
+        naive = one.sizes[:, 1].mean() if len(one.sizes) else 0.0
+        if naive > 0.0:
+            blocks = np.arange(0, len(one.sizes), BLOCK)
+            own.append(np.add.reduceat(one.sizes[:, place], blocks) / naive)
+            plain.append(np.add.reduceat(one.sizes[:, 1], blocks) / naive)
+    if not own:
+        return None, None
+    a, b = np.concatenate(own), np.concatenate(plain)
+    ratio = a.sum() / b.sum()
+    spread = np.sqrt(((a - ratio * b) ** 2).sum()) / b.sum() if len(a) > 1 else None
+    return float(ratio), None if spread is None else float(SURE * spread)
