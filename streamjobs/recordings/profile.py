@@ -64,8 +64,8 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     remarks = list(guessed.remarks)
     if found.daily:
         remarks.append(
-            f"{quoted_names([name for name in found.daily if name not in left_out])} has a daily cycle: drift detection "
-            "learns it in some days, and reports what differs from it"
+            f"{quoted_names([name for name in found.daily if name not in left_out])}: a daily cycle, which drift detection "
+            "learns in some days; it reports what differs from it"
         )
     may = guessed.label is None and guessed.because.get("fields") != "as chosen" and guessed.preset is None
     if may and len(left_out) < len(guessed.fields):

@@ -85,7 +85,7 @@ def test_columns_that_stand_still_or_follow_another_are_left_out(tmp_path, told)
 def test_a_daily_cycle_is_named_and_its_column_kept(tmp_path, told):
     wave = np.sin(2 * np.pi * 300 * np.arange(1500) / 86_400)
     found = told(jsonl(tmp_path / "a.jsonl", columns(3000, warm=lambda i: wave[i // 2] + 0.1 * np.cos(7.0 * i))))
-    sentence = "'warm' has a daily cycle: drift detection learns it in some days"
+    sentence = "'warm': a daily cycle, which drift detection learns in some days"
     assert found.source["fields"] == ["a", "warm"] and found.says(sentence) and f"# {sentence}" in found.text
 
 
