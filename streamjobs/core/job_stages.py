@@ -26,6 +26,7 @@ from streamjobs.stages.windows import Windows
 if TYPE_CHECKING:
     from streamjobs.stages.events.bouts import Bouts
     from streamjobs.stages.events.forecasts import Forecasts
+    from streamjobs.stages.events.group import Grouped
     from streamjobs.stages.events.silent import SilentKeys
     from streamjobs.stages.events.stuck import StuckSensors
 
@@ -65,6 +66,7 @@ class Steps(NamedTuple):
     bouts: "Bouts | None"
     stuck: "StuckSensors | None"
     silent: "SilentKeys | None"
+    group: "Grouped | None"
     forecasts: "Forecasts | None"
 
     def by_name(self) -> dict[str, JobStage]:
@@ -109,6 +111,7 @@ def steps_of(composition: Composition, population: Population | None, targets: i
         bouts=composition.bouts,
         stuck=composition.stuck,
         silent=composition.silent,
+        group=composition.group,
         forecasts=composition.forecasts,
     )
 

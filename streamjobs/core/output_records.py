@@ -95,7 +95,7 @@ class Moved(msgspec.Struct):
     after: float  # its mean in the newest rows, at most 8 deviations from `before`; of innovations and rows: its value
 
 
-class Alarm(msgspec.Struct):
+class Alarm(msgspec.Struct, omit_defaults=True):
     """A record of the alarms topic: one when an alarm is raised, and one when it ends."""
 
     id: str  # of the alarm, the same in both records and after every crash
@@ -107,7 +107,7 @@ class Alarm(msgspec.Struct):
     since: float | None  # estimated event time of the change; null where the detector estimates none
     rows: int | None  # number of rows from the change to the alarm
     columns: list[Moved]  # at most 3 that moved most, or 16 that are stuck; empty if one number is watched or no mean moved
-    watch: str  # what is watched: columns, innovations, rows, ls_error or loss; of [alarms]: stuck or silent
+    watch: str  # what is watched: columns, innovations, rows, ls_error or loss; of [alarms]: stuck, silent or group
     extractor: str  # the learner of the watched error; 'columns' if the columns are watched, 'samples' if the sensor is
     detector: str  # its name
     chart: str | None  # with watch columns, what changed: mean, whitened mean, whitened row; else null
@@ -120,6 +120,8 @@ class Alarm(msgspec.Struct):
     warm_up: int | None  # rows of the key at which the detector could not alarm yet; null if they were not counted
     rows_learned: int  # rows of the key that the detector had learned before the alarm
     model: str  # learner and head
+    keys: list[str] = []  # of a group: its keys, by the time of their alarms, at most 100; absent of other alarms
+    keys_alarmed: int = 0  # of a group: number of its keys; absent of other alarms
 
 
 class Minutes(msgspec.Struct):

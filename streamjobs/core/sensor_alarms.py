@@ -5,7 +5,7 @@ state, so a record that is applied again raises the same alarm.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -13,15 +13,19 @@ import numpy as np
 
 from streamjobs.core import alarms
 from streamjobs.core.job import Job
+from streamjobs.core.live.group import Turn
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.silence import Change, Silence
 from streamjobs.core.messages import MOST_SHOWN, Advanced, Output, Record, Report, ShownAlarm, topic_of_life
 from streamjobs.core.output_records import ID, Alarm, Moved, output_headers
 from streamjobs.stages.alarms import RECOVERED
+from streamjobs.stages.events.group import Alarmed
+from streamjobs.stages.events.silent import Heard
 from streamjobs.stages.events.stuck import Stuck
-from streamjobs.stages.names import SILENT, STUCK
+from streamjobs.stages.names import GROUP, SILENT, STUCK
 from streamjobs.stages.rows import Rows
 
+MOST_KEYS = 100  # in the record of a group
 MOST_NAMED = 16  # columns in the record of a sensor that is stuck
 Sent = tuple[int, Output]  # with the place of the record that caused it
 
@@ -48,14 +52,42 @@ def watch_silence(job: Job, live: Live, records: Sequence[Record], advanced: Adv
     silence, report = live.silence, advanced.report
     assert silence is not None
     sent: list[Output] = []
-    for record, time in report.heard:
-        for change in silence.hear(record.key or b"", time):
+    raised = {} if silence.group is None else _raised(job, records, advanced.outputs)
+    heard = [] if not raised else [(record, -math.inf) for record in records if record.offset in raised]
+    for record, time in sorted([*report.heard, *heard], key=lambda one: one[0].offset):
+        for change in silence.hear(record.key or b"", time) if time > -math.inf else ():
             alarm = _silent(job, silence, change)
             sent.append(_output(job, record, alarm, change.key, silence.time))
             _report(report, alarm)
+        for turn in _turns(silence, record, time == -math.inf):
+            alarm = _grouped(job, silence, turn)
+            sent.append(_output(job, record, alarm, b"", silence.time))
+            _report(report, alarm)
     report.heard.clear()
-    _keep(live, dict.fromkeys(record.key for record in records if record.key is not None), silence)
+    keys = dict.fromkeys(record.key for record in records if record.key is not None)
+    _keep(live, SILENT, silence.heard, keys)
+    if silence.group is not None:
+        _keep(live, GROUP, silence.group.alarmed, keys | silence.group.changed)
+        silence.group.changed.clear()
     return advanced._replace(outputs=_by_record(job, advanced.outputs, sent, records[0])) if sent else advanced
+
+
+def _raised(job: Job, records: Sequence[Record], outputs: Sequence[Output]) -> set[int]:
+    """Offsets of the records that raised an alarm of their key."""
+    alarms_of_rows = [one for one in outputs if one.sink == "alarms" and b'"open":true' in (one.value or b"")]
+    return {_offset(job, records[0], one) for one in alarms_of_rows}
+
+
+def _turns(silence: Silence, record: Record, alarms_: bool) -> list[Turn]:
+    """What becomes of the group with a sample, or with the alarm of its key."""
+    group, known = silence.group, len(silence.heard)
+    if group is None:
+        return []
+    if alarms_:
+        turn = group.alarm(record.key or b"", silence.clock, silence.time, known)
+    else:
+        turn = group.tick(silence.clock, known)
+    return [] if turn is None else [turn]
 
 
 def open_now(job: Job, live: Live, most: int) -> tuple[int, list[ShownAlarm]]:
@@ -70,23 +102,26 @@ def open_now(job: Job, live: Live, most: int) -> tuple[int, list[ShownAlarm]]:
     if live.silence is not None:
         fallen = list(live.silence.quiet.items())
         opened += [_shown(_silent(job, live.silence, Change(key, heard, False))) for key, heard in fallen]
+        group = live.silence.group
+        if group is not None and group.start:
+            opened.append(_shown(_grouped(job, live.silence, Turn(group.start, False, group.keys()))))
     opened.sort(key=lambda one: -one.time)
     return len({one.key for one in opened}), opened[:most]
 
 
-def _keep(live: Live, keys: Iterable[bytes], silence: Silence) -> None:
+def _keep(live: Live, name: str, known: Mapping[bytes, Heard | Alarmed], keys: Iterable[bytes]) -> None:
     """The states of these keys get what is known of them."""
-    work = live.work[SILENT]
+    work = live.work[name]
     for key in keys:
-        heard = silence.heard.get(key)
-        if heard is None or key in live.aside:
+        of_key = known.get(key)
+        if of_key is None or key in live.aside:
             continue
         if key not in live.slot_of and not live.room():
             live.tick()
         slot = live.slot(key)
         if slot is None:
             continue
-        for field, number in heard._asdict().items():
+        for field, number in of_key._asdict().items():
             if work[field][slot] != number:
                 work[field][slot] = number
                 live.dirty.add(slot)
@@ -94,15 +129,22 @@ def _keep(live: Live, keys: Iterable[bytes], silence: Silence) -> None:
 
 def _by_record(job: Job, outputs: Sequence[Output], sent: Sequence[Output], first: Record) -> list[Output]:
     """Alarms in the order of the records that caused them, whatever the batches; of one record those of rows first."""
-    place = f"{topic_of_life(first.topic, job.life)}-{first.partition}-"
     alarms_of_rows = [one for one in outputs if one.sink == "alarms"]
-
-    def offset(output: Output) -> int:
-        identity = dict(output.headers)[ID].decode()
-        return int(identity.removeprefix(place).partition("-")[0])
-
-    ordered = sorted([*alarms_of_rows, *sent], key=offset)
+    ordered = sorted([*alarms_of_rows, *sent], key=lambda one: _offset(job, first, one))
     return [*(one for one in outputs if one.sink != "alarms"), *ordered]
+
+
+def _offset(job: Job, first: Record, output: Output) -> int:
+    """Of the record that caused an output; first: one of its partition."""
+    place = f"{topic_of_life(first.topic, job.life)}-{first.partition}-"
+    return int(dict(output.headers)[ID].decode().removeprefix(place).partition("-")[0])
+
+
+def _grouped(job: Job, silence: Silence, turn: Turn) -> Alarm:
+    alarm = _alarm(job, "", GROUP, (0, turn.start), (turn.start, silence.time if turn.over else None), turn.start)
+    alarm.keys = [key.decode("utf-8", "backslashreplace") for key in turn.keys[:MOST_KEYS]]
+    alarm.keys_alarmed = len(turn.keys)
+    return alarm
 
 
 def _silent(job: Job, silence: Silence, change: Change) -> Alarm:
@@ -174,4 +216,5 @@ def _shown(alarm: Alarm) -> ShownAlarm:
     columns = [(one.column, one.deviations, one.before, one.after) for one in alarm.columns]
     figures = alarm.detector, alarm.watch, math.nan, math.nan, math.nan
     end = math.nan if alarm.end is None else alarm.end
-    return ShownAlarm(alarm.key, alarm.start, *figures, columns, alarm.id, alarm.since or math.nan, end, alarm.outcome)
+    key = alarm.key if alarm.watch != GROUP else f"{alarm.keys_alarmed:,} keys: {', '.join(alarm.keys[:3])} .."
+    return ShownAlarm(key, alarm.start, *figures, columns, alarm.id, alarm.since or math.nan, end, alarm.outcome)

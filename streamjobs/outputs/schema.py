@@ -23,7 +23,7 @@ IDS = {  # what stands behind it, by sink
     "features": "(-[0-9]+)?$",
     "predictions": "(-[0-9]+)?$",
     "drift": "(-[0-9]+)?$",
-    "alarms": "(-[0-9]+)?(-(columns|innovations|rows|ls_error|loss|(stuck|silent)-[0-9a-f]{14}))?(-end)?$",
+    "alarms": "(-[0-9]+)?(-(columns|innovations|rows|ls_error|loss|(stuck|silent|group)-[0-9a-f]{14}))?(-end)?$",
     "bouts": "(-[0-9]+)?-bout-[0-9]+$",
     "forecasts": "(-[0-9]+)?$",
     "dlq": "$",
@@ -135,6 +135,8 @@ def _absent(job: Job, sink: str) -> Iterator[str]:
     settings = job.settings
     if job.composition.fill is None:
         yield "filled"
+    if sink == "alarms" and job.steps.group is None:
+        yield from ("keys", "keys_alarmed")
     if sink == "drift":
         if len(job.watches) < 2:
             yield "beside"

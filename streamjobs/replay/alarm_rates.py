@@ -42,7 +42,7 @@ class Rates:
     def take(self, output: Output) -> None:
         if output.sink == "alarms" and output.value is not None:
             alarm = msgspec.json.decode(output.value, type=_Raised)
-            self.alarms[alarm.key] += alarm.open
+            self.alarms[alarm.key or "(group)"] += alarm.open
             self.watches[alarm.watch] += alarm.open
 
     @property

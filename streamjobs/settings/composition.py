@@ -32,6 +32,7 @@ from streamjobs.stages.windows import Windows
 if TYPE_CHECKING:
     from streamjobs.stages.events.bouts import Bouts
     from streamjobs.stages.events.forecasts import Forecasts
+    from streamjobs.stages.events.group import Grouped
     from streamjobs.stages.events.silent import SilentKeys
     from streamjobs.stages.events.stuck import StuckSensors
 
@@ -86,6 +87,7 @@ class Composition(NamedTuple):
     bouts: "Bouts | None"  # of a classification
     stuck: "StuckSensors | None"  # with [alarms] stuck
     silent: "SilentKeys | None"  # with [alarms] silent
+    group: "Grouped | None"  # with [alarms] group
     forecasts: "Forecasts | None"  # with [forecast]
     facts: dict[str, str]  # what a population of this job belongs to
     model: str  # how outputs and metrics name learner and head
@@ -182,6 +184,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         bouts=_bouts(settings, windows) if classifies else None,
         stuck=None if settings.alarms is None else _stuck(settings.alarms),
         silent=None if settings.alarms is None else _silent(settings.alarms),
+        group=None if settings.alarms is None else _group(settings.alarms),
         forecasts=None if settings.forecast is None else _forecasts(settings),
         facts=_facts(settings, windows),
         model=model,
@@ -404,6 +407,14 @@ def _silent(alarms: AlarmsSection) -> "SilentKeys | None":
     from streamjobs.stages.events.silent import SilentKeys
 
     return SilentKeys(after=alarms.silent)
+
+
+def _group(alarms: AlarmsSection) -> "Grouped | None":
+    if alarms.group is None:
+        return None
+    from streamjobs.stages.events.group import Grouped
+
+    return Grouped(share=alarms.group, within=alarms.group_within)
 
 
 def _facts(settings: Settings, windows: Windows | None) -> dict[str, str]:

@@ -197,8 +197,8 @@ class HeadSection(NamedSection):
         default=None,
         ge=0,
         le=1e6,
-        description="regression: limit of labels in running standard deviations from the key's running mean: a label "
-        "beyond the limit is learned as the limit; outputs have the label unchanged; 0: off; absent: 10",
+        description="regression: a label beyond so many running standard deviations from the key's running mean is learned "
+        "as this limit; outputs have it unchanged; 0: off; absent: 10",
     )
     fallback: Literal["last_label", "none"] | None = Field(
         default=None,
@@ -208,9 +208,8 @@ class HeadSection(NamedSection):
         default=None,
         gt=0,
         le=0.5,
-        description="classification with a [population]: a row with scores unlike those of all known classes is unknown; "
-        "'streamjobs fit' learns the threshold from people left out, so that at most this share of the rows of "
-        "known classes is unknown; absent: no row is unknown",
+        description="classification with a [population]: rows unlike all known classes are unknown; 'streamjobs fit' learns "
+        "the threshold from people left out, so that at most this share of rows of known classes is unknown; absent: none",
     )
 
 
@@ -288,8 +287,8 @@ class BoutsSection(Section):
 class AlarmsSection(Section):
     stuck: bool | Seconds = Field(
         default=False,
-        description="alarm of a sensor that is stuck: a column that usually changes repeats one number for 30 samples or "
-        "more, and for 10 times as many as ever before; a time, such as '10m': also for so long (duration, or seconds)",
+        description="alarm of a sensor: a column that usually changes repeats one number for 30 samples or more, and for 10 "
+        "times as many as ever; a time, such as '10m': also for so long (duration, or seconds)",
     )
     silent: Seconds | None = Field(
         default=None,
@@ -297,11 +296,20 @@ class AlarmsSection(Section):
         description="alarm of a key that is silent: no new sample for this time, by the event times of the other keys of "
         "its partition (duration, or seconds); absent: off",
     )
+    group: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="with silent: an alarm of a group: this share of a partition's keys (5 or more) alarm within "
+        "group_within; absent: off",
+    )
+    group_within: Seconds = Field(default=600.0, gt=0, description="time in which a group alarms (duration, or seconds)")
 
     @property
     def kinds(self) -> list[str]:
         """What is alarmed of, as records and metrics name it."""
-        return ["stuck"] * (self.stuck is not False) + ["silent"] * (self.silent is not None)
+        asked = {"stuck": self.stuck is not False, "silent": self.silent is not None, "group": self.group is not None}
+        return [kind for kind, on in asked.items() if on]
 
 
 class ForecastSection(Section):
@@ -379,7 +387,7 @@ class StateSection(Section):
     replay: Seconds = Field(
         default=10.0,
         description="processor time that a crash may cost in applying records again, without outputs; states are written as "
-        "seldom as it allows (duration, or seconds); 0s: each checkpoint writes all changed states; with [alarms] silent 0s",
+        "seldom as it allows (duration, or seconds); 0s, and with [alarms] silent: with each checkpoint",
     )
     cache: Bytes = Field(
         default=256 << 20, description="most memory for live states (size, or bytes); all others stay in the store"

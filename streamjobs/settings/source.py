@@ -120,9 +120,8 @@ class SourceSection(Section):
     missing: Missing = Field(
         default="dlq",
         description="what to do with a sample that lacks a number of x (null, NaN or absent): dlq: the record is a dead "
-        "letter; skip: leave the sample out; hold: fill in the key's newest number of the field; mean: fill in "
-        "the mean of the key's numbers of the field so far; or a table with one of these for some fields, such as"
-        " { temp = 'hold' }: all other fields have dlq",
+        "letter; skip: leave the sample out; hold: the key's newest number of the field; mean: the mean of the key's numbers"
+        " so far; or a table for some fields, such as { temp = 'hold' }: all others have dlq",
     )
     hold_for: Seconds | None = Field(
         default=None,

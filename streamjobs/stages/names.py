@@ -12,7 +12,13 @@ SMOOTHING = "smoothing"
 FALLBACK = "fallback"
 FILL, CLIP, ALARMS = "fill", "clip", "alarms"  # states are read whether or not they have them
 SENSORS = "sensors"
-BOUTS, STUCK, SILENT, FORECASTS = "bouts", "stuck", "silent", "forecasts"  # behind all others, and read like FILL
+BOUTS, STUCK, SILENT, GROUP, FORECASTS = (
+    "bouts",
+    "stuck",
+    "silent",
+    "group",
+    "forecasts",
+)  # behind all others, and read like FILL
 REFERENCE, REFERENCE_SCALING = "reference", "drift_scaling"  # with [drift] reference
 DRIFT_REFERENCE = "drift_reference"  # no stage: which reference of a population a detector's state stands on
 STORED = {"class_counts": CLASS_COUNTS, "reference_scaling": REFERENCE_SCALING}  # fields of `Steps` with another stored name

@@ -15,7 +15,7 @@ SECTION = PAGE.partition("\n## Alarms\n")[2].partition("\n## ")[0]
 def test_the_record_has_the_fields_and_types_of_today():
     (text,) = re.findall(r"```json\n(.*?)```", SECTION, re.DOTALL)
     record = json.loads(text)
-    assert list(record) == [field.name for field in msgspec.structs.fields(Alarm)]
+    assert list(record) == [field.name for field in msgspec.structs.fields(Alarm) if field.required]
     alarm = msgspec.convert(record, Alarm)
     assert re.fullmatch(r"[0-9a-f]{14}", alarm.id)
     assert alarm.since is not None and alarm.since <= alarm.start

@@ -68,10 +68,13 @@ def _applied(stored: bytes | None) -> Offsets:
         return Offsets()
 
 
-def _silence(after: float) -> "Silence":
-    from streamjobs.core.live.silence import Silence  # few jobs have it
+def _silence(job: Job) -> "Silence":
+    from streamjobs.core.live.group import Group  # few jobs have them
+    from streamjobs.core.live.silence import Silence
 
-    return Silence(after)
+    silent, group = job.steps.silent, job.steps.group
+    assert silent is not None
+    return Silence(silent.after, None if group is None else Group(group.share, group.within))
 
 
 class Live:
@@ -137,7 +140,7 @@ class Live:
         self.aside = Aside()
         self.careful = 0  # records still to be applied with care, because a stage failed
         self.repeated: set[bytes] = set()  # keys with records in `log` that are applied again, see `undo.rewind`
-        self.silence = None if job.steps.silent is None or pooled else _silence(job.steps.silent.after)
+        self.silence = None if job.steps.silent is None or pooled else _silence(job)
         if pooled:
             self.slot(POOLED)
         self.model_stored = self.model  # of a pooled model: what it was at the last `snapshots`

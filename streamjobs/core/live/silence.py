@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
+from streamjobs.core.live.group import Group
 from streamjobs.core.state import snapshot
 from streamjobs.errors import SnapshotError
+from streamjobs.stages.events.group import Alarmed
 from streamjobs.stages.events.silent import Heard
-from streamjobs.stages.names import SILENT
+from streamjobs.stages.names import GROUP, SILENT
 
 AT_ONCE = 1000  # snapshots read together
 MOST_PAUSE = 0.5  # of the stated time, that a pause of the whole partition counts for
@@ -29,9 +31,10 @@ class Change(NamedTuple):
 
 
 class Silence:
-    """after: seconds."""
+    """after: seconds; group: of keys that alarm together, where the job asks."""
 
-    def __init__(self, after: float) -> None:
+    def __init__(self, after: float, group: Group | None = None) -> None:
+        self.group = group
         self.after, self.time, self.clock = after, float("-inf"), 0.0
         self.heard: dict[bytes, Heard] = {}
         self.quiet: dict[bytes, Heard] = {}  # keys that are silent now
@@ -48,12 +51,18 @@ class Silence:
 
     def meet_all(self, fingerprint: bytes, scan: Callable[[bytes | None, int], list[tuple[bytes, bytes]]]) -> None:
         """Keys by their snapshots. Those of jobs without this stage, and damaged ones, are not known."""
-        known: list[tuple[bytes, Heard]] = []
+        known: dict[bytes, Heard] = {}
+        alarmed: dict[bytes, Alarmed] = {}
         after: bytes | None = None
         while some := scan(after, AT_ONCE):
             after = some[-1][0]
-            known += [(key, heard) for key, data in some if (heard := _heard(fingerprint, data)) is not None]
-        self.meet(known)
+            for key, data in some:
+                stored = _stored(data, fingerprint, self.group is not None)
+                if stored is not None:
+                    known[key], alarmed[key] = stored
+        self.meet(known.items())
+        if self.group is not None:
+            self.group.meet(alarmed, self.clock, len(self.heard))
 
     def hear(self, key: bytes, time: float) -> Sequence[Change]:
         """A sample of this event time came; gives who comes back and who falls silent with it, in their order."""
@@ -88,13 +97,17 @@ class Silence:
         return fallen
 
 
-def _heard(fingerprint: bytes, data: bytes) -> Heard | None:
-    """Of a snapshot; the stage is the last one."""
+def _stored(data: bytes, fingerprint: bytes, grouped: bool) -> tuple[Heard, Alarmed] | None:
+    """Of a snapshot; the two stages are the last ones. grouped: the job of the fingerprint has both."""
     try:
         held = snapshot.decode(data)
     except SnapshotError:
         return None
-    if held.fingerprint != fingerprint and SILENT not in snapshot.table_of(held.description):
-        return None
-    newest, time, clock = (float(array) for array in held.arrays[-len(Heard._fields) :])
-    return Heard(newest, time, clock)
+    none = Alarmed(-1.0, 0.0)
+    if held.fingerprint != fingerprint:
+        written = snapshot.table_of(held.description)
+        if SILENT not in written:
+            return None
+        grouped = GROUP in written
+    behind = [float(array) for array in held.arrays[-len(Heard._fields) - len(none) * grouped :]]
+    return Heard(*behind[:3]), Alarmed(*behind[3:]) if grouped else none

@@ -15,6 +15,7 @@ from streamjobs.stages.names import (
     DRIFT_REFERENCE,
     FILL,
     FORECASTS,
+    GROUP,
     IDLE,
     LEARNER,
     ORDER,
@@ -24,7 +25,7 @@ from streamjobs.stages.names import (
 )
 from streamjobs.stages.stage import JobStage, Shape
 
-BEHIND = (BOUTS, STUCK, SILENT, FORECASTS)  # stages that come last, in their order
+BEHIND = (BOUTS, STUCK, SILENT, GROUP, FORECASTS)  # stages that come last, in their order
 EITHER = (FILL, CLIP, *BEHIND)  # states are read whether or not they have these
 
 
@@ -78,6 +79,7 @@ def behind_as_written(own: Mapping[str, JobStage], written: Mapping[str, Any]) -
 def _of_others(name: str) -> JobStage:
     """A stage of BEHIND that this job has not."""
     from streamjobs.stages.events.bouts import Bouts  # few jobs have them
+    from streamjobs.stages.events.group import Grouped
     from streamjobs.stages.events.silent import SilentKeys
     from streamjobs.stages.events.stuck import StuckSensors
 
@@ -86,7 +88,7 @@ def _of_others(name: str) -> JobStage:
         from streamjobs.stages.events.forecasts import Forecasts
 
         return Forecasts(learner=Forecast())
-    others: dict[str, JobStage] = {BOUTS: Bouts(shortest=0.0), STUCK: StuckSensors(), SILENT: SilentKeys()}
+    others: dict[str, JobStage] = {BOUTS: Bouts(shortest=0.0), STUCK: StuckSensors(), SILENT: SilentKeys(), GROUP: Grouped()}
     return others[name]
 
 

@@ -68,6 +68,8 @@ def sinks_contradictions(
             yield ("sinks", name), f"{without}. Add one, or remove the setting."
     if parts.get("bouts") is not None and learner is not None and not _classifies(parts, learner):
         yield ("bouts", "shortest"), "bouts need a classification; this job has none. Remove [bouts]."
+    if asked and parts["alarms"].group is not None and parts["alarms"].silent is None:
+        yield ("alarms", "group"), "group needs silent, which gives the time of all keys together. Add silent = '1h'."
     state = parts.get("state")
     if asked and parts["alarms"].silent is not None and state is not None:
         for name in [name for name in ("ttl", "replay") if name in state.model_fields_set and getattr(state, name)]:

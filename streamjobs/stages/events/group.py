@@ -1,0 +1,50 @@
+"""The newest alarm of a key, and the group of keys that it belongs to; those of all keys say which group is open."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.common.demands import Demand
+from algorithms.common.protocol import Array, require
+from algorithms.common.workspace import Workspace
+from streamjobs.stages.stage import JobStage, Shape
+
+
+class Alarmed(NamedTuple):
+    """The newest alarm of a key."""
+
+    clock: float  # of the partition then (`stages.events.silent`), seconds; -1: no alarm yet
+    start: float  # event time of the beginning of the group that it belongs to; 0: of none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouped(JobStage):
+    """Keys are a group when `share` of all, and 5 or more, alarm within so many seconds; see `core.live.group`."""
+
+    persisted_name: ClassVar[str] = "Grouped"
+    signal = True
+    survives = True
+    times = ("start",)
+
+    share: float = 0.1
+    within: float = 600.0
+
+    def __post_init__(self) -> None:
+        require(self, "share", 0 < self.share <= 1, "above 0, at most 1")
+        require(self, "within", 0 < self.within < np.inf, "more than 0 seconds")
+
+    def begin(self, shape: Shape, seed: int) -> Alarmed:
+        return Alarmed(-1.0, 0.0)
+
+    def description(self) -> str:
+        """No setting changes what the arrays mean."""
+        return f"{self.persisted_name}()"
+
+    def warm_up(self, state: Any, shape: Shape) -> None:
+        """Nothing compiles."""
+
+    def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
+        clock = work["clock"][slots]
+        yield Demand("clock", "a number from -1", np.isfinite(clock) & (clock >= -1.0))
