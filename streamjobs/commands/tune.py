@@ -9,6 +9,7 @@ import typer
 
 from streamjobs.commands.compare import Delay, delayed
 from streamjobs.commands.console import AsJson, JobFile, Pace, draw, note, say, show, table, write_private
+from streamjobs.commands.recordings.options import KeyIs
 from streamjobs.errors import ConfigError
 from streamjobs.settings.toml import toml
 
@@ -33,7 +34,8 @@ def tune(
     source: Annotated[
         Path, typer.Option("--input", help="A .jsonl, .csv, .parquet or .npz file, with labels if the job has them.")
     ],
-    key: Annotated[str, typer.Option(help="Column of the file with the key.")],
+    key: Annotated[str | None, typer.Option(help="Column of the file with the key.")] = None,
+    key_is: KeyIs = None,
     time_column: Annotated[
         str | None, typer.Option("--time", help="Column of the file with the records' timestamps, as for 'replay'.")
     ] = None,
@@ -72,7 +74,9 @@ def tune(
         raise ConfigError(f"--write {write}: already exists; name a new file.")
     composition, contents = read_job(job_file), read_table(job_file)
     settings = composition.settings
-    how = with_rate(how_of(), settings)
+    if key is None and key_is is None and settings.source.key is None:
+        raise ConfigError("tune needs --key, the name of the column with the key, or --key-is with the only key.")
+    how = with_rate(how_of(key_is=key_is), settings)
     read = records_of(source, settings.source, key, time_column, settings.side, how=how)
     found, more = tuning.first_records(read, records)
     if more:
@@ -128,7 +132,10 @@ def _forecasts(job: "Job", records: "Sequence[Stored]", as_json: bool) -> bool:
         error, within = ("-" if number is None else f"{number:.3f}" for number in (line.error, line.within))
         rows.append((line.what, line.ahead, error, within))
     table(("forecast", "rows ahead", "error", "within"), rows, left=("forecast",))
-    say(f"error: mean |error| over the last value's on the same rows; {found.rows:,} forecasts of each kind were judged")
+    say(
+        "error: mean |error| over the last value's on the same rows, within: two standard errors of it; "
+        f"{found.rows:,} forecasts of each kind were judged"
+    )
     for (ahead, stated), share in found.covered.items():
         say(f"{ahead} ahead: intervals of {stated:.0%} contained {share:.1%}")
     for ahead, needed in found.needed.items():

@@ -85,6 +85,7 @@ class Guess(NamedTuple):
     lacking: int = 0  # rows that lack a number of x
     time_format: str | None = None  # where it is not ISO 8601
     people: int = 0  # different keys with a label in the whole sample: `survey`
+    pause: float | None = None  # seconds between two samples of a key, the median
 
 
 def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
@@ -186,6 +187,7 @@ class _Reader:
         self.choose: dict[str, str] = {}
         self.candidates: dict[str, list[str]] = {}
         self.because: dict[str, str] = {}
+        self.pause: float | None = None
         self.remarks: list[str] = []
 
     def guess(self) -> Guess:
@@ -223,6 +225,7 @@ class _Reader:
             remarks=self.remarks,
             preset=self.preset,
             lacking=lacking,
+            pause=self.pause,
             time_format=next(iter(self.formats.get(time or "", ())), None),
         )
 
@@ -429,6 +432,7 @@ class _Reader:
             self.choose["rate"] = f"no rate has pauses of {pause:.3g} {unit}; set [window] rate"
             return None
         self.because["rate"] = f"the median pause between a key's samples is {1 / rate:.3g} s"
+        self.pause = pause * SECONDS[unit]
         return round(rate, 1 - math.floor(math.log10(rate)))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from streamjobs.commands.recordings.trial import Tried
-from streamjobs.job_files import job_of
+from streamjobs.job_files import job_of, load_job
 from streamjobs.recordings.files import records_of
 from streamjobs.replay.engine import Replay
 from tests.commands.jobs import jsonl
@@ -87,6 +87,17 @@ def test_a_daily_cycle_is_named_and_its_column_kept(tmp_path, told):
     found = told(jsonl(tmp_path / "a.jsonl", columns(3000, warm=lambda i: wave[i // 2] + 0.1 * np.cos(7.0 * i))))
     sentence = "'warm': a daily cycle, which drift detection learns in some days"
     assert found.source["fields"] == ["a", "warm"] and found.says(sentence) and f"# {sentence}" in found.text
+
+
+def test_rows_of_numbers_without_labels_have_a_forecast_to_turn_on(tmp_path, told):
+    found = told(jsonl(tmp_path / "a.jsonl", columns(600)))
+    turned_on = re.sub(r"^# (?=\[forecast\]|ahead|every)", "", found.text, flags=re.MULTILINE)
+    (tmp_path / "on.toml").write_text(turned_on)
+    forecast = load_job(tmp_path / "on.toml", env={}).forecast
+    assert (forecast.ahead, forecast.every) == ([1, 12], 300.0)
+    found.file.unlink()
+    labelled = told(jsonl(tmp_path / "b.jsonl", columns(600, label=lambda i: "ab"[i % 2])))
+    assert "[forecast]" in found.text and "[forecast]" not in labelled.text
 
 
 def test_fields_that_predict_a_label_stay_and_are_named(tmp_path, told):

@@ -106,6 +106,10 @@ filter = "hmm"  # scores are probabilities, because what a person does mostly go
 
 OF_PEOPLE = """
 # reference = "population"  # people who change what they do: alarms at once, with a [population] of 'streamjobs fit'"""
+AHEAD = """
+
+# [forecast]  # each number some rows ahead, with intervals; 'streamjobs tune' prints what that is worth on a recording
+# ahead = [1, 12]{every}"""
 
 
 def job_file_text(guessed: "Guess | None", file: Path, written: Written, trial: "Trial | None" = None) -> str:
@@ -141,7 +145,7 @@ def job_file_text(guessed: "Guess | None", file: Path, written: Written, trial: 
         model=OF_POPULATION.format(count=taught.people)
         if taught is not None
         else OF_KEYS.format(
-            people=OF_PEOPLE if windowed and labelled else "",
+            people=(OF_PEOPLE if windowed else "") if labelled else ("" if windowed else _ahead(guessed)),
             per_time='; or by time, such as "1/day"' if windowed else "",
             role="head" if labelled else "track",
             rank=rank,
@@ -275,6 +279,13 @@ def _span(seconds: float) -> str:
     """
     unit, of_unit = next(((name, one) for name, one in (("h", 3600), ("m", 60)) if seconds >= 10 * one), ("s", 1))
     return f"{round(seconds / of_unit)}{unit}"
+
+
+def _ahead(guessed: "Guess | None") -> str:
+    if guessed is None or guessed.pause is None or guessed.pause < 1.0:
+        return AHEAD.format(every="")
+    every = f'every = "{guessed.pause:.10g}s"  # where the pause between two rows is always the same: for gaps, and for days'
+    return AHEAD.format(every=f"\n# {every}")
 
 
 def _head(guessed: "Guess | None") -> str:
