@@ -67,7 +67,7 @@ class Forecast(Learner):
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), wave)
     >>> table = learner.table(out.features, 1)[500, 0]
     >>> table[:, VALUE].round(2), wave[[501, 505], 0].round(2), (table[:, RATIO] < 0.2).all().item()
-    (array([-0.98,  0.73]), array([-0.99,  0.74]), True)
+    (array([-1.  ,  0.71]), array([-1.  ,  0.71]), True)
     """
 
     name: ClassVar[str] = "forecast"
