@@ -62,6 +62,7 @@ def watched(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
     sections = tomllib.loads(FILE.read_text(encoding="utf-8"))
     del sections["job"], sections["population"]
     sections["source"]["topic"] = "watched.in"
+    sections["state"] = sections.get("state", {}) | {"replay": "0s"}  # the panels of the changelog have something to show
     sections["drift"] = {"extractor": {"name": "last_points", "rank": 5}, "beside": ["running_mean"]}
     job = KafkaJob(
         broker.bootstrap, folder, "watched", population=(FILE.parent / "population.state").read_bytes(), **sections

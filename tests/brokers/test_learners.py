@@ -111,7 +111,11 @@ def test_a_job_killed_in_the_middle_ends_with_the_states_of_a_replay(
 ) -> None:
     case = CASES[name]
     records = list(case.records())
-    slow = {"checkpoint": "20ms", "checkpoint_records": 100}  # many checkpoints, so that the kill finds work left
+    slow = {
+        "checkpoint": "20ms",
+        "checkpoint_records": 100,
+        "replay": "0s",
+    }  # many checkpoints, so that the kill finds work left
     job = make_job("learned", **case.sections, state=slow)
     left = kill_in_the_middle(job, records, fork_server)
     with running_worker(job, fork_server=fork_server, **STATIC) as worker:

@@ -38,7 +38,11 @@ def test_a_job_of_several_sensors_killed_while_samples_wait_ends_with_the_states
     make_job: MakeJob, fork_server: ForkServer, phones: int, seconds: int
 ) -> None:
     records = list(messages(phones, seconds))
-    often = {"checkpoint": "20ms", "checkpoint_records": 50}  # many checkpoints, so that the kill finds work left
+    often = {
+        "checkpoint": "20ms",
+        "checkpoint_records": 50,
+        "replay": "0s",
+    }  # many checkpoints, so that the kill finds work left
     job = make_job("sensors", **JOB, state=often)
     left = kill_in_the_middle(job, records, fork_server)
     waiting = [len(decode_snapshot(job.core, snapshot)[0]["sensors"].times) for snapshot in job.snapshots().values()]
