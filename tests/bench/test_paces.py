@@ -9,7 +9,7 @@ from tests.bench.state import PACES, measure
 from tests.bench.worker import Bench
 
 
-@pytest.mark.parametrize("replay", PACES)
+@pytest.mark.parametrize("replay", [one if one == "10s" else pytest.param(one, marks=pytest.mark.long) for one in PACES])
 def test_every_key_comes_back(broker: Broker, tmp_path: Path, replay: str) -> None:
     found = measure(Bench(broker, tmp_path, quick=True), replay, keys=40, seconds=1)
     assert found["back"] == 40

@@ -37,6 +37,7 @@ FULL = {  # one output a record
     "head": {"name": "rls", "max_classes": 2},
     "sinks": {"features": ""},
 }
+SIMPLE = FULL | {"state": {"replay": "0s"}}  # its states remember no records
 FAUST = ("-m", "tests.bench.programs", "faust")
 STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}
 _POOL = 2000
@@ -148,7 +149,7 @@ class Bench:
 
     def simple(self) -> dict:
         n = self.count(300_000)
-        return self.backlog("simple", singles(n), n, ("-m", "tests.bench.programs", "simple"), **FULL)
+        return self.backlog("simple", singles(n), n, ("-m", "tests.bench.programs", "simple"), **SIMPLE)
 
     def full(self) -> dict:
         n = self.count(300_000)

@@ -36,7 +36,7 @@ def stream() -> list[Sent]:
     return sent
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.long), "exactly_once"])
 def test_no_forecast_is_lost_or_changed(broker: Any, tmp_path: Path, guarantee: str) -> None:
     name = f"forecasts-{guarantee.replace('_', '-')}"
     source = {"topic": f"{name}.in", "fields": ["ax", "ay", "az"], "time": "ts"}

@@ -38,7 +38,7 @@ def stream() -> list[Sent]:
     return sent
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.long), "exactly_once"])
 def test_no_alarm_of_a_sensor_is_lost_or_doubled(broker: Any, tmp_path: Path, guarantee: str) -> None:
     name = f"sensors-{guarantee.replace('_', '-')}"
     source = {"topic": f"{name}.in", "fields": ["ax", "ay", "az"], "time": "ts"}

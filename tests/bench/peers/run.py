@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from streamjobs.errors import SetupError
 from streamjobs.kafka.devbroker.broker import Broker
 from tests.bench.peers.environments import VERSIONS, command
-from tests.bench.worker import FULL, read_ages, singles, steady, surroundings
+from tests.bench.worker import FULL, SIMPLE, read_ages, singles, steady, surroundings
 from tests.brokers.fixtures import cleaning_up_on_sigterm
 from tests.brokers.kafka_job import KafkaJob, until
 from tests.brokers.workers import CHECKOUT
@@ -124,7 +124,8 @@ class Peers:
 
     def _job(self, peer: str) -> KafkaJob:
         self.made += 1
-        return KafkaJob(self.broker.bootstrap, self.folder, f"{peer.replace('@', '-')}-{self.made}", **FULL)
+        sections = SIMPLE if peer.startswith("simple") else FULL
+        return KafkaJob(self.broker.bootstrap, self.folder, f"peer-{peer.replace('@', '-')}-{self.made}", **sections)
 
     def _started(self, peer: str, job: KafkaJob) -> Running:
         return Running(peer, job, self.checkouts.get(peer.partition("@")[2]))
