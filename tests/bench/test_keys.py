@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from streamjobs.kafka.devbroker.broker import Broker
 from tests.bench.keys import measure, misses
 
 
+@pytest.mark.long
 def test_every_record_is_answered_and_every_key_restored(broker: Broker, tmp_path: Path) -> None:
     assert measure(broker, tmp_path, 300, 1200) == {"sent": 1200, "answered": 1200, "restored": 300}
 

@@ -40,6 +40,7 @@ def require_refusal(job: KafkaJob, fork_server: ForkServer, *says: str) -> None:
     assert command("check", job.path, "--online") == 3
 
 
+@pytest.mark.long
 def test_a_grown_input_keeps_every_state_through_kills_in_every_phase_of_its_repartition(
     make_job: MakeJob, fork_server: ForkServer
 ) -> None:

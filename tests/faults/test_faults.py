@@ -1,5 +1,7 @@
 """Faults, short: nothing lost, none trained twice, per-key order kept, final states as in an undisturbed replay."""
 
+import pytest
+
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import KafkaJob
@@ -37,6 +39,7 @@ def test_a_second_worker_that_joins_and_leaves_repeats_not_even_an_output(
     verify(job, repeats=False)
 
 
+@pytest.mark.long
 def test_kills_among_joins_and_leaves_lose_nothing_and_train_nothing_twice(
     make_job: MakeJob, fork_server: ForkServer
 ) -> None:

@@ -74,6 +74,7 @@ def test_the_written_job_is_the_job_with_the_best_and_can_be_fitted(tmp_path, ca
     assert command("choose", path, "--input", recordings, "--write", chosen) == 2  # it is there already
 
 
+@pytest.mark.long
 def test_a_stated_length_of_activities_stays_with_the_filter_alone(tmp_path):
     task, table = {"delta": 50.0, "lasts": "60s"}, {"window": {"length": "2s"}}
     hmm, smooth = (
