@@ -92,6 +92,15 @@ def tune(
         seconds=seconds,
         tell=_progress(),
     )
+    chosen = _show(tuned, candidates, as_json)
+    if write is not None:
+        _write(write, job_file, contents, chosen)
+
+
+def _show(tuned: "Tuned", candidates: int, as_json: bool) -> dict[str, Any]:
+    """Print what was tried; gives the sections of the best."""
+    from streamjobs.replay import tuning
+
     best = tuned.best(tuning.OWN)
     assert best is not None
     chosen: dict[str, Any] = {name: best.table[name] for name in tuning.TUNED if name in best.table}
@@ -99,8 +108,7 @@ def tune(
         show(_json(tuned, best, chosen))
     else:
         _print(tuned, best, toml(chosen), candidates)
-    if write is not None:
-        _write(write, job_file, contents, chosen)
+    return chosen
 
 
 def _write(write: Path, job_file: Path, contents: dict[str, Any], chosen: dict[str, Any]) -> None:
