@@ -81,7 +81,7 @@ OTHERS = {
     "streamjobs.commands.recordings.produce.produce": (80, 13),
     "streamjobs.commands.replay.replay": (110, 17),
     "streamjobs.commands.compare.compare": (70, 9),
-    "streamjobs.commands.tune.tune": (70, 11),
+    "streamjobs.commands.tune.tune": (66, 12),
     "streamjobs.core.admit._one_by_one": (80, 7),
     "streamjobs.worker.app.build": (80, 6),
     "streamjobs.worker.checkpoint.__init__": (20, 9),
