@@ -18,7 +18,7 @@ ANOTHER = {"watch": "columns", "false_alarms": "1 per 1000 rows"}
 
 @pytest.mark.parametrize(
     ("drift", "done"),
-    [(ANOTHER, "drift detection begins again"), (None, "drift detection is removed")],
+    [(ANOTHER, "drift detection begins again"), pytest.param(None, "drift detection is removed", marks=pytest.mark.long)],
     ids=["another", "none"],
 )
 def test_a_worker_goes_on_with_another_drift_and_the_same_models(

@@ -19,7 +19,7 @@ STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.long), "exactly_once"])
 def test_no_alarm_is_lost_and_none_is_opened_under_two_ids(broker: Any, tmp_path: Path, guarantee: str) -> None:
     sections = tomllib.loads(FILE.read_text(encoding="utf-8"))
     del sections["population"]

@@ -83,7 +83,10 @@ def _of_bad(records: list[Sent]) -> int:
     return sum(record.key == BAD[1] for record in records)
 
 
-@pytest.mark.parametrize(("guarantee", "steps"), [("at_least_once", ["open"]), ("exactly_once", ["send", "commit"])])
+@pytest.mark.parametrize(
+    ("guarantee", "steps"),
+    [pytest.param("at_least_once", ["open"], marks=pytest.mark.long), ("exactly_once", ["send", "commit"])],
+)
 def test_a_key_damaged_in_the_changelog_is_set_aside_and_comes_back_from_a_copy(
     make_job: MakeJob, fork_server: ForkServer, guarantee: str, steps: list[str]
 ) -> None:
