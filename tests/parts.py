@@ -71,7 +71,7 @@ PARTS = (
     Part("fuzz", ("tests/fuzz",), fast=False),
     Part("worker", ("tests/kafka", "tests/worker", "tests/maintenance", "tests/schema_registry")),
     Part("page", ("tests/page",), fast=False),
-    Part("commands", ("tests/settings", "tests/recordings", "tests/replay", "tests/commands", "tests/process")),
+    Part("commands", ("tests/settings", "tests/recordings", "tests/replay", "tests/commands", "tests/process"), either=True),
     Part("fit", ("tests/fit",), either=True),
     Part("outputs", ("tests/outputs",), either=True),
     Part("notebook", ("tests/notebook",), either=True),
