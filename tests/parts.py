@@ -71,7 +71,12 @@ PARTS = (
     Part("fuzz", ("tests/fuzz",), fast=False),
     Part("worker", ("tests/kafka", "tests/worker", "tests/maintenance", "tests/schema_registry")),
     Part("page", ("tests/page",), fast=False),
-    Part("commands", ("tests/settings", "tests/recordings", "tests/replay", "tests/commands", "tests/process"), either=True),
+    Part(
+        "commands",
+        ("tests/settings", "tests/recordings", "tests/replay", "tests/commands", "tests/process"),
+        either=True,
+        within_seconds=1200,
+    ),
     Part("fit", ("tests/fit",), either=True),
     Part("outputs", ("tests/outputs",), either=True),
     Part("notebook", ("tests/notebook",), either=True),
